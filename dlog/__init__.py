@@ -1,0 +1,1 @@
+"""dlog: an unbounded, replicated, strictly fenced log on BookKeeper ledgers."""

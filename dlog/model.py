@@ -1,0 +1,153 @@
+"""Frozen values of the log: message id, message, log record. Pure."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from ledger.errors import InvalidNameError
+from ledger.model import LedgerId
+
+_BINARY = struct.Struct(">qqi")
+_TEXT = re.compile(r"(\d{1,19}):(\d{1,19}):(\d{1,10})")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+class MessageId(NamedTuple):
+    """Where a message is: ledger, entry, index within the entry's batch. Compares as a tuple.
+
+    An id need not exist to be compared or to start from.
+    """
+
+    ledger_id: int
+    entry_id: int
+    batch_index: int = 0
+
+    def to_bytes(self) -> bytes:
+        """20 bytes, big-endian; they sort as the id does."""
+        return _BINARY.pack(*self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> MessageId:
+        if len(data) != _BINARY.size:
+            raise InvalidNameError(f"a binary message id has {_BINARY.size} bytes, got {len(data)}")
+        return cls(*_BINARY.unpack(data))
+
+    @classmethod
+    def parse(cls, text: str) -> MessageId:
+        """Read `ledger:entry:batch`, for example `17:420:3`."""
+        match = _TEXT.fullmatch(text)
+        if match is not None:
+            found = cls(*(int(group) for group in match.groups()))
+            if found.ledger_id < 2**63 and found.entry_id < 2**63 and found.batch_index < 2**31:
+                return found
+        raise InvalidNameError(
+            f"message id {text!r} is not valid: write ledger:entry:batch, for example 17:420:3"
+        )
+
+    def __str__(self) -> str:
+        return f"{self.ledger_id}:{self.entry_id}:{self.batch_index}"
+
+
+EARLIEST_ID = MessageId(0, 0, 0)
+
+Header = tuple[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as a reader returns it.
+
+    A `payload` of None is a tombstone; a None key differs from an empty one.
+    """
+
+    id: MessageId
+    payload: bytes | None
+    key: bytes | None = None
+    headers: tuple[Header, ...] = ()
+    append_time_us: int = 0
+
+
+def check_log_name(name: str) -> str:
+    """Raise InvalidNameError unless `name` may be a log's (or namespace's) name."""
+    if not _NAME.fullmatch(name) or name in (".", ".."):
+        raise InvalidNameError(
+            f"name {name[:80]!r} is not valid: use 1 to 200 letters, digits, '.', '_' or '-', and not '.' or '..'"
+        )
+    return name
+
+
+class LogState(StrEnum):
+    ACTIVE = "active"
+    SEALED = "sealed"
+    DELETING = "deleting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Who holds the log: an instance, and how an operator finds it."""
+
+    instance: str
+    name: str = ""
+    host: str = ""
+    process_id: int = 0
+    started_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealFacts:
+    """What is known of a ledger once its seal is recorded; never changes afterwards (invariant I10)."""
+
+    last_entry: int
+    message_count: int
+    byte_count: int
+    first_append_us: int = 0
+    last_append_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedLedger:
+    """One ledger of the log's list. `seal` is None until the record itself says that it is sealed."""
+
+    ledger_id: LedgerId
+    epoch: int
+    created_us: int
+    seal: SealFacts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingDelete:
+    """A ledger out of the list that may be deleted once `not_before_us` (wall clock) has passed."""
+
+    ledger_id: LedgerId
+    not_before_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkMark:
+    """The last batch that an exactly-once sink has published."""
+
+    writer_id: str
+    batch: int
+    time_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord:
+    """The value that every change of a log compares and sets (log semantics, rule 1)."""
+
+    log_uuid: str
+    instance_id: str
+    epoch: int = 0
+    owner: Owner | None = None
+    ledgers: tuple[ListedLedger, ...] = ()
+    last_ledger_id: int = -1
+    trim_before: MessageId = EARLIEST_ID
+    pending_delete: tuple[PendingDelete, ...] = ()
+    sinks: tuple[SinkMark, ...] = ()
+    state: LogState = LogState.ACTIVE
+    nonce: int = 0
+    format_version: int = field(default=1)

@@ -1,0 +1,63 @@
+"""The seam between this software and the machine: clocks, chance and identity come in from outside.
+
+A simulator hands in another Environment (and runs everything on its own event loop), so no other module of
+`ledger` or `dlog` may read a clock, a random source or the process id. Waiting uses the running loop.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import time
+import uuid
+from typing import Protocol
+
+
+class Environment(Protocol):
+    """What production code may ask of the machine it runs on."""
+
+    @property
+    def chance(self) -> random.Random:
+        """Seedable randomness for jitter and placement; never for secrets or identity."""
+
+    def wall_us(self) -> int:
+        """Wall clock, microseconds since 1970; for display and time seek, never for safety."""
+
+    def boot_s(self) -> float:
+        """A clock that also counts suspend (CLOCK_BOOTTIME), seconds."""
+
+    def token(self) -> int:
+        """63 unpredictable bits: nonces and cTokens."""
+
+    def new_uuid(self) -> str:
+        """A fresh identity as 36 characters of text."""
+
+    def host_name(self) -> str: ...
+
+    def process_id(self) -> int: ...
+
+
+class SystemEnvironment:
+    """The real machine."""
+
+    def __init__(self) -> None:
+        self.chance = random.Random()
+
+    def wall_us(self) -> int:
+        return time.time_ns() // 1000
+
+    def boot_s(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def token(self) -> int:
+        return int.from_bytes(os.urandom(8), "big") >> 1
+
+    def new_uuid(self) -> str:
+        return str(uuid.UUID(bytes=os.urandom(16), version=4))
+
+    def host_name(self) -> str:
+        return socket.gethostname()
+
+    def process_id(self) -> int:
+        return os.getpid()

@@ -1,0 +1,163 @@
+"""The one tree of errors. Branches tell what the caller can do; facts are attributes.
+
+    LogStoreError
+    ├─ ConfigurationError     fix the call
+    ├─ UnavailableError       nothing happened, try later
+    ├─ OutcomeUnknownError    it may have happened: look first
+    ├─ OwnershipLostError     stop; unconfirmed entries may exist
+    ├─ NotFoundError
+    └─ CorruptionError        wrong bytes, try another replica
+
+`dlog` and `bookie_server` add leaves. Every message is one sentence that names the value, the limit and the
+way out. This module imports nothing of ours.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+
+class LogStoreError(Exception):
+    """Root of every error this distribution raises on purpose. Keyword facts become attributes."""
+
+    def __init__(self, message: str, **facts: object) -> None:
+        super().__init__(message)
+        self.facts = facts
+        for name, value in facts.items():
+            setattr(self, name, value)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+class ConfigurationError(LogStoreError):
+    """The call or its settings are wrong; nothing was changed."""
+
+
+class UnavailableError(LogStoreError):
+    """Certainly nothing happened; the same call may succeed later."""
+
+
+class OutcomeUnknownError(LogStoreError):
+    """The operation may or may not have happened: read before doing it again."""
+
+
+class OwnershipLostError(LogStoreError):
+    """Somebody else owns this ledger or log now; unconfirmed entries may exist."""
+
+
+class NotFoundError(LogStoreError):
+    """What was named does not exist, and that is proved."""
+
+
+class CorruptionError(LogStoreError):
+    """Bytes are not what they must be; another replica may hold them intact."""
+
+
+# ---- configuration
+
+
+class InvalidNameError(ConfigurationError):
+    """A name, id text or address is malformed."""
+
+
+class EntryTooLargeError(ConfigurationError):
+    """The entry exceeds the limit and was not sent (facts: entry_bytes, entry_bytes_max)."""
+
+
+class LayoutMismatchError(ConfigurationError):
+    """The store is laid out by another ledger manager, format version or cluster than configured."""
+
+
+class UnauthorizedError(ConfigurationError):
+    """Wrong password (master key) for this ledger."""
+
+
+# ---- unavailable
+
+
+class NotEnoughBookiesError(UnavailableError):
+    """Fewer usable bookies than the operation needs (facts: needed, available)."""
+
+
+class MetadataUnavailableError(UnavailableError):
+    """The metadata store could not be reached; the change was certainly not made."""
+
+
+class BookieUnavailableError(UnavailableError):
+    """No usable connection to the bookie, or it answered with an error (facts: bookie_id)."""
+
+
+class RequestTimeoutError(UnavailableError):
+    """A read was not answered in time."""
+
+
+class LedgerClosedError(UnavailableError):
+    """The handle or the ledger is closed and takes no more entries (facts: ledger_id)."""
+
+
+class LedgerRecoveryError(UnavailableError):
+    """Recovery could not reach its quorum; the ledger stays IN_RECOVERY and may be tried again."""
+
+
+class ReadError(UnavailableError):
+    """An entry could not be read from any replica, and its absence is not proved."""
+
+
+# ---- outcome unknown
+
+
+class MetadataOutcomeUnknownError(OutcomeUnknownError):
+    """A metadata change was sent and its answer lost. Re-read to learn what happened."""
+
+
+class AddTimeoutError(OutcomeUnknownError):
+    """The entry was sent and not confirmed in time (facts: ledger_id, entry_id)."""
+
+
+class AddFailedError(OutcomeUnknownError):
+    """Too few members of a write set are left; unconfirmed entries may exist (facts: ledger_id, lac)."""
+
+
+# ---- ownership
+
+
+class LedgerFencedError(OwnershipLostError):
+    """Another client recovers or has recovered this ledger (facts: ledger_id)."""
+
+
+class MetadataVersionError(OwnershipLostError):
+    """A compare-and-set met another version than expected; certainly not applied (facts: key, expected)."""
+
+
+# ---- not found
+
+
+class LedgerNotFoundError(NotFoundError):
+    """No such ledger in metadata (facts: ledger_id)."""
+
+
+class EntryNotFoundError(NotFoundError):
+    """The entry is proved absent (facts: ledger_id, entry_id)."""
+
+
+class RecordNotFoundError(NotFoundError):
+    """No value under this metadata key (facts: key)."""
+
+
+class AlreadyExistsError(LogStoreError):
+    """A create found the key taken by somebody else's value (facts: key)."""
+
+
+# ---- corruption
+
+
+class ProtocolError(CorruptionError):
+    """A peer sent bytes that no valid frame or message has."""
+
+
+class DigestMismatchError(CorruptionError):
+    """The entry's digest, ledger id or entry id is wrong (facts: ledger_id, entry_id)."""
+
+
+class MetadataFormatError(CorruptionError):
+    """A metadata value cannot be decoded (facts: key when known)."""

@@ -1,0 +1,182 @@
+"""Frozen values that client, bookie and metadata drivers share. Pure; terms are BookKeeper's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Generic, NewType, TypeVar
+
+from ledger.errors import ConfigurationError, InvalidNameError, MetadataFormatError
+
+LedgerId = NewType("LedgerId", int)
+EntryId = NewType("EntryId", int)
+BookieId = NewType("BookieId", str)
+
+NO_ENTRY = EntryId(-1)
+"""Entry id that stands for "none": the LAC of an empty ledger, the last entry of an empty closed one."""
+
+LEDGER_ID_MAX = 2**63 - 1
+FRAME_BYTES_MAX = 5 * 1024 * 1024
+"""Whole frame with its length prefix (BookKeeper protocol, framing; Apache's default)."""
+ENTRY_BYTES_MAX = FRAME_BYTES_MAX - 500
+"""Header, digest and payload of one entry. Some hundred bytes below the frame, so v3 can carry it too."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned(Generic[T]):
+    """A value with the store's version of it; a compare-and-set names that version."""
+
+    value: T
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumSizes:
+    """Replication of one ledger, counted in bookies (BookKeeper protocol, ledger metadata)."""
+
+    ensemble: int = 3
+    write: int = 3
+    ack: int = 2
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.ack <= self.write <= self.ensemble:
+            raise ConfigurationError(
+                f"quorum sizes need 1 <= ack <= write <= ensemble, got ensemble {self.ensemble}, "
+                f"write {self.write}, ack {self.ack}"
+            )
+
+
+class DigestType(IntEnum):
+    """Values are those of the metadata format (BookKeeper protocol, ledger metadata, field 7)."""
+
+    CRC32 = 1
+    HMAC = 2
+    CRC32C = 3
+    DUMMY = 4
+
+
+class LedgerState(IntEnum):
+    OPEN = 1
+    IN_RECOVERY = 2
+    CLOSED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """Entries from `first_entry` up to the next fragment live on this ensemble; member order matters."""
+
+    first_entry: EntryId
+    ensemble: tuple[BookieId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerMetadata:
+    """One ledger's metadata. `length` and `last_entry` are meaningful once CLOSED."""
+
+    quorum: QuorumSizes
+    fragments: tuple[Fragment, ...]
+    state: LedgerState = LedgerState.OPEN
+    last_entry: EntryId = NO_ENTRY
+    length: int = 0
+    digest_type: DigestType = DigestType.CRC32C
+    password: bytes = b""
+    custom: tuple[tuple[str, bytes], ...] = ()
+    created_ms: int | None = None
+    c_token: int | None = None
+    format_version: int = 3
+
+    def __post_init__(self) -> None:
+        if not self.fragments:
+            raise MetadataFormatError("ledger metadata has no fragment")
+        previous = -1
+        for fragment in self.fragments:
+            if fragment.first_entry <= previous:
+                raise MetadataFormatError(
+                    f"fragments must start at rising entries, got {fragment.first_entry} after {previous}"
+                )
+            previous = fragment.first_entry
+            if len(fragment.ensemble) != self.quorum.ensemble:
+                raise MetadataFormatError(
+                    f"fragment at {fragment.first_entry} names {len(fragment.ensemble)} bookies, "
+                    f"the ensemble size is {self.quorum.ensemble}"
+                )
+            if len(set(fragment.ensemble)) != len(fragment.ensemble):
+                raise MetadataFormatError(f"fragment at {fragment.first_entry} names a bookie twice")
+
+    @property
+    def closed(self) -> bool:
+        return self.state is LedgerState.CLOSED
+
+    @property
+    def last_fragment(self) -> Fragment:
+        return self.fragments[-1]
+
+    def fragment_of(self, entry_id: int) -> Fragment:
+        """The fragment that holds `entry_id` (the last one that starts at or below it)."""
+        found = self.fragments[0]
+        for fragment in self.fragments:
+            if fragment.first_entry > entry_id:
+                break
+            found = fragment
+        return found
+
+    def custom_value(self, key: str) -> bytes | None:
+        return next((value for name, value in self.custom if name == key), None)
+
+    def with_state(self, state: LedgerState) -> LedgerMetadata:
+        return replace(self, state=state)
+
+    def closed_at(self, last_entry: EntryId, length: int) -> LedgerMetadata:
+        return replace(self, state=LedgerState.CLOSED, last_entry=last_entry, length=length)
+
+    def with_fragment(self, fragment: Fragment) -> LedgerMetadata:
+        """Append a fragment; one with the last fragment's first entry replaces it."""
+        kept = self.fragments
+        if kept[-1].first_entry == fragment.first_entry:
+            kept = kept[:-1]
+        return replace(self, fragments=(*kept, fragment))
+
+    def members(self) -> Iterator[BookieId]:
+        for fragment in self.fragments:
+            yield from fragment.ensemble
+
+
+_BOOKIE_ID = re.compile(r"[a-zA-Z0-9:-_.\-]+")
+
+
+def check_bookie_id(text: str) -> BookieId:
+    """Raise InvalidNameError unless `text` is a legal bookie id (BookKeeper protocol, bookie ids)."""
+    if not _BOOKIE_ID.fullmatch(text) or text.lower() == "readonly" or "/" in text or len(text) > 255:
+        raise InvalidNameError(
+            f"bookie id {text!r} is not valid: use up to 255 letters, digits and . : - _, and not 'readonly'"
+        )
+    return BookieId(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookieInfo:
+    """A registered bookie: where its bookie-rpc endpoint is, and whether it takes writes."""
+
+    bookie_id: BookieId
+    host: str
+    port: int
+    read_only: bool = False
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BookieSet:
+    """One consistent look at the registered bookies."""
+
+    writable: tuple[BookieInfo, ...] = ()
+    read_only: tuple[BookieInfo, ...] = ()
+
+    def find(self, bookie_id: BookieId) -> BookieInfo | None:
+        for info in (*self.writable, *self.read_only):
+            if info.bookie_id == bookie_id:
+                return info
+        return None
