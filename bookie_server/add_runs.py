@@ -1,7 +1,7 @@
 """v2 adds of one received block, gathered ledger by ledger. Pure.
 
-Everything that arrived together for one ledger becomes one run, handed to the storage in one call; ledgers may
-be interleaved, which costs one look-up per entry. A frame that is not a plain, well-formed add ends the
+Everything that arrived together for one ledger becomes one run, handed to the storage in one call; ledgers
+may be interleaved, which costs one look-up per entry. A frame that is not a plain, well-formed add ends the
 gathering, so that the order of adds and fences stays as it was sent.
 
     offset  size  field of a v2 add frame (BookKeeper protocol, v2 requests)

@@ -1,7 +1,7 @@
 """Reads of one connection that must wait for the disk, or for the peer to take earlier answers.
 
-Each running read may bring an answer of a frame's size, so only a few run together, of one connection and of
-all, and none starts while the answers already made have not left. What waits is a small callable, not an answer.
+Each running read may bring an answer of a frame's size, so only a few run together, of one connection and
+of all, and none starts while the answers already made have not left. What waits is a small callable.
 """
 
 from __future__ import annotations

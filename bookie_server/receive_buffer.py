@@ -28,7 +28,8 @@ class ReceiveBuffer:
     def __init__(self, frame_bytes_max: int) -> None:
         self._frame_bytes_max = frame_bytes_max
         self._filled = 0
-        self._allocate(FIRST_BYTES)
+        self._buffer = bytearray(FIRST_BYTES)
+        self._view = memoryview(self._buffer)
 
     @property
     def partial_bytes(self) -> int:

@@ -18,8 +18,15 @@ from ledger.model import FRAME_BYTES_MAX
 from ledger.wire import constants as c
 from ledger.wire import v2
 from ledger.wire.entry import ENTRY_HEADER_BYTES
-from ledger.wire.messages import AddRequest, AddResponse, AuthMessage, BatchReadRequest, ReadRequest
-from ledger.wire.messages import BatchReadResponse, ReadResponse
+from ledger.wire.messages import (
+    AddRequest,
+    AddResponse,
+    AuthMessage,
+    BatchReadRequest,
+    BatchReadResponse,
+    ReadRequest,
+    ReadResponse,
+)
 from ledger.wire.status import Status
 
 NO_IDS: frozenset[int] = frozenset()

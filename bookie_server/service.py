@@ -24,6 +24,7 @@ from bookie_server.requests import (
 )
 from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.storage.ledger_storage import LedgerStorage, StoredEntry
+from ledger.environment import Environment
 from ledger.wire.status import Status
 
 OnStatus = Callable[[Status], None]
@@ -32,6 +33,11 @@ OnAdded = Callable[[Status, frozenset[int]], None]
 
 NONE_REFUSED: frozenset[int] = frozenset()
 UNLIMITED = 2**31 - 1
+
+
+class DiskRoom(NamedTuple):
+    total_bytes: int
+    free_bytes: int
 
 
 class Found(NamedTuple):
@@ -57,10 +63,20 @@ def status_of(error: Exception | None) -> Status:
 class BookieService:
     """Storage, waiting readers and writability, shared by all connections."""
 
-    def __init__(self, storage: LedgerStorage, watchers: LacWatchers) -> None:
+    def __init__(self, storage: LedgerStorage, watchers: LacWatchers, environment: Environment) -> None:
         self.storage = storage
         self.watchers = watchers
         self.writability = Writability()
+        self._environment = environment
+
+    def wall_ms(self) -> int:
+        """Wall clock for the time a LAC moved; shown, never relied on."""
+        return self._environment.wall_us() // 1000
+
+    def disk_room(self) -> DiskRoom:
+        """Size and room of the ledger directories, each file system counted once."""
+        usage = {(each.total_bytes, each.free_bytes) for each in self.storage.usage()}
+        return DiskRoom(sum(total for total, _ in usage), sum(free for _, free in usage))
 
     def add(
         self,
@@ -155,7 +171,9 @@ class BookieService:
                 first = self.storage.last_entry(ledger)
                 max_count = 1
             entries = (
-                await self.storage.read_batch(ledger, first, max_count if max_count > 0 else UNLIMITED, max_bytes)
+                await self.storage.read_batch(
+                    ledger, first, max_count if max_count > 0 else UNLIMITED, max_bytes
+                )
                 if first >= 0
                 else []
             )
