@@ -78,7 +78,7 @@ async def prove_identity(
         if verdict is Verdict.NEW:
             data = encode_cookie(ours)
             # The store comes last: once it knows the bookie, a directory without cookie means a lost disk.
-            await worker.run(lambda: [_stamp(disk, directory, data) for _, directory in directories])
+            await worker.run(lambda: _stamp(disk, directories, data))
             await _create_in_store(store, ours, data)
         return verdict
     finally:
@@ -102,8 +102,9 @@ def _look(disk: Disk, role: str, directory: Path) -> FoundDirectory:
     )
 
 
-def _stamp(disk: Disk, directory: Path, data: bytes) -> None:
-    disk.replace_file(directory / COOKIE_FILE, data)
+def _stamp(disk: Disk, directories: Sequence[tuple[str, Path]], data: bytes) -> None:
+    for _, directory in directories:
+        disk.replace_file(directory / COOKIE_FILE, data)
 
 
 async def _cookie_in_store(store: MetadataStore, ours: Cookie) -> Cookie | None:
@@ -141,7 +142,7 @@ def _require_unused(ours: Cookie, each: FoundDirectory) -> None:
     has = "its cookie" if each.cookie is not None else "no cookie"
     raise CookieMismatchError(
         f"{each.role} {each.directory} holds data and {has}, but the metadata store does not know bookie "
-        f"{ours.bookie_id}: name the metadata store it belongs to, or empty the directory with `bookie format`",
+        f"{ours.bookie_id}: name the store it belongs to, or empty the directory with `bookie format`",
         directory=each.directory,
         bookie_id=ours.bookie_id,
     )
@@ -150,8 +151,8 @@ def _require_unused(ours: Cookie, each: FoundDirectory) -> None:
 def _missing(ours: Cookie, each: FoundDirectory) -> CookieMismatchError:
     state = "holds data without a cookie" if each.holds_data else "is empty"
     return CookieMismatchError(
-        f"{each.role} {each.directory} {state}, but bookie {ours.bookie_id} has stored entries: mount the disk "
-        f"it was formatted with; if that is lost, start a bookie under a new id and let repair copy the entries",
+        f"{each.role} {each.directory} {state}, but bookie {ours.bookie_id} was formatted before: mount its "
+        f"disk; if that is lost, start a bookie under a new id and let repair copy the entries to it",
         directory=each.directory,
         bookie_id=ours.bookie_id,
     )
