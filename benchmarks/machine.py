@@ -44,6 +44,11 @@ def measure_fdatasync(directory: Path, *, record_bytes: int = 1100, rounds: int 
         path.unlink()
 
 
+def settle_disk() -> None:
+    """Write back what earlier runs left in the page cache, so that no run pays for the one before it."""
+    os.sync()
+
+
 def _sync_once(descriptor: int, record_bytes: int) -> float:
     os.write(descriptor, bytes(record_bytes))
     started = time.perf_counter()

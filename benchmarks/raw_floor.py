@@ -21,7 +21,7 @@ import uvloop
 
 from benchmarks.bare_server import ANSWER_BYTES
 from benchmarks.histogram import median
-from benchmarks.machine import measure_fdatasync
+from benchmarks.machine import measure_fdatasync, settle_disk
 from benchmarks.processes import Child, start_python
 from benchmarks.report import Report, Row
 from ledger.model import DigestType
@@ -47,6 +47,7 @@ class Floor:
 
 async def measure_floor(directory: Path, *, entry_bytes: int, window: int, seconds: float) -> Floor:
     """Run the three servers on fresh files below `directory` and one client against them."""
+    settle_disk()
     frame = add_frame(entry_bytes)
     home = Path(tempfile.mkdtemp(prefix="raw-floor-", dir=directory))
     servers: list[Child] = []
