@@ -48,7 +48,9 @@ async def read_entry(
     connection: V2Connection, ledger_id: LedgerId, entry_id: int, digester: Digester, timeout_s: float
 ) -> BookieAnswer:
     frame = READ_REQUEST.pack(READ_REQUEST.size - 4, READ_HEADER, ledger_id, entry_id)
-    return await _ask(connection, connection.read(ledger_id, entry_id, frame), ledger_id, entry_id, digester, timeout_s)
+    return await _ask(
+        connection, connection.read(ledger_id, entry_id, frame), ledger_id, entry_id, digester, timeout_s
+    )
 
 
 async def fence_read_entry(
@@ -62,7 +64,9 @@ async def fence_read_entry(
 ) -> BookieAnswer:
     """A read that fences first; `entry_id` -1 reads the last entry held."""
     frame = FENCE_REQUEST.pack(FENCE_REQUEST.size - 4, header, ledger_id, entry_id, key)
-    return await _ask(connection, connection.read(ledger_id, entry_id, frame), ledger_id, entry_id, digester, timeout_s)
+    return await _ask(
+        connection, connection.read(ledger_id, entry_id, frame), ledger_id, entry_id, digester, timeout_s
+    )
 
 
 async def read_batch(
@@ -122,7 +126,9 @@ def _split(
         (size,) = ENTRY_SIZE.unpack_from(body, position)
         position += 4
         if size < 0 or position + size > end:
-            raise ProtocolError(f"batch read answer holds an entry of {size} bytes, {end - position} are left")
+            raise ProtocolError(
+                f"batch read answer holds an entry of {size} bytes, {end - position} are left"
+            )
         view = body[position : position + size]
         position += size
         try:

@@ -41,7 +41,7 @@ class EnsembleKeeper:
         """A member failed, or registrations changed: look again."""
         self._news.set()
         handle = self._handle
-        if handle.finished or not handle.machine.failed_positions:
+        if handle.finished() or not handle.machine.failed_positions:
             return
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._keep())
@@ -53,11 +53,11 @@ class EnsembleKeeper:
     async def _keep(self) -> None:
         handle, loop = self._handle, asyncio.get_running_loop()
         hopeless_since: float | None = None
-        while handle.machine.failed_positions and not handle.finished:
+        while handle.machine.failed_positions and not handle.finished():
             self._news.clear()
             if await self._replace() or await self._rejoin():
                 continue
-            if handle.finished:
+            if handle.finished():
                 return
             if handle.machine.can_confirm:
                 hopeless_since = None
@@ -81,7 +81,7 @@ class EnsembleKeeper:
         """Change the ensemble if a reachable spare bookie is registered; True if any member was replaced."""
         failed = {member.position: member.bookie_id for member in self._failed()}
         spares = await self._reachable_spares(failed, len(failed))
-        if not spares or self._handle.finished:
+        if not spares or self._handle.finished():
             return False
         replacements = {
             position: (old, new) for (position, old), new in zip(failed.items(), spares, strict=False)
@@ -102,7 +102,11 @@ class EnsembleKeeper:
         unreachable = set(failed.values())
         while len(spares) < count:
             chosen = choose_replacements(
-                self._services.bookies(), ensemble, {*unreachable, *spares}, 1, self._services.environment.chance
+                self._services.bookies(),
+                ensemble,
+                {*unreachable, *spares},
+                1,
+                self._services.environment.chance,
             )
             if not chosen:
                 break
@@ -118,7 +122,7 @@ class EnsembleKeeper:
     ) -> bool:
         handle = self._handle
         async with handle.metadata_lock:
-            if handle.finished:
+            if handle.finished():
                 return False
             first_entry = handle.machine.freeze()
             updated = await update_ledger(
@@ -133,9 +137,7 @@ class EnsembleKeeper:
             return False
         changed = handle.install(updated)
         handle.connect_positions(changed)
-        handle.carry_out(
-            handle.machine.on_ensemble_changed(changed, updated.value.last_fragment.first_entry)
-        )
+        handle.carry_out(handle.machine.on_ensemble_changed(changed, updated.value.last_fragment.first_entry))
         return bool(changed)
 
     # ---- taking back
@@ -153,7 +155,7 @@ class EnsembleKeeper:
                 await self._services.pool.v2(member.bookie_id)
             except BookieUnavailableError:
                 continue
-            if not self._handle.finished:
+            if not self._handle.finished():
                 self._handle.rejoin(member)
                 back = True
         return back
@@ -181,4 +183,6 @@ class EnsembleKeeper:
                 ledger_id=ledger_id,
                 last_entry=metadata.last_entry,
             )
-        return LedgerFencedError(f"ledger {ledger_id} is being recovered by another client", ledger_id=ledger_id)
+        return LedgerFencedError(
+            f"ledger {ledger_id} is being recovered by another client", ledger_id=ledger_id
+        )

@@ -288,7 +288,9 @@ class WriteHandle:
             )
         elif status is Status.EUA:
             self.fail(
-                UnauthorizedError(f"bookie {member.bookie_id} refused the password of ledger {self.ledger_id}")
+                UnauthorizedError(
+                    f"bookie {member.bookie_id} refused the password of ledger {self.ledger_id}"
+                )
             )
         else:
             self.on_member_lost(
@@ -446,7 +448,6 @@ class WriteHandle:
         """Held over every compare-and-set of this handle, so that they never race one another."""
         return self._metadata_lock
 
-    @property
     def finished(self) -> bool:
         return self.failed is not None or self._closing
 

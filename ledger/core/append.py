@@ -164,7 +164,10 @@ class AppendMachine:
         if not self._frozen:
             self._advance_lac()
         self.visible = EntryId(
-            min(self.lac, max(self._fragment_floor, stored_on_quorum(self._lac_stored, self._quorum), self.visible))
+            min(
+                self.lac,
+                max(self._fragment_floor, stored_on_quorum(self._lac_stored, self._quorum), self.visible),
+            )
         )
         done = self.done_through
         commands: list[AppendCommand] = []

@@ -23,7 +23,11 @@ def choose_ensemble(bookies: BookieSet, size: int, chance: Random) -> tuple[Book
 
 
 def choose_replacements(
-    bookies: BookieSet, ensemble: Collection[BookieId], avoid: Collection[BookieId], count: int, chance: Random
+    bookies: BookieSet,
+    ensemble: Collection[BookieId],
+    avoid: Collection[BookieId],
+    count: int,
+    chance: Random,
 ) -> list[BookieId]:
     """Up to `count` writable bookies that are neither in `ensemble` nor to be avoided; maybe none."""
     taken = {*ensemble, *avoid}

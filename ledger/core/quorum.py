@@ -41,9 +41,7 @@ def covered(known: Collection[int], quorum: QuorumSizes) -> bool:
 
 def writable(alive: Collection[int], quorum: QuorumSizes) -> bool:
     """True if every write set still has an ack quorum of members in `alive`."""
-    return all(
-        sum(position in alive for position in members) >= quorum.ack for members in write_sets(quorum)
-    )
+    return all(sum(position in alive for position in members) >= quorum.ack for members in write_sets(quorum))
 
 
 def absence_proved(negative_count: int, quorum: QuorumSizes) -> bool:

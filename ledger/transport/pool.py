@@ -20,9 +20,7 @@ Resolve = Callable[[BookieId], BookieInfo | None]
 class _Line(Generic[C]):
     """The connections of one protocol, and the attempts under way."""
 
-    def __init__(
-        self, make: Callable[[BookieId], C], resolve: Resolve, config: LedgerClientConfig
-    ) -> None:
+    def __init__(self, make: Callable[[BookieId], C], resolve: Resolve, config: LedgerClientConfig) -> None:
         self._make = make
         self._resolve = resolve
         self._config = config

@@ -62,7 +62,9 @@ class V2Connection(BookieConnection):
         """Send a READ frame; several of the same entry may be in flight."""
         future = self._new_future()
         if self.lost is None:
-            self._reads.setdefault((ledger_id, entry_id), deque()).append(future)
+            key = (ledger_id, entry_id)
+            self._reads.setdefault(key, deque()).append(future)
+            future.add_done_callback(lambda done: self._forget_read(key, done))
             self.send(frame)
         return future
 
@@ -70,6 +72,7 @@ class V2Connection(BookieConnection):
         future = self._new_future()
         if self.lost is None:
             self._batch_reads[request_id] = future
+            future.add_done_callback(lambda _: self._batch_reads.pop(request_id, None))
             self.send(frame)
         return future
 
@@ -131,11 +134,11 @@ class V2Connection(BookieConnection):
             self._answer_read((ledger_id, entry_id), (_status(code), memoryview(data)[start + 28 : end]))
         elif opcode == BATCH_READ and end - start >= 36:
             request_id = int.from_bytes(data[start + 28 : start + 36], "big", signed=True)
-            future = self._batch_reads.pop(request_id, None)
+            future = self._batch_reads.get(request_id)
             if future is not None and not future.done():
                 future.set_result((_status(code), memoryview(data)[start + 36 : end]))
         elif opcode == ADD:
-            raise ProtocolError(f"add response with an unexpected header, {data[start:start + 8].hex()}")
+            raise ProtocolError(f"add response with an unexpected header, {data[start : start + 8].hex()}")
         else:
             raise ProtocolError(f"response of {end - start} bytes with opcode {opcode}")
 
@@ -148,6 +151,15 @@ class V2Connection(BookieConnection):
             del self._reads[key]
         if not future.done():
             future.set_result(answer)
+
+    def _forget_read(self, key: tuple[int, int], future: asyncio.Future[ReadAnswer]) -> None:
+        # A cancelled read leaves nothing behind. Should its answer still come, it may serve a later read of
+        # the same entry, for which it is as good.
+        waiting = self._reads.get(key)
+        if future.cancelled() and waiting is not None and future in waiting:
+            waiting.remove(future)
+            if not waiting:
+                del self._reads[key]
 
     def _on_lost(self, error: Exception) -> None:
         futures = [future for waiting in self._reads.values() for future in waiting]

@@ -50,7 +50,7 @@ class V3Connection(BookieConnection):
             entry_id=-1,
             previous_lac=beyond,
             timeout_ms=timeout_ms,
-            flag=ReadFlag.ENTRY_PIGGYBACK,
+            flag=ReadFlag.PIGGYBACK,
         )
         response = await self.request(Operation.READ_ENTRY, body)
         return response.body if isinstance(response.body, V3ReadResponse) else None
