@@ -82,3 +82,7 @@ def batch_answer(frame: bytes) -> BatchReadResponse:
     decoded = answer(frame)
     assert isinstance(decoded, BatchReadResponse)
     return decoded
+
+
+def lac_packet(ledger_id: int, lac: int) -> bytes:
+    return _DIGESTER.lac_packet(ledger_id, lac)
