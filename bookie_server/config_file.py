@@ -46,11 +46,11 @@ def make_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> Bookie
         merged = {name: value for name, value in merged.items() if name not in PLACES[1:] or flags.get(name)}
     known = {each.name for each in fields(BookieConfig)}
     _require_known("settings", merged, known | set(PLACES))
+    if "metadata" not in merged:
+        raise ConfigurationError("no metadata store is named: give --metadata URI")
     journal, ledgers = _directories(merged)
     tables = {name: _table(name, merged.get(name, {})) for name in TABLES}
     plain = {name: value for name, value in merged.items() if name not in (*PLACES, *TABLES)}
-    if "metadata" not in plain:
-        raise ConfigurationError("no metadata store is named: give --metadata URI")
     try:
         storage = StorageConfig(journal_directory=journal, ledger_directory=ledgers, **tables["storage"])
         return BookieConfig(storage=storage, limits=Limits(**tables["limits"]), **plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 import struct
@@ -117,10 +118,8 @@ def stuffed(port: int) -> socket.socket:
     peer = socket.create_connection(("127.0.0.1", port))
     peer.setblocking(False)
     requests = b"".join(batch_read(9, 0) for _ in range(500)) + b"".join(read(9, 1) for _ in range(1500))
-    try:
+    with contextlib.suppress(BlockingIOError):
         peer.send(requests)
-    except BlockingIOError:
-        pass
     return peer
 
 
