@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -231,6 +232,12 @@ class Disk:
         """Remove the name if it is there. A crash may bring it back until the directory is synced."""
         with _translated("remove", path):
             path.unlink(missing_ok=True)
+
+    def remove_tree(self, directory: Path) -> None:
+        """Remove the directory and everything in it. Links in it are removed, not followed."""
+        with _translated("remove", directory):
+            if directory.is_dir() and not directory.is_symlink():
+                shutil.rmtree(directory)
 
     def free_space(self, directory: Path) -> tuple[int, int]:
         """(total, free for us) bytes of the file system that holds the directory."""
