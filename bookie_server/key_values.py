@@ -45,7 +45,7 @@ class KeyValues(Protocol):
         """Every write before this call is durable on return. DiskFullError, DiskFailedError."""
 
     def reopen(self) -> None:
-        """After DiskFullError: forget every write that was not synced, and accept new ones."""
+        """After DiskFullError: accept writes again. Those not synced may be forgotten or durable."""
 
     def close(self) -> None: ...
 
@@ -164,7 +164,7 @@ class _Rocks:
             self._database.flush(True)
 
     def reopen(self) -> None:
-        """Forget every write that was not synced; needed after a full disk stopped RocksDB."""
+        """A full disk stops RocksDB until it is opened anew; it may flush on closing, or may not."""
         with suppress(Exception):  # the failure that closing reports again is why we are here
             self._database.close()
         self._database = self._open()
