@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from bookie_server.directory_lock import exclusively
 from bookie_server.disk import Disk
 from bookie_server.formatting import give_up, identity_of, require_unused
 from bookie_server.report import Row
@@ -91,12 +92,13 @@ async def _ask_info(host: str, port: int) -> BookieInfoResponse:
 def format_directories(metadata: str, config: StorageConfig, *, force: bool) -> str:
     """Give up what a stopped bookie stores; one line that says so."""
     disk = Disk()
-    bookie_id = identity_of(disk, config)
 
     async def give_all_up(store: MetadataStore) -> str:
-        if bookie_id is not None:
-            await require_unused(store, bookie_id, force=force)
-        await give_up(store, disk, config, bookie_id)
+        with exclusively(disk, config):
+            bookie_id = identity_of(disk, config)
+            if bookie_id is not None:
+                await require_unused(store, bookie_id, force=force)
+            await give_up(store, disk, config, bookie_id)
         return f"{bookie_id or 'no bookie'} is gone from {config.journal_directory} and {config.ledger_directory}"
 
     return _with_store(metadata, give_all_up)

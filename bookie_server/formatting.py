@@ -8,6 +8,7 @@ interrupted format neither starts nor is forgotten.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from bookie_server.cookie import COOKIE_FILE, read_cookie
@@ -60,10 +61,8 @@ async def give_up(
 ) -> None:
     """Delete the cookie in the store and everything in the directories."""
     if bookie_id is not None:
-        try:
+        with suppress(RecordNotFoundError):  # an earlier format came so far
             await store.remove_cookie(bookie_id, (await store.read_cookie(bookie_id)).version)
-        except RecordNotFoundError:
-            pass  # an earlier format came so far
     for directory in (config.journal_directory, config.ledger_directory):
         _empty(disk, directory)
 

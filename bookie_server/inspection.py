@@ -5,51 +5,54 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bookie_server.cookie import read_cookie
+from bookie_server.directory_lock import exclusively
 from bookie_server.disk import Disk
 from bookie_server.journal.record import RecordType, decode_adds, decode_explicit_lac, ledger_of
-from bookie_server.offline import FoundRecord, journal_records, ledger_ids, read_ledger
+from bookie_server.offline import FoundRecord, journal_records, ledger_entries, ledger_ids
 from bookie_server.port import kept_port
 from bookie_server.report import Row
 from bookie_server.storage_config import StorageConfig
-from ledger.errors import LedgerNotFoundError
 from ledger.wire.entry import ENTRY_HEADER_BYTES, decode_header
 
 
 def journal_rows(config: StorageConfig) -> Iterator[Row]:
     """One row for each record of the journal."""
-    for found in journal_records(Disk(), config.journal_directory):
-        yield {
-            "file": found.path.name,
-            "offset": found.offset,
-            "sequence": found.record.sequence,
-            "type": found.record.type.name.lower(),
-            "detail": _detail(found),
-        }
+    disk = Disk()
+    with exclusively(disk, config):
+        for found in journal_records(disk, config.journal_directory):
+            yield {
+                "file": found.path.name,
+                "offset": found.offset,
+                "sequence": found.record.sequence,
+                "type": found.record.type.name.lower(),
+                "detail": _detail(found),
+            }
 
 
 def ledger_rows(config: StorageConfig, ledger_id: int, first: int, last: int) -> Iterator[Row]:
     """One row for each entry of the ledger. LedgerNotFoundError if the bookie never heard of it."""
-    found = read_ledger(Disk(), config, ledger_id, first, last)
-    if found is None:
-        raise LedgerNotFoundError(
-            f"ledger {ledger_id} was never on this bookie: `bookie info --data DIR` lists those that are",
-            ledger_id=ledger_id,
-        )
-    for entry_id, entry in found.entries.items():
-        header = decode_header(entry)
-        yield {
-            "ledger": ledger_id,
-            "entry": entry_id,
-            "lac": header.lac,
-            "length": header.length,
-            "bytes": len(entry),
-            "after_header": entry[ENTRY_HEADER_BYTES:].hex(),
-        }
+    disk = Disk()
+    with exclusively(disk, config):
+        for entry_id, entry in ledger_entries(disk, config, ledger_id, first, last):
+            header = decode_header(entry)
+            yield {
+                "ledger": ledger_id,
+                "entry": entry_id,
+                "lac": header.lac,
+                "length": header.length,
+                "bytes": len(entry),
+                "after_header": entry[ENTRY_HEADER_BYTES:].hex(),
+            }
 
 
 def directory_facts(config: StorageConfig) -> Row:
     """Whose directories these are, and what they hold."""
     disk = Disk()
+    with exclusively(disk, config):
+        return _facts(disk, config)
+
+
+def _facts(disk: Disk, config: StorageConfig) -> Row:
     cookie = read_cookie(disk, config.ledger_directory)
     total, free = disk.free_space(config.ledger_directory)
     ids = ledger_ids(disk, config)

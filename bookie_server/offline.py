@@ -6,6 +6,7 @@ logs, together with what only the journal's tail has yet, as a start would repla
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from bookie_server.storage.entry_log import EntryLogReader
 from bookie_server.storage.index import Index
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage_config import StorageConfig
+from ledger.errors import LedgerNotFoundError
 
 FIRST_MARK = LogMark(0, 0, 0)
 
@@ -45,17 +47,6 @@ class FoundRecord:
         return self.offset + RECORD_HEADER_BYTES + len(self.record.body)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundLedger:
-    """A ledger of a stopped bookie."""
-
-    ledger_id: int
-    fenced: bool
-    deleted: bool
-    lac: int
-    entries: dict[int, bytes]
-
-
 def journal_records(disk: Disk, directory: Path, mark: LogMark = FIRST_MARK) -> Iterator[FoundRecord]:
     """Every good record from the mark on. JournalDamagedError for a file without a good header."""
     for file_id in file_ids(disk, directory):
@@ -67,26 +58,29 @@ def journal_records(disk: Disk, directory: Path, mark: LogMark = FIRST_MARK) -> 
 
 def ledger_ids(disk: Disk, config: StorageConfig) -> list[int]:
     """Ledgers that are here and not deleted, ascending."""
-    with_index = _Opened(disk, config)
+    opened = _Opened(disk, config)
     try:
-        found = set(with_index.index.ledger_ids())
-        for each in with_index.tail:
+        found = set(opened.index.ledger_ids())
+        for each in opened.tail:
             if each.type is RecordType.TOMBSTONE:
                 found.discard(ledger_of(each.body))
             elif each.type is RecordType.LEDGER_KEY:
                 found.add(ledger_of(each.body))
         return sorted(found)
     finally:
-        with_index.close()
+        opened.close()
 
 
-def read_ledger(
+def ledger_entries(
     disk: Disk, config: StorageConfig, ledger_id: int, first: int, last: int
-) -> FoundLedger | None:
-    """The ledger with its entries from `first` to `last`, None if it was never here. StorageError."""
+) -> Iterator[tuple[int, bytes]]:
+    """Entries from `first` to `last`, ascending, read as they are asked for.
+
+    LedgerNotFoundError if the ledger was never here, StorageError for what cannot be read.
+    """
     opened = _Opened(disk, config)
     try:
-        return opened.ledger(ledger_id, first, last)
+        yield from opened.entries(ledger_id, first, last)
     finally:
         opened.close()
 
@@ -96,43 +90,39 @@ class _Opened:
 
     def __init__(self, disk: Disk, config: StorageConfig) -> None:
         paths = StoragePaths.of(config)
-        self._disk = disk
-        self._logs = EntryLogReader(disk, paths.entry_logs)
-        self.index = Index(disk.open_key_values(paths.index))
         mark = decode_log_mark(disk.read_file(paths.mark), paths.mark)
         self.tail = [each.record for each in journal_records(disk, paths.journal, mark)]
+        self._logs = EntryLogReader(disk, paths.entry_logs)
+        self.index = Index(disk.open_key_values(paths.index))
 
     def close(self) -> None:
         self._logs.close()
         self.index.close()
 
-    def ledger(self, ledger_id: int, first: int, last: int) -> FoundLedger | None:
-        state = self.index.state(ledger_id)
+    def entries(self, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, bytes]]:
         mine = [each for each in self.tail if each.type is not RecordType.SEAL and _is_of(each, ledger_id)]
-        if state is None and not mine:
-            return None
-        kinds = {each.type for each in mine}
-        entries = self._indexed(ledger_id, first, last) | _in_tail(mine, ledger_id, first, last)
-        lacs = [int.from_bytes(entry[16:24], "big", signed=True) for entry in entries.values()]
-        return FoundLedger(
-            ledger_id=ledger_id,
-            fenced=RecordType.FENCE in kinds or (state is not None and state.fenced),
-            deleted=RecordType.TOMBSTONE in kinds or (state is not None and state.deleted),
-            lac=max([*lacs, -1 if state is None else state.lac]),
-            entries=dict(sorted(entries.items())),
-        )
+        if self.index.state(ledger_id) is None and not mine:
+            raise LedgerNotFoundError(
+                f"ledger {ledger_id} was never on this bookie: `bookie info --data DIR` lists those that are",
+                ledger_id=ledger_id,
+            )
+        in_tail = _in_tail(mine, ledger_id, first, last)
+        previous = -1
+        for entry_id, entry in heapq.merge(self._indexed(ledger_id, first, last), sorted(in_tail.items())):
+            if entry_id != previous:  # a checkpoint may have stored what the tail still has
+                yield entry_id, entry
+            previous = entry_id
 
-    def _indexed(self, ledger_id: int, first: int, last: int) -> dict[int, bytes]:
-        found: dict[int, bytes] = {}
+    def _indexed(self, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, bytes]]:
         for interval in self.index.intervals(ledger_id, 0, last):
             if interval.last < first:
                 continue
             [block] = self._logs.read(ledger_id, [interval])
             for entry_id in block.ids:
-                entry = block.entry(entry_id) if max(first, interval.first) <= entry_id <= last else None
-                if entry is not None and entry_id <= interval.last:
-                    found[entry_id] = bytes(entry)
-        return found
+                if max(first, interval.first) <= entry_id <= min(last, interval.last):
+                    entry = block.entry(entry_id)
+                    assert entry is not None, "a block holds what it lists"
+                    yield entry_id, bytes(entry)
 
 
 def _records_of(disk: Disk, path: Path, offset: int) -> Iterator[FoundRecord]:
