@@ -197,10 +197,6 @@ def main() -> None:
         _fail(error, 2)
     except LogStoreError as error:
         _fail(error, 1)
-    except BrokenPipeError:
-        # The reader of our output has seen enough; stdout must not complain again at exit.
-        sys.stdout = None
-        raise SystemExit(0) from None
     except KeyboardInterrupt:
         raise SystemExit(1) from None
 
