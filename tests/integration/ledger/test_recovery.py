@@ -61,7 +61,11 @@ async def test_concurrent_recoverers_agree(tmp_path: Path) -> None:
         for entry_id in range(1000):
             handle.submit(payload_of(entry_id))
         await handle.wait(100)
-        async with client_of(cluster.uri) as one, client_of(cluster.uri) as two, client_of(cluster.uri) as three:
+        async with (
+            client_of(cluster.uri) as one,
+            client_of(cluster.uri) as two,
+            client_of(cluster.uri) as three,
+        ):
             found = await asyncio.gather(
                 *(recoverer.open_with_recovery(handle.ledger_id) for recoverer in (one, two, three, three))
             )
