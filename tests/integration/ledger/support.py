@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from ledger.client import LedgerClient
@@ -24,6 +24,13 @@ async def client_of(uri: str, **settings: float) -> AsyncIterator[LedgerClient]:
     finally:
         await client.close()
         await store.close()
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 15.0) -> None:
+    """Return once the condition holds; TimeoutError if it does not within the time."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
+            await asyncio.sleep(0.005)
 
 
 def payload_of(entry_id: int) -> bytes:
@@ -58,10 +65,8 @@ class Appender:
             self.error = error
 
     async def reached(self, entry_id: int, timeout_s: float = 20.0) -> None:
-        async with asyncio.timeout(timeout_s):
-            while self.acked < entry_id:
-                assert self.error is None, self.error
-                await asyncio.sleep(0.002)
+        await until(lambda: self.acked >= entry_id or self.error is not None, timeout_s)
+        assert self.error is None, self.error
 
     async def refused(self, timeout_s: float = 20.0) -> LogStoreError:
         """Wait until an append fails."""

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.cluster import running_cluster
 from ledger.errors import AddFailedError
 from ledger.model import QuorumSizes
-from tests.integration.ledger.support import Appender, client_of, payload_of, read_all
+from tests.integration.ledger.support import Appender, client_of, payload_of, read_all, until
 
 pytestmark = pytest.mark.integration
 
@@ -22,9 +22,7 @@ async def test_a_dead_bookie_is_replaced_by_a_spare(tmp_path: Path) -> None:
         ids = [f"{bookie.host}:{bookie.port}" for bookie in cluster.bookies]
         victim = ids.index(appender.handle.metadata.last_fragment.ensemble[0])
         cluster.bookies[victim].kill()
-        async with asyncio.timeout(10):
-            while len(appender.handle.metadata.fragments) == 1:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(appender.handle.metadata.fragments) > 1)
         await appender.reached(appender.acked + 20)
         await appender.stop()
         metadata = await appender.handle.close()
@@ -42,9 +40,7 @@ async def test_without_a_spare_appends_go_on_and_the_bookie_is_taken_back(tmp_pa
         assert appender.handle.failed_members == 1
         await cluster.bookies[1].stop()
         await cluster.restart(1)
-        async with asyncio.timeout(10):
-            while appender.handle.failed_members:
-                await asyncio.sleep(0.01)
+        await until(lambda: appender.handle.failed_members == 0)
         # With the returned bookie counting again, another one may go.
         cluster.bookies[0].kill()
         await appender.reached(appender.acked + 30)
@@ -62,9 +58,7 @@ async def test_an_idle_writer_replaces_a_lost_member(tmp_path: Path) -> None:
         ids = [f"{bookie.host}:{bookie.port}" for bookie in cluster.bookies]
         victim = handle.metadata.last_fragment.ensemble[2]
         cluster.bookies[ids.index(victim)].kill()
-        async with asyncio.timeout(10):
-            while victim in handle.metadata.last_fragment.ensemble:
-                await asyncio.sleep(0.02)
+        await until(lambda: victim not in handle.metadata.last_fragment.ensemble)
 
 
 async def test_too_few_bookies_end_the_handle_with_a_typed_error(tmp_path: Path) -> None:
