@@ -20,8 +20,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ledger.errors import AlreadyExistsError, LayoutMismatchError, MetadataUnavailableError
-from ledger.metadata.errors import MetadataStoreDamagedError
-from ledger.metadata.sqlite_errors import is_busy, missing, not_writable, translated
+from ledger.metadata.sqlite_errors import damaged, is_busy, missing, not_writable, translated
 
 APPLICATION_ID = 0x646C6F67
 SCHEMA_VERSION = 1
@@ -53,7 +52,7 @@ def open_file(path: str) -> sqlite3.Connection:
         except BaseException:
             connection.close()
             raise
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         if is_busy(error):
             raise
         raise translated(error, path) from error
@@ -129,9 +128,7 @@ def _check(connection: sqlite3.Connection, path: str) -> None:
     if size * page <= CHECKED_BYTES_MAX:
         verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
-            raise MetadataStoreDamagedError(
-                f"{path} is damaged ({verdict}): restore it from a backup", path=path
-            )
+            raise damaged(path, verdict.splitlines()[-1])
 
 
 def _sync_directory(path: Path) -> None:
