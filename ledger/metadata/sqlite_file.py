@@ -24,6 +24,7 @@ from ledger.metadata.sqlite_errors import damaged, is_busy, missing, not_writabl
 
 APPLICATION_ID = 0x646C6F67
 SCHEMA_VERSION = 1
+JOURNAL_MODE = "delete"
 CHECKED_BYTES_MAX = 16 * 1024 * 1024
 """Files up to this size get a quick_check at open (some 30 ms at the limit); larger ones are trusted."""
 
@@ -100,10 +101,10 @@ def _connect(path: str) -> sqlite3.Connection:
         connection.execute("PRAGMA cell_size_check=ON")
         connection.execute("PRAGMA cache_spill=OFF")
         connection.execute("PRAGMA synchronous=EXTRA")
-        mode = connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0]
-        if mode != "delete":
+        mode = connection.execute(f"PRAGMA journal_mode={JOURNAL_MODE}").fetchone()[0]
+        if mode != JOURNAL_MODE:
             raise MetadataUnavailableError(
-                f"{path} is in journal mode {mode!r} and in use, DELETE is needed: stop its other users",
+                f"{path} is in journal mode {mode!r} and in use, {JOURNAL_MODE} is needed: stop its other users",
                 path=path,
             )
     except BaseException:
