@@ -104,7 +104,7 @@ def _connect(path: str) -> sqlite3.Connection:
         mode = connection.execute(f"PRAGMA journal_mode={JOURNAL_MODE}").fetchone()[0]
         if mode != JOURNAL_MODE:
             raise MetadataUnavailableError(
-                f"{path} is in journal mode {mode!r} and in use, {JOURNAL_MODE} is needed: stop its other users",
+                f"{path} is in journal mode {mode!r} and in use, {JOURNAL_MODE} is needed: stop its users",
                 path=path,
             )
     except BaseException:
