@@ -53,6 +53,10 @@ class DiskFullError(UnavailableError):
     """No space was left; what was to be written is not there (facts: path)."""
 
 
+class StorageInUseError(UnavailableError):
+    """Another process, or another storage of this one, has these directories open (facts: path)."""
+
+
 class StorageClosedError(UnavailableError):
     """The storage is closed or closing and takes nothing more."""
 
