@@ -45,6 +45,14 @@ class PortTakenError(UnavailableError):
     """Another process listens on the port (facts: host, port)."""
 
 
+class DirectoryInUseError(UnavailableError):
+    """Another process works on the directory (facts: path)."""
+
+
+class BookieInUseError(UnavailableError):
+    """The bookie runs, or ledgers still have entries on it (facts: bookie_id)."""
+
+
 class BookieAliveError(UnavailableError):
     """Another process is registered under this bookie id (facts: bookie_id)."""
 
