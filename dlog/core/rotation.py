@@ -215,6 +215,8 @@ class Rotation:
         return self._create()
 
     def on_ledger_created(self, ledger_id: LedgerId, now_us: int, nonce: int) -> list[Command]:
+        if self.over:
+            return [DiscardLedger(ledger_id)]
         assert self._phase is Phase.CREATING
         self._attempts = 0
         if self._closing and not self._left:
@@ -226,6 +228,8 @@ class Rotation:
 
     def on_create_failed(self) -> list[Command]:
         """Best effort while P lives: P goes on beyond its limits, and this is tried again (rule 17)."""
+        if self.over:
+            return []
         assert self._phase is Phase.CREATING
         if self._failed is not None:
             return self._settle_failed()
@@ -235,6 +239,8 @@ class Rotation:
 
     def on_answer(self, answer: Applied | NotOurs, now_us: int, nonce: int) -> list[Command]:
         """What became of the compare-and-set."""
+        if self.over:
+            return []
         assert self._sent is not None
         if self._phase is Phase.RECORDING:
             return self._over(Finished())
@@ -242,17 +248,19 @@ class Rotation:
         match owner_verdict(self._record, self._sent, answer):
             case Applied(record, version):
                 self._attempts = 0
-                self._record, self._version = record, version
+                self._adopt(record, version)
                 self._next_listed = True
                 return self._on_listed()
             case Rebase(found):
-                self._record, self._version = found.value, found.version
+                self._adopt(found.value, found.version)
                 return self._rebase(now_us, nonce)
             case Deposed(found_record):
                 return self._over(Depose(found_record))
 
     def on_store_unavailable(self) -> list[Command]:
         """The compare-and-set was certainly not made: P goes on, and the same ledger is tried again."""
+        if self.over:
+            return []
         if self._phase is Phase.RECORDING:
             return self._over(Finished())
         if self._failed is not None:
@@ -284,17 +292,23 @@ class Rotation:
 
     def on_closed(self, ledger_id: LedgerId, seal: SealFacts, nonce: int) -> list[Command]:
         """P is sealed; only now are acks of N released."""
+        self._seals.setdefault(ledger_id, seal)
+        if self._phase not in (Phase.CLOSING, Phase.FINISHING):
+            return []
         assert ledger_id == self._current
         self._attempts = 0
-        self._seals[ledger_id] = seal
         if self._phase is Phase.FINISHING:
             return self._record_seals(nonce)
-        assert self._phase is Phase.CLOSING
         return self._go_on_in_next()
 
     def on_close_undecided(self) -> list[Command]:
         """The store did not answer. Acks of N wait until P's seal is decided."""
-        return self._retry()
+        return self._retry() if self._phase in (Phase.CLOSING, Phase.FINISHING) else []
+
+    def on_hard_limit(self) -> list[Command]:
+        """P is far beyond its limits and cannot be replaced: take nothing more until it is (rule 17)."""
+        holdable = (Phase.STEADY, Phase.CREATING, Phase.LISTING, Phase.LIFTED)
+        return [Hold()] if self._phase in holdable else []
 
     def on_retry(self, now_us: int, nonce: int) -> list[Command]:
         """The pause is over: do again what the phase was about."""
@@ -322,6 +336,8 @@ class Rotation:
         """A handle is dead: too few members are left, or somebody fenced its ledger (rules 19 and 24b)."""
         if self.over or ledger_id not in (self._current, self._next):
             return []
+        if ledger_id == self._next and not self._next_listed and self._waits_for_retry:
+            return self._replace_unlisted()
         if self._failed is not None and self._phase not in (Phase.CREATING, Phase.LISTING):
             return self._note_failure(ledger_id, fenced)
         self._note_failure(ledger_id, fenced)
@@ -335,7 +351,7 @@ class Rotation:
             return self.on_record_seen(read)
         if read is None or not same_ownership(self._record, read.value):
             return self._over(Depose(None if read is None else read.value))
-        self._record, self._version = read.value, read.version
+        self._adopt(read.value, read.version)
         if self._phase is Phase.CONFIRMING:
             self._phase = Phase.SETTLING
             return [Settle(self._to_settle())]
@@ -351,11 +367,13 @@ class Rotation:
             return self._over(Depose(None if read is None else read.value))
         unlisted = self._phase is not Phase.LISTING
         if unlisted and read.version > self._version and read.value.ledger_ids[-1:] == self._tail:
-            self._record, self._version = read.value, read.version
+            self._adopt(read.value, read.version)
         return []
 
     def on_settled(self, seals: Mapping[LedgerId, SealFacts], *, left: bool) -> list[Command]:
         """Recovery sealed all that was to be settled. `left`: appends wait to be submitted again."""
+        if self.over:
+            return []
         assert self._phase is Phase.SETTLING
         self._attempts = 0
         self._seals.update(seals)
@@ -371,11 +389,11 @@ class Rotation:
 
     def on_settle_failed(self) -> list[Command]:
         """Coverage or copies are missing: appends wait, and recovery is tried again."""
-        return self._retry()
+        return [] if self.over else self._retry()
 
     def on_ledger_gone(self) -> list[Command]:
         """An own ledger has vanished from metadata: whoever deleted it owns the log now."""
-        return self._over(Depose(None))
+        return [] if self.over else self._over(Depose(None))
 
     def on_waited(self) -> list[Command]:
         if self._phase is not Phase.WAITING:
@@ -385,14 +403,16 @@ class Rotation:
 
     # ---- the end
 
-    def on_close_requested(self) -> list[Command]:
-        """Let a rotation under way come to its end, then drain and seal the last ledger."""
+    def on_close_requested(self, *, left: bool) -> list[Command]:
+        """Let a rotation under way come to its end, then drain and seal the last ledger.
+
+        `left`: appends are held back. None is accepted from now on.
+        """
         if self._closing or self.over:
             return []
-        self._closing = True
-        if self._phase is Phase.STEADY or (self._phase is Phase.CREATING and self._waits_for_retry):
-            return self._finish()
-        return []
+        self._closing, self._left = True, left
+        idle = self._phase is Phase.CREATING and self._waits_for_retry and not left
+        return self._finish() if idle or self._phase is Phase.STEADY else []
 
     def give_up(self) -> None:
         """The hard time limit: nothing more is decided here."""
@@ -411,6 +431,7 @@ class Rotation:
     def _list(self, now_us: int, nonce: int) -> list[Command]:
         assert self._next is not None
         self._phase = Phase.LISTING
+        self._waits_for_retry = False
         new = ListedLedger(ledger_id=self._next, epoch=self._record.epoch, created_us=now_us)
         self._sent = record_changes.with_new_ledger(self._record, new, self._seals, nonce)
         return [WriteRecord(self._sent, self._version)]
@@ -473,12 +494,26 @@ class Rotation:
         self._fenced = False
         if self._next is not None and self._next_listed and self._next not in self._seals:
             return self._go_on_in_next()
-        if self._next_listed:
-            self._next, self._next_listed = None, False
         self._current = None
+        if self._next is not None and not self._next_listed:
+            self._phase, self._waits_for_retry = Phase.LISTING, True
+            return [Retry(0)]
+        self._next, self._next_listed = None, False
         if self._closing and not self._left:
             return self._finish()
         return self._create()
+
+    def _replace_unlisted(self) -> list[Command]:
+        """N died before its compare-and-set was made: it can be deleted, and another is created."""
+        assert self._next is not None
+        dead, self._next = self._next, None
+        self._waits_for_retry = False
+        return [DiscardLedger(dead), *self._create()]
+
+    def _adopt(self, record: LogRecord, version: int) -> None:
+        self._record, self._version = record, version
+        unrecorded = {one.ledger_id for one in record.ledgers if one.seal is None}
+        self._seals = {one: seal for one, seal in self._seals.items() if one in unrecorded}
 
     def _finish(self) -> list[Command]:
         self._phase = Phase.FINISHING
