@@ -77,7 +77,7 @@ class BatchLimits:
         if body_bytes > self.body_bytes_max:
             raise MessageTooLargeError(
                 f"the {what} takes {body_bytes + ENTRY_OVERHEAD_BYTES} bytes as an entry, entry_bytes_max "
-                f"is {self.entry_bytes_max}: send less at a time, or raise the limit (at most {ENTRY_BYTES_MAX})",
+                f"is {self.entry_bytes_max}: send less at a time, or raise it (up to {ENTRY_BYTES_MAX})",
                 entry_bytes=body_bytes + ENTRY_OVERHEAD_BYTES,
                 entry_bytes_max=self.entry_bytes_max,
             )

@@ -185,7 +185,7 @@ def _unpack(body: Buffer, objects: int) -> list[Any]:
         if _HUGE_ARRAY.search(wrapped, _ARRAY_32.size):
             return _unpack_guarded(body, objects)
         found: list[Any] = msgpack.unpackb(
-            wrapped, max_array_len=objects, max_map_len=0, max_ext_len=0, max_str_len=0
+            wrapped, max_array_len=max(objects, 2 * HEADERS_MAX), max_map_len=0, max_ext_len=0, max_str_len=0
         )
     except (ValueError, msgpack.UnpackException) as error:
         reason = str(error) or type(error).__name__
