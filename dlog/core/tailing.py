@@ -350,8 +350,8 @@ class Tailing:
         gap = Gap(self._position, resume_at, GapReason.DATA_LOSS)
         if self._on_data_loss is OnMissing.FAIL:
             raise DataLossError(
-                f"messages from {gap.first} to before {resume_at} of log {self._log} are listed and cannot be "
-                "found on any bookie: restore them, or resume behind them",
+                f"messages from {gap.first} to before {resume_at} of log {self._log} are listed and cannot "
+                "be found on any bookie: restore them, or resume behind them",
                 first=gap.first,
                 resume_at=resume_at,
             )
