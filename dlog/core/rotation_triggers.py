@@ -74,10 +74,10 @@ def reason_to_rotate(
     """Why the ledger is to be replaced now, if it is. `ensemble_available`: a full ensemble could be had."""
     if now - use.opened_at < limits.interval_min_s:
         return None
-    if use.degraded and ensemble_available:
-        return RotationReason.FULL_ENSEMBLE
     if not use.entries_taken:
         return None
+    if use.degraded and ensemble_available:
+        return RotationReason.FULL_ENSEMBLE
     if use.bytes_taken >= limits.bytes_max:
         return RotationReason.BYTES
     if use.entries_taken >= limits.entries_max:
