@@ -497,7 +497,9 @@ class Succession:
         if isinstance(error, LogStoreError):
             self.give_up(error)
         elif error is not None:
-            self.give_up(LogStoreError(f"the writer of log {self._ref} stopped by a fault of its own: {error!r}"))
+            self.give_up(
+                LogStoreError(f"the writer of log {self._ref} stopped by a fault of its own: {error!r}")
+            )
             raise error
 
 

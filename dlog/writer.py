@@ -48,6 +48,11 @@ class LogWriter:
         return self._owner
 
     @property
+    def over(self) -> asyncio.Future[None]:
+        """Done once the writer is closed, deposed or has given up and every append is settled. Do not cancel."""
+        return self._succession.over
+
+    @property
     def epoch(self) -> int:
         return self._succession.record.epoch
 
@@ -96,10 +101,13 @@ class LogWriter:
         MessageTooLargeError, WriterDeposedError, AppendAbortedError: certainly absent. AppendIndeterminateError:
         it is at `message_id` or nowhere.
         """
+        future: asyncio.Future[MessageId]
         if expect_tail is None:
-            return await (await self._queue.submit(payload, key, headers))
-        self._check_tail(expect_tail)
-        return await self._queue.submit_nowait(payload, key, headers)
+            future = await self._queue.submit(payload, key, headers)
+        else:
+            self._check_tail(expect_tail)
+            future = self._queue.submit_nowait(payload, key, headers)
+        return await future
 
     async def append_many(
         self,
