@@ -13,8 +13,8 @@ from typing import Any
 from dlog import client as _client
 from dlog.client import DEFAULT_NAMESPACE, LogClient
 from dlog.config import LogConfig
-from dlog.reader import Reader
 from dlog.embedded import AsyncStandalone as standalone
+from dlog.reader import Reader
 from dlog.writer import LogWriter
 from ledger.environment import Environment
 
