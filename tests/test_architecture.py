@@ -43,7 +43,18 @@ LOWER_LAYERS = {
 IMPURE = {"asyncio", "os", "random", "select", "socket", "subprocess", "threading", "time", "uuid", "secrets"}
 """What a pure core never sees: loops, clocks, chance, disks, sockets."""
 
-SEAM = {"os", "random", "secrets", "threading", "time", "uuid", "subprocess", "concurrent", "tempfile", "shutil"}
+SEAM = {
+    "os",
+    "random",
+    "secrets",
+    "threading",
+    "time",
+    "uuid",
+    "subprocess",
+    "concurrent",
+    "tempfile",
+    "shutil",
+}
 """What a simulator must be able to replace, so only the owners below touch it."""
 
 OWNERS = {
