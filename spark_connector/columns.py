@@ -13,6 +13,8 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
+from dlog.batch import MessageBatch
+
 _ID = np.dtype([("ledger", ">i8"), ("entry", ">i8"), ("batch", ">i4")])
 """20 bytes, big-endian, as MessageId.to_bytes packs them."""
 
@@ -52,34 +54,28 @@ class ArrowColumns:
         self._count = 0
         self._wants_headers = "headers" in schema.names
 
-    def add(
-        self,
-        ledger_id: int,
-        entry_id: int,
-        time_us: int,
-        keys: Sequence[bytes | None],
-        payloads: Sequence[bytes | None],
-        headers: Sequence[Sequence[bytes]],
-        first_index: int = 0,
-    ) -> Iterator[pa.RecordBatch]:
-        """Take the messages of one entry (of a part of it, from `first_index`); yield what became full."""
+    def add(self, batch: MessageBatch) -> Iterator[pa.RecordBatch]:
+        """Take an entry's messages; yield the record batches that became full with them."""
         taken = 0
-        while taken < len(payloads):
-            upto = min(len(payloads), taken + self._batch_rows - self._count)
-            rows = self._rows
-            rows.counts.append(upto - taken)
-            rows.ledger_ids.append(ledger_id)
-            rows.entry_ids.append(entry_id)
-            rows.first_indexes.append(first_index + taken)
-            rows.times_us.append(time_us)
-            rows.keys += keys[taken:upto]
-            rows.payloads += payloads[taken:upto]
-            if self._wants_headers:
-                rows.headers += headers[taken:upto]
-            self._count += upto - taken
+        while taken < len(batch):
+            upto = min(len(batch), taken + self._batch_rows - self._count)
+            self._append(batch, taken, upto)
             taken = upto
             if self._count == self._batch_rows:
                 yield self._take()
+
+    def _append(self, batch: MessageBatch, low: int, high: int) -> None:
+        rows = self._rows
+        rows.counts.append(high - low)
+        rows.ledger_ids.append(batch.ledger_id)
+        rows.entry_ids.append(batch.entry_id)
+        rows.first_indexes.append(batch.first_index + low)
+        rows.times_us.append(batch.append_time_us)
+        rows.keys += batch.keys[low:high]
+        rows.payloads += batch.payloads[low:high]
+        if self._wants_headers:
+            rows.headers += batch.headers[low:high]
+        self._count += high - low
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """The last, partly filled batch, if there is one."""

@@ -63,7 +63,7 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     ending = _ending(given.get("endingid", "latest"))
     if isinstance(starting, MessageId) and isinstance(ending, MessageId) and starting > ending:
         raise BadOptionError(
-            f"startingId {starting} lies after endingId {ending}; the ending one is exclusive and at least as high",
+            f"startingId {starting} lies after endingId {ending}; swap them or widen the range",
             option="startingId",
         )
     return ReadOptions(

@@ -153,7 +153,7 @@ def test_clocks_chance_threads_and_files_have_owners() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("package", ["dlog", "dlog.aio", "spark_connector", "pyspark_dlog"])
+@pytest.mark.parametrize("package", ["dlog", "dlog.aio", "spark_connector"])
 def test_public_names_are_listed(package: str) -> None:
     """A package's `__init__` only imports names, and `__all__` lists each of them."""
     found = {name: tree for name, _, tree in MODULES}

@@ -7,10 +7,31 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
+from dlog.batch import MessageBatch
 from dlog.model import MessageId
 from spark_connector.columns import ArrowColumns
 from spark_connector.errors import BadOptionError
 from spark_connector.schema import check_schema, read_schema
+
+
+def batch_of(
+    ledger_id: int,
+    entry_id: int,
+    payloads: list[bytes | None],
+    keys: list[bytes | None] | None = None,
+    headers: list[list[bytes]] | None = None,
+    first_index: int = 0,
+    time_us: int = 0,
+) -> MessageBatch:
+    return MessageBatch(
+        ledger_id=ledger_id,
+        entry_id=entry_id,
+        first_index=first_index,
+        append_time_us=time_us,
+        keys=keys or [None] * len(payloads),
+        payloads=payloads,
+        headers=headers or [[]] * len(payloads),
+    )
 
 
 def arrow(include_headers: bool = False) -> pa.Schema:
@@ -20,7 +41,8 @@ def arrow(include_headers: bool = False) -> pa.Schema:
 def test_every_column_of_a_message() -> None:
     columns = ArrowColumns(arrow(include_headers=True), "orders", 10)
     headers = [[b"a", b"1", b"a", b"2"], [], [b"\xff", b""]]
-    assert list(columns.add(7, 3, 1_000_001, [b"k", None, b""], [b"v", b"", None], headers)) == []
+    entry = batch_of(7, 3, [b"v", b"", None], [b"k", None, b""], headers, time_us=1_000_001)
+    assert list(columns.add(entry)) == []
     (batch,) = columns.rest()
     assert batch.schema == arrow(include_headers=True)
     rows = batch.to_pylist()
@@ -46,7 +68,7 @@ def test_batches_are_full_but_the_last() -> None:
     columns = ArrowColumns(arrow(), "l", 4)
     batches = []
     for entry, count in enumerate((5, 1, 6)):
-        batches += columns.add(1, entry, 0, [None] * count, [b"x"] * count, [[]] * count)
+        batches += columns.add(batch_of(1, entry, [b"x"] * count))
     batches += columns.rest()
     assert [batch.num_rows for batch in batches] == [4, 4, 4]
     ids = [MessageId.from_bytes(value) for batch in batches for value in batch["message_id"].to_pylist()]
@@ -55,7 +77,7 @@ def test_batches_are_full_but_the_last() -> None:
 
 def test_a_part_of_an_entry_keeps_its_own_indexes() -> None:
     columns = ArrowColumns(arrow(), "l", 4)
-    list(columns.add(1, 9, 0, [None, None], [b"x", b"y"], [[], []], first_index=3))
+    list(columns.add(batch_of(1, 9, [b"x", b"y"], first_index=3)))
     (batch,) = columns.rest()
     assert batch["batch_index"].to_pylist() == [3, 4]
 
@@ -63,7 +85,7 @@ def test_a_part_of_an_entry_keeps_its_own_indexes() -> None:
 def test_only_the_columns_asked_for_are_built() -> None:
     subset = StructType([read_schema(False)["entry_id"], read_schema(False)["log"]])
     columns = ArrowColumns(to_arrow_schema(check_schema(subset, False), timezone="UTC"), "l", 4)
-    list(columns.add(1, 9, 0, [None], [b"x"], [[]]))
+    list(columns.add(batch_of(1, 9, [b"x"])))
     (batch,) = columns.rest()
     assert batch.to_pylist() == [{"entry_id": 9, "log": "l"}]
 
