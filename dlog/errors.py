@@ -14,7 +14,7 @@ from ledger.errors import (
 
 
 class MessageTooLargeError(ConfigurationError):
-    """The message or batch exceeds `entry_bytes_max`; nothing was sent (facts: entry_bytes, entry_bytes_max)."""
+    """The message or batch exceeds `entry_bytes_max`; never sent (facts: entry_bytes, entry_bytes_max)."""
 
 
 class AppendRejectedError(ConfigurationError):
