@@ -37,7 +37,9 @@ def find_file() -> Path:
             found = Path(str(file.locate()))
             if found.is_file():
                 return found
-    raise ConfigurationError(f"the demonstration's data {FILE} is not installed; give its place with --data FILE")
+    raise ConfigurationError(
+        f"the demonstration's data {FILE} is not installed; give its place with --data FILE"
+    )
 
 
 def load(path: Path) -> list[Flight]:
@@ -48,8 +50,13 @@ def load(path: Path) -> list[Flight]:
         raise ConfigurationError(f"{path} cannot be read as gzip: {error}") from error
     header, *lines = text.splitlines()
     names = header.split(b",")
-    if len(names) <= _CARRIER_COLUMN or (names[_DELAY_COLUMN], names[_CARRIER_COLUMN]) != (b"dep_delay", b"carrier"):
-        raise ConfigurationError(f"{path} is no flights file: column 6 must be dep_delay and column 10 carrier")
+    if len(names) <= _CARRIER_COLUMN or (names[_DELAY_COLUMN], names[_CARRIER_COLUMN]) != (
+        b"dep_delay",
+        b"carrier",
+    ):
+        raise ConfigurationError(
+            f"{path} is no flights file: column 6 must be dep_delay and column 10 carrier"
+        )
     return [_flight(line) for line in lines]
 
 

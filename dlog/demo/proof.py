@@ -36,7 +36,9 @@ class Proof:
         """The next messages must be the next lines, with rising ids."""
         for row in rows:
             if self.count == len(self._flights):
-                raise DataLossError(f"message {row.id} comes after the last of {self.count} flights: one is doubled")
+                raise DataLossError(
+                    f"message {row.id} comes after the last of {self.count} flights: one is doubled"
+                )
             flight = self._flights[self.count]
             if (row.key, row.payload) != (flight.carrier, flight.line):
                 raise DataLossError(
