@@ -34,3 +34,62 @@ def ls(metadata: Metadata = "", namespace: Namespace = "default", output: Table 
         return
     for name in names:
         print(name)
+
+
+def info(
+    log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
+) -> None:
+    """Show who owns a log, how long it is, and whether its newest ledger has all its copies."""
+    with connect(metadata, namespace) as client:
+        facts = describe_facts(client.describe(log))
+    if output is TableOutput.JSON:
+        print_json({name.replace(" ", "_"): value for name, value in facts})
+    else:
+        print_facts(facts)
+
+
+def ledgers(
+    log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
+) -> None:
+    """List the ledgers of a log, oldest first."""
+    with connect(metadata, namespace) as client:
+        rows = [ledger_row(listed) for listed in client.describe(log).record.ledgers]
+    if output is TableOutput.JSON:
+        print_json(rows)
+    else:
+        print_table(LEDGER_COLUMNS, [[row[name] for name in LEDGER_COLUMNS] for row in rows])
+
+
+def rotate(log: LogName, metadata: Metadata = "", namespace: Namespace = "default") -> None:
+    """Take the log over and begin a new ledger."""
+    with connect(metadata, namespace) as client:
+        print(f"log {log} goes on in ledger {client.rotate(log)}")
+
+
+def shrink(
+    log: LogName,
+    before: Annotated[str, typer.Argument(metavar="ID", help="The first id to keep.")],
+    metadata: Metadata = "",
+    namespace: Namespace = "default",
+) -> None:
+    """Make all messages before an id invisible, and free the ledgers that lie wholly before it."""
+    from dlog.model import MessageId
+
+    bound = MessageId.parse(before)
+    with connect(metadata, namespace) as client:
+        client.shrink(log, bound)
+    print(f"log {log} begins at {bound}")
+
+
+def delete(
+    log: LogName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    metadata: Metadata = "",
+    namespace: Namespace = "default",
+) -> None:
+    """Delete a log and everything in it."""
+    if not yes:
+        typer.confirm(f"Delete log {log} and all its messages for good?", abort=True, err=True)
+    with connect(metadata, namespace) as client:
+        client.delete(log)
+    print(f"deleted {log}")
