@@ -12,10 +12,11 @@ from typing import TypeVar
 
 from dlog.batch import MessageBatch
 from dlog.format.entry import decode_entry, decode_envelope
+from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError, RequestTimeoutError
 from ledger.model import LedgerId
-from ledger.read_handle import Entry, ReadHandle
+from ledger.read_handle import ReadHandle
 from spark_connector.errors import PartitionDataLossError
 from spark_connector.partitions import Extent
 
@@ -106,9 +107,9 @@ class ExtentReader:
 
 
 def _check_reach(handle: ReadHandle, extent: Extent) -> None:
-    if handle.lac < extent.last_entry:
+    if handle.last_readable < extent.last_entry:
         raise PartitionDataLossError(
-            f"ledger {extent.ledger_id} ends at entry {handle.lac}, planning saw entry {extent.last_entry}",
+            f"ledger {extent.ledger_id} ends at entry {handle.last_readable}, planning saw entry {extent.last_entry}",
             start=extent.start,
             end=extent.end,
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from dlog.log_store import LogStore
 from dlog.model import ListedLedger, LogName, LogRecord
 from ledger.client import LedgerClient
+from ledger.read_handle import ReadHandle
 from spark_connector.bounds import bounded
 from spark_connector.cluster import open_cluster
 from spark_connector.extent_reader import ExtentReader
@@ -67,9 +68,18 @@ async def _extent(ledgers: LedgerClient, listed: ListedLedger) -> tuple[Extent, 
         return _whole(listed, facts.last_entry, facts.byte_count, counted), True
     handle = await ledgers.open(listed.ledger_id)
     try:
-        return _whole(listed, handle.lac, handle.length, None), handle.closed
+        last = handle.last_readable
+        return _whole(listed, last, await _length(handle, last), None), handle.closed
     finally:
         await handle.close()
+
+
+async def _length(handle: ReadHandle, last_entry: int) -> int:
+    """Payload bytes of the ledger up to `last_entry`; each entry's header says it of itself."""
+    if handle.closed or last_entry < 0:
+        return max(0, handle.metadata.length)
+    (entry,) = await handle.read(last_entry, last_entry)
+    return entry.length
 
 
 def _whole(listed: ListedLedger, last_entry: int, byte_count: int, messages: int | None) -> Extent:
