@@ -33,7 +33,14 @@ LOWER_LAYERS = {
     # A module under the prefix may import of ours only what is listed: the arrows inside a package.
     "ledger.errors": (),
     "ledger.model": ("ledger.errors",),
-    "ledger.core": ("ledger.core", "ledger.model", "ledger.errors"),
+    # A core needs the enumerations of settings and of a bookie's answer, no bytes.
+    "ledger.core": (
+        "ledger.core",
+        "ledger.model",
+        "ledger.errors",
+        "ledger.config.Visibility",
+        "ledger.wire.status.Answer",
+    ),
     "ledger.wire": ("ledger.wire", "ledger.model", "ledger.errors"),
     "ledger.metadata": ("ledger.metadata", "ledger.model", "ledger.errors", "ledger.environment"),
     "dlog.core": ("dlog.core", "dlog.model", "dlog.errors", "dlog.format", "ledger.model", "ledger.errors"),
@@ -83,17 +90,16 @@ def modules() -> Iterator[tuple[str, Path, ast.Module]]:
 MODULES = list(modules())
 
 
-def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Every imported module, in functions too; one imported only for its types does not count."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            node.body = []
-        elif isinstance(node, ast.Import):
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: write the whole module name"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from ((node.lineno, name) for name in names)
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield from imports(node)
 
 
 def within(name: str, prefixes: tuple[str, ...]) -> bool:

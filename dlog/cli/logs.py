@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, connect
-from dlog.cli.output import instant, print_facts, print_json, print_table
+from dlog.cli.output import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
-    from dlog.model import ListedLedger
+    pass
 
 
 def register(app: typer.Typer) -> None:

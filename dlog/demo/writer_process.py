@@ -10,16 +10,12 @@ it ended.
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections import deque
-from collections.abc import Sequence
 from pathlib import Path
 
 import dlog.aio
 from dlog.demo.events import tell
-from dlog.demo.flights import Flight, load
-from dlog.demo.proof import ROW_HEADER
-from ledger.errors import LogStoreError, OwnershipLostError
+from dlog.demo.flights import load
+from ledger.errors import OwnershipLostError
 
 BATCH = 100
 BATCHES_A_SECOND = 60
