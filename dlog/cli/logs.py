@@ -93,3 +93,23 @@ def delete(
     with connect(metadata, namespace) as client:
         client.delete(log)
     print(f"deleted {log}")
+
+
+LEDGER_COLUMNS = ("ledger", "epoch", "state", "entries", "messages", "bytes", "created", "first", "last")
+
+
+def ledger_row(listed: ListedLedger) -> dict[str, object]:
+    """One line of `dlog ledgers`; what only the seal tells is `-` before it is recorded."""
+    facts = listed.seal
+    row: dict[str, object] = dict.fromkeys(LEDGER_COLUMNS, "-")
+    row |= {"ledger": listed.ledger_id, "epoch": listed.epoch, "created": instant(listed.created_us)}
+    if facts is None:
+        return row | {"state": "open"}
+    return row | {
+        "state": "sealed",
+        "entries": facts.last_entry + 1,
+        "messages": facts.message_count if facts.message_count >= 0 else "-",
+        "bytes": facts.byte_count,
+        "first": instant(facts.first_append_us),
+        "last": instant(facts.last_append_us),
+    }
