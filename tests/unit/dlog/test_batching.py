@@ -109,6 +109,6 @@ def test_nothing_is_lost_doubled_or_reordered(sizes: list[int], batch_bytes: int
     batches += [rest] if rest else []
     assert [token for batch in batches for token in batch.tokens] == list(range(len(sizes)))
     for batch in batches:
-        envelope, body = encode_entry(batch.columns, epoch=1, append_time_us=1)
+        _, body = encode_entry(batch.columns, epoch=1, append_time_us=1)
         assert batch.body_bytes == len(body) <= limits.body_bytes_max
         assert batch.count <= count_max
