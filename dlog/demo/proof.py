@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from dlog.demo.flights import Flight
 from dlog.errors import DataLossError
-from dlog.model import MessageId
+from dlog.model import Message, MessageId
 
 ROW_HEADER = b"row"
 """Header with the flight's line number, so that a writer can see how far the one before it came."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A message as a reader got it, reduced to what the proof needs."""
-
-    id: MessageId
-    key: bytes | None
-    payload: bytes | None
 
 
 class Proof:
@@ -32,23 +22,23 @@ class Proof:
         self.first: MessageId | None = None
         self.last: MessageId | None = None
 
-    def check(self, rows: Iterable[Row]) -> None:
+    def check(self, messages: Iterable[Message]) -> None:
         """The next messages must be the next lines, with rising ids."""
-        for row in rows:
+        for message in messages:
             if self.count == len(self._flights):
                 raise DataLossError(
-                    f"message {row.id} comes after the last of {self.count} flights: one is doubled"
+                    f"message {message.id} comes after the last of {self.count} flights: one is doubled"
                 )
             flight = self._flights[self.count]
-            if (row.key, row.payload) != (flight.carrier, flight.line):
+            if (message.key, message.payload) != (flight.carrier, flight.line):
                 raise DataLossError(
-                    f"message {row.id} should be line {self.count + 1} of the file, {flight.line!r}, "
-                    f"and is {row.payload!r}"
+                    f"message {message.id} should be line {self.count + 1} of the file, {flight.line!r}, "
+                    f"and is {message.payload!r}"
                 )
-            if self.last is not None and row.id <= self.last:
-                raise DataLossError(f"message {row.id} comes after {self.last}: ids must rise")
-            self.first = self.first or row.id
-            self.last = row.id
+            if self.last is not None and message.id <= self.last:
+                raise DataLossError(f"message {message.id} comes after {self.last}: ids must rise")
+            self.first = self.first or message.id
+            self.last = message.id
             self.count += 1
 
     @property

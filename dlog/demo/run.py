@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import sys
+import statistics
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 import dlog
 import dlog.aio
 from dlog.demo.child import Child
 from dlog.demo.flights import Flight, find_file, load, mean_delay_by_carrier
-from dlog.demo.proof import Proof, Row, differences, longest_pause_ms
+from dlog.demo.proof import Proof, differences, longest_pause_ms
 from dlog.errors import DataLossError
+from dlog.model import MessageId
 from dlog.standalone import Standalone
 
 LOG = "flights"
@@ -26,15 +25,172 @@ KILL_AT, TAKE_OVER_AT, RESTART_AT = 7_000, 13_000, 20_000
 
 
 def run(*, spark: bool, keep: bool, data: Path | None) -> None:
-    """Tell the story. An error of ours if anything is lost, doubled or out of order."""
-    file = data or find_file()
+    """Tell the story. DataLossError if anything is lost, doubled or out of order."""
+    file = (data or find_file()).resolve()
     flights = load(file)
     directory = Path(tempfile.mkdtemp(prefix="dlog-demo-"))
     try:
         with dlog.standalone(directory / "cluster", bookies=3, restart=False) as cluster:
             asyncio.run(_Demo(cluster, flights, file, directory).tell(spark))
-            if keep:
-                _say(f"kept: {directory}; `dlog standalone --data {directory / 'cluster'}` brings it up again")
     finally:
         if not keep:
             shutil.rmtree(directory)
+    if keep:
+        print(
+            f"kept {directory}; `dlog standalone --data {directory / 'cluster'}` brings the cluster up again"
+        )
+
+
+class _Demo:
+    """The state that the parts of the story share."""
+
+    def __init__(self, cluster: Standalone, flights: Sequence[Flight], file: Path, directory: Path) -> None:
+        self._cluster = cluster
+        self._flights = flights
+        self._file = file
+        self._directory = directory
+        self._started = time.monotonic()
+        self._live = Proof(flights)
+        self._lags_ms: list[float] = []
+
+    def _say(self, text: str) -> None:
+        print(f"{time.monotonic() - self._started:5.1f} s  {text}", flush=True)
+
+    async def tell(self, spark: bool) -> None:
+        """The whole story, in order."""
+        self._say(f"three bookies are up; the cluster is {self._cluster.uri}")
+        async with dlog.aio.connect(self._cluster.uri) as client:
+            await client.create(LOG)
+            tailing = asyncio.create_task(self._tail(client))
+            try:
+                await self._write()
+                await asyncio.wait_for(tailing, 10)
+            finally:
+                tailing.cancel()
+            self._say(
+                f"the live reader saw all {self._live.count:,} in order, "
+                f"{statistics.median(self._lags_ms):.1f} ms (median) after they were sent"
+            )
+            await self._prove(client)
+        if spark:
+            await self._compare_with_spark()
+        self._say("done")
+
+    # ---- writing
+
+    async def _start_writer(self, name: str) -> Child:
+        return await Child.start(
+            "dlog.demo.writer_process",
+            self._cluster.uri,
+            LOG,
+            str(self._file),
+            log=self._directory / f"{name}.log",
+        )
+
+    async def _write(self) -> None:
+        first = await self._start_writer("first")
+        second: Child | None = None
+        try:
+            opened = await first.event("open")
+            self._say(f"the first writer owns log {LOG!r} (epoch {opened['epoch']}) and sends flights")
+            await self._kill_a_bookie(first)
+            second = await self._take_over(first)
+            await self._bring_the_bookie_back(second)
+            done = await second.event("done")
+            self._say(
+                f"all {len(self._flights):,} flights are acknowledged ({done['rotations']} rotations here)"
+            )
+        finally:
+            for child in (first, second):
+                if child is not None:
+                    await child.stop()
+
+    async def _kill_a_bookie(self, writer: Child) -> None:
+        await _acknowledged(writer, KILL_AT)
+        self._cluster.kill(0)
+        died = time.monotonic()
+        self._say(f"kill -9 of bookie {self._cluster.bookies[0].bookie_id}")
+        await _acknowledged(writer, KILL_AT + 2_000)
+        times = [event["time"] for event in writer.all("acked") if event["time"] > died - 0.1]
+        self._say(f"appends go on with two copies; the longest pause was {longest_pause_ms(times):.0f} ms")
+
+    async def _take_over(self, first: Child) -> Child:
+        await _acknowledged(first, TAKE_OVER_AT)
+        self._say("a second process opens the log while the first goes on writing")
+        second = await self._start_writer("second")
+        opened = await second.event("open")
+        deposed = await first.event("deposed")
+        last = first.all("acked")[-1]
+        self._say(f"the first was acknowledged up to {last['id']} and then got {deposed['error']}:")
+        self._say(f"    {deposed['message']}")
+        resumed = await second.event("acked")
+        pause = (resumed["time"] - last["time"]) * 1000
+        self._say(
+            f"the second owns it (epoch {opened['epoch']}, on two bookies) after {opened['milliseconds']:.0f} ms, "
+            f"read back {opened['first']:,} flights and goes on with {resumed['id']}; "
+            f"from last to first acknowledgement {pause:.0f} ms"
+        )
+        return second
+
+    async def _bring_the_bookie_back(self, writer: Child) -> None:
+        await _acknowledged(writer, RESTART_AT)
+        self._cluster.restart(0)
+        self._say(f"bookie {self._cluster.bookies[0].bookie_id} is started again")
+
+    # ---- reading
+
+    async def _tail(self, client: dlog.aio.Client) -> None:
+        """Follow the log from its beginning until every flight has come by."""
+        async with client.tail(LOG, start="earliest") as reader:
+            async for batch in reader.batches():
+                self._live.check(batch)
+                self._lags_ms.append(time.time() * 1000 - batch.append_time_us / 1000)
+                if self._live.complete:
+                    return
+
+    async def _prove(self, client: dlog.aio.Client) -> None:
+        started = time.monotonic()
+        proof = Proof(self._flights)
+        first, last = self._live.first, self._live.last
+        assert first is not None and last is not None
+        behind = MessageId(last.ledger_id, last.entry_id + 1, 0)
+        async with client.reader(LOG, start=first, until=behind) as reader:
+            async for batch in reader.batches():
+                proof.check(batch)
+        if not proof.complete:
+            raise DataLossError(f"{proof.count} of {len(self._flights)} flights were read back")
+        took = time.monotonic() - started
+        record = (await client.describe(LOG)).record
+        self._say(
+            f"read back {first} to {last} in {took * 1000:.0f} ms: {proof.count:,} flights from "
+            f"{len(record.ledgers)} ledgers, none lost, doubled or out of order"
+        )
+
+    async def _compare_with_spark(self) -> None:
+        started = time.monotonic()
+        query = await Child.start(
+            "dlog.demo.spark_query",
+            self._cluster.uri,
+            LOG,
+            str(self._directory),
+            log=self._directory / "spark.log",
+        )
+        try:
+            found = await query.event("means")
+        finally:
+            await query.stop()
+        wanted = mean_delay_by_carrier(self._flights)
+        wrong = differences(found["mean"], wanted)
+        if wrong or found["flights"] != len(self._flights):
+            raise DataLossError(
+                f"Spark read {found['flights']} flights and other means for {', '.join(wrong)}"
+            )
+        carrier = max(wanted, key=lambda name: wanted[name])
+        self._say(
+            f"Spark reads the same log in {time.monotonic() - started:.1f} s: mean departure delay by carrier as "
+            f"in the file, {len(wanted)} carriers, worst {carrier} with {wanted[carrier]:.1f} minutes"
+        )
+
+
+async def _acknowledged(writer: Child, count: int) -> None:
+    await writer.event("acked", lambda event: event["count"] >= count)
