@@ -77,9 +77,9 @@ def append(
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
-    """Append messages from stdin or a file: one a line, or as --format says.
+    """Append messages from stdin or a file.
 
-    Takes the log over from whoever writes it now. Prints the first and the last id when all is durable.
+    One a line, or as --format says. Takes the log over from whoever writes it now. Prints the first and the last id when all is durable.
     """
     with (
         _input(file) as (source, size),

@@ -19,9 +19,9 @@ def demo(
         Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Another flights file.")
     ] = None,
 ) -> None:
-    """Append a month of flights, kill a bookie, take the log over, and prove that nothing is missing.
+    """See it work, on real data.
 
-    Needs no running cluster, takes under a minute, and leaves nothing behind.
+    Appends a month of flights, kills a bookie, takes the log over, and proves that nothing is missing. Needs no running cluster, takes under a minute, and leaves nothing behind.
     """
     from dlog.demo.run import run
 

@@ -39,7 +39,7 @@ def ls(metadata: Metadata = "", namespace: Namespace = "default", output: Table 
 def info(
     log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
 ) -> None:
-    """Show who owns a log, how long it is, and whether its newest ledger has all its copies."""
+    """Show a log's owner and size."""
     with connect(metadata, namespace) as client:
         facts = describe_facts(client.describe(log))
     if output is TableOutput.JSON:
@@ -72,7 +72,10 @@ def shrink(
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
-    """Make all messages before an id invisible, and free the ledgers that lie wholly before it."""
+    """Drop messages before an id.
+
+    They become invisible at once; ledgers that lie wholly before the id are freed.
+    """
     from dlog.model import MessageId
 
     bound = MessageId.parse(before)

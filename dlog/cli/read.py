@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,7 +33,7 @@ def read(
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
-    """Print the messages from one id up to, and without, another."""
+    """Print messages between two ids."""
     bounds = (_bound(start), _bound(until))
     with connect(metadata, namespace) as client, client.reader(log, start=bounds[0], until=bounds[1]) as reader:
         _print(_limited(reader, limit), output)
@@ -47,10 +47,15 @@ def tail(
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
-    """Print the newest messages, and with -f whatever comes after them."""
-    with connect(metadata, namespace) as client, client.tail(log, last=last, follow=follow) as messages:
+    """Print the newest messages, and follow.
+
+    With -f it waits for more, until Ctrl-C.
+    """
+    from_where: dict[str, Any] = {"last": last} if last else {"start": "latest"}
+    until = None if follow else "latest"
+    with connect(metadata, namespace) as client, client.reader(log, until=until, **from_where) as reader:
         try:
-            _print(messages, output)
+            _print(reader, output)
         except KeyboardInterrupt:
             # Following has no other end, so ending it is not a failure.
             if not follow:

@@ -19,9 +19,9 @@ def standalone(
         "dlog-data"
     ),
 ) -> None:
-    """Run a cluster on this machine: bookies that are restarted when they die, and SQLite metadata.
+    """Run a cluster on this machine.
 
-    Prints the address to connect to. What is in DIR is there again the next time. Ctrl-C stops it.
+    Real bookie processes, restarted when they die, with SQLite as the metadata store. Prints the address to connect to. What is in DIR is there again the next time. Ctrl-C stops it.
     """
     import dlog
 
