@@ -69,7 +69,9 @@ def register(app: typer.Typer) -> None:
 def append(
     log: LogName,
     file: Annotated[str, typer.Argument(metavar="FILE", help="File to append, or - for stdin.")] = "-",
-    form: Annotated[InputFormat, typer.Option("--format", help="How the input is split.")] = InputFormat.LINES,
+    form: Annotated[
+        InputFormat, typer.Option("--format", help="How the input is split.")
+    ] = InputFormat.LINES,
     key_column: Annotated[
         str | None, typer.Option(metavar="NAME", help="Column (csv) or member (jsonl) that becomes the key.")
     ] = None,
@@ -108,7 +110,9 @@ def _append_all(groups: Iterator[Group], submit: Callable[..., Pending]) -> None
 
 
 def _say_what_is_there(acknowledged: Acknowledged) -> None:
-    unknown = f"; {acknowledged.open_count:,} more were sent and may be there" if acknowledged.open_count else ""
+    unknown = (
+        f"; {acknowledged.open_count:,} more were sent and may be there" if acknowledged.open_count else ""
+    )
     print(f"dlog: stopped early: {acknowledged.summary()}{unknown}", file=sys.stderr)
 
 

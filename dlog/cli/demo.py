@@ -13,8 +13,12 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    spark: Annotated[bool, typer.Option("--spark/--no-spark", help="Read the log with Spark at the end.")] = True,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the cluster's directory for a closer look.")] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark/--no-spark", help="Read the log with Spark at the end.")
+    ] = True,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the cluster's directory for a closer look.")
+    ] = False,
     data: Annotated[
         Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Another flights file.")
     ] = None,

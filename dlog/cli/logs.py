@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, connect
+from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
 from dlog.cli.output import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
-    pass
+    from dlog.admin import LogInfo
+    from dlog.client import LogClient
+    from dlog.model import MessageId
+    from ledger.model import LedgerMetadata
 
 
 def register(app: typer.Typer) -> None:
@@ -20,15 +23,13 @@ def register(app: typer.Typer) -> None:
 
 def create(log: LogName, metadata: Metadata = "", namespace: Namespace = "default") -> None:
     """Create an empty log."""
-    with connect(metadata, namespace) as client:
-        client.create(log)
+    administer(metadata, namespace, lambda client: client.create(log))
     print(f"created {log}")
 
 
 def ls(metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT) -> None:
     """List the logs of a namespace."""
-    with connect(metadata, namespace) as client:
-        names = client.list()
+    names = administer(metadata, namespace, lambda client: client.list())
     if output is TableOutput.JSON:
         print_json(names)
         return
@@ -40,30 +41,47 @@ def info(
     log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
 ) -> None:
     """Show a log's owner and size."""
-    with connect(metadata, namespace) as client:
-        facts = describe_facts(client.describe(log))
+    from dlog.cli.describe import facts_of
+
+    facts = facts_of(*administer(metadata, namespace, lambda client: _look(client, log)))
     if output is TableOutput.JSON:
         print_json({name.replace(" ", "_"): value for name, value in facts})
     else:
         print_facts(facts)
 
 
+async def _look(client: LogClient, log: str) -> tuple[LogInfo, MessageId, LedgerMetadata | None]:
+    from dlog.tail_position import tail_of
+
+    found = await client.describe(log)
+    newest = found.record.tail
+    if newest is None:
+        return found, await tail_of(client.logs, found.ref, client.ledgers), None
+    metadata = await client.ledgers.store.read_ledger(newest.ledger_id)
+    return found, await tail_of(client.logs, found.ref, client.ledgers), metadata.value
+
+
 def ledgers(
     log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
 ) -> None:
     """List the ledgers of a log, oldest first."""
-    with connect(metadata, namespace) as client:
-        rows = [ledger_row(listed) for listed in client.describe(log).record.ledgers]
+    from dlog.cli.describe import LEDGER_COLUMNS, ledger_row
+
+    found = administer(metadata, namespace, lambda client: client.describe(log))
+    rows = [ledger_row(listed) for listed in found.record.ledgers]
     if output is TableOutput.JSON:
         print_json(rows)
     else:
-        print_table(LEDGER_COLUMNS, [[row[name] for name in LEDGER_COLUMNS] for row in rows])
+        print_table(LEDGER_COLUMNS, [["-" if v is None else v for v in row.values()] for row in rows])
 
 
 def rotate(log: LogName, metadata: Metadata = "", namespace: Namespace = "default") -> None:
-    """Take the log over and begin a new ledger."""
-    with connect(metadata, namespace) as client:
-        print(f"log {log} goes on in ledger {client.rotate(log)}")
+    """Take the log over and seal its newest ledger.
+
+    Whoever writes the log now is shut out, and may open it again; the next message goes to a new ledger.
+    """
+    found = administer(metadata, namespace, lambda client: client.rotate(log))
+    print(f"sealed; log {log} is at epoch {found.record.epoch} with {len(found.record.ledgers)} ledgers")
 
 
 def shrink(
@@ -79,9 +97,9 @@ def shrink(
     from dlog.model import MessageId
 
     bound = MessageId.parse(before)
-    with connect(metadata, namespace) as client:
-        client.shrink(log, bound)
-    print(f"log {log} begins at {bound}")
+    record = administer(metadata, namespace, lambda client: client.shrink(log, bound))
+    administer(metadata, namespace, lambda client: client.collect(log))
+    print(f"log {log} begins at {record.trim_before}")
 
 
 def delete(
@@ -93,26 +111,9 @@ def delete(
     """Delete a log and everything in it."""
     if not yes:
         typer.confirm(f"Delete log {log} and all its messages for good?", abort=True, err=True)
-    with connect(metadata, namespace) as client:
-        client.delete(log)
-    print(f"deleted {log}")
-
-
-LEDGER_COLUMNS = ("ledger", "epoch", "state", "entries", "messages", "bytes", "created", "first", "last")
-
-
-def ledger_row(listed: ListedLedger) -> dict[str, object]:
-    """One line of `dlog ledgers`; what only the seal tells is `-` before it is recorded."""
-    facts = listed.seal
-    row: dict[str, object] = dict.fromkeys(LEDGER_COLUMNS, "-")
-    row |= {"ledger": listed.ledger_id, "epoch": listed.epoch, "created": instant(listed.created_us)}
-    if facts is None:
-        return row | {"state": "open"}
-    return row | {
-        "state": "sealed",
-        "entries": facts.last_entry + 1,
-        "messages": facts.message_count if facts.message_count >= 0 else "-",
-        "bytes": facts.byte_count,
-        "first": instant(facts.first_append_us),
-        "last": instant(facts.last_append_us),
-    }
+    if administer(metadata, namespace, lambda client: client.delete(log)):
+        print(f"deleted {log}")
+    else:
+        print(
+            f"{log} takes no more messages; its last ledgers go, and its name is free, when their grace ends"
+        )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from dlog.client import LogClient
     from dlog.sync import Client
+
+T = TypeVar("T")
 
 Metadata = Annotated[
     str,
@@ -43,12 +47,29 @@ Table = Annotated[TableOutput, typer.Option("--output", "-o", help="text for peo
 
 
 def connect(metadata: str, namespace: str) -> Client:
-    """The blocking client for these options; a missing address is an error that says where to get one."""
-    if not metadata:
-        raise ConfigurationError(
-            "no cluster to connect to: give --metadata URI or set DLOG_METADATA, "
-            "and start a cluster with `dlog standalone` if there is none"
-        )
+    """The blocking client, for commands that move messages."""
     import dlog
 
-    return dlog.connect(metadata, namespace=namespace)
+    return dlog.connect(_required(metadata), namespace=namespace)
+
+
+def administer(metadata: str, namespace: str, work: Callable[[LogClient], Awaitable[T]]) -> T:
+    """Connect, do one thing, disconnect."""
+    import asyncio
+
+    from dlog.client import connect
+
+    async def run() -> T:
+        async with await connect(_required(metadata), namespace) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+def _required(metadata: str) -> str:
+    if metadata:
+        return metadata
+    raise ConfigurationError(
+        "no cluster to connect to: give --metadata URI or set DLOG_METADATA, "
+        "and start a cluster with `dlog standalone` if there is none"
+    )

@@ -26,22 +26,30 @@ def read(
         str, typer.Option("--from", metavar="ID", help="First id (ledger:entry:batch) or earliest.")
     ] = "earliest",
     until: Annotated[
-        str, typer.Option("--until", metavar="ID", help="Id to stop before, or latest for the tail as it is now.")
+        str,
+        typer.Option("--until", metavar="ID", help="Id to stop before, or latest for the tail as it is now."),
     ] = "latest",
-    limit: Annotated[int | None, typer.Option("-n", "--limit", min=0, help="At most so many messages.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=0, help="At most so many messages.")
+    ] = None,
     output: Messages = Output.TEXT,
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
     """Print messages between two ids."""
     bounds = (_bound(start), _bound(until))
-    with connect(metadata, namespace) as client, client.reader(log, start=bounds[0], until=bounds[1]) as reader:
+    with (
+        connect(metadata, namespace) as client,
+        client.reader(log, start=bounds[0], until=bounds[1]) as reader,
+    ):
         _print(_limited(reader, limit), output)
 
 
 def tail(
     log: LogName,
-    last: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the newest to begin with.")] = 10,
+    last: Annotated[
+        int, typer.Option("-n", "--lines", min=0, help="How many of the newest to begin with.")
+    ] = 10,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Wait for more until Ctrl-C.")] = False,
     output: Messages = Output.TEXT,
     metadata: Metadata = "",

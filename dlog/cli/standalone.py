@@ -15,9 +15,9 @@ def register(app: typer.Typer) -> None:
 
 def standalone(
     bookies: Annotated[int, typer.Option(min=1, max=64, help="How many bookies to run.")] = 3,
-    data: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="Where everything is kept.")] = Path(
-        "dlog-data"
-    ),
+    data: Annotated[
+        Path, typer.Option(metavar="DIR", file_okay=False, help="Where everything is kept.")
+    ] = Path("dlog-data"),
 ) -> None:
     """Run a cluster on this machine.
 

@@ -59,7 +59,7 @@ class _Demo:
     async def tell(self, spark: bool) -> None:
         """The whole story, in order."""
         self._say(f"three bookies are up; the cluster is {self._cluster.uri}")
-        async with dlog.aio.connect(self._cluster.uri) as client:
+        async with await dlog.aio.connect(self._cluster.uri) as client:
             await client.create(LOG)
             tailing = asyncio.create_task(self._tail(client))
             try:
@@ -139,7 +139,7 @@ class _Demo:
 
     # ---- reading
 
-    async def _tail(self, client: dlog.aio.Client) -> None:
+    async def _tail(self, client: dlog.aio.LogClient) -> None:
         """Follow the log from its beginning until every flight has come by."""
         async with client.tail(LOG, start="earliest") as reader:
             async for batch in reader.batches():
@@ -148,7 +148,7 @@ class _Demo:
                 if self._live.complete:
                     return
 
-    async def _prove(self, client: dlog.aio.Client) -> None:
+    async def _prove(self, client: dlog.aio.LogClient) -> None:
         started = time.monotonic()
         proof = Proof(self._flights)
         first, last = self._live.first, self._live.last

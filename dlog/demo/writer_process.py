@@ -30,7 +30,7 @@ PENDING_MAX = 8
 async def main(uri: str, log: str, data: str) -> None:
     """Append what the log lacks of the file."""
     flights = load(Path(data))
-    async with dlog.aio.connect(uri) as client:
+    async with await dlog.aio.connect(uri) as client:
         started = time.monotonic()
         writer = await client.open_writer(log)
         opened_ms = (time.monotonic() - started) * 1000
@@ -48,7 +48,7 @@ async def main(uri: str, log: str, data: str) -> None:
             tell("deposed", error=type(error).__name__, message=str(error), unsettled=run.unsettled)
 
 
-async def _rows_there(client: dlog.aio.Client, log: str) -> int:
+async def _rows_there(client: dlog.aio.LogClient, log: str) -> int:
     """How many flights the log has: one more than the number that the last message carries."""
     async with client.reader(log, last=1, until="latest") as reader:
         async for message in reader:
@@ -59,7 +59,7 @@ async def _rows_there(client: dlog.aio.Client, log: str) -> int:
 class _Run:
     """Appends batches at a fixed pace, several on their way at once, until all is there or the log is lost."""
 
-    def __init__(self, writer: dlog.aio.Writer, flights: Sequence[Flight], first: int) -> None:
+    def __init__(self, writer: dlog.aio.LogWriter, flights: Sequence[Flight], first: int) -> None:
         self._writer = writer
         self._flights = flights
         self._next = first
