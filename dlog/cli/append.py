@@ -81,7 +81,8 @@ def append(
 ) -> None:
     """Append messages from stdin or a file.
 
-    One a line, or as --format says. Takes the log over from whoever writes it now. Prints the first and the last id when all is durable.
+    One a line, or as --format says. Takes the log over from whoever writes it now. Prints the first and the
+    last id when all is durable.
     """
     with (
         _input(file) as (source, size),

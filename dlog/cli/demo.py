@@ -25,7 +25,8 @@ def demo(
 ) -> None:
     """See it work, on real data.
 
-    Appends a month of flights, kills a bookie, takes the log over, and proves that nothing is missing. Needs no running cluster, takes under a minute, and leaves nothing behind.
+    Appends a month of flights, kills a bookie, takes the log over, and proves that nothing is missing.
+    Needs no running cluster, takes under a minute, and leaves nothing behind.
     """
     from dlog.demo.run import run
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dlog.admin import LogInfo
 from dlog.cli.output import instant
-from dlog.model import ListedLedger, LogRecord, MessageId
+from dlog.model import ListedLedger, LogRecord, MessageId, SealFacts
 from ledger.model import LedgerMetadata, QuorumSizes
 
 LEDGER_COLUMNS = ("ledger", "epoch", "state", "entries", "messages", "bytes", "created", "first", "last")
@@ -16,16 +18,14 @@ def facts_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> F
     """Names and values, most important first. `newest` is the metadata of the last ledger, if there is one."""
     record = info.record
     sealed = [one.seal for one in record.ledgers if one.seal is not None]
-    counted = all(facts.message_count >= 0 for facts in sealed) and len(sealed) == len(record.ledgers)
     facts: Facts = [
         ("log", str(info.ref.name)),
         ("state", str(record.state)),
         ("first", str(_first(record))),
         ("next", str(tail)),
         ("ledgers", len(record.ledgers)),
-        ("sealed messages", sum(max(0, one.message_count) for one in sealed)),
+        ("sealed messages", _messages(sealed)),
         ("sealed bytes", sum(one.byte_count for one in sealed)),
-        ("all counted", counted),
         ("epoch", record.epoch),
         ("owner", _owner(record)),
         ("copies", _copies(newest)),
@@ -33,6 +33,12 @@ def facts_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> F
         ("uuid", record.log_uuid),
     ]
     return facts
+
+
+def _messages(sealed: Sequence[SealFacts]) -> str:
+    """A takeover seals without counting, so the sum may be only part of it."""
+    known = f"{sum(max(0, one.message_count) for one in sealed):,}"
+    return known if all(one.message_count >= 0 for one in sealed) else f"{known} and those not counted"
 
 
 def _first(record: LogRecord) -> MessageId:

@@ -21,7 +21,8 @@ def standalone(
 ) -> None:
     """Run a cluster on this machine.
 
-    Real bookie processes, restarted when they die, with SQLite as the metadata store. Prints the address to connect to. What is in DIR is there again the next time. Ctrl-C stops it.
+    Real bookie processes, restarted when they die, with SQLite as the metadata store. Prints the address to
+    connect to. What is in DIR is there again the next time. Ctrl-C stops it.
     """
     import dlog
 
