@@ -3,7 +3,7 @@
 A driver supplies a Backend. What the operations of MetadataStore mean is written once, as jobs: plain
 functions of a Transaction (ledger_jobs.py, record_jobs.py, bookie_jobs.py, cluster_jobs.py), run by
 `Backend.read` and `Backend.write`. Law for jobs: a job is quick, may run more than once before its outcome
-counts, touches nothing but its transaction, and raises (only our errors) before its first change, never after.
+counts, touches nothing but its transaction, and raises (only our errors) before its first change, not after.
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ from ledger.metadata.ledger_format import rewritten
 from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId, LedgerMetadata, Versioned
 
+_SETTLE_ROUNDS = 20
+"""A store that loses this many answers in a row is as good as gone."""
+
 Local = Versioned[LedgerMetadata]
 
 
@@ -46,7 +49,7 @@ async def _settle(
     store: MetadataStore, ledger_id: LedgerId, wanted: Local, unknown: MetadataOutcomeUnknownError
 ) -> Local:
     """What the store holds once our write of `wanted`, whose answer was lost, is decided."""
-    while True:
+    for _ in range(_SETTLE_ROUNDS):
         try:
             found = await store.read_ledger(ledger_id)
             if found.version >= wanted.version:
@@ -58,3 +61,4 @@ async def _settle(
             continue
         except UnavailableError as error:
             raise unknown from error
+    raise unknown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId
@@ -19,10 +20,9 @@ class BookieConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not its subclasses
         # We bound the queue ourselves (see `send`); the transport's own flow control is not used.
-        transport.set_write_buffer_limits(high=self._send_queue_bytes_max)
+        self._transport.set_write_buffer_limits(high=self._send_queue_bytes_max)
 
     def send(self, data: bytes) -> None:
         """Queue bytes. A bookie that lets more than the bound pile up is given up: it must not fill memory."""
