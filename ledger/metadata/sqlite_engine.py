@@ -198,17 +198,24 @@ class SqliteEngine:
 
     def _connected(self) -> SqliteTransaction:
         if self._connection is None or self._tx is None:
-            connection = _Patience().call(lambda: open_file(self._path))
-            self._connection = connection
-            self._tx = SqliteTransaction(connection, self._is_alive)
-            self._file = self._file or _identity(self._path)
-            self._data_version = connection.execute("PRAGMA data_version").fetchone()[0]
+            self._tx = _Patience().call(self._open)
         if _identity(self._path) != self._file:
             # Going on would write into a file that nobody else sees, or mix two clusters.
             raise MetadataUnavailableError(
                 f"{self._path} was removed or replaced while in use: restart this program", path=self._path
             )
         return self._tx
+
+    def _open(self) -> SqliteTransaction:
+        connection = open_file(self._path)
+        try:
+            self._data_version = connection.execute("PRAGMA data_version").fetchone()[0]
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        self._file = self._file or _identity(self._path)
+        return SqliteTransaction(connection, self._is_alive)
 
     def _execute(self, statement: str) -> sqlite3.Cursor:
         assert self._connection is not None
