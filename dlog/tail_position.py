@@ -7,6 +7,7 @@ below the tail; all reads here are linearizable.
 
 from __future__ import annotations
 
+from dlog.errors import DataLossError
 from dlog.format.entry import decode_envelope
 from dlog.log_store import LogRef, LogStore
 from dlog.model import EARLIEST_ID, ListedLedger, LogRecord, MessageId
@@ -20,14 +21,17 @@ _ENTRIES_AT_ONCE = 16
 
 
 async def tail_of(logs: LogStore, ref: LogRef, ledgers: LedgerClient) -> MessageId:
-    """The id behind everything that has succeeded so far."""
+    """The id behind everything that has succeeded so far. DataLossError if an unsealed listed ledger is gone."""
     while True:
         record = (await logs.read(ref)).value
         try:
             return await _tail_of_record(record, ledgers)
-        except LedgerNotFoundError:
+        except LedgerNotFoundError as error:
             if (await logs.read(ref)).value == record:
-                raise  # still listed: lost, and a takeover would refuse it, too
+                raise DataLossError(
+                    f"it cannot be told where log {ref.name} ends ({error}): restore that ledger",
+                    ledger_id=error.facts.get("ledger_id"),
+                ) from error
 
 
 async def _tail_of_record(record: LogRecord, ledgers: LedgerClient) -> MessageId:

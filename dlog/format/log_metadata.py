@@ -29,7 +29,7 @@ from typing import TypeVar
 
 import msgpack
 
-from dlog.errors import RecordFormatError
+from dlog.errors import RecordFormatError, RecordTooLargeError
 from dlog.model import (
     ListedLedger,
     LogRecord,
@@ -61,7 +61,7 @@ _T = TypeVar("_T")
 
 
 def encode_record(record: LogRecord) -> bytes:
-    """The one byte form of `record`. RecordFormatError if it breaks a limit of the format."""
+    """The one byte form of `record`. RecordTooLargeError, RecordFormatError if it breaks another limit."""
     data = _seal(_KIND_RECORD, _record_fields(record))
     _decode_record_fields(_open(data, _KIND_RECORD))  # never write what could not be read back
     return data
@@ -96,9 +96,11 @@ def _seal(kind: bytes, value: object) -> bytes:
         raise RecordFormatError(f"log metadata cannot be encoded: {error}") from error
     body = MAGIC + kind + bytes([VERSION]) + packed
     if len(body) + _CRC_BYTES > RECORD_BYTES_MAX:
-        raise RecordFormatError(
+        raise RecordTooLargeError(
             f"log metadata of {len(body) + _CRC_BYTES} bytes exceeds the limit of {RECORD_BYTES_MAX}; "
-            "shrink the log so that its ledger list gets shorter"
+            "shrink the log so that its ledger list gets shorter",
+            record_bytes=len(body) + _CRC_BYTES,
+            record_bytes_max=RECORD_BYTES_MAX,
         )
     return body + zlib.crc32(body).to_bytes(_CRC_BYTES, "big")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlog.errors import RecordFormatError
+from dlog.errors import RecordFormatError, RecordTooLargeError
 from dlog.format.log_metadata import (
     RECORD_BYTES_MAX,
     decode_name,
@@ -137,7 +137,7 @@ def test_another_programs_value_is_refused() -> None:
 
 def test_a_value_above_the_size_limit_is_never_written() -> None:
     many = tuple(listed(ledger_id, 5) for ledger_id in range(40_000))
-    with pytest.raises(RecordFormatError, match=f"limit of {RECORD_BYTES_MAX}"):
+    with pytest.raises(RecordTooLargeError, match=f"limit of {RECORD_BYTES_MAX}"):
         encode_record(replace(record(*many)))
 
 
