@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from operator import length_hint
 from types import TracebackType
 from typing import Self
+from weakref import finalize
 
 from dlog.batch import MessageBatch
 from dlog.core.tailing import Gap, OnMissing, Tailing
@@ -100,11 +101,16 @@ class Reader:
         )
         self._fetcher = Fetcher(machine, self._logs, ref, self._ledgers, self._config)
         self._fetcher.start()
+        # A program that leaves its loop early may just drop the reader: its other half must not go on for ever.
+        loop = asyncio.get_running_loop()
+        self._dropped = finalize(self, _abandon, loop, self._fetcher)
+        self._dropped.atexit = False
 
     async def close(self) -> None:
         """Stop reading ahead. `position` stays."""
         self._closed = True
         if self._fetcher is not None:
+            self._dropped.detach()
             await self._fetcher.close()
 
     async def __aenter__(self) -> Self:
@@ -253,6 +259,11 @@ class Reader:
     def waits_for(self) -> str | None:
         """Why nothing comes at the moment, as a sentence; None while there is something to return."""
         return None if self._fetcher is None else self._fetcher.waits_for
+
+
+def _abandon(loop: asyncio.AbstractEventLoop, fetcher: Fetcher) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(fetcher.abandon)
 
 
 def _place(where: MessageId | Place, tail: MessageId) -> MessageId:
