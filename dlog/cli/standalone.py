@@ -24,11 +24,11 @@ def standalone(
     Real bookie processes, restarted when they die, with SQLite as the metadata store. Prints the address to
     connect to. What is in DIR is there again the next time. Ctrl-C stops it.
     """
-    import dlog
+    from dlog.standalone import Standalone
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with dlog.standalone(data, bookies=bookies, report=_report) as cluster:
-        print(HELP.format(count=bookies, data=data.resolve(), uri=cluster.uri), flush=True)
+    with Standalone(data, bookies, _report) as cluster:
+        print(HELP.format(count=len(cluster.bookies), data=data.resolve(), uri=cluster.uri), flush=True)
         try:
             cluster.wait()
         except KeyboardInterrupt:

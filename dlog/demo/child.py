@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
@@ -35,7 +36,18 @@ class Child:
         """Start it; what it writes to standard error goes to the file `log`."""
         with log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", module, *arguments, stdout=PIPE, stderr=errors, cwd=log.parent
+                sys.executable,
+                "-m",
+                module,
+                *arguments,
+                stdout=PIPE,
+                stderr=errors,
+                cwd=log.parent,
+                # It starts elsewhere, and finds our packages where we found them: a checkout works, too.
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(filter(None, map(os.path.abspath, sys.path))),
+                },
             )
         return cls(process, module, log)
 

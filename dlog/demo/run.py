@@ -10,8 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import dlog
-import dlog.aio
+from dlog.client import LogClient, connect
 from dlog.demo.child import Child
 from dlog.demo.flights import Flight, find_file, load, mean_delay_by_carrier
 from dlog.demo.proof import Proof, differences, longest_pause_ms
@@ -30,7 +29,7 @@ def run(*, spark: bool, keep: bool, data: Path | None) -> None:
     flights = load(file)
     directory = Path(tempfile.mkdtemp(prefix="dlog-demo-"))
     try:
-        with dlog.standalone(directory / "cluster", bookies=3, restart=False) as cluster:
+        with Standalone(directory / "cluster") as cluster:
             asyncio.run(_Demo(cluster, flights, file, directory).tell(spark))
     finally:
         if not keep:
@@ -59,7 +58,7 @@ class _Demo:
     async def tell(self, spark: bool) -> None:
         """The whole story, in order."""
         self._say(f"three bookies are up; the cluster is {self._cluster.uri}")
-        async with await dlog.aio.connect(self._cluster.uri) as client:
+        async with await connect(self._cluster.uri) as client:
             await client.create(LOG)
             tailing = asyncio.create_task(self._tail(client))
             try:
@@ -107,9 +106,9 @@ class _Demo:
 
     async def _kill_a_bookie(self, writer: Child) -> None:
         await _acknowledged(writer, KILL_AT)
-        self._cluster.kill(0)
+        await asyncio.to_thread(self._cluster.kill_bookie, 1)
         died = time.monotonic()
-        self._say(f"kill -9 of bookie {self._cluster.bookies[0].bookie_id}")
+        self._say(f"kill -9: bookie {self._cluster.bookies[0].address}")
         await _acknowledged(writer, KILL_AT + 2_000)
         times = [event["time"] for event in writer.all("acked") if event["time"] > died - 0.1]
         self._say(f"appends go on with two copies; the longest pause was {longest_pause_ms(times):.0f} ms")
@@ -134,12 +133,12 @@ class _Demo:
 
     async def _bring_the_bookie_back(self, writer: Child) -> None:
         await _acknowledged(writer, RESTART_AT)
-        self._cluster.restart(0)
-        self._say(f"bookie {self._cluster.bookies[0].bookie_id} is started again")
+        await asyncio.to_thread(self._cluster.start_bookie, 1)
+        self._say(f"bookie {self._cluster.bookies[0].address} is started again")
 
     # ---- reading
 
-    async def _tail(self, client: dlog.aio.LogClient) -> None:
+    async def _tail(self, client: LogClient) -> None:
         """Follow the log from its beginning until every flight has come by."""
         async with client.tail(LOG, start="earliest") as reader:
             async for batch in reader.batches():
@@ -148,7 +147,7 @@ class _Demo:
                 if self._live.complete:
                     return
 
-    async def _prove(self, client: dlog.aio.LogClient) -> None:
+    async def _prove(self, client: LogClient) -> None:
         started = time.monotonic()
         proof = Proof(self._flights)
         first, last = self._live.first, self._live.last

@@ -15,10 +15,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import dlog.aio
+from dlog.client import LogClient, connect
 from dlog.demo.events import tell
 from dlog.demo.flights import Flight, load
 from dlog.demo.proof import ROW_HEADER
+from dlog.writer import LogWriter
 from ledger.errors import LogStoreError
 
 BATCH = 100
@@ -30,9 +31,9 @@ PENDING_MAX = 8
 async def main(uri: str, log: str, data: str) -> None:
     """Append what the log lacks of the file."""
     flights = load(Path(data))
-    async with await dlog.aio.connect(uri) as client:
+    async with await connect(uri) as client:
         started = time.monotonic()
-        writer = await client.open_writer(log)
+        writer = await client.open_writer(log, create=False)
         opened_ms = (time.monotonic() - started) * 1000
         first = await _rows_there(client, log)
         tell("open", epoch=writer.epoch, milliseconds=opened_ms, first=first, time=time.monotonic())
@@ -48,7 +49,7 @@ async def main(uri: str, log: str, data: str) -> None:
             tell("deposed", error=type(error).__name__, message=str(error), unsettled=run.unsettled)
 
 
-async def _rows_there(client: dlog.aio.LogClient, log: str) -> int:
+async def _rows_there(client: LogClient, log: str) -> int:
     """How many flights the log has: one more than the number that the last message carries."""
     async with client.reader(log, last=1, until="latest") as reader:
         async for message in reader:
@@ -59,7 +60,7 @@ async def _rows_there(client: dlog.aio.LogClient, log: str) -> int:
 class _Run:
     """Appends batches at a fixed pace, several on their way at once, until all is there or the log is lost."""
 
-    def __init__(self, writer: dlog.aio.LogWriter, flights: Sequence[Flight], first: int) -> None:
+    def __init__(self, writer: LogWriter, flights: Sequence[Flight], first: int) -> None:
         self._writer = writer
         self._flights = flights
         self._next = first
