@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,9 +18,6 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the cluster's directory for a closer look.")
     ] = False,
-    data: Annotated[
-        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Another flights file.")
-    ] = None,
 ) -> None:
     """See it work, on real data.
 
@@ -30,4 +26,4 @@ def demo(
     """
     from dlog.demo.run import run
 
-    run(spark=spark, keep=keep, data=data)
+    run(spark=spark, keep=keep)

@@ -38,7 +38,7 @@ def find_file() -> Path:
             if found.is_file():
                 return found
     raise ConfigurationError(
-        f"the demonstration's data {FILE} is not installed; give its place with --data FILE"
+        f"the demonstration's data {FILE} is not there; install the distribution again, or run this in a checkout"
     )
 
 

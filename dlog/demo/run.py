@@ -19,15 +19,18 @@ from dlog.model import MessageId
 from dlog.standalone import Standalone
 
 LOG = "flights"
-KILL_AT, TAKE_OVER_AT, RESTART_AT = 7_000, 13_000, 20_000
-"""Messages acknowledged when the bookie dies, when the second writer comes, when the bookie returns."""
+KILL_AT, TAKE_OVER_AT = 4_000, 9_000
+"""Messages acknowledged when the bookie dies, and when the second writer's process starts."""
+RETURN_AFTER = 2_000
+"""Messages of the second writer before the bookie returns."""
 
 
-def run(*, spark: bool, keep: bool, data: Path | None) -> None:
+def run(*, spark: bool, keep: bool) -> None:
     """Tell the story. DataLossError if anything is lost, doubled or out of order."""
-    file = (data or find_file()).resolve()
+    file = find_file()
     flights = load(file)
     directory = Path(tempfile.mkdtemp(prefix="dlog-demo-"))
+    print(f"three bookies and SQLite metadata start in {directory}", flush=True)
     try:
         with Standalone(directory / "cluster") as cluster:
             asyncio.run(_Demo(cluster, flights, file, directory).tell(spark))
@@ -57,7 +60,8 @@ class _Demo:
 
     async def tell(self, spark: bool) -> None:
         """The whole story, in order."""
-        self._say(f"three bookies are up; the cluster is {self._cluster.uri}")
+        ports = ", ".join(bookie.address for bookie in self._cluster.bookies)
+        self._say(f"bookies serve at {ports}")
         async with await connect(self._cluster.uri) as client:
             await client.create(LOG)
             tailing = asyncio.create_task(self._tail(client))
@@ -123,16 +127,18 @@ class _Demo:
         self._say(f"the first was acknowledged up to {last['id']} and then got {deposed['error']}:")
         self._say(f"    {deposed['message']}")
         resumed = await second.event("acked")
+        copies = "on the two bookies alive" if opened["degraded"] else "on three bookies"
         pause = (resumed["time"] - last["time"]) * 1000
         self._say(
-            f"the second owns it (epoch {opened['epoch']}, on two bookies) after {opened['milliseconds']:.0f} ms, "
+            f"the second owns it (epoch {opened['epoch']}, {copies}) after {opened['milliseconds']:.0f} ms, "
             f"read back {opened['first']:,} flights and goes on with {resumed['id']}; "
             f"from last to first acknowledgement {pause:.0f} ms"
         )
         return second
 
     async def _bring_the_bookie_back(self, writer: Child) -> None:
-        await _acknowledged(writer, RESTART_AT)
+        resumed = (await writer.event("open"))["first"]
+        await _acknowledged(writer, resumed + RETURN_AFTER)
         await asyncio.to_thread(self._cluster.start_bookie, 1)
         self._say(f"bookie {self._cluster.bookies[0].address} is started again")
 
@@ -159,11 +165,25 @@ class _Demo:
         if not proof.complete:
             raise DataLossError(f"{proof.count} of {len(self._flights)} flights were read back")
         took = time.monotonic() - started
-        record = (await client.describe(LOG)).record
         self._say(
-            f"read back {first} to {last} in {took * 1000:.0f} ms: {proof.count:,} flights from "
-            f"{len(record.ledgers)} ledgers, none lost, doubled or out of order"
+            f"read back {first} to {last} in {took * 1000:.0f} ms: {proof.count:,} flights, "
+            "none lost, doubled or out of order"
         )
+        await self._list_ledgers(client)
+
+    async def _list_ledgers(self, client: LogClient) -> None:
+        """Which ledgers the log has, and how many copies of each."""
+        record = (await client.describe(LOG)).record
+        takeovers = len({listed.epoch for listed in record.ledgers})
+        rotations = len(record.ledgers) - takeovers
+        self._say(f"{len(record.ledgers)} ledgers from {takeovers} takeovers and {rotations} rotations:")
+        for listed in record.ledgers:
+            metadata = (await client.ledgers.store.read_ledger(listed.ledger_id)).value
+            entries = metadata.last_entry + 1
+            self._say(
+                f"    ledger {listed.ledger_id}, epoch {listed.epoch}: {entries} entries, "
+                f"{metadata.length:,} bytes, on {metadata.quorum.ensemble} bookies"
+            )
 
     async def _compare_with_spark(self) -> None:
         started = time.monotonic()

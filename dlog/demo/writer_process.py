@@ -23,7 +23,7 @@ from dlog.writer import LogWriter
 from ledger.errors import LogStoreError
 
 BATCH = 100
-BATCHES_A_SECOND = 60
+BATCHES_A_SECOND = 40
 ROTATE_EVERY = 4_000
 PENDING_MAX = 8
 
@@ -36,7 +36,7 @@ async def main(uri: str, log: str, data: str) -> None:
         writer = await client.open_writer(log, create=False)
         opened_ms = (time.monotonic() - started) * 1000
         first = await _rows_there(client, log)
-        tell("open", epoch=writer.epoch, milliseconds=opened_ms, first=first, time=time.monotonic())
+        tell("open", epoch=writer.epoch, milliseconds=opened_ms, first=first, degraded=writer.degraded)
         run = _Run(writer, flights, first)
         if await run.append_all():
             await writer.close()
