@@ -68,23 +68,19 @@ async def _serve_until(asked_to_stop: asyncio.Event, config: BookieConfig, serve
     try:
         await starting
         print(f"bookie {config.advertised_host}:{server.port} is ready", flush=True)
-        failed = asyncio.create_task(_failure_of(server))
+        failed = asyncio.create_task(_wait_for(server.failed))
         await asyncio.wait({failed, asked}, return_when=asyncio.FIRST_COMPLETED)
         failed.cancel()
     finally:
         asked.cancel()
     # The reason comes before the clean-up, which can take its time on a broken disk.
-    code = _report(server.failure.result()) if server.failure.done() else DONE
+    code = DONE if server.failure is None else _report(server.failure)
     await server.stop()
     return code
 
 
 async def _wait_for(event: asyncio.Event) -> None:
     await event.wait()
-
-
-async def _failure_of(server: BookieServer) -> None:
-    await server.failure
 
 
 def _report(error: Exception) -> int:

@@ -180,14 +180,18 @@ def list_entries(peer: Peer, request: V3Request, message: ListEntriesRequest) ->
     ledger = peer.service.readable(message.ledger_id, LAST_ENTRY)
     if isinstance(ledger, Status):
         refuse(peer, request, ledger)
-        return
+    else:
+        peer.read_later(partial(_list_entries, peer, request, ledger))
+
+
+async def _list_entries(peer: Peer, request: V3Request, ledger: LedgerState) -> None:
     try:
-        ranges = peer.service.storage.entry_ids(ledger)
+        ranges = await peer.service.storage.entry_ranges(ledger)
     except StorageError as error:
         refuse(peer, request, status_of(error))
         return
     groups = [Group(first, first, last - first + 1, 0) for first, last in ranges]
     body = ListEntriesResponse(
-        status=Status.EOK, ledger_id=message.ledger_id, availability=encode_availability(groups)
+        status=Status.EOK, ledger_id=ledger.ledger_id, availability=encode_availability(groups)
     )
     answer(peer, request, Status.EOK, body)

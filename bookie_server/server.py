@@ -58,8 +58,9 @@ class BookieServer:
         self._environment = environment
         self._stack = AsyncExitStack()
         self._connections: Connections | None = None
-        self.failure: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        """Done with the reason when the storage has failed and the bookie must end."""
+        self.failed = asyncio.Event()
+        """Set when the storage has failed and the bookie must end; `failure` is the reason."""
+        self.failure: Exception | None = None
         self.port = config.port
         self.bookie_id = BookieId("")
 
@@ -157,8 +158,8 @@ class BookieServer:
         return presence
 
     def _storage_failed(self, error: Exception) -> None:
-        if not self.failure.done():
-            self.failure.set_result(error)
+        self.failure = error
+        self.failed.set()
 
     async def _on_disk(self, work: Callable[[], T]) -> T:
         """Run blocking file work of the start in a worker."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from ledger.wire import v3
+from ledger.wire.messages import BookieInfoResponse
 from tests.golden import GoldenFrame, load, wire_frames
 from tests.integration.bookie.bookie_process import BookieProcess
 from tests.integration.bookie.entries import add, fence
@@ -27,8 +29,11 @@ OTHER_SETUP = (
     "limbo_",
     "deleted_ledger_",
     "java/",
+    "bookie_info_1",
+    "bookie_info_2",
+    "bookie_info_3",
 )
-"""Names of cases that ran against a bookie with other settings, other storage, or a history of its own."""
+"""Names of cases that ran against a bookie with other settings, other storage or disks, or a history."""
 
 DIFFERENCES = {
     "v2/add_entry_24_bytes": (
@@ -39,9 +44,6 @@ DIFFERENCES = {
         "Apache returns the explicit LAC written last, even when it is lower than an earlier one. Ours never "
         "goes back: a reader that has seen the higher one must not see it vanish."
     ),
-    "v3/bookie_info_1": "Sizes of another disk.",
-    "v3/bookie_info_2": "Sizes of another disk.",
-    "v3/bookie_info_3": "Sizes of another disk.",
 }
 
 
@@ -101,3 +103,15 @@ def test_single_requests_are_answered_as_by_apache(bookie: BookieProcess) -> Non
     prepare(bookie)
     found = differing(bookie, "v2") | differing(bookie, "v3")
     assert found == set(DIFFERENCES), "see the printed frames"
+
+
+def test_bookie_info_brings_what_was_asked_for(bookie: BookieProcess) -> None:
+    frames = {each.name: each for each in wire_frames("v3")}
+    for requested, wants_total, wants_free in ((1, True, False), (2, False, True), (3, True, True)):
+        with RawClient(bookie.port) as client:
+            answer = v3.decode_response(client.ask(frames[f"bookie_info_{requested}/request"].frame)[4:])
+        assert isinstance(answer.body, BookieInfoResponse)
+        assert (answer.body.total_bytes is not None, answer.body.free_bytes is not None) == (
+            wants_total,
+            wants_free,
+        )
