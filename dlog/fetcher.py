@@ -51,8 +51,16 @@ class Fetcher:
     """One reader's background half. `start` once, `take` until None, `close` always."""
 
     def __init__(
-        self, machine: Tailing, logs: LogStore, ref: LogRef, ledgers: LedgerClient, config: ReaderConfig
+        self,
+        machine: Tailing,
+        logs: LogStore,
+        ref: LogRef,
+        ledgers: LedgerClient,
+        config: ReaderConfig,
+        *,
+        password: bytes = b"",
     ) -> None:
+        self._password = password
         self._machine = machine
         self._logs = logs
         self._ref = ref
@@ -179,7 +187,7 @@ class Fetcher:
     async def _open_ledger(self, ledger_id: LedgerId) -> None:
         await self._close_handle()
         try:
-            handle = self._handle = await self._ledgers.open(ledger_id)
+            handle = self._handle = await self._ledgers.open(ledger_id, self._password)
         except LedgerNotFoundError:
             self._machine.on_ledger_missing(ledger_id)
             return

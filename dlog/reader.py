@@ -26,7 +26,7 @@ from dlog.log_store import LogRef, LogStore
 from dlog.model import EARLIEST_ID, LogName, Message, MessageId
 from dlog.read_range import Place, ReadRange
 from dlog.reader_config import ReaderConfig
-from dlog.tail_position import start_of_last, tail_of
+from dlog.tail_position import opener, start_of_last, tail_of
 from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.errors import ConfigurationError
@@ -63,8 +63,10 @@ class Reader:
         config: ReaderConfig | None = None,
         on_trimmed: OnMissing | str = OnMissing.FAIL,
         on_data_loss: OnMissing | str = OnMissing.FAIL,
+        password: bytes = b"",
     ) -> None:
         self._logs = logs
+        self._password = password
         self._ledgers = ledgers
         self._log = log
         self._wanted = wanted
@@ -99,7 +101,9 @@ class Reader:
             on_trimmed=self._on_trimmed,
             on_data_loss=self._on_data_loss,
         )
-        self._fetcher = Fetcher(machine, self._logs, ref, self._ledgers, self._config)
+        self._fetcher = Fetcher(
+            machine, self._logs, ref, self._ledgers, self._config, password=self._password
+        )
         self._fetcher.start()
         # A program that leaves its loop early may just drop the reader: its other half must not go on for ever.
         loop = asyncio.get_running_loop()
@@ -126,10 +130,10 @@ class Reader:
         """Begin and end as ids; the tail is looked up once, so that both mean the same."""
         wanted = self._wanted
         needs_tail = wanted.last is not None or Place.LATEST in (wanted.start, wanted.until)
-        tail = await tail_of(self._logs, ref, self._ledgers) if needs_tail else EARLIEST_ID
+        tail = await tail_of(self._logs, ref, self._ledgers, self._password) if needs_tail else EARLIEST_ID
         if wanted.last is not None:
             record = (await self._logs.read(ref)).value
-            start = await start_of_last(wanted.last, tail, record, self._ledgers)
+            start = await start_of_last(wanted.last, tail, record, opener(self._ledgers, self._password))
         else:
             start = _place(wanted.start, tail)
         return start, None if wanted.until is None else _place(wanted.until, tail)
@@ -192,6 +196,20 @@ class Reader:
             if found is None:
                 return None
             self._fetched, self._entries = found, iter(found.entries)
+
+    async def next_items(self, count_max: int) -> list[MessageBatch | Gap]:
+        """The next items, waiting only for the first; none at the end. Few calls where each one is costly."""
+        first = await self.next_item()
+        if first is None or isinstance(first, Gap):
+            return [] if first is None else [first]
+        found: list[MessageBatch | Gap] = [first]
+        for entry in self._entries:
+            batch = self._decode(entry)
+            if batch is not None:
+                found.append(batch)
+            if len(found) >= count_max:
+                break
+        return found
 
     def _decode(self, entry: Entry) -> MessageBatch | None:
         """The wanted messages of the entry, or None; they count as returned from now on."""
