@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -59,9 +59,7 @@ def tail(
 
     With -f it waits for more, until Ctrl-C.
     """
-    from_where: dict[str, Any] = {"last": last} if last else {"start": "latest"}
-    until = None if follow else "latest"
-    with connect(metadata, namespace) as client, client.reader(log, until=until, **from_where) as reader:
+    with connect(metadata, namespace) as client, client.tail(log, last=last or None, follow=follow) as reader:
         try:
             _print(reader, output)
         except KeyboardInterrupt:

@@ -24,10 +24,10 @@ def standalone(
     Real bookie processes, restarted when they die, with SQLite as the metadata store. Prints the address to
     connect to. What is in DIR is there again the next time. Ctrl-C stops it.
     """
-    from dlog.standalone import Standalone
+    from dlog.embedded import Standalone
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with Standalone(data, bookies, _report) as cluster:
+    with Standalone(data, bookies, report=_report) as cluster:
         print(HELP.format(count=len(cluster.bookies), data=data.resolve(), uri=cluster.uri), flush=True)
         try:
             cluster.wait()

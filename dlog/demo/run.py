@@ -14,9 +14,9 @@ from dlog.client import LogClient, connect
 from dlog.demo.child import Child
 from dlog.demo.flights import Flight, find_file, load, mean_delay_by_carrier
 from dlog.demo.proof import Proof, differences, longest_pause_ms
+from dlog.embedded import Standalone
 from dlog.errors import DataLossError
 from dlog.model import MessageId
-from dlog.standalone import Standalone
 
 LOG = "flights"
 KILL_AT, TAKE_OVER_AT = 4_000, 9_000
@@ -32,7 +32,7 @@ def run(*, spark: bool, keep: bool) -> None:
     directory = Path(tempfile.mkdtemp(prefix="dlog-demo-"))
     print(f"three bookies and SQLite metadata start in {directory}", flush=True)
     try:
-        with Standalone(directory / "cluster") as cluster:
+        with Standalone(directory / "cluster", restart=False) as cluster:
             asyncio.run(_Demo(cluster, flights, file, directory).tell(spark))
     finally:
         if not keep:
@@ -60,7 +60,7 @@ class _Demo:
 
     async def tell(self, spark: bool) -> None:
         """The whole story, in order."""
-        ports = ", ".join(bookie.address for bookie in self._cluster.bookies)
+        ports = ", ".join(bookie.bookie_id for bookie in self._cluster.bookies)
         self._say(f"bookies serve at {ports}")
         async with await connect(self._cluster.uri) as client:
             await client.create(LOG)
@@ -110,9 +110,9 @@ class _Demo:
 
     async def _kill_a_bookie(self, writer: Child) -> None:
         await _acknowledged(writer, KILL_AT)
-        await asyncio.to_thread(self._cluster.kill_bookie, 1)
+        await asyncio.to_thread(self._cluster.kill, 0)
         died = time.monotonic()
-        self._say(f"kill -9: bookie {self._cluster.bookies[0].address}")
+        self._say(f"kill -9: bookie {self._cluster.bookies[0].bookie_id}")
         await _acknowledged(writer, KILL_AT + 2_000)
         times = [event["time"] for event in writer.all("acked") if event["time"] > died - 0.1]
         self._say(f"appends go on with two copies; the longest pause was {longest_pause_ms(times):.0f} ms")
@@ -139,8 +139,8 @@ class _Demo:
     async def _bring_the_bookie_back(self, writer: Child) -> None:
         resumed = (await writer.event("open"))["first"]
         await _acknowledged(writer, resumed + RETURN_AFTER)
-        await asyncio.to_thread(self._cluster.start_bookie, 1)
-        self._say(f"bookie {self._cluster.bookies[0].address} is started again")
+        await asyncio.to_thread(self._cluster.restart, 0)
+        self._say(f"bookie {self._cluster.bookies[0].bookie_id} is started again")
 
     # ---- reading
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from dlog.client import LogClient, connect
+from dlog.embedded import Standalone
 from dlog.model import Message
-from dlog.standalone import Standalone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dlog.client import LogClient
+from dlog.embedded import Standalone
 from dlog.model import Message, MessageId
-from dlog.standalone import Standalone
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from dlog.client import LogClient
+from dlog.embedded import Standalone
 from dlog.model import Message, MessageId
-from dlog.standalone import Standalone
 from spark_connector.errors import SparkSourceError, spark_errors
 from spark_connector.options import ReadOptions
 from spark_connector.partitions import Partition
