@@ -121,8 +121,7 @@ class MemoryBackend:
     async def read(self, job: Job[T]) -> T:
         # Give way once, as every real store does: callers must not count on an answer within one step.
         await asyncio.sleep(0)
-        if not self._open:
-            raise MetadataUnavailableError(f"the metadata store {self._uri} is closed on this handle")
+        self._check_open()
         return self._cluster.run(job)
 
     async def write(self, job: Job[T]) -> T:
@@ -152,7 +151,12 @@ class MemoryBackend:
         self._cluster.sessions.discard(self._session)
         self._cluster.run(lambda tx: bookie_jobs.end_session(tx, self._session))
 
+    def _check_open(self) -> None:
+        if not self._open:
+            raise MetadataUnavailableError(f"the metadata store {self._uri} is closed on this handle")
+
     def _add(self, watcher: _Watcher) -> Unwatch:
+        self._check_open()
         self._cluster.watchers.append(watcher)
         self._watchers.append(watcher)
         return lambda: self._remove(watcher)
