@@ -36,7 +36,8 @@ class _BatchLoad:
 
     async def run(self) -> None:
         while self.running:
-            self.acked += len(await self._writer.append_many(self._payloads))
+            message_ids = await self._writer.append_many(self._payloads)
+            self.acked += len(message_ids)
 
 
 async def measure_submit(writer: LogWriter, *, warm_up_s: float, seconds: float) -> float:
