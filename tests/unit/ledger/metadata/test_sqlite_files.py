@@ -74,7 +74,12 @@ def test_the_file_and_its_directories_are_private(tmp_path: Path) -> None:
         await store.close()
 
     asyncio.run(run())
-    assert sorted(found.name for found in tmp_path.rglob("*")) == ["meta.db", "meta.db.sessions", "new"]
+    assert sorted(found.name for found in tmp_path.rglob("*")) == [
+        "meta.db",
+        "meta.db-journal",
+        "meta.db.sessions",
+        "new",
+    ]
 
 
 def test_the_file_is_set_up_for_several_processes(path: Path) -> None:
