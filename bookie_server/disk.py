@@ -1,0 +1,283 @@
+"""The only module that opens, writes, syncs and renames files, and that owns threads.
+
+A simulator hands in a twin of `Disk`, so nobody else may touch a file, a thread or a file descriptor.
+
+Law: what a `write_at` or `rename` did is durable only after the matching `sync`. Errors of the operating
+system become ours here, once: DiskFullError (nothing is lost, room is missing) or DiskFailedError (never
+repeat the call: after a failed sync the kernel may have dropped the pages and would report success).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from bookie_server.errors import DirectoryInUseError, DiskFailedError, DiskFullError, StorageClosedError
+from bookie_server.key_values import KeyValues, open_key_values
+from ledger.errors import LogStoreError
+
+T = TypeVar("T")
+Done = Callable[[T | None, LogStoreError | None], None]
+
+_FILE_MODE = 0o600
+_DIRECTORY_MODE = 0o700
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_VECTOR_MAX = 1024  # IOV_MAX of Linux
+
+
+@contextmanager
+def _translated(doing: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise DiskFullError(
+                f"no space left to {doing} {path}: free space on this disk", path=path
+            ) from error
+        raise DiskFailedError(
+            f"cannot {doing} {path}: {error.strerror}", path=path, missing=error.errno == errno.ENOENT
+        ) from error
+
+
+class DiskFile:
+    """An open file. One thread uses it at a time."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def size(self) -> int:
+        with _translated("examine", self.path):
+            return os.fstat(self._descriptor).st_size
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes, fewer only at the end of the file."""
+        with _translated("read", self.path):
+            data = os.pread(self._descriptor, size, offset)
+            while data and len(data) < size:
+                more = os.pread(self._descriptor, size - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+            return data
+
+    def write_at(self, offset: int, parts: Sequence[bytes]) -> int:
+        """Write the parts one after the other; the offset behind them. Not durable before `sync`."""
+        with _translated("write", self.path):
+            for start in range(0, len(parts), _VECTOR_MAX):
+                offset = self._write_vector(offset, parts[start : start + _VECTOR_MAX])
+        return offset
+
+    def _write_vector(self, offset: int, parts: Sequence[bytes]) -> int:
+        end = offset + sum(map(len, parts))
+        offset += os.pwritev(self._descriptor, parts, offset)
+        if offset < end:  # a short write: rare enough to pay for a join
+            rest = memoryview(b"".join(parts))
+            while offset < end:
+                offset += os.pwrite(self._descriptor, rest[len(rest) - (end - offset) :], offset)
+        return offset
+
+    def preallocate(self, offset: int, size: int) -> None:
+        """Make room, so that writes within it cannot meet a full disk. DiskFullError changes no content."""
+        with _translated("make room in", self.path):
+            os.posix_fallocate(self._descriptor, offset, size)
+
+    def sync(self) -> None:
+        with _translated("sync", self.path):
+            os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        with _translated("close", self.path):
+            os.close(self._descriptor)
+
+
+class DiskLock:
+    """An exclusive lock between processes; the kernel drops it when its holder dies."""
+
+    def __init__(self, file: DiskFile) -> None:
+        self._file = file
+
+    def release(self) -> None:
+        self._file.close()
+
+
+class DiskWorker:
+    """One thread that carries out jobs in order and hands results to the event loop that started it."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._jobs: SimpleQueue[tuple[Callable[[], Any], Done[Any]] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[[], T], done: Done[T]) -> None:
+        """Run `work` in the thread, then `done(result, error)` on the loop. Jobs keep their order."""
+        if not self._thread.is_alive():
+            raise StorageClosedError(f"disk worker {self._thread.name} has stopped")
+        self._jobs.put((work, done))
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run `work` in the thread and wait for it. Cancelling the wait does not stop the work."""
+        waiter: asyncio.Future[T] = self._loop.create_future()
+
+        def settle(result: T | None, error: LogStoreError | None) -> None:
+            if waiter.done():
+                return
+            if error is not None:
+                waiter.set_exception(error)
+            else:
+                waiter.set_result(result)  # type: ignore[arg-type]  # None only where T includes it
+
+        self.submit(work, settle)
+        return await waiter
+
+    async def close(self) -> None:
+        """Finish the jobs submitted so far and end the thread."""
+        if self._thread.is_alive():
+            ended: asyncio.Future[None] = self._loop.create_future()
+            self._jobs.put((lambda: None, lambda _result, _error: ended.set_result(None)))
+            self._jobs.put(None)
+            await ended
+            self._thread.join()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            work, done = job
+            result = None
+            # If `work` has a bug, its exception ends this thread loudly and the waiter gets this error.
+            error: LogStoreError | None = DiskFailedError(f"disk worker {self._thread.name} broke down")
+            try:
+                result, error = work(), None
+            except LogStoreError as failure:
+                error = failure
+            finally:
+                self._loop.call_soon_threadsafe(done, result, error)
+
+
+class Disk:
+    """The machine's file systems. Methods block: call them in a worker, except where a caller says why."""
+
+    def worker(self, name: str) -> DiskWorker:
+        return DiskWorker(name)
+
+    # ---- files
+
+    def create(self, path: Path) -> DiskFile:
+        """A new empty file, replacing a leftover of the same name. Its name is not durable yet."""
+        return self._open("create", path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+
+    def open_write(self, path: Path) -> DiskFile:
+        """An existing file for reading and writing at offsets."""
+        return self._open("open", path, os.O_RDWR)
+
+    def open_read(self, path: Path) -> DiskFile:
+        return self._open("open", path, os.O_RDONLY)
+
+    def _open(self, doing: str, path: Path, flags: int) -> DiskFile:
+        with _translated(doing, path):
+            return DiskFile(path, os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE))
+
+    def read_file(self, path: Path) -> bytes:
+        file = self.open_read(path)
+        try:
+            return file.read_at(0, file.size())
+        finally:
+            file.close()
+
+    def replace_file(self, path: Path, content: bytes) -> None:
+        """Durably put `content` under `path`: readers and crashes see the old file or the new one."""
+        temporary = path.with_name(path.name + ".tmp")
+        file = self.create(temporary)
+        try:
+            file.write_at(0, [content])
+            file.sync()
+        finally:
+            file.close()
+        self.rename_durably(temporary, path)
+
+    # ---- names
+
+    def rename_durably(self, source: Path, target: Path) -> None:
+        """Rename within one directory and make the new name durable."""
+        with _translated("rename", source):
+            source.rename(target)
+        self.sync_directory(target.parent)
+
+    def sync_directory(self, directory: Path) -> None:
+        with _translated("sync directory", directory):
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def make_directory(self, directory: Path) -> None:
+        """Make it, with missing parents, durably. Existing is fine."""
+        if self.exists(directory):
+            return
+        if directory.parent != directory:
+            self.make_directory(directory.parent)
+        with _translated("make directory", directory):
+            directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+        self.sync_directory(directory.parent)
+
+    def list(self, directory: Path) -> list[str]:
+        """File names in the directory, sorted."""
+        with _translated("list", directory):
+            return sorted(path.name for path in directory.iterdir())
+
+    def exists(self, path: Path) -> bool:
+        with _translated("examine", path):
+            return path.exists()
+
+    def remove(self, path: Path) -> None:
+        """Remove the name if it is there. A crash may bring it back until the directory is synced."""
+        with _translated("remove", path):
+            path.unlink(missing_ok=True)
+
+    def lock(self, path: Path) -> DiskLock:
+        """Take the lock file at `path`, made if missing, until `release` or the end of the process.
+
+        DirectoryInUseError if another process holds it.
+        """
+        file = self._open("lock", path, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise DirectoryInUseError(
+                f"{path.parent} is used by another process: stop that bookie or command first",
+                path=path.parent,
+            ) from error
+        return DiskLock(file)
+
+    def remove_tree(self, directory: Path) -> None:
+        """Remove the directory and everything in it. Links in it are removed, not followed."""
+        with _translated("remove", directory):
+            if directory.is_dir() and not directory.is_symlink():
+                shutil.rmtree(directory)
+
+    def free_space(self, directory: Path) -> tuple[int, int]:
+        """(total, free for us) bytes of the file system that holds the directory."""
+        with _translated("measure", directory):
+            numbers = os.statvfs(directory)
+        return numbers.f_blocks * numbers.f_frsize, numbers.f_bavail * numbers.f_frsize
+
+    # ---- the index's store
+
+    def open_key_values(self, directory: Path) -> KeyValues:
+        """The ordered key-value store in this directory, made if missing. IndexDamagedError."""
+        self.make_directory(directory)
+        return open_key_values(directory)

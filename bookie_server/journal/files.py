@@ -1,0 +1,203 @@
+"""The journal's files on disk: preallocated segments, rolled one into the next. Runs in the journal's worker.
+
+Law, in this order when a file is full: the next file is made under a temporary name, preallocated, its
+header written and synced, renamed, the directory synced; then the full file gets its SEAL record and is
+synced; only then are records written to the next file. So a sealed file has a successor, and a file with a
+successor that holds records is sealed: replay can tell a missing file from the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bookie_server.disk import Disk, DiskFile
+from bookie_server.errors import DiskFullError
+from bookie_server.journal.log_mark import LogMark
+from bookie_server.journal.record import (
+    FILE_HEADER_BYTES,
+    RECORD_HEADER_BYTES,
+    FileHeader,
+    RecordType,
+    encode_file_header,
+    encode_record,
+    file_name,
+    ledger_body,
+)
+
+_SEAL_BYTES = RECORD_HEADER_BYTES + 8
+
+Body = tuple[RecordType, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """An open journal file and how many bytes may be written to it without asking for space."""
+
+    file: DiskFile
+    header: FileHeader
+    size: int
+
+
+class JournalFiles:
+    """Appends records. One thread calls `write`, another may call `prepare_spare` meanwhile."""
+
+    def __init__(
+        self, disk: Disk, directory: Path, segment_bytes: int, new_salt: Callable[[], int], position: LogMark
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._new_salt = new_salt
+        self._offset = position.offset
+        self._sequence = position.sequence
+        self._spare: Segment | None = None
+        self._segment: Segment
+        self.make_room: Callable[[], bool] = lambda: False
+        """Asked once when a file cannot be made on a full disk; True if there is room now."""
+
+    @classmethod
+    def create(
+        cls, disk: Disk, directory: Path, segment_bytes: int, new_salt: Callable[[], int]
+    ) -> JournalFiles:
+        """The first file of a new journal."""
+        files = cls(disk, directory, segment_bytes, new_salt, LogMark(1, FILE_HEADER_BYTES, 1))
+        files._segment = files._named(files._made("next.tmp", 1, 0))
+        return files
+
+    @classmethod
+    def resume(
+        cls,
+        disk: Disk,
+        directory: Path,
+        segment_bytes: int,
+        new_salt: Callable[[], int],
+        segment: Segment,
+        position: LogMark,
+    ) -> JournalFiles:
+        """Go on in `segment` at `position`; everything behind it must be zero and durable."""
+        files = cls(disk, directory, segment_bytes, new_salt, position)
+        files._segment = segment
+        return files
+
+    @property
+    def position(self) -> LogMark:
+        """Where the next record goes."""
+        return LogMark(self._segment.header.file_id, self._offset, self._sequence)
+
+    @property
+    def has_spare(self) -> bool:
+        return self._spare is not None
+
+    # ---- writing
+
+    def write(self, bodies: Sequence[Body]) -> tuple[int, DiskFullError | None]:
+        """Write the records and sync. How many are durable, and why the rest was not even begun.
+
+        Any other error means that nothing is known about these records.
+        """
+        done = 0
+        while done < len(bodies):
+            count = self._fitting(bodies, done)
+            if count:
+                self._write_group(bodies[done : done + count])
+                done += count
+                continue
+            try:
+                self._roll(RECORD_HEADER_BYTES + len(bodies[done][1]))
+            except DiskFullError as full:
+                return done, full
+        return done, None
+
+    def _fitting(self, bodies: Sequence[Body], first: int) -> int:
+        room = self._segment.size - self._offset - _SEAL_BYTES
+        count = 0
+        for _kind, body in bodies[first:]:
+            room -= RECORD_HEADER_BYTES + len(body)
+            if room < 0:
+                break
+            count += 1
+        return count
+
+    def _write_group(self, bodies: Sequence[Body]) -> None:
+        header, start, sequence = self._segment.header, self._offset, self._sequence
+        parts: list[bytes] = []
+        for kind, body in bodies:
+            parts += encode_record(header, kind, sequence, start, body)
+            sequence += 1
+        end = self._segment.file.write_at(start, parts)
+        # Everything up to here is in the file before the sync starts: exactly this may be acknowledged.
+        self._segment.file.sync()
+        self._offset, self._sequence = end, sequence
+
+    # ---- rolling
+
+    def _roll(self, record_bytes: int) -> None:
+        file_id = self._segment.header.file_id + 1
+        needed = FILE_HEADER_BYTES + record_bytes + _SEAL_BYTES
+        successor = self._named(self._take_spare(file_id, needed) or self._made_with_room(file_id, needed))
+        self._write_group([(RecordType.SEAL, ledger_body(file_id))])
+        self._segment.file.close()
+        self._segment, self._offset = successor, FILE_HEADER_BYTES
+
+    def _take_spare(self, file_id: int, bytes_needed: int) -> Segment | None:
+        spare, self._spare = self._spare, None
+        if spare is None or (spare.header.file_id == file_id and spare.size >= bytes_needed):
+            return spare
+        spare.file.close()
+        self._disk.remove(spare.file.path)
+        return None
+
+    def _made_with_room(self, file_id: int, bytes_needed: int) -> Segment:
+        try:
+            return self._made("next.tmp", file_id, bytes_needed)
+        except DiskFullError:
+            if not self.make_room():
+                raise
+            return self._made("next.tmp", file_id, bytes_needed)
+
+    def prepare_spare(self) -> None:
+        """Make the next file in advance, outside the journal's worker. DiskFullError."""
+        if self._spare is None:
+            # If the journal rolls meanwhile, this file has the wrong id and is thrown away when it is taken.
+            self._spare = self._made("spare.tmp", self._segment.header.file_id + 1, 0)
+
+    def _made(self, name: str, file_id: int, bytes_needed: int) -> Segment:
+        header = FileHeader(file_id, self._new_salt())
+        size = max(self._segment_bytes, bytes_needed)
+        file = self._disk.create(self._directory / name)
+        try:
+            file.preallocate(0, size)
+            file.write_at(0, [encode_file_header(header)])
+            file.sync()
+        except DiskFullError:
+            file.close()
+            self._disk.remove(file.path)
+            raise
+        return Segment(file, header, size)
+
+    def _named(self, segment: Segment) -> Segment:
+        name = self._directory / file_name(segment.header.file_id)
+        self._disk.rename_durably(segment.file.path, name)
+        segment.file.path = name
+        return segment
+
+    def close(self) -> None:
+        if self._spare is not None:
+            self._spare.file.close()
+            self._spare = None
+        self._segment.file.close()
+
+
+def remove_before(disk: Disk, directory: Path, mark: LogMark) -> None:
+    """Delete the journal files that only hold records before the (already durable) mark."""
+    for file_id in file_ids(disk, directory):
+        if file_id < mark.file_id:
+            disk.remove(directory / file_name(file_id))
+
+
+def file_ids(disk: Disk, directory: Path) -> list[int]:
+    """Ids of the journal files in the directory, ascending."""
+    names = (name.removesuffix(".journal") for name in disk.list(directory) if name.endswith(".journal"))
+    return sorted(int(name, 16) for name in names)

@@ -1,0 +1,188 @@
+"""Bytes of a journal file: its header and its records. Pure: no files are opened here.
+
+    file header, 512 bytes
+    offset  size  field
+    0       8     magic        "DLOGJRNL"
+    8       4     version      u32 big-endian, like all numbers here
+    12      4     crc          CRC32C of the other 508 bytes
+    16      8     file id      u64, the number in the file's name
+    24      8     salt         u64, random per file
+    32      480   zeros
+
+    record
+    0       4     marker       u32 taken from the salt, never 0
+    4       4     length       u32, bytes of the body
+    8       4     crc          CRC32C of salt, bytes 0-7, bytes 12-31 and body
+    12      1     type         see RecordType
+    13      3     zeros
+    16      8     sequence     u64, one more than the record before, across files
+    24      8     group start  u64, offset in this file where the record's group begins
+    32      n     body
+
+A zero marker ends the file: the rest is preallocated space. A group is written only after the group before
+it was synced, so a valid record proves that everything before its group start had been durable.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from bookie_server.checksum import crc32c
+from bookie_server.errors import JournalDamagedError, JournalVersionError
+
+MAGIC = b"DLOGJRNL"
+VERSION = 1
+FILE_HEADER_BYTES = 512
+RECORD_HEADER_BYTES = 32
+
+_FILE_HEADER = struct.Struct(">8sIIQQ480x")
+_RECORD_HEADER = struct.Struct(">IIIB3xQQ")
+_HEAD = struct.Struct(">II")
+_TAIL = struct.Struct(">B3xQQ")
+_SALT = struct.Struct(">Q")
+_LEDGER = struct.Struct(">q")
+_LEDGER_LAC = struct.Struct(">qq")
+_IDS = struct.Struct(">qqq")
+_COUNT = struct.Struct(">I")
+
+
+class RecordType(IntEnum):
+    ADDS = 1
+    """u32 count, count times u32 entry bytes, the entries as stored, one after the other."""
+    LEDGER_KEY = 2
+    """i64 ledger id, then the master key."""
+    FENCE = 3
+    """i64 ledger id."""
+    EXPLICIT_LAC = 4
+    """i64 ledger id, i64 LAC, then the packet as it came."""
+    TOMBSTONE = 5
+    """i64 ledger id: deleted, for ever."""
+    SEAL = 6
+    """u64 id of the file in which the journal goes on. The last record of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileHeader:
+    file_id: int
+    salt: int
+
+    @property
+    def marker(self) -> int:
+        """Starts every record of this file, so that a search for records after damage is cheap."""
+        return (self.salt ^ self.salt >> 32) & 0xFFFFFFFF or 1
+
+    @property
+    def crc_seed(self) -> int:
+        return crc32c(_SALT.pack(self.salt))
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record that proved intact. `body` is a slice of the file's content."""
+
+    type: RecordType
+    sequence: int
+    group_start: int
+    body: memoryview
+
+
+def file_name(file_id: int) -> str:
+    return f"{file_id:016x}.journal"
+
+
+def encode_file_header(header: FileHeader) -> bytes:
+    blank = _FILE_HEADER.pack(MAGIC, VERSION, 0, header.file_id, header.salt)
+    return blank[:12] + crc32c(blank[16:], crc32c(blank[:12])).to_bytes(4, "big") + blank[16:]
+
+
+def decode_file_header(data: bytes, path: object) -> FileHeader:
+    """JournalVersionError, JournalDamagedError (the header was synced before the file got its name)."""
+    if len(data) < FILE_HEADER_BYTES or data[:8] != MAGIC:
+        raise JournalDamagedError(f"{path} does not start like a journal file", path=path, offset=0)
+    _, version, crc, file_id, salt = _FILE_HEADER.unpack(data[:FILE_HEADER_BYTES])
+    if version > VERSION:
+        raise JournalVersionError(
+            f"{path} has journal version {version}, we read up to {VERSION}: start the newer bookie",
+            path=path,
+            version=version,
+            version_max=VERSION,
+        )
+    if crc32c(data[16:FILE_HEADER_BYTES], crc32c(data[:12])) != crc:
+        raise JournalDamagedError(f"the header of journal file {path} is damaged", path=path, offset=0)
+    return FileHeader(file_id, salt)
+
+
+def encode_record(
+    header: FileHeader, kind: RecordType, sequence: int, group_start: int, body: bytes
+) -> tuple[bytes, bytes]:
+    """The record as header and body, so that a large body is not copied once more."""
+    head = _HEAD.pack(header.marker, len(body))
+    tail = _TAIL.pack(kind, sequence, group_start)
+    crc = crc32c(body, crc32c(head + tail, header.crc_seed))
+    return b"".join((head, crc.to_bytes(4, "big"), tail)), body
+
+
+def decode_record(header: FileHeader, data: memoryview, offset: int) -> Record | None:
+    """The record at `offset`, None unless it is intact and belongs to this file."""
+    start = offset + RECORD_HEADER_BYTES
+    if start > len(data):
+        return None
+    marker, length, crc, kind, sequence, group_start = _RECORD_HEADER.unpack_from(data, offset)
+    if marker != header.marker or start + length > len(data) or group_start > offset:
+        return None
+    covered = bytes(data[offset : offset + 8]) + bytes(data[offset + 12 : start])
+    body = data[start : start + length]
+    if crc32c(bytes(body), crc32c(covered, header.crc_seed)) != crc or kind not in _KNOWN:
+        return None
+    return Record(RecordType(kind), sequence, group_start, body)
+
+
+_KNOWN = frozenset(RecordType)
+
+# ---- bodies
+
+
+def adds_body(lengths: Sequence[int], entries: Sequence[memoryview | bytes]) -> bytes:
+    return b"".join((struct.pack(f">{len(lengths) + 1}I", len(lengths), *lengths), *entries))
+
+
+def decode_adds(body: memoryview) -> Iterator[tuple[int, int, int, memoryview]]:
+    """(ledger id, entry id, LAC, entry) of each add, as slices of the body."""
+    (count,) = _COUNT.unpack_from(body)
+    lengths = struct.unpack_from(f">{count}I", body, 4)
+    offset = 4 + 4 * count
+    for length in lengths:
+        entry = body[offset : offset + length]
+        ledger_id, entry_id, lac = _IDS.unpack_from(entry)
+        yield ledger_id, entry_id, lac, entry
+        offset += length
+
+
+def key_body(ledger_id: int, master_key: bytes) -> bytes:
+    return _LEDGER.pack(ledger_id) + master_key
+
+
+def ledger_body(ledger_id: int) -> bytes:
+    """Body of FENCE, TOMBSTONE and (with a file id) SEAL."""
+    return _LEDGER.pack(ledger_id)
+
+
+def explicit_lac_body(ledger_id: int, lac: int, packet: bytes) -> bytes:
+    return _LEDGER_LAC.pack(ledger_id, lac) + packet
+
+
+def ledger_of(body: memoryview) -> int:
+    ledger_id: int = _LEDGER.unpack_from(body)[0]
+    return ledger_id
+
+
+def decode_key(body: memoryview) -> tuple[int, bytes]:
+    return ledger_of(body), bytes(body[8:])
+
+
+def decode_explicit_lac(body: memoryview) -> tuple[int, int, bytes]:
+    ledger_id, lac = _LEDGER_LAC.unpack_from(body)
+    return ledger_id, lac, bytes(body[16:])

@@ -1,0 +1,186 @@
+"""Read the journal's tail at start and say where writing goes on.
+
+Law: a torn tail is cut silently, because nothing in it was ever acknowledged; damage to records that had
+been synced is reported, because cutting there would turn acknowledged entries into "never had it". The two
+are told apart by what follows: a valid record whose group started behind the bad place proves that the bad
+place had been synced; so does a SEAL or a successor file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bookie_server.disk import Disk
+from bookie_server.errors import JournalDamagedError
+from bookie_server.journal.files import Segment, file_ids
+from bookie_server.journal.log_mark import LogMark
+from bookie_server.journal.record import (
+    FILE_HEADER_BYTES,
+    FileHeader,
+    Record,
+    RecordType,
+    decode_file_header,
+    decode_record,
+    file_name,
+    ledger_of,
+)
+
+Handle = Callable[[Record], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayEnd:
+    """Where the journal ends, and whether damage was skipped on the way."""
+
+    position: LogMark
+    group_start: int
+    damaged: bool
+
+
+class _Replay:
+    def __init__(self, disk: Disk, directory: Path, handle: Handle, accept_damage: bool) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._handle = handle
+        self._accept_damage = accept_damage
+        self.damaged = False
+
+    def run(self, mark: LogMark) -> ReplayEnd:
+        file_id, offset, sequence = mark.file_id, mark.offset, mark.sequence
+        group_start = offset
+        while True:
+            content = self._content(file_id)
+            if offset > len(content):
+                self._report(file_id, offset, "the log mark points behind its end")
+                offset = len(content)
+            walk = _Walk(self, file_id, content, offset, sequence)
+            walk.run()
+            offset, sequence, group_start = walk.offset, walk.sequence, walk.group_start
+            if walk.successor is None and not self._goes_on(file_id, offset):
+                break
+            file_id, offset = file_id + 1, FILE_HEADER_BYTES
+            group_start = offset
+        return ReplayEnd(LogMark(file_id, offset, sequence), group_start, self.damaged)
+
+    def _content(self, file_id: int) -> bytes:
+        path = self._directory / file_name(file_id)
+        if not self._disk.exists(path):
+            raise JournalDamagedError(
+                f"journal file {path} is missing although it was in use: restore it, or give this bookie a "
+                "new id and let repair copy its ledgers",
+                path=path,
+                offset=0,
+            )
+        content = self._disk.read_file(path)
+        header = decode_file_header(content, path)
+        if header.file_id != file_id:
+            raise JournalDamagedError(
+                f"{path} holds journal file {header.file_id}, not {file_id}", path=path, offset=0
+            )
+        return content
+
+    def _goes_on(self, file_id: int, offset: int) -> bool:
+        """True if the (unsealed) file has a successor with records; an empty successor is removed."""
+        later = [found for found in file_ids(self._disk, self._directory) if found > file_id]
+        if not later:
+            return False
+        if later == [file_id + 1] and self._holds_nothing(file_id + 1):
+            # The crash came between naming the successor and sealing this file.
+            self._disk.remove(self._directory / file_name(file_id + 1))
+            self._disk.sync_directory(self._directory)
+            return False
+        self._report(file_id, offset, f"it ends without a seal, yet file {later[0]} follows")
+        return True
+
+    def _holds_nothing(self, file_id: int) -> bool:
+        content = self._content(file_id)
+        header = decode_file_header(content, file_name(file_id))
+        return content.find(header.marker.to_bytes(4, "big"), FILE_HEADER_BYTES) < 0
+
+    def deliver(self, record: Record) -> None:
+        self._handle(record)
+
+    def _report(self, file_id: int, offset: int, what: str) -> None:
+        path = self._directory / file_name(file_id)
+        self.damaged = True
+        if not self._accept_damage:
+            raise JournalDamagedError(
+                f"journal file {path} is damaged at offset {offset} ({what}): acknowledged entries may be "
+                "missing; start with limbo_on_damage to serve what is left and let repair check the rest",
+                path=path,
+                offset=offset,
+            )
+
+    def damage_at(self, file_id: int, offset: int) -> None:
+        self._report(file_id, offset, "records that had been synced follow it")
+
+
+class _Walk:
+    """One pass over the records of one file."""
+
+    def __init__(self, replay: _Replay, file_id: int, content: bytes, offset: int, sequence: int) -> None:
+        self._replay = replay
+        self._file_id = file_id
+        self._content = content
+        self._view = memoryview(content)
+        self._header: FileHeader = decode_file_header(content, file_name(file_id))
+        self.offset = offset
+        self.sequence = sequence
+        self.group_start = offset
+        self.successor: int | None = None
+
+    def run(self) -> None:
+        while self.successor is None:
+            record = decode_record(self._header, self._view, self.offset)
+            if record is None or record.sequence != self.sequence:
+                if not self._skip_damage():
+                    return
+                continue
+            self._take(record)
+
+    def _take(self, record: Record) -> None:
+        self.offset += 32 + len(record.body)
+        self.sequence = record.sequence + 1
+        self.group_start = record.group_start
+        if record.type is RecordType.SEAL:
+            self.successor = ledger_of(record.body)
+        else:
+            self._replay.deliver(record)
+
+    def _skip_damage(self) -> bool:
+        """At a bad place: False for a torn tail; else report, and stand at the next valid record."""
+        marker = self._header.marker.to_bytes(4, "big")
+        found = self._content.find(marker, self.offset + 1)
+        while found >= 0:
+            record = decode_record(self._header, self._view, found)
+            if record is not None and record.sequence > self.sequence and record.group_start > self.offset:
+                self._replay.damage_at(self._file_id, self.offset)
+                self.offset, self.sequence = found, record.sequence
+                return True
+            found = self._content.find(marker, found + 1)
+        return False
+
+
+def replay(
+    disk: Disk, directory: Path, mark: LogMark, handle: Handle, *, accept_damage: bool = False
+) -> ReplayEnd:
+    """Hand every record from the mark on to `handle`, in order. JournalDamagedError, JournalVersionError."""
+    return _Replay(disk, directory, handle, accept_damage).run(mark)
+
+
+def reopen_at(disk: Disk, directory: Path, end: ReplayEnd) -> Segment:
+    """Open the last file for writing behind its last record: cut the torn tail and make the rest durable.
+
+    The last group is written again before the sync: if its sync had failed, the kernel may hold its pages
+    as clean, and a sync alone would then report success for bytes that are not on the disk.
+    """
+    path = directory / file_name(end.position.file_id)
+    content = disk.read_file(path)
+    file = disk.open_write(path)
+    cut = end.position.offset
+    torn_bytes = len(content.rstrip(b"\0")) - cut
+    file.write_at(end.group_start, [content[end.group_start : cut], bytes(max(0, torn_bytes))])
+    file.sync()
+    return Segment(file, decode_file_header(content, path), len(content))

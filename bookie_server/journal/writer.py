@@ -1,0 +1,169 @@
+"""Group commit: everything that arrived while the previous sync ran goes into the next one.
+
+The loop queues, one thread writes. Law: a callback gets `None` only after a sync that began when its record
+was completely in the file. The first write or sync error ends the journal for good (`failed`): nothing is
+tried again, and everybody who waits gets the error, which means "unknown". A full disk is no such error: it
+shows before a record is begun, so those who wait learn that nothing was written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from bookie_server.disk import DiskWorker
+from bookie_server.errors import DiskFullError, StorageClosedError
+from bookie_server.journal.files import Body, JournalFiles
+from bookie_server.journal.log_mark import LogMark
+from bookie_server.journal.record import RecordType, adds_body
+from ledger.errors import LogStoreError
+
+OnDurable = Callable[[Exception | None], None]
+
+_RECORD_BYTES_MAX = 4 * 1024 * 1024
+"""One record takes as many runs of adds as fit in this, so that one join and one CRC cover them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Adds:
+    lengths: Sequence[int]
+    entries: Sequence[memoryview]
+
+
+@dataclass(slots=True)
+class _Item:
+    content: _Adds | Body | None
+    queued_bytes: int
+    on_durable: OnDurable | None
+    records_before: int = 0
+    """How many records of its group must be durable before this item is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """What became of one group: `written` records are durable, `error` befell the others."""
+
+    items: list[_Item]
+    written: int
+    error: LogStoreError | None
+    position: LogMark
+
+
+class Journal:
+    """The journal as the loop sees it."""
+
+    def __init__(
+        self,
+        files: JournalFiles,
+        worker: DiskWorker,
+        on_failure: Callable[[LogStoreError], None],
+        on_group: Callable[[DiskFullError | None], None],
+    ) -> None:
+        self._files = files
+        self._worker = worker
+        self._on_failure = on_failure
+        self._on_group_done = on_group
+        self._queue: deque[_Item] = deque()
+        self._scheduled = False
+        self._broken: LogStoreError | None = None
+        self.failed: LogStoreError | None = None
+        self.durable = files.position
+        """Every record before this position is durable; learned on the loop."""
+        self.queued_bytes = 0
+
+    # ---- on the loop
+
+    def append_adds(
+        self, lengths: Sequence[int], entries: Sequence[memoryview], on_durable: OnDurable | None
+    ) -> None:
+        self._append(_Item(_Adds(lengths, entries), sum(lengths), on_durable))
+
+    def append(self, kind: RecordType, body: bytes, on_durable: OnDurable | None) -> None:
+        self._append(_Item((kind, body), len(body), on_durable))
+
+    def barrier(self, on_durable: OnDurable) -> None:
+        """Call back when everything queued before is durable."""
+        self._append(_Item(None, 0, on_durable))
+
+    def _append(self, item: _Item) -> None:
+        self.queued_bytes += item.queued_bytes
+        self._queue.append(item)
+        # The worker clears the flag before it takes items. So an item queued while the flag is set is taken
+        # by the job that is already on its way, and at most one job waits behind the running sync.
+        if not self._scheduled:
+            self._scheduled = True
+            self._worker.submit(self._write_group, self._on_group)
+
+    def _on_group(self, group: _Group | None, error: LogStoreError | None) -> None:
+        if group is None:  # the worker itself broke down
+            self._fail(error or StorageClosedError("the journal's worker has stopped"))
+            return
+        self.durable = group.position
+        if group.error is not None and not isinstance(group.error, DiskFullError):
+            self._fail(group.error)
+        for item in group.items:
+            self.queued_bytes -= item.queued_bytes
+            if item.on_durable is not None:
+                item.on_durable(None if item.records_before <= group.written else group.error)
+        self._on_group_done(group.error if isinstance(group.error, DiskFullError) else None)
+
+    def _fail(self, error: LogStoreError) -> None:
+        if self.failed is None:
+            self.failed = error
+            self._on_failure(error)
+
+    # ---- in the worker
+
+    def _write_group(self) -> _Group:
+        self._scheduled = False
+        items = self._take()
+        if self._broken is not None:
+            return _Group(items, -1, self._broken, self._files.position)
+        bodies = _bodies(items)
+        try:
+            written, full = self._files.write(bodies)
+        except LogStoreError as error:
+            # Remembered here: the next group must not reach the file, even if its job starts before the
+            # loop has heard of this failure.
+            self._broken = error
+            return _Group(items, -1, error, self._files.position)
+        return _Group(items, written, full, self._files.position)
+
+    def _take(self) -> list[_Item]:
+        items = []
+        with suppress(IndexError):  # popleft is the one way to empty a deque that the loop still fills
+            while True:
+                items.append(self._queue.popleft())
+        return items
+
+
+def _bodies(items: Sequence[_Item]) -> list[Body]:
+    """The records of a group; notes in each item how many of them it needs."""
+    bodies: list[Body] = []
+    lengths: list[int] = []
+    entries: list[memoryview] = []
+    gathered_bytes = 0
+
+    def close_record() -> None:
+        nonlocal lengths, entries, gathered_bytes
+        if entries:
+            bodies.append((RecordType.ADDS, adds_body(lengths, entries)))
+            lengths, entries, gathered_bytes = [], [], 0
+
+    for item in items:
+        if isinstance(item.content, _Adds):
+            if gathered_bytes + item.queued_bytes > _RECORD_BYTES_MAX:
+                close_record()
+            lengths += item.content.lengths
+            entries += item.content.entries
+            gathered_bytes += item.queued_bytes
+            item.records_before = len(bodies) + 1
+        else:
+            close_record()
+            if item.content is not None:
+                bodies.append(item.content)
+            item.records_before = len(bodies)
+    close_record()
+    return bodies

@@ -1,0 +1,205 @@
+"""An ordered, checksummed key-value store on disk: RocksDB, used without its write-ahead log.
+
+Law: a `write` is atomic and visible at once, but durable only when a later `sync` has returned; what is
+durable is always a prefix of the writes. A damaged block raises StorageError, it never reads as absent.
+The journal plays the write-ahead log's part: docs/decisions/0001-index-store.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from bookie_server.errors import (
+    DiskFailedError,
+    DiskFullError,
+    IndexDamagedError,
+    StorageError,
+    StorageInUseError,
+)
+
+if TYPE_CHECKING:
+    from rocksdict import Rdict
+
+_WRITE_BUFFER_BYTES = 8 * 1024 * 1024
+_BLOCK_CACHE_BYTES = 16 * 1024 * 1024
+_OPEN_FILES_MAX = 128
+
+
+class KeyValues(Protocol):
+    """What the index needs; thread-safe. A simulator has its own."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def floor(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """The record with the greatest key at or below `key`."""
+
+    def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Records with first <= key < end, ascending."""
+
+    def write(
+        self,
+        puts: Iterable[tuple[bytes, bytes]],
+        deletes: Iterable[bytes] = (),
+        delete_range: tuple[bytes, bytes] | None = None,
+    ) -> None:
+        """Apply deletes, then puts, as one."""
+
+    def sync(self) -> None:
+        """Every write before this call is durable on return. DiskFullError, DiskFailedError."""
+
+    def reopen(self) -> None:
+        """After DiskFullError: accept writes again. Those not synced may be forgotten or durable."""
+
+    def close(self) -> None: ...
+
+
+def open_key_values(directory: Path) -> KeyValues:
+    return _Rocks(directory)
+
+
+@contextmanager
+def _reading(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # RocksDB's binding raises nothing more precise
+        raise StorageError(f"index {directory} cannot be read: {error}", path=directory) from error
+
+
+@contextmanager
+def _writing(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # RocksDB's binding raises nothing more precise
+        raise _write_error(directory, error) from error
+
+
+def _write_error(directory: Path, error: Exception) -> DiskFullError | DiskFailedError:
+    if "No space left" in str(error) or "NoSpace" in str(error):
+        return DiskFullError(
+            f"no space left to write index {directory}: free space on this disk", path=directory
+        )
+    return DiskFailedError(f"index {directory} cannot be written: {error}", path=directory, missing=False)
+
+
+class _Rocks:
+    def __init__(self, directory: Path) -> None:
+        # Loaded here: tools and tests that never open an index need not pay for the library.
+        import rocksdict
+
+        self._directory = directory
+        self._rocks = rocksdict
+        options = rocksdict.Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_paranoid_checks(True)
+        options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
+        options.set_max_open_files(_OPEN_FILES_MAX)
+        options.set_max_background_jobs(2)
+        options.set_keep_log_file_num(2)
+        options.set_compression_type(rocksdict.DBCompressionType.none())
+        table = rocksdict.BlockBasedOptions()
+        table.set_block_cache(rocksdict.Cache(_BLOCK_CACHE_BYTES))
+        options.set_block_based_table_factory(table)
+        self._unlogged = rocksdict.WriteOptions()
+        self._unlogged.disable_wal = True  # type: ignore[assignment,method-assign]  # the stub says method
+        self._options = options
+        self._full: DiskFullError | None = None
+        self._database = self._open()
+
+    def _open(self) -> Rdict:
+        try:
+            return self._rocks.Rdict(str(self._directory), self._options)
+        except Exception as error:
+            failure = _write_error(self._directory, error)
+            if isinstance(failure, DiskFullError):
+                return self._open_read_only(failure)
+            raise self._refusal(error) from error
+
+    def _open_read_only(self, full: DiskFullError) -> Rdict:
+        """Opening writes some files; on a full disk reading still works until `reopen` finds room."""
+        self._full = full
+        try:
+            mode = self._rocks.AccessType.read_only()
+            return self._rocks.Rdict(str(self._directory), self._options, access_type=mode)
+        except Exception as error:
+            raise full from error  # most likely there is no index yet
+
+    def _refusal(self, error: Exception) -> IndexDamagedError | StorageInUseError:
+        if "LOCK" in str(error):
+            return StorageInUseError(
+                f"index {self._directory} is in use: stop the other bookie on these directories first",
+                path=self._directory,
+            )
+        return IndexDamagedError(
+            f"index {self._directory} cannot be opened ({error}): restore it, or give this bookie a new id "
+            "and let repair copy its ledgers",
+            path=self._directory,
+        )
+
+    def get(self, key: bytes) -> bytes | None:
+        with _reading(self._directory):
+            value: bytes | None = self._database.get(key)
+            return value
+
+    def floor(self, key: bytes) -> tuple[bytes, bytes] | None:
+        with _reading(self._directory):
+            cursor = self._database.iter()
+            cursor.seek_for_prev(key)
+            if cursor.valid():
+                return cursor.key(), cursor.value()
+            cursor.status()  # raises if it stopped at damage instead of at the beginning
+            return None
+
+    def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        with _reading(self._directory):
+            cursor = self._database.iter()
+            cursor.seek(first)
+        while True:
+            with _reading(self._directory):
+                if not cursor.valid():
+                    cursor.status()
+                    return
+                key, value = cursor.key(), cursor.value()
+                cursor.next()
+            if key >= end:
+                return
+            yield key, value
+
+    def write(
+        self,
+        puts: Iterable[tuple[bytes, bytes]],
+        deletes: Iterable[bytes] = (),
+        delete_range: tuple[bytes, bytes] | None = None,
+    ) -> None:
+        batch = self._rocks.WriteBatch(raw_mode=True)
+        if delete_range is not None:
+            batch.delete_range(*delete_range)
+        for key in deletes:
+            batch.delete(key)
+        for key, value in puts:
+            batch.put(key, value)
+        self._check_writable()
+        with _writing(self._directory):
+            self._database.write(batch, self._unlogged)
+
+    def sync(self) -> None:
+        self._check_writable()
+        with _writing(self._directory):
+            self._database.flush(True)
+
+    def _check_writable(self) -> None:
+        if self._full is not None:
+            raise self._full
+
+    def reopen(self) -> None:
+        """A full disk stops RocksDB until it is opened anew; it may flush on closing, or may not."""
+        with suppress(Exception):  # the failure that closing reports again is why we are here
+            self._database.close()
+        self._full = None
+        self._database = self._open()
+
+    def close(self) -> None:
+        with _writing(self._directory):
+            self._database.close()

@@ -1,0 +1,167 @@
+"""One checkpoint: from the write cache and the changed states to entry log, index and log mark.
+
+Law, in this order: blocks into the entry log, its sync; intervals and states into the index, its sync; the
+log mark replaced durably; old journal files removed. A crash between any two steps leaves the journal able
+to redo all of it, and doing it again changes nothing. Runs in the storage worker.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from bookie_server.disk import Disk
+from bookie_server.errors import DiskFullError
+from bookie_server.journal.files import remove_before
+from bookie_server.journal.log_mark import LogMark, encode_log_mark
+from bookie_server.storage.entry_log import EntryLogWriter
+from bookie_server.storage.entry_log_format import encode_block
+from bookie_server.storage.index import Index, Interval
+from bookie_server.storage.ranges import dense_ranges
+from bookie_server.storage.reserve import Reserve
+from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.storage.write_cache import Run, WriteCache
+
+_WRITE_BYTES = 4 * 1024 * 1024
+"""Written and synced at a time: the journal's syncs on the same disk wait for no more than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointJob:
+    """What one checkpoint has to store. Nobody changes it any more, so it can be repeated."""
+
+    cache: WriteCache
+    states: Sequence[tuple[bytes, bytes]]
+    deleted: Sequence[int]
+    mark: LogMark
+    """Every record before it is in `cache`, `states`, `deleted` or in an earlier checkpoint."""
+
+
+class Checkpointer:
+    def __init__(
+        self,
+        disk: Disk,
+        paths: StoragePaths,
+        writer: EntryLogWriter,
+        index: Index,
+        reserve: Reserve,
+        block_bytes_max: int,
+    ) -> None:
+        self._disk = disk
+        self._paths = paths
+        self._writer = writer
+        self._index = index
+        self._reserve = reserve
+        self._block_bytes_max = block_bytes_max
+        self._generation = index.generation()
+
+    def run(self, job: CheckpointJob) -> None:
+        """Carry out the job. DiskFullError: not done, nothing changed, may be repeated."""
+        try:
+            self._store(job)
+        except DiskFullError:
+            if not self._reserve.release():
+                raise
+            self._index.reopen()
+            self._store(job)
+        mark = replace(job.mark, generation=self._generation)
+        self._disk.replace_file(self._paths.mark, encode_log_mark(mark))
+        remove_before(self._disk, self._paths.journal, mark)
+
+    def _store(self, job: CheckpointJob) -> None:
+        start = self._writer.end
+        try:
+            intervals = self._write_entries(job.cache)
+            self._index_entries(intervals)
+            self._index.put_states(job.states)
+            for ledger_id in job.deleted:
+                self._index.remove_entries(ledger_id)
+            self._index.sync(self._generation + 1)
+        except DiskFullError:
+            self._writer.back_to(start)
+            self._index.reopen()
+            raise
+        self._generation += 1
+
+    # ---- entry log
+
+    def _write_entries(self, cache: WriteCache) -> dict[int, list[tuple[Sequence[int], Interval]]]:
+        """Append every ledger's entries, sorted; where they are now. Durable on return."""
+        placed: dict[int, list[tuple[Sequence[int], Interval]]] = {}
+        if not cache.ledgers:
+            return placed
+        end = self._writer.begin()
+        offset, blocks, gathered = end.offset, [], 0
+        for ledger_id in sorted(cache.ledgers):
+            mine = placed[ledger_id] = []
+            for ids, entries in _in_blocks(cache.ledgers[ledger_id].runs, self._block_bytes_max):
+                block = encode_block(end.log_id, offset, ledger_id, ids, entries)
+                mine.append((ids, _interval(ids, end.log_id, offset, len(block))))
+                blocks.append(block)
+                offset += len(block)
+                gathered += len(block)
+                if gathered >= _WRITE_BYTES:
+                    self._append(blocks)
+                    blocks, gathered = [], 0
+        self._append(blocks)
+        return placed
+
+    def _append(self, blocks: Sequence[bytes]) -> None:
+        if blocks:
+            self._writer.append(blocks)
+            self._writer.sync()
+
+    # ---- index
+
+    def _index_entries(self, placed: dict[int, list[tuple[Sequence[int], Interval]]]) -> None:
+        if not placed:
+            return
+        self._index.put_log_end(self._writer.end)
+        written = {}
+        for ledger_id, blocks in placed.items():
+            self._index_ledger(ledger_id, blocks)
+            written[ledger_id] = sum(interval.block_bytes for _ids, interval in blocks)
+        self._index.add_log_bytes(self._writer.end.log_id, written)
+
+    def _index_ledger(self, ledger_id: int, blocks: Sequence[tuple[Sequence[int], Interval]]) -> None:
+        covered = self._index.last_covered(ledger_id)
+        if blocks[0][1].first > covered:
+            self._index.append(ledger_id, [interval for _ids, interval in blocks])
+            return
+        for ids, interval in blocks:
+            if interval.first > covered:
+                self._index.append(ledger_id, [interval])
+                continue
+            for first, last in dense_ranges(ids):
+                self._index.insert(ledger_id, replace(interval, first=first, last=last, dense=True))
+
+
+def _interval(ids: Sequence[int], log_id: int, offset: int, block_bytes: int) -> Interval:
+    dense = ids[-1] - ids[0] + 1 == len(ids)
+    return Interval(ids[0], ids[-1], log_id, offset, block_bytes, dense)
+
+
+def _in_blocks(runs: Sequence[Run], bytes_max: int) -> Iterator[tuple[list[int], list[memoryview]]]:
+    """Cut ascending runs into blocks of at most `bytes_max` bytes, but of at least one entry."""
+    ids: list[int] = []
+    entries: list[memoryview] = []
+    room = bytes_max
+    for run_ids, run_entries in runs:
+        ends = list(accumulate(map(len, run_entries)))
+        start = before = 0
+        while start < len(ends):
+            stop = bisect_right(ends, before + room)
+            if stop == start:  # the next entry does not fit any more
+                if ids:
+                    yield ids, entries
+                    ids, entries, room = [], [], bytes_max
+                    continue
+                stop = start + 1
+            ids += run_ids[start:stop]
+            entries += run_entries[start:stop]
+            room -= ends[stop - 1] - before
+            start, before = stop, ends[stop - 1]
+    if ids:
+        yield ids, entries

@@ -1,0 +1,167 @@
+"""Reads of entries that are no longer in the write cache: block cache, then index, then entry log.
+
+Law: an empty answer is proof of absence and needs a healthy index lookup; whatever goes wrong on the way is
+a StorageError. Reads of one ledger share a worker, so that several reads of one block cost one disk read.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import partial
+from pathlib import Path
+
+from bookie_server.disk import Disk, DiskWorker
+from bookie_server.errors import StorageError
+from bookie_server.storage.block_cache import BlockCache
+from bookie_server.storage.entry_log import EntryLogReader
+from bookie_server.storage.entry_log_format import Block
+from bookie_server.storage.index import Index, Interval
+from bookie_server.storage.ranges import Range, dense_ranges
+from bookie_server.storage_config import StorageConfig
+
+_RECENT_BLOCKS = 32
+_READ_POSITIONS_MAX = 4096
+
+
+class _Lane:
+    """One reading worker with its open files and the blocks it read last."""
+
+    def __init__(self, worker: DiskWorker, index: Index, logs: EntryLogReader) -> None:
+        self.worker = worker
+        self.logs = logs
+        self._index = index
+        self._recent: OrderedDict[tuple[int, int], Block] = OrderedDict()
+
+    def load(self, ledger_id: int, entry_id: int, ahead_bytes: int) -> list[Block]:
+        """The block that covers the entry and those that follow it on disk; none if it is absent."""
+        found = self._index.find(ledger_id, entry_id)
+        if found is None:
+            return []
+        block = self._recent.get((found.log_id, found.offset))
+        if block is None:
+            return self._read(ledger_id, self._with_ahead(ledger_id, found, ahead_bytes))
+        _check_dense(block, found, entry_id)
+        return [block]
+
+    def _with_ahead(self, ledger_id: int, first: Interval, ahead_bytes: int) -> list[Interval]:
+        chosen, end = [first], first.offset + first.block_bytes
+        if ahead_bytes <= first.block_bytes:
+            return chosen
+        for following in self._index.intervals(ledger_id, first.last + 1):
+            room = first.offset + ahead_bytes - end
+            if following.log_id != first.log_id or following.offset != end or following.block_bytes > room:
+                break
+            chosen.append(following)
+            end += following.block_bytes
+        return chosen
+
+    def _read(self, ledger_id: int, intervals: list[Interval]) -> list[Block]:
+        try:
+            blocks = self.logs.read(ledger_id, intervals)
+        except StorageError:
+            if len(intervals) == 1:
+                raise
+            blocks = self.logs.read(ledger_id, intervals[:1])  # damage further on is not this read's matter
+        for interval, block in zip(intervals, blocks, strict=False):
+            _check_dense(block, interval, interval.first)
+            self._recent[interval.log_id, interval.offset] = block
+        while len(self._recent) > _RECENT_BLOCKS:
+            self._recent.popitem(last=False)
+        return blocks
+
+    def ranges(self, ledger_id: int) -> list[Range]:
+        """Ranges of the ledger's entries in entry logs."""
+        found: list[Range] = []
+        for interval in self._index.intervals(ledger_id):
+            if interval.dense:
+                found.append((interval.first, interval.last))
+                continue
+            ids = self.logs.read(ledger_id, [interval])[0].ids
+            found += dense_ranges([e for e in ids if interval.first <= e <= interval.last])
+        return found
+
+    def forget_logs(self, log_ids: list[int]) -> None:
+        for log_id in log_ids:
+            self.logs.forget(log_id)
+
+    def forget_blocks(self) -> None:
+        self._recent.clear()
+
+    def close(self) -> None:
+        self.logs.close()
+
+
+def _check_dense(block: Block, interval: Interval, entry_id: int) -> None:
+    if interval.dense and block.entry(entry_id) is None:
+        raise StorageError(
+            f"index and entry log {interval.log_id} disagree at offset {interval.offset} about entry "
+            f"{entry_id} of ledger {block.ledger_id}",
+            ledger_id=block.ledger_id,
+            entry_id=entry_id,
+        )
+
+
+class EntryReader:
+    def __init__(self, disk: Disk, index: Index, directory: Path, config: StorageConfig) -> None:
+        self._ahead_bytes = config.read_ahead_bytes
+        self._cache = BlockCache(config.read_cache_bytes_max)
+        self._lanes = [
+            _Lane(disk.worker(f"read-{number}"), index, EntryLogReader(disk, directory))
+            for number in range(config.read_worker_count)
+        ]
+        # The loop's own lane serves the rare lookups that must not let other requests in between.
+        self._own = _Lane(self._lanes[0].worker, index, EntryLogReader(disk, directory))
+        self._next_expected: OrderedDict[int, int] = OrderedDict()
+
+    def cached_block(self, ledger_id: int, entry_id: int) -> Block | None:
+        return self._cache.block(ledger_id, entry_id)
+
+    async def load(self, ledger_id: int, entry_id: int, *, sequential: bool = False) -> Block | None:
+        """The block whose range covers the entry, from disk; None if no block does. StorageError."""
+        lane = self._lanes[ledger_id % len(self._lanes)]
+        sequential = sequential or self._next_expected.get(ledger_id) == entry_id
+        ahead_bytes = self._ahead_bytes if sequential else 0
+        blocks = await lane.worker.run(lambda: lane.load(ledger_id, entry_id, ahead_bytes))
+        return self._keep(ledger_id, blocks)
+
+    async def ranges(self, ledger_id: int) -> list[Range]:
+        """Ranges of the ledger's entries in entry logs, ascending. StorageError."""
+        lane = self._lanes[ledger_id % len(self._lanes)]
+        return await lane.worker.run(lambda: lane.ranges(ledger_id))
+
+    def load_in_place(self, ledger_id: int, entry_id: int) -> Block | None:
+        """As `load`, on the calling thread, for lookups that must not let other requests in between."""
+        return self._keep(ledger_id, self._own.load(ledger_id, entry_id, 0))
+
+    def _keep(self, ledger_id: int, blocks: list[Block]) -> Block | None:
+        for block in blocks:
+            self._cache.put(block)
+        if not blocks:
+            return None
+        self._next_expected[ledger_id] = blocks[-1].last + 1
+        self._next_expected.move_to_end(ledger_id)
+        if len(self._next_expected) > _READ_POSITIONS_MAX:
+            self._next_expected.popitem(last=False)
+        return blocks[0]
+
+    def forget_ledger(self, ledger_id: int) -> None:
+        self._cache.drop(ledger_id)
+
+    async def forget_all(self) -> None:
+        """Blocks were written and taken back: what was read ahead of the index's sync is void."""
+        self._cache.clear()
+        self._own.forget_blocks()
+        for lane in self._lanes:
+            await lane.worker.run(lane.forget_blocks)
+
+    async def forget_logs(self, log_ids: list[int]) -> None:
+        """Close removed logs wherever they are open."""
+        self._own.forget_logs(log_ids)
+        for lane in self._lanes:
+            await lane.worker.run(partial(lane.forget_logs, log_ids))
+
+    async def close(self) -> None:
+        for lane in self._lanes:
+            await lane.worker.run(lane.close)
+            await lane.worker.close()
+        self._own.close()

@@ -1,0 +1,235 @@
+"""Where entries lie, and what is known of ledgers. One record per block of entries, not per entry.
+
+    key                                     value
+    "I" ledger id  first entry              log id, offset, block bytes, last entry, flags
+    "S" ledger id                           ledger state
+    "L" log id  ledger id                   bytes of this ledger's blocks in this log
+    "G"                                     generation: rises with every checkpoint
+    "E"                                     format version, current log id, end of its blocks
+    "M"                                     limbo since generation
+
+Law: the intervals [first, last] of one ledger are disjoint. A late entry that falls into a gap of an older
+interval splits it, so one floor lookup decides; flag bit 0 says that every id of the interval is there.
+Numbers are big-endian so that keys sort; signs cannot occur in keys, ids are never negative.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from bookie_server.errors import IndexVersionError
+from bookie_server.key_values import KeyValues
+from bookie_server.storage.ledger_state import LedgerState
+
+VERSION = 1
+_ENTRY_MAX = 2**63 - 1
+
+_BLOCK_KEY = struct.Struct(">cQQ")
+_BLOCK_VALUE = struct.Struct(">QQIqB")
+_STATE_KEY = struct.Struct(">cQ")
+_STATE_VALUE = struct.Struct(">BqqqHI")
+_LOG_KEY = struct.Struct(">cQQ")
+_LOG_VALUE = struct.Struct(">Q")
+_NUMBER = struct.Struct(">Q")
+_END_VALUE = struct.Struct(">IQQ")
+
+_DENSE = 1
+_FENCED, _DELETED = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Entries of one ledger from `first` to `last` that lie in one block."""
+
+    first: int
+    last: int
+    log_id: int
+    offset: int
+    block_bytes: int
+    dense: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The entry log that is written to, and where its next block goes."""
+
+    log_id: int
+    offset: int
+
+
+class Index:
+    """Thread-safe: the loop looks up states, readers look up intervals, one worker changes."""
+
+    def __init__(self, store: KeyValues) -> None:
+        self._store = store
+
+    # ---- entries
+
+    def find(self, ledger_id: int, entry_id: int) -> Interval | None:
+        """The interval that covers the id; None is proof that no block holds the entry. StorageError."""
+        found = self._floor(ledger_id, entry_id)
+        return found if found is not None and found.last >= entry_id else None
+
+    def _floor(self, ledger_id: int, entry_id: int) -> Interval | None:
+        found = self._store.floor(_BLOCK_KEY.pack(b"I", ledger_id, entry_id))
+        if found is None or found[0][:9] != _STATE_KEY.pack(b"I", ledger_id):
+            return None
+        return _interval(*found)
+
+    def last_covered(self, ledger_id: int) -> int:
+        """End of the ledger's last interval, -1 for none."""
+        found = self._floor(ledger_id, _ENTRY_MAX)
+        return -1 if found is None else found.last
+
+    def intervals(self, ledger_id: int, first: int = 0, last: int = _ENTRY_MAX) -> Iterator[Interval]:
+        """Intervals that start from `first` to `last`, ascending."""
+        begin, end = _BLOCK_KEY.pack(b"I", ledger_id, first), _BLOCK_KEY.pack(b"I", ledger_id, last) + b"\0"
+        return (_interval(key, value) for key, value in self._store.scan(begin, end))
+
+    def append(self, ledger_id: int, intervals: Sequence[Interval]) -> None:
+        """Add intervals that lie behind all others of the ledger."""
+        self._store.write([_interval_record(ledger_id, interval) for interval in intervals])
+
+    def insert(self, ledger_id: int, interval: Interval) -> None:
+        """Add a dense interval none of whose entries is indexed; older intervals make room for it."""
+        puts = [_interval_record(ledger_id, interval)]
+        deletes = []
+        for older in self._overlapping(ledger_id, interval):
+            deletes.append(_BLOCK_KEY.pack(b"I", ledger_id, older.first))
+            if older.first < interval.first:
+                puts.append(_interval_record(ledger_id, replace(older, last=interval.first - 1)))
+            if older.last > interval.last:
+                puts.append(_interval_record(ledger_id, replace(older, first=interval.last + 1)))
+        self._store.write(puts, deletes)
+
+    def _overlapping(self, ledger_id: int, interval: Interval) -> list[Interval]:
+        before = self._floor(ledger_id, interval.first)
+        inside = self.intervals(ledger_id, interval.first + 1, interval.last)
+        found = [] if before is None or before.last < interval.first else [before]
+        return found + list(inside)
+
+    # ---- ledgers
+
+    def state(self, ledger_id: int) -> LedgerState | None:
+        value = self._store.get(_STATE_KEY.pack(b"S", ledger_id))
+        return None if value is None else _decode_state(ledger_id, value)
+
+    def put_states(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """Records made by `state_record`."""
+        self._store.write(records)
+
+    def ledger_ids(self) -> Iterator[int]:
+        """Ascending ids of ledgers that are not deleted."""
+        for key, value in self._store.scan(b"S", b"T"):
+            if not value[0] & _DELETED:
+                yield _STATE_KEY.unpack(key)[1]
+
+    def remove_entries(self, ledger_id: int) -> None:
+        """Forget every entry of a deleted ledger; the bytes die with their entry logs."""
+        logs = {interval.log_id for interval in self.intervals(ledger_id)}
+        span = (_BLOCK_KEY.pack(b"I", ledger_id, 0), _BLOCK_KEY.pack(b"I", ledger_id, 2**64 - 1))
+        self._store.write((), [_LOG_KEY.pack(b"L", log_id, ledger_id) for log_id in logs], span)
+
+    # ---- entry logs
+
+    def add_log_bytes(self, log_id: int, ledger_bytes: dict[int, int]) -> None:
+        """Count blocks written for each ledger; an upper bound if a flush had to be repeated."""
+        puts = []
+        for ledger_id, written in ledger_bytes.items():
+            key = _LOG_KEY.pack(b"L", log_id, ledger_id)
+            value = self._store.get(key)
+            before = 0 if value is None else _LOG_VALUE.unpack(value)[0]
+            puts.append((key, _LOG_VALUE.pack(before + written)))
+        self._store.write(puts)
+
+    def has_live_ledger(self, log_id: int) -> bool:
+        begin, end = _LOG_KEY.pack(b"L", log_id, 0), _STATE_KEY.pack(b"L", log_id + 1)
+        return next(self._store.scan(begin, end), None) is not None
+
+    def log_end(self) -> LogEnd | None:
+        """Where the next block goes; None before the first checkpoint. IndexVersionError."""
+        value = self._store.get(b"E")
+        if value is None:
+            return None
+        version, log_id, offset = _END_VALUE.unpack(value)
+        if version > VERSION:
+            raise IndexVersionError(
+                f"the index has version {version}, we read up to {VERSION}: start the newer bookie",
+                version=version,
+                version_max=VERSION,
+            )
+        return LogEnd(log_id, offset)
+
+    def put_log_end(self, end: LogEnd) -> None:
+        """Before the intervals: after a crash a block that an interval names must not be overwritten."""
+        self._store.write([(b"E", _END_VALUE.pack(VERSION, end.log_id, end.offset))])
+
+    # ---- checkpoints
+
+    def generation(self) -> int:
+        return self._number(b"G") or 0
+
+    def limbo_since(self) -> int | None:
+        return self._number(b"M")
+
+    def set_limbo(self, generation: int | None) -> None:
+        if generation is None:
+            self._store.write((), [b"M"])
+        else:
+            self._store.write([(b"M", _NUMBER.pack(generation))])
+
+    def _number(self, key: bytes) -> int | None:
+        value = self._store.get(key)
+        return None if value is None else _NUMBER.unpack(value)[0]
+
+    def sync(self, generation: int) -> None:
+        """Everything written so far is durable on return, together with its generation."""
+        self._store.write([(b"G", _NUMBER.pack(generation))])
+        self._store.sync()
+
+    def reopen(self) -> None:
+        """Accept writes again after a full disk; what was not synced may be forgotten."""
+        self._store.reopen()
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def _interval(key: bytes, value: bytes) -> Interval:
+    _, _, first = _BLOCK_KEY.unpack(key)
+    log_id, offset, block_bytes, last, flags = _BLOCK_VALUE.unpack(value)
+    return Interval(first, last, log_id, offset, block_bytes, bool(flags & _DENSE))
+
+
+def _interval_record(ledger_id: int, interval: Interval) -> tuple[bytes, bytes]:
+    value = _BLOCK_VALUE.pack(
+        interval.log_id,
+        interval.offset,
+        interval.block_bytes,
+        interval.last,
+        _DENSE if interval.dense else 0,
+    )
+    return _BLOCK_KEY.pack(b"I", ledger_id, interval.first), value
+
+
+def state_record(state: LedgerState) -> tuple[bytes, bytes]:
+    """Flags, last entry, LAC, explicit LAC, key length, packet length, key, packet."""
+    packet = state.explicit_lac or b""
+    flags = _FENCED * state.fenced | _DELETED * state.deleted
+    head = _STATE_VALUE.pack(
+        flags, state.last_entry, state.lac, state.explicit_lac_value, len(state.master_key), len(packet)
+    )
+    return _STATE_KEY.pack(b"S", state.ledger_id), b"".join((head, state.master_key, packet))
+
+
+def _decode_state(ledger_id: int, value: bytes) -> LedgerState:
+    flags, last_entry, lac, explicit_value, key_bytes, packet_bytes = _STATE_VALUE.unpack_from(value)
+    key_end = _STATE_VALUE.size + key_bytes
+    state = LedgerState(ledger_id, value[_STATE_VALUE.size : key_end])
+    state.fenced = state.fence_durable = bool(flags & _FENCED)
+    state.deleted = bool(flags & _DELETED)
+    state.last_entry, state.lac, state.explicit_lac_value = last_entry, lac, explicit_value
+    state.explicit_lac = value[key_end : key_end + packet_bytes] if packet_bytes else None
+    return state

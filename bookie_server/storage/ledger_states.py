@@ -1,0 +1,80 @@
+"""The states of all ledgers: a bounded part in memory, the rest in the index.
+
+Law: while anybody holds a ledger's state there is no second one (two objects would be two fences). A state
+that differs from the index's durable record is held here until a checkpoint has stored it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from weakref import WeakValueDictionary
+
+from bookie_server.storage.index import Index, state_record
+from bookie_server.storage.ledger_state import LedgerState
+
+
+class LedgerStates:
+    def __init__(self, index: Index, states_max: int) -> None:
+        self._index = index
+        self._states_max = states_max
+        self._live: WeakValueDictionary[int, LedgerState] = WeakValueDictionary()
+        self._recent: OrderedDict[int, LedgerState] = OrderedDict()
+        self._dirty: dict[int, LedgerState] = {}
+        self._storing: dict[int, LedgerState] = {}
+        self.limbo = False
+
+    def set_limbo(self, limbo: bool) -> None:
+        """Part of the journal was lost (or all was checked since): it holds for every ledger."""
+        self.limbo = limbo
+        for state in list(self._live.values()):
+            state.limbo = limbo
+
+    def get(self, ledger_id: int) -> LedgerState | None:
+        """The ledger's only state object, None if it was certainly never here. StorageError."""
+        state = self._live.get(ledger_id)
+        if state is None:
+            state = self._index.state(ledger_id)
+            if state is not None:
+                self._keep(state)
+        return state
+
+    def _keep(self, state: LedgerState) -> None:
+        state.limbo = self.limbo
+        self._live[state.ledger_id] = state
+        self._recent[state.ledger_id] = state
+        if len(self._recent) > self._states_max:
+            self._recent.popitem(last=False)
+
+    def create(self, ledger_id: int, master_key: bytes) -> LedgerState:
+        """A state for a ledger that `get` does not know."""
+        state = LedgerState(ledger_id, master_key)
+        self._keep(state)
+        self.changed(state)
+        return state
+
+    def changed(self, state: LedgerState) -> None:
+        """The state differs from its record in the index."""
+        self._dirty[state.ledger_id] = state
+
+    @property
+    def any_changed(self) -> bool:
+        return bool(self._dirty)
+
+    def take_changed(self) -> list[tuple[bytes, bytes]]:
+        """Records of all changed states, for a checkpoint that ends in `stored`."""
+        self._storing, self._dirty = self._dirty, {}
+        return [state_record(state) for state in self._storing.values()]
+
+    def stored(self) -> None:
+        """The records last taken are durable."""
+        self._storing = {}
+
+    def ledger_ids(self) -> list[int]:
+        """Ascending ids of ledgers that are here and not deleted. StorageError."""
+        found = set(self._index.ledger_ids())
+        for state in (*self._storing.values(), *self._dirty.values()):
+            if state.deleted:
+                found.discard(state.ledger_id)
+            else:
+                found.add(state.ledger_id)
+        return sorted(found)

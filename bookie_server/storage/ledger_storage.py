@@ -1,0 +1,450 @@
+"""The storage of one bookie: journal, write cache, entry logs and index behind one face.
+
+Law: everything synchronous here runs on the event loop and is therefore one serial order per ledger; file
+I/O runs in the disk's workers. `None` and -1 mean *proved absent*; every doubt is a StorageError.
+Two rare lookups touch the disk on the loop itself, because no other request may come in between: the state
+of a ledger that is not in memory, and the stored copy of an entry that is added a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import lt
+
+from bookie_server.disk import Disk, DiskWorker
+from bookie_server.errors import DiskFullError, EntryConflictError, LimboError, StorageClosedError
+from bookie_server.journal.record import RecordType, explicit_lac_body, key_body, ledger_body
+from bookie_server.journal.writer import Journal
+from bookie_server.storage.disk_limits import DirectoryUsage
+from bookie_server.storage.entry_reader import EntryReader
+from bookie_server.storage.ledger_state import LedgerState
+from bookie_server.storage.opening import Parts, open_parts
+from bookie_server.storage.ranges import merge_ranges
+from bookie_server.storage.recovery import keep_explicit_lac
+from bookie_server.storage.same_payload import same_payload
+from bookie_server.storage.upkeep import Callbacks, Upkeep
+from bookie_server.storage_config import StorageConfig
+from ledger.environment import Environment
+from ledger.errors import LogStoreError
+
+OnDurable = Callable[[Exception | None], None]
+"""Called exactly once, on the loop, never before the call that took it has returned."""
+
+StoredEntry = bytes | memoryview
+
+
+class LedgerStorage:
+    """All ledgers of one bookie."""
+
+    def __init__(self, config: StorageConfig, parts: Parts, disk: Disk, storage_worker: DiskWorker) -> None:
+        """Not for callers: see `open`."""
+        self._config = config
+        self._parts = parts
+        self._loop = asyncio.get_running_loop()
+        self._states = parts.states
+        self._caches = parts.caches
+        self._storage_worker = storage_worker
+        self._journal_worker = disk.worker("journal")
+        self._reader = EntryReader(disk, parts.index, parts.paths.entry_logs, config)
+        self._keyless: set[int] = set()
+        self._closed = False
+        self._room_waiters: list[asyncio.Future[None]] = []
+        self.failed: Exception | None = None
+        """The first journal or storage error. From then on changes are answered with it, until restart."""
+        self.on_failure: Callable[[Exception], None] = _ignore
+        """Called once, on the loop, when `failed` is set. The server stops with its message."""
+        self.on_writable_change: Callable[[bool], None] = _ignore
+        """Called on the loop when `writable` changes (disk above or below its limit)."""
+        self._journal = Journal(parts.files, self._journal_worker, self._fail, self._on_group)
+        callbacks = Callbacks(fail=self._fail, wake=self._wake, writable_changed=self._announce)
+        self._upkeep = Upkeep(config, parts, self._journal, storage_worker, self._reader, callbacks)
+
+    @classmethod
+    async def open(cls, config: StorageConfig, disk: Disk, environment: Environment) -> LedgerStorage:
+        """Open or create the directories, replay the journal's tail, start the workers.
+
+        JournalDamagedError, JournalVersionError, IndexDamagedError, DiskFullError, DiskFailedError.
+        """
+        worker = disk.worker("storage")
+        try:
+            parts = await worker.run(partial(open_parts, config, disk, environment))
+        except LogStoreError:
+            await worker.close()
+            raise
+        storage = cls(config, parts, disk, worker)
+        await storage._upkeep.start()
+        return storage
+
+    @property
+    def writable(self) -> bool:
+        """False: refuse normal adds. Fences, reads and recovery adds work while the reserve lasts."""
+        return self._upkeep.writable
+
+    @property
+    def limbo(self) -> bool:
+        """Journal damage was accepted at a start: absence is never proved until `clear_limbo`."""
+        return self._states.limbo
+
+    # ---- ledgers
+
+    def ledger(self, ledger_id: int) -> LedgerState | None:
+        """The ledger's state (also of a deleted one), None if it was certainly never here.
+
+        StorageError if the index cannot tell, LimboError if the storage is in limbo and does not know it.
+        """
+        state = self._states.get(ledger_id)
+        if state is None and self.limbo:
+            raise LimboError(
+                f"ledger {ledger_id} is not here, but part of the journal was lost", ledger_id=ledger_id
+            )
+        return state
+
+    def create_ledger(self, ledger_id: int, master_key: bytes) -> LedgerState:
+        """Note a ledger that `ledger` does not know. Its key is durable before any add or fence of it."""
+        state = self._states.create(ledger_id, bytes(master_key))
+        self._journal_key(state)
+        return state
+
+    def _journal_key(self, state: LedgerState) -> None:
+        def on_durable(error: Exception | None) -> None:
+            if error is not None:  # the disk was full; the next change of the ledger tries again
+                self._keyless.add(state.ledger_id)
+
+        self._keyless.discard(state.ledger_id)
+        self._journal.append(RecordType.LEDGER_KEY, key_body(state.ledger_id, state.master_key), on_durable)
+
+    def ledger_ids(self) -> Iterable[int]:
+        """Ascending ids of the ledgers that are here and not deleted. StorageError."""
+        return self._states.ledger_ids()
+
+    # ---- changes
+
+    def add(
+        self, state: LedgerState, entries: Sequence[tuple[int, memoryview]], on_durable: OnDurable
+    ) -> None:
+        """Take a run of entries of one ledger, in the order received; visible to reads at once.
+
+        Views are kept without copying; each is one entry as stored: ledger id, entry id, LAC, length,
+        digest, payload (at least 32 bytes, ids checked by the caller). The caller has checked key, fence and
+        `deleted`. Errors given to `on_durable`: EntryConflictError (see there), DiskFullError,
+        DiskFailedError, StorageError. A repeated entry with the same payload is success.
+        """
+        if self._refused(state, on_durable):
+            return
+        ids, views = zip(*entries, strict=True)
+        if ids[0] > state.last_entry and all(map(lt, ids, ids[1:])):
+            self._accept(state, ids, views, on_durable)
+        else:
+            self._add_late(state, entries, on_durable)
+
+    def _accept(
+        self,
+        state: LedgerState,
+        ids: Sequence[int],
+        entries: Sequence[memoryview],
+        on_durable: OnDurable | None,
+    ) -> None:
+        """Take new entries with ascending ids."""
+        last = ids[-1]
+        if last - ids[0] + 1 == len(ids):
+            ids = range(ids[0], last + 1)
+        # A writer's LAC never falls, so the last entry of a run carries the highest.
+        lac = int.from_bytes(entries[-1][16:24], "big", signed=True)
+        if lac > state.lac:
+            state.lac = lac
+        if last > state.last_entry:
+            state.last_entry = last
+        lengths = list(map(len, entries))
+        self._states.changed(state)
+        self._caches.active.put(state.ledger_id, ids, entries, sum(lengths))
+        self._journal.append_adds(lengths, entries, on_durable)
+        if self._caches.active.size >= self._config.write_cache_bytes_max:
+            self._upkeep.flush()
+
+    def _add_late(
+        self, state: LedgerState, entries: Sequence[tuple[int, memoryview]], on_durable: OnDurable
+    ) -> None:
+        """Entries that may be here already, or that fill gaps: compare each with what is stored."""
+        new: dict[int, memoryview] = {}
+        conflicts: set[int] = set()
+        try:
+            for entry_id, entry in entries:
+                stored = new.get(entry_id) or self._stored(state, entry_id)
+                if stored is None:
+                    new[entry_id] = entry
+                elif not same_payload(stored, entry):
+                    conflicts.add(entry_id)
+        except LogStoreError as error:
+            self._loop.call_soon(on_durable, error)
+            return
+        again = [entry for entry_id, entry in entries if entry_id not in new and entry_id not in conflicts]
+        if new:
+            ids = sorted(new)
+            self._accept(state, ids, [new[entry_id] for entry_id in ids], None)
+        if again:
+            # Journalled once more: the first time may have met a full disk.
+            self._journal.append_adds(list(map(len, again)), again, None)
+        self._journal.barrier(_reporting(state.ledger_id, conflicts, on_durable) if conflicts else on_durable)
+
+    def _stored(self, state: LedgerState, entry_id: int) -> StoredEntry | None:
+        if entry_id > state.last_entry:
+            return None
+        entry = self.read_cached(state, entry_id)
+        if entry is None:
+            block = self._reader.load_in_place(state.ledger_id, entry_id)
+            entry = None if block is None else block.entry(entry_id)
+        return entry
+
+    def fence(self, state: LedgerState, on_durable: OnDurable) -> None:
+        """Set `state.fenced` now; durable, with every add accepted before, when `on_durable` is called."""
+        if self._refused(state, on_durable):
+            return
+        if state.fence_durable:
+            self._journal.barrier(on_durable)
+            return
+
+        def on_fence_durable(error: Exception | None) -> None:
+            state.fence_durable = state.fence_durable or error is None
+            on_durable(error)
+
+        state.fenced = True
+        self._states.changed(state)
+        self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), on_fence_durable)
+
+    def set_explicit_lac(self, state: LedgerState, packet: bytes, lac: int, on_durable: OnDurable) -> None:
+        """Keep the packet if `lac` is the highest so far; durable when `on_durable` is called."""
+        if self._refused(state, on_durable):
+            return
+        packet = bytes(packet)
+        if not keep_explicit_lac(state, lac, packet):
+            self._journal.barrier(on_durable)
+            return
+        self._states.changed(state)
+        body = explicit_lac_body(state.ledger_id, lac, packet)
+        self._journal.append(RecordType.EXPLICIT_LAC, body, on_durable)
+
+    def force(self, on_durable: OnDurable) -> None:
+        """Everything accepted before this call is durable when `on_durable` is called."""
+        if not self._refused(None, on_durable):
+            self._journal.barrier(on_durable)
+
+    def delete_ledger(self, ledger_id: int, on_durable: OnDurable) -> None:
+        """Set `deleted` now and for ever; entries go away, their space when whole entry logs are dead."""
+        state = self._states.get(ledger_id) or self._states.create(ledger_id, b"")
+        if self._refused(None, on_durable):
+            return
+        state.deleted = True
+        self._states.changed(state)
+        self._parts.deleted.append(ledger_id)
+        self._caches.drop(ledger_id)
+        self._reader.forget_ledger(ledger_id)
+        self._journal.append(RecordType.TOMBSTONE, ledger_body(ledger_id), on_durable)
+
+    def _refused(self, state: LedgerState | None, on_durable: OnDurable) -> bool:
+        """True if the storage takes no change any more (the caller was or will be told)."""
+        error = self.failed or (StorageClosedError("the storage is closed") if self._closed else None)
+        if error is not None:
+            self._loop.call_soon(on_durable, error)
+            return True
+        if state is not None and state.ledger_id in self._keyless:
+            self._journal_key(state)
+        return False
+
+    # ---- reads
+
+    def read_cached(self, state: LedgerState, entry_id: int) -> StoredEntry | None:
+        """The entry if it is in memory. None says nothing: go on with `read`."""
+        ledger_id = state.ledger_id
+        entry = self._caches.entry(ledger_id, entry_id)
+        if entry is None:
+            block = self._reader.cached_block(ledger_id, entry_id)
+            entry = None if block is None else block.entry(entry_id)
+        return entry
+
+    async def read(self, state: LedgerState, entry_id: int) -> StoredEntry | None:
+        """The entry as stored, None if proved absent. StorageError on any doubt."""
+        entry = None if state.deleted else self.read_cached(state, entry_id)
+        if entry is None and 0 <= entry_id <= state.last_entry and not state.deleted:
+            block = await self._reader.load(state.ledger_id, entry_id)
+            entry = None if block is None else block.entry(entry_id)
+            # While we waited, a late add may have put it into memory.
+            entry = entry or self._caches.entry(state.ledger_id, entry_id)
+        if entry is None:
+            self._check_absence(state)
+        return entry
+
+    def _check_absence(self, state: LedgerState) -> None:
+        if state.limbo or self.limbo:
+            raise LimboError(
+                f"ledger {state.ledger_id} is in limbo: what is not here may have been lost",
+                ledger_id=state.ledger_id,
+            )
+
+    async def read_batch(
+        self, state: LedgerState, first: int, max_count: int, max_bytes: int
+    ) -> list[StoredEntry]:
+        """Consecutive entries from `first` on, up to the first gap; empty if `first` is proved absent.
+
+        Stops at `max_count` entries (no limit if 0 or less), or before entries plus 4 bytes each exceed
+        `max_bytes`; the first entry always comes. StorageError only if it concerns the first entry.
+        """
+        found: list[StoredEntry] = []
+        room = max_bytes
+        while 0 <= first <= state.last_entry and not state.deleted and not 0 < max_count <= len(found):
+            entry = self.read_cached(state, first)
+            if entry is None:
+                entry = await self._load_next(state, first, tolerant=bool(found))
+                if entry is None:
+                    break
+            room -= len(entry) + 4
+            if room < 0 and found:
+                break
+            found.append(entry)
+            first += 1
+        if not found:
+            self._check_absence(state)
+        return found
+
+    async def _load_next(self, state: LedgerState, entry_id: int, *, tolerant: bool) -> StoredEntry | None:
+        try:
+            block = await self._reader.load(state.ledger_id, entry_id, sequential=True)
+        except LogStoreError:
+            if tolerant:
+                return None
+            raise
+        entry = None if block is None else block.entry(entry_id)
+        return entry or self._caches.entry(state.ledger_id, entry_id)
+
+    def last_entry(self, state: LedgerState) -> int:
+        """Highest entry id accepted, -1 for none. LimboError if the ledger is in limbo."""
+        self._check_absence(state)
+        return state.last_entry
+
+    async def entry_ranges(self, state: LedgerState) -> list[tuple[int, int]]:
+        """Ascending, disjoint (first, last) ranges of the entries that are here. StorageError."""
+        before = self._caches.ranges(state.ledger_id)
+        stored = await self._reader.ranges(state.ledger_id)
+        # A flush may have ended meanwhile: then the entries are in both or only in the first two.
+        return merge_ranges([*before, *stored, *self._caches.ranges(state.ledger_id)])
+
+    # ---- load
+
+    @property
+    def bytes_pending(self) -> int:
+        """Bytes accepted and not yet in an entry log, with their overhead."""
+        return self._caches.size
+
+    @property
+    def has_room(self) -> bool:
+        """False while `wait_for_room` would wait: stop reading from connections.
+
+        While not `writable` normal adds are refused anyway, so memory holds back nothing else.
+        """
+        if self._journal.queued_bytes >= self._config.journal_queue_bytes_max:
+            return False
+        return self._caches.active.size < self._config.write_cache_bytes_max or not self.writable
+
+    async def wait_for_room(self) -> None:
+        """Return once there is room in the write cache and in the journal's queue, or on failure."""
+        while not self.has_room and self.failed is None and not self._closed:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._room_waiters.append(waiter)
+            await waiter
+
+    def _on_group(self, full: DiskFullError | None) -> None:
+        self._upkeep.on_journal_progress(full)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._room_waiters and (self.has_room or self.failed is not None or self._closed):
+            waiters, self._room_waiters = self._room_waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def usage(self) -> list[DirectoryUsage]:
+        """Last measured size and room of each directory; never blocks."""
+        return self._upkeep.usages
+
+    # ---- upkeep
+
+    async def checkpoint(self) -> None:
+        """Bring everything accepted so far into entry logs and index; drop journals no longer needed."""
+        await self._durable()
+        await self._upkeep.checkpoint()
+
+    async def _durable(self) -> None:
+        reached: asyncio.Future[Exception | None] = self._loop.create_future()
+        self.force(reached.set_result)
+        error = await reached
+        if error is not None and not isinstance(error, DiskFullError):
+            raise error
+
+    async def check_disk(self) -> None:
+        """Measure the disks now, take the reserves back if there is room, set `writable`."""
+        await self._upkeep.check_disk()
+
+    async def remove_dead_logs(self) -> int:
+        """Delete entry logs in which no ledger lives any more; how many were deleted."""
+        return await self._upkeep.remove_dead_logs()
+
+    async def clear_limbo(self) -> None:
+        """Every ledger was checked against its other replicas: absence can be proved again."""
+        await self._upkeep.clear_limbo()
+
+    async def close(self) -> None:
+        """Drain the journal, checkpoint, stop the workers. After a failure: only stop the workers."""
+        if self._closed:
+            return
+        try:
+            if self.failed is None:
+                await self.checkpoint()
+        except LogStoreError:
+            pass  # the journal has it all; the next start replays it
+        finally:
+            self._closed = True
+            self._wake()
+            await self._stop()
+
+    async def _stop(self) -> None:
+        await self._upkeep.close()
+        await self._reader.close()
+        await self._journal_worker.run(self._parts.files.close)
+        await self._journal_worker.close()
+        await self._storage_worker.run(self._close_files)
+        await self._storage_worker.close()
+
+    def _close_files(self) -> None:
+        self._parts.writer.close()
+        self._parts.index.close()
+
+    def _fail(self, error: Exception) -> None:
+        if self.failed is None:
+            self.failed = error
+            self._wake()
+            self.on_failure(error)
+
+    def _announce(self, writable: bool) -> None:
+        self._wake()
+        self.on_writable_change(writable)
+
+
+def _ignore(_value: object) -> None:
+    """Until the server has set its own callback."""
+
+
+def _reporting(ledger_id: int, conflicts: set[int], on_durable: OnDurable) -> OnDurable:
+    def report(error: Exception | None) -> None:
+        on_durable(
+            error
+            or EntryConflictError(
+                f"entries {sorted(conflicts)} of ledger {ledger_id} are stored with other bytes: an entry id "
+                "is never used twice",
+                ledger_id=ledger_id,
+                entry_ids=frozenset(conflicts),
+            )
+        )
+
+    return report

@@ -1,0 +1,90 @@
+"""Put the storage's parts together at start. Blocks: runs in the storage worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bookie_server.disk import Disk
+from bookie_server.journal.files import JournalFiles, remove_before
+from bookie_server.journal.log_mark import LogMark
+from bookie_server.storage.caches import Caches
+from bookie_server.storage.checkpoint import Checkpointer
+from bookie_server.storage.entry_log import EntryLogReader, EntryLogWriter
+from bookie_server.storage.index import Index
+from bookie_server.storage.ledger_states import LedgerStates
+from bookie_server.storage.recovery import Recovery, read_mark
+from bookie_server.storage.reserve import Reserve
+from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.storage.write_cache import WriteCache
+from bookie_server.storage_config import StorageConfig
+from ledger.environment import Environment
+from ledger.errors import LogStoreError
+
+
+@dataclass(slots=True)
+class Parts:
+    """What LedgerStorage and its upkeep share."""
+
+    disk: Disk
+    paths: StoragePaths
+    index: Index
+    reserve: Reserve
+    states: LedgerStates
+    caches: Caches
+    files: JournalFiles
+    writer: EntryLogWriter
+    checkpointer: Checkpointer
+    deleted: list[int]
+    """Ledgers whose index records the next checkpoint removes."""
+
+
+def open_parts(config: StorageConfig, disk: Disk, environment: Environment) -> Parts:
+    """Open everything and replay the journal's tail. Errors: see LedgerStorage.open."""
+    paths = StoragePaths.of(config)
+    for directory in (paths.journal, paths.entry_logs):
+        disk.make_directory(directory)
+    index = Index(disk.open_key_values(paths.index))
+    try:
+        return _parts(config, disk, environment, paths, index)
+    except LogStoreError:
+        index.close()
+        raise
+
+
+def _parts(
+    config: StorageConfig, disk: Disk, environment: Environment, paths: StoragePaths, index: Index
+) -> Parts:
+    end = index.log_end()  # refuses a newer version before anything is written
+    mark = read_mark(disk, paths, index)
+    states = LedgerStates(index, config.ledger_states_max)
+    cache = WriteCache()
+    logs = EntryLogReader(disk, paths.entry_logs)
+    reserve = Reserve(disk, paths.reserve, config.reserve_bytes)
+    recovery = Recovery(index, logs, states, cache)
+    files = recovery.open_journal(disk, paths, config, environment, mark, reserve)
+    logs.close()
+    _settle(disk, paths, index, states, mark, damaged=recovery.damaged)
+    writer = EntryLogWriter(disk, paths.entry_logs, config.entry_log_bytes_max, end)
+    checkpointer = Checkpointer(disk, paths, writer, index, reserve, config.block_bytes_max)
+    return Parts(
+        disk, paths, index, reserve, states, Caches(cache), files, writer, checkpointer, recovery.deleted
+    )
+
+
+def _settle(
+    disk: Disk,
+    paths: StoragePaths,
+    index: Index,
+    states: LedgerStates,
+    mark: LogMark | None,
+    *,
+    damaged: bool,
+) -> None:
+    if damaged:
+        # Before anything is served: the damaged file goes away with the next checkpoint.
+        generation = index.generation()
+        index.set_limbo(generation)
+        index.sync(generation)
+    states.set_limbo(index.limbo_since() is not None)
+    if mark is not None:
+        remove_before(disk, paths.journal, mark)

@@ -1,0 +1,29 @@
+"""Sets of entry ids as ascending, disjoint (first, last) ranges. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+Range = tuple[int, int]
+
+
+def dense_ranges(ids: Sequence[int]) -> Iterator[Range]:
+    """Maximal ranges of consecutive ids in a non-empty ascending sequence."""
+    first = previous = ids[0]
+    for entry_id in ids[1:]:
+        if entry_id != previous + 1:
+            yield first, previous
+            first = entry_id
+        previous = entry_id
+    yield first, previous
+
+
+def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
+    """The union: ranges that touch or overlap become one."""
+    merged: list[Range] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return merged

@@ -1,0 +1,34 @@
+"""Names of everything a bookie keeps in its two directories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bookie_server.storage_config import StorageConfig
+
+
+@dataclass(frozen=True, slots=True)
+class StoragePaths:
+    journal: Path
+    ledgers: Path
+
+    @classmethod
+    def of(cls, config: StorageConfig) -> StoragePaths:
+        return cls(config.journal_directory, config.ledger_directory)
+
+    @property
+    def entry_logs(self) -> Path:
+        return self.ledgers / "entry-logs"
+
+    @property
+    def index(self) -> Path:
+        return self.ledgers / "index"
+
+    @property
+    def mark(self) -> Path:
+        return self.ledgers / "log-mark"
+
+    @property
+    def reserve(self) -> Path:
+        return self.ledgers / "reserve"

@@ -1,0 +1,230 @@
+"""What the storage does beside serving: flush and checkpoint, watch the disk, give space back.
+
+Law: at most one checkpoint at a time, and a job that met a full disk is repeated before a new one begins, so
+the log mark never passes what is not stored. Any other error of a checkpoint ends the storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from bookie_server.disk import DiskWorker
+from bookie_server.errors import DiskFullError
+from bookie_server.journal.writer import Journal
+from bookie_server.storage.checkpoint import CheckpointJob
+from bookie_server.storage.disk_limits import DirectoryUsage, DiskLimits
+from bookie_server.storage.entry_log import log_ids
+from bookie_server.storage.entry_log_format import file_name
+from bookie_server.storage.entry_reader import EntryReader
+from bookie_server.storage.opening import Parts
+from bookie_server.storage_config import StorageConfig
+from ledger.errors import LogStoreError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callbacks:
+    """How upkeep tells the storage, always on the loop."""
+
+    fail: Callable[[Exception], None]
+    wake: Callable[[], None]
+    writable_changed: Callable[[bool], None]
+
+
+class Upkeep:
+    def __init__(
+        self,
+        config: StorageConfig,
+        parts: Parts,
+        journal: Journal,
+        storage_worker: DiskWorker,
+        reader: EntryReader,
+        callbacks: Callbacks,
+    ) -> None:
+        self._config = config
+        self._parts = parts
+        self._journal = journal
+        self._storage_worker = storage_worker
+        self._room_worker = parts.disk.worker("room")
+        self._reader = reader
+        self._callbacks = callbacks
+        self._limits = DiskLimits(config.disk_usage_max, config.disk_usage_writable)
+        self._job: CheckpointJob | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._full: DiskFullError | None = None
+        self._making_spare = False
+        self._spare_possible = True
+        self._periodic: list[asyncio.Task[None]] = []
+        self.usages: list[DirectoryUsage] = []
+        self.writable = True
+
+    async def start(self) -> None:
+        await self.check_disk()
+        loop = asyncio.get_running_loop()
+        self._periodic = [
+            loop.create_task(self._repeat(self._config.disk_check_interval_s, self.check_disk)),
+            loop.create_task(self._repeat(self._config.checkpoint_interval_s, self._checkpoint_now_and_then)),
+        ]
+
+    async def _repeat(self, interval_s: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(interval_s)
+            await work()
+
+    async def close(self) -> None:
+        """Stop everything in the background. The storage takes no more changes."""
+        for task in self._periodic:
+            task.cancel()
+        await asyncio.gather(*self._periodic, return_exceptions=True)
+        if self._running is not None:
+            await self._running
+        await self._room_worker.close()
+
+    # ---- checkpoints
+
+    def flush(self) -> None:
+        """Begin a checkpoint in the background, unless one is under way or the disk is full."""
+        if self._running is None and self._full is None:
+            self._begin()
+
+    def _begin(self) -> asyncio.Task[None]:
+        if self._job is None:
+            # One moment on the loop: what is in the frozen half was journaled at or behind `durable`, or
+            # is still on its way there, so everything before `durable` is in this or an earlier job.
+            deleted, self._parts.deleted = self._parts.deleted, []
+            self._job = CheckpointJob(
+                self._parts.caches.freeze(), self._parts.states.take_changed(), deleted, self._journal.durable
+            )
+        self._running = asyncio.get_running_loop().create_task(self._run(self._job))
+        return self._running
+
+    async def _run(self, job: CheckpointJob) -> None:
+        try:
+            await self._storage_worker.run(partial(self._parts.checkpointer.run, job))
+        except DiskFullError as full:
+            self._full = full
+            await self._reader.forget_all()
+            self._set_writable(self._limits.on_disk_full())
+        except LogStoreError as error:
+            self._callbacks.fail(error)
+        else:
+            self._stored()
+        finally:
+            self._running = None
+            self._callbacks.wake()
+        if self._parts.caches.active.size >= self._config.write_cache_bytes_max and self._job is None:
+            self.flush()
+
+    def _stored(self) -> None:
+        self._full, self._job = None, None
+        self._parts.caches.flushed()
+        self._parts.states.stored()
+
+    async def checkpoint(self) -> None:
+        """Store everything accepted before this call. DiskFullError if there is no room for it now."""
+        await self._idle()
+        if self._job is not None:
+            await self._attempt()
+        if self._anything_new():
+            await self._attempt()
+
+    async def _attempt(self) -> None:
+        await asyncio.shield(self._begin())
+        if self._full is not None:
+            raise self._full
+
+    async def _idle(self) -> None:
+        while self._running is not None:
+            await asyncio.shield(self._running)
+
+    def _anything_new(self) -> bool:
+        parts = self._parts
+        return bool(parts.caches.active.ledgers or parts.states.any_changed or parts.deleted)
+
+    async def _checkpoint_now_and_then(self) -> None:
+        if self._full is None and self._anything_new():
+            self.flush()
+
+    # ---- room
+
+    def on_journal_progress(self, full: DiskFullError | None) -> None:
+        """Have the next journal file ready before it is needed."""
+        if full is not None:
+            self._on_no_spare()
+        elif not self._parts.files.has_spare and not self._making_spare and self._spare_possible:
+            self._making_spare = True
+            self._room_worker.submit(self._parts.files.prepare_spare, self._on_spare)
+
+    def _on_spare(self, _result: None, error: LogStoreError | None) -> None:
+        self._making_spare = False
+        if isinstance(error, DiskFullError):
+            self._on_no_spare()
+        elif error is not None:
+            self._callbacks.fail(error)
+
+    def _on_no_spare(self) -> None:
+        self._spare_possible = False
+        self._set_writable(self._limits.on_disk_full())
+
+    async def check_disk(self) -> None:
+        """Retry what met a full disk, measure, take the reserves back, and say whether adds are welcome."""
+        await self._idle()
+        if self._job is not None:
+            await asyncio.shield(self._begin())
+        try:
+            self.usages, self._spare_possible = await self._room_worker.run(self._measure)
+        except LogStoreError as error:
+            self._callbacks.fail(error)
+            return
+        held = self._spare_possible and self._full is None
+        self._set_writable(self._limits.on_measured(self.usages, reserves_held=held))
+
+    def _measure(self) -> tuple[list[DirectoryUsage], bool]:
+        held = True
+        try:
+            self._parts.files.prepare_spare()
+            self._parts.reserve.take()
+        except DiskFullError:
+            held = False
+        paths = self._parts.paths
+        usages = []
+        for directory in (paths.journal, paths.ledgers):
+            total, free = self._parts.disk.free_space(directory)
+            usages.append(DirectoryUsage(directory=directory, total_bytes=total, free_bytes=free))
+        return usages, held
+
+    def _set_writable(self, writable: bool) -> None:
+        if writable != self.writable:
+            self.writable = writable
+            self._callbacks.writable_changed(writable)
+
+    # ---- space
+
+    async def remove_dead_logs(self) -> int:
+        """Delete closed entry logs in which no ledger lives; how many were deleted."""
+        removed = await self._storage_worker.run(self._remove_dead_logs)
+        await self._reader.forget_logs(removed)
+        return len(removed)
+
+    def _remove_dead_logs(self) -> list[int]:
+        # In the storage worker, so between two checkpoints: what the index says now is durable.
+        parts = self._parts
+        dead = [
+            log_id
+            for log_id in log_ids(parts.disk, parts.paths.entry_logs)
+            if log_id < parts.writer.end.log_id and not parts.index.has_live_ledger(log_id)
+        ]
+        for log_id in dead:
+            parts.disk.remove(parts.paths.entry_logs / file_name(log_id))
+        return dead
+
+    async def clear_limbo(self) -> None:
+        """Durably forget that part of the journal was lost."""
+        await self._storage_worker.run(self._clear_limbo)
+        self._parts.states.set_limbo(False)
+
+    def _clear_limbo(self) -> None:
+        self._parts.index.set_limbo(None)
+        self._parts.index.sync(self._parts.index.generation())

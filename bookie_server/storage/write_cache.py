@@ -1,0 +1,93 @@
+"""Entries accepted and not yet in an entry log. In memory only; the journal has them durably.
+
+Kept by runs, as they came: one list per run, no object per entry besides the caller's slice of its receive
+buffer. Two halves: one fills while the other, frozen, is flushed. Runs of a ledger never overlap: the
+storage keeps repeated entries out, and a late run that falls into the gaps of another is merged with it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from bookie_server.storage.ranges import Range, dense_ranges
+
+ENTRY_OVERHEAD_BYTES = 256
+"""Memory of one slice and its share of the run and of the receive buffer, beside its bytes (measured)."""
+
+Run = tuple[Sequence[int], Sequence[memoryview]]
+"""Ascending entry ids (a range if dense) and the entries."""
+
+
+class LedgerRuns:
+    """The runs of one ledger, ascending by first id."""
+
+    __slots__ = ("_firsts", "runs", "size")
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self.runs: list[Run] = []
+        self.size = 0
+
+    def put(self, ids: Sequence[int], entries: Sequence[memoryview], size: int) -> None:
+        self.size += size
+        if not self.runs or ids[0] > self.runs[-1][0][-1]:
+            self._firsts.append(ids[0])
+            self.runs.append((ids, entries))
+        else:
+            self._merge(ids, entries)
+
+    def _merge(self, ids: Sequence[int], entries: Sequence[memoryview]) -> None:
+        """Put a late run in its place; runs it interleaves with become one run."""
+        low = max(0, bisect_right(self._firsts, ids[0]) - 1)
+        if self.runs[low][0][-1] < ids[0]:
+            low += 1
+        high = bisect_right(self._firsts, ids[-1])
+        pairs = dict(zip(ids, entries, strict=True))
+        for run_ids, run_entries in self.runs[low:high]:
+            pairs.update(zip(run_ids, run_entries, strict=True))
+        merged = sorted(pairs)
+        self._firsts[low:high] = merged[:1]
+        self.runs[low:high] = [(merged, [pairs[entry_id] for entry_id in merged])]
+
+    def entry(self, entry_id: int) -> memoryview | None:
+        at = bisect_right(self._firsts, entry_id) - 1
+        if at < 0:
+            return None
+        ids, entries = self.runs[at]
+        index = bisect_left(ids, entry_id)
+        return entries[index] if index < len(ids) and ids[index] == entry_id else None
+
+
+class WriteCache:
+    """One half of the write cache."""
+
+    def __init__(self) -> None:
+        self.ledgers: dict[int, LedgerRuns] = {}
+        self.size = 0
+
+    def put(
+        self, ledger_id: int, ids: Sequence[int], entries: Sequence[memoryview], entry_bytes: int
+    ) -> None:
+        """Take a run whose ids are not here yet."""
+        size = entry_bytes + ENTRY_OVERHEAD_BYTES * len(entries)
+        runs = self.ledgers.get(ledger_id)
+        if runs is None:
+            runs = self.ledgers[ledger_id] = LedgerRuns()
+        runs.put(ids, entries, size)
+        self.size += size
+
+    def entry(self, ledger_id: int, entry_id: int) -> memoryview | None:
+        runs = self.ledgers.get(ledger_id)
+        return None if runs is None else runs.entry(entry_id)
+
+    def ranges(self, ledger_id: int) -> list[Range]:
+        """Ranges of the ledger's entries here."""
+        runs = self.ledgers.get(ledger_id)
+        return [] if runs is None else [found for ids, _ in runs.runs for found in dense_ranges(ids)]
+
+    def drop(self, ledger_id: int) -> None:
+        """Forget a deleted ledger's entries."""
+        runs = self.ledgers.pop(ledger_id, None)
+        if runs is not None:
+            self.size -= runs.size
