@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from types import TracebackType
 from typing import Self
+from weakref import WeakSet
 
 from dlog.admin import LogAdmin, LogInfo
 from dlog.append_queue import AppendQueue
@@ -80,7 +81,8 @@ class LogClient:
         self.logs = LogStore(store, self._environment, root=root)
         self.admin = LogAdmin(self.logs, self.ledgers, self.config)
         self._writers: set[LogWriter] = set()
-        self._readers: set[Reader] = set()
+        # Weak: a reader that its user has dropped stops by itself.
+        self._readers: WeakSet[Reader] = WeakSet()
         _check_codec(self.config)
 
     @property
@@ -212,13 +214,27 @@ class LogClient:
             config=config,
             on_trimmed=on_trimmed,
             on_data_loss=on_data_loss,
+            password=self.config.password,
         )
         self._readers.add(reader)
         return reader
 
-    def tail(self, log: str, *, start: Where | None = None, config: ReaderConfig | None = None) -> Reader:
-        """Messages as they come, from now on unless `start` says otherwise."""
-        return self.reader(log, start or "latest", config=config)
+    def tail(
+        self,
+        log: str,
+        *,
+        start: Where | None = None,
+        last: int | None = None,
+        follow: bool = True,
+        config: ReaderConfig | None = None,
+    ) -> Reader:
+        """Messages as they come, from now on unless `start` or `last` (so many before now) says otherwise.
+
+        Without `follow` it ends at the tail as it is when the reader opens.
+        """
+        if start is None and not last:
+            start, last = "latest", None
+        return self.reader(log, start, last=last, until=None if follow else "latest", config=config)
 
     # ---- administration
 

@@ -51,8 +51,16 @@ class Fetcher:
     """One reader's background half. `start` once, `take` until None, `close` always."""
 
     def __init__(
-        self, machine: Tailing, logs: LogStore, ref: LogRef, ledgers: LedgerClient, config: ReaderConfig
+        self,
+        machine: Tailing,
+        logs: LogStore,
+        ref: LogRef,
+        ledgers: LedgerClient,
+        config: ReaderConfig,
+        *,
+        password: bytes = b"",
     ) -> None:
+        self._password = password
         self._machine = machine
         self._logs = logs
         self._ref = ref
@@ -76,7 +84,12 @@ class Fetcher:
     def start(self) -> None:
         self._unwatch = self._logs.watch(self._ref, self._record_changed.set)
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"dlog reader of {self._ref}")
-        self._task.add_done_callback(lambda _: self._something_ready.set())
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            task.exception()  # whoever takes next gets it; an abandoned reader's is nobody's
+        self._something_ready.set()
 
     async def take(self) -> Fetched | Gap | None:
         """The next thing fetched; None at the end. Raises what ended the fetching, after all before it."""
@@ -102,20 +115,29 @@ class Fetcher:
     def at_tail(self) -> bool:
         return not self._ready and self._machine.at_tail
 
-    async def close(self) -> None:
-        """Stop fetching; what was fetched is dropped."""
-        if self._unwatch is not None:
-            self._unwatch()
-            self._unwatch = None
+    def abandon(self) -> None:
+        """Begin to stop; nobody will take any more."""
         if self._task is not None:
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
         self._ready.clear()
-        await self._close_handle()
+
+    async def close(self) -> None:
+        """Stop fetching; what was fetched is dropped."""
+        self.abandon()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
 
     # ---- the loop
 
     async def _run(self) -> None:
+        try:
+            await self._follow()
+        finally:
+            if self._unwatch is not None:
+                self._unwatch()
+            await self._close_handle()
+
+    async def _follow(self) -> None:
         while True:
             if self._record_changed.is_set():
                 self._record_changed.clear()
@@ -165,7 +187,7 @@ class Fetcher:
     async def _open_ledger(self, ledger_id: LedgerId) -> None:
         await self._close_handle()
         try:
-            handle = self._handle = await self._ledgers.open(ledger_id)
+            handle = self._handle = await self._ledgers.open(ledger_id, self._password)
         except LedgerNotFoundError:
             self._machine.on_ledger_missing(ledger_id)
             return

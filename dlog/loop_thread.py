@@ -48,9 +48,10 @@ class LoopThread:
 
         return self.run(called())
 
-    def call_soon(self, function: Callable[[], object]) -> None:
-        """Call it on the loop some time later."""
-        self._loop.call_soon_threadsafe(function)
+    def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run it on the loop and do not wait for it."""
+        self._check(coroutine)
+        _Running(self._loop, coroutine)
 
     def close(self) -> None:
         """Cancel what still runs, end the loop and its thread. A second call does nothing."""
@@ -59,6 +60,10 @@ class LoopThread:
         self._closed = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
 
     @property
     def closed(self) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from operator import length_hint
 from types import TracebackType
 from typing import Self
+from weakref import finalize
 
 from dlog.batch import MessageBatch
 from dlog.core.tailing import Gap, OnMissing, Tailing
@@ -25,7 +26,7 @@ from dlog.log_store import LogRef, LogStore
 from dlog.model import EARLIEST_ID, LogName, Message, MessageId
 from dlog.read_range import Place, ReadRange
 from dlog.reader_config import ReaderConfig
-from dlog.tail_position import start_of_last, tail_of
+from dlog.tail_position import opener, start_of_last, tail_of
 from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.errors import ConfigurationError
@@ -62,8 +63,10 @@ class Reader:
         config: ReaderConfig | None = None,
         on_trimmed: OnMissing | str = OnMissing.FAIL,
         on_data_loss: OnMissing | str = OnMissing.FAIL,
+        password: bytes = b"",
     ) -> None:
         self._logs = logs
+        self._password = password
         self._ledgers = ledgers
         self._log = log
         self._wanted = wanted
@@ -98,13 +101,20 @@ class Reader:
             on_trimmed=self._on_trimmed,
             on_data_loss=self._on_data_loss,
         )
-        self._fetcher = Fetcher(machine, self._logs, ref, self._ledgers, self._config)
+        self._fetcher = Fetcher(
+            machine, self._logs, ref, self._ledgers, self._config, password=self._password
+        )
         self._fetcher.start()
+        # A program that leaves its loop early may just drop the reader: its other half must not go on for ever.
+        loop = asyncio.get_running_loop()
+        self._dropped = finalize(self, _abandon, loop, self._fetcher)
+        self._dropped.atexit = False
 
     async def close(self) -> None:
         """Stop reading ahead. `position` stays."""
         self._closed = True
         if self._fetcher is not None:
+            self._dropped.detach()
             await self._fetcher.close()
 
     async def __aenter__(self) -> Self:
@@ -120,10 +130,10 @@ class Reader:
         """Begin and end as ids; the tail is looked up once, so that both mean the same."""
         wanted = self._wanted
         needs_tail = wanted.last is not None or Place.LATEST in (wanted.start, wanted.until)
-        tail = await tail_of(self._logs, ref, self._ledgers) if needs_tail else EARLIEST_ID
+        tail = await tail_of(self._logs, ref, self._ledgers, self._password) if needs_tail else EARLIEST_ID
         if wanted.last is not None:
             record = (await self._logs.read(ref)).value
-            start = await start_of_last(wanted.last, tail, record, self._ledgers)
+            start = await start_of_last(wanted.last, tail, record, opener(self._ledgers, self._password))
         else:
             start = _place(wanted.start, tail)
         return start, None if wanted.until is None else _place(wanted.until, tail)
@@ -186,6 +196,20 @@ class Reader:
             if found is None:
                 return None
             self._fetched, self._entries = found, iter(found.entries)
+
+    async def next_items(self, count_max: int) -> list[MessageBatch | Gap]:
+        """The next items, waiting only for the first; none at the end. Few calls where each one is costly."""
+        first = await self.next_item()
+        if first is None or isinstance(first, Gap):
+            return [] if first is None else [first]
+        found: list[MessageBatch | Gap] = [first]
+        for entry in self._entries:
+            batch = self._decode(entry)
+            if batch is not None:
+                found.append(batch)
+            if len(found) >= count_max:
+                break
+        return found
 
     def _decode(self, entry: Entry) -> MessageBatch | None:
         """The wanted messages of the entry, or None; they count as returned from now on."""
@@ -253,6 +277,11 @@ class Reader:
     def waits_for(self) -> str | None:
         """Why nothing comes at the moment, as a sentence; None while there is something to return."""
         return None if self._fetcher is None else self._fetcher.waits_for
+
+
+def _abandon(loop: asyncio.AbstractEventLoop, fetcher: Fetcher) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(fetcher.abandon)
 
 
 def _place(where: MessageId | Place, tail: MessageId) -> MessageId:

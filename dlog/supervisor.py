@@ -36,8 +36,8 @@ _LAST_LINES = 5
 class BookieFacts:
     """What there is to know of a supervised bookie. `process_id` is None while it does not run."""
 
-    index: int
-    address: str
+    number: int
+    bookie_id: str
     process_id: int | None
     directory: Path
 
@@ -46,9 +46,17 @@ class BookieSupervisor:
     """One bookie. `start` returns when it serves."""
 
     def __init__(
-        self, index: int, directory: Path, log_file: Path, metadata_uri: str, report: Report
+        self,
+        number: int,
+        directory: Path,
+        log_file: Path,
+        metadata_uri: str,
+        report: Report,
+        *,
+        restart: bool = True,
     ) -> None:
-        self.index = index
+        self.number = number
+        self._restart = restart
         self.failed: StandaloneError | None = None
         self._directory = directory
         self._log_file = log_file
@@ -63,17 +71,21 @@ class BookieSupervisor:
         process = self._process
         alive = process is not None and process.returncode is None
         return BookieFacts(
-            self.index, self._address, process.pid if process is not None and alive else None, self._directory
+            self.number,
+            self._address,
+            process.pid if process is not None and alive else None,
+            self._directory,
         )
 
     async def start(self) -> None:
         """Run it, and from then on restart it whenever it dies. StandaloneError if it does not come up."""
-        if self._watcher is not None:
-            raise ConfigurationError(f"bookie {self.index} is supervised already: kill it first")
+        if self.facts.process_id is not None:
+            raise ConfigurationError(f"bookie {self.number} is running already: kill it first")
+        await self._end(signal.SIGTERM)
         self.failed = None
         await self._launch()
         self._watcher = asyncio.get_running_loop().create_task(
-            self._watch(), name=f"watch bookie {self.index}"
+            self._watch(), name=f"watch bookie {self.number}"
         )
 
     async def stop(self) -> None:
@@ -99,7 +111,7 @@ class BookieSupervisor:
         except ProcessLookupError:
             await process.wait()
         except TimeoutError:
-            self._report(f"bookie {self.index} did not stop within {STOP_TIMEOUT_S:.0f} s and is killed")
+            self._report(f"bookie {self.number} did not stop within {STOP_TIMEOUT_S:.0f} s and is killed")
             process.kill()
             await process.wait()
 
@@ -117,7 +129,10 @@ class BookieSupervisor:
             if quick_deaths > _QUICK_DEATHS_MAX:
                 self._give_up(how)
                 return
-            self._report(f"bookie {self.index} ({self._address}) {how}; it is restarted")
+            if not self._restart:
+                self._report(f"bookie {self.number} ({self._address}) {how}")
+                return
+            self._report(f"bookie {self.number} ({self._address}) {how}; it is restarted")
             await asyncio.sleep(pause_s)
             await self._relaunch()
 
@@ -127,7 +142,7 @@ class BookieSupervisor:
         except StandaloneError as error:
             self._report(str(error))
         else:
-            self._report(f"bookie {self.index} ({self._address}) is back")
+            self._report(f"bookie {self.number} ({self._address}) is back")
 
     async def _death(self) -> str:
         process = self._process
@@ -139,7 +154,7 @@ class BookieSupervisor:
 
     def _give_up(self, how: str) -> None:
         self.failed = StandaloneError(
-            f"bookie {self.index} ({self._address}) {how}, {_QUICK_DEATHS_MAX + 1} times in a row, and is given "
+            f"bookie {self.number} ({self._address}) {how}, {_QUICK_DEATHS_MAX + 1} times in a row, and is given "
             f"up: {self._last_words()}",
             log_file=self._log_file,
         )
@@ -165,7 +180,7 @@ class BookieSupervisor:
             self._process.kill()
             await self._process.wait()
             raise StandaloneError(
-                f"bookie {self.index} did not serve within {START_TIMEOUT_S:.0f} s: {self._last_words()}",
+                f"bookie {self.number} did not serve within {START_TIMEOUT_S:.0f} s: {self._last_words()}",
                 log_file=self._log_file,
             ) from None
         except asyncio.CancelledError:
@@ -186,7 +201,7 @@ class BookieSupervisor:
                 return words[1]
         code = await process.wait()
         raise StandaloneError(
-            f"bookie {self.index} ended with code {code} instead of serving: {self._last_words()}",
+            f"bookie {self.number} ended with code {code} instead of serving: {self._last_words()}",
             log_file=self._log_file,
         )
 

@@ -7,6 +7,8 @@ below the tail; all reads here are linearizable.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from dlog.errors import DataLossError
 from dlog.format.entry import decode_envelope
 from dlog.log_store import LogRef, LogStore
@@ -20,12 +22,20 @@ _ENTRIES_AT_ONCE = 16
 """Read backwards in steps of so many entries: few round trips, little memory."""
 
 
-async def tail_of(logs: LogStore, ref: LogRef, ledgers: LedgerClient) -> MessageId:
+OpenLedger = Callable[[LedgerId], Awaitable[ReadHandle]]
+
+
+def opener(ledgers: LedgerClient, password: bytes) -> OpenLedger:
+    """How the log's ledgers are opened: without recovery."""
+    return lambda ledger_id: ledgers.open(ledger_id, password)
+
+
+async def tail_of(logs: LogStore, ref: LogRef, ledgers: LedgerClient, password: bytes = b"") -> MessageId:
     """The id behind everything that has succeeded so far. DataLossError if an unsealed listed ledger is gone."""
     while True:
         record = (await logs.read(ref)).value
         try:
-            return await _tail_of_record(record, ledgers)
+            return await _tail_of_record(record, opener(ledgers, password))
         except LedgerNotFoundError as error:
             if (await logs.read(ref)).value == record:
                 raise DataLossError(
@@ -34,37 +44,41 @@ async def tail_of(logs: LogStore, ref: LogRef, ledgers: LedgerClient) -> Message
                 ) from error
 
 
-async def _tail_of_record(record: LogRecord, ledgers: LedgerClient) -> MessageId:
+async def _tail_of_record(record: LogRecord, open_ledger: OpenLedger) -> MessageId:
     tail = EARLIEST_ID
     for listed in record.ledgers:
-        last, sealed = await _end_of(listed, ledgers)
+        last, sealed = await _end_of(listed, open_ledger)
         tail = MessageId(listed.ledger_id, last + 1, 0)
         if not sealed:
             break
     return max(tail, record.trim_before) if record.ledgers else EARLIEST_ID
 
 
-async def _end_of(listed: ListedLedger, ledgers: LedgerClient) -> tuple[int, bool]:
+async def _end_of(listed: ListedLedger, open_ledger: OpenLedger) -> tuple[int, bool]:
     """Last readable entry, and whether it is the last for ever."""
     if listed.seal is not None:
         return listed.seal.last_entry, True
-    handle = await ledgers.open(LedgerId(listed.ledger_id))
+    handle = await open_ledger(listed.ledger_id)
     await handle.close()
     return handle.last_readable, handle.closed
 
 
-async def start_of_last(count: int, tail: MessageId, record: LogRecord, ledgers: LedgerClient) -> MessageId:
+async def start_of_last(count: int, tail: MessageId, record: LogRecord, open_ledger: OpenLedger) -> MessageId:
     """The id at which the last `count` messages below `tail` begin; the earliest if there are fewer."""
     missing = count
     for listed in reversed(record.ledgers):
         if listed.ledger_id > tail.ledger_id:
             continue
-        end = tail.entry_id if listed.ledger_id == tail.ledger_id else (await _end_of(listed, ledgers))[0] + 1
+        end = (
+            tail.entry_id
+            if listed.ledger_id == tail.ledger_id
+            else (await _end_of(listed, open_ledger))[0] + 1
+        )
         whole = listed.ledger_id < tail.ledger_id and listed.ledger_id > record.trim_before.ledger_id
         if whole and listed.seal is not None and 0 <= listed.seal.message_count < missing:
             missing -= listed.seal.message_count
             continue
-        found = await _search(listed.ledger_id, end, missing, record.trim_before, ledgers)
+        found = await _search(listed.ledger_id, end, missing, record.trim_before, open_ledger)
         if isinstance(found, MessageId):
             return found
         missing -= found
@@ -74,12 +88,12 @@ async def start_of_last(count: int, tail: MessageId, record: LogRecord, ledgers:
 
 
 async def _search(
-    ledger_id: LedgerId, end: int, count: int, trim_before: MessageId, ledgers: LedgerClient
+    ledger_id: LedgerId, end: int, count: int, trim_before: MessageId, open_ledger: OpenLedger
 ) -> MessageId | int:
     """Where the last `count` messages below entry `end` begin, or how many there are if fewer."""
     if end == 0:
         return 0
-    handle = await ledgers.open(ledger_id)
+    handle = await open_ledger(ledger_id)
     try:
         return await _count_back(handle, end, count, trim_before)
     finally:

@@ -119,6 +119,16 @@ class LogWriter:
         """Append messages as one entry: all of them or none. Rejected whole if it is empty or too large."""
         return await (await self._queue.append_many(payloads, keys, headers))
 
+    async def submit_many(
+        self,
+        payloads: Iterable[Buffer | None],
+        *,
+        keys: Sequence[Buffer | None] | None = None,
+        headers: Sequence[Headers] | None = None,
+    ) -> asyncio.Future[MessageIds]:
+        """Hand over messages that become one entry, waiting only for room; the future gets their ids."""
+        return await self._queue.append_many(payloads, keys, headers)
+
     async def submit(
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
     ) -> asyncio.Future[MessageId]:

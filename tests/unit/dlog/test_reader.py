@@ -415,3 +415,15 @@ def test_a_closed_reader_says_so(request: pytest.FixtureRequest) -> None:
             await reader.open()
 
     play(request, scene)
+
+
+def test_a_dropped_reader_stops_fetching(request: pytest.FixtureRequest) -> None:
+    """Whoever leaves the loop early need not close."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a",))
+        await log.record(3)
+        assert await payloads(log.reader(), 1) == [b"a"]
+        await poll(lambda: log.ledgers.open_handles == 0)
+
+    play(request, scene)

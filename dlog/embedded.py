@@ -39,7 +39,12 @@ class AsyncStandalone:
     """The cluster for asyncio: `async with dlog.aio.standalone("data") as cluster`."""
 
     def __init__(
-        self, directory: str | os.PathLike[str], bookies: int = 3, report: Report | None = None
+        self,
+        directory: str | os.PathLike[str],
+        bookies: int = 3,
+        *,
+        report: Report | None = None,
+        restart: bool = True,
     ) -> None:
         if not 1 <= bookies <= _BOOKIES_MAX:
             raise ConfigurationError(f"bookies must be 1 to {_BOOKIES_MAX}, got {bookies}")
@@ -50,6 +55,7 @@ class AsyncStandalone:
             )
         self._asked = bookies
         self._report = report or _ignore
+        self._restart = restart
         self._lock: IO[str] | None = None
         self._supervisors: list[BookieSupervisor] = []
 
@@ -60,6 +66,7 @@ class AsyncStandalone:
 
     @property
     def bookies(self) -> list[BookieFacts]:
+        """The bookies as they are now, in the order of their directories."""
         return [supervisor.facts for supervisor in self._supervisors]
 
     async def start(self) -> None:
@@ -67,7 +74,7 @@ class AsyncStandalone:
         self._take_lock()
         try:
             await self._init_metadata()
-            self._supervisors = [self._supervisor(index) for index in self._indexes()]
+            self._supervisors = [self._supervisor(number) for number in self._numbers()]
             await self._start_all()
         except BaseException:
             await self.stop()
@@ -81,12 +88,12 @@ class AsyncStandalone:
             self._lock.close()
             self._lock = None
 
-    async def kill_bookie(self, index: int) -> None:
-        """SIGKILL bookie `index` (from 1) and leave it dead until `start_bookie`. For failure tests."""
+    async def kill(self, index: int) -> None:
+        """SIGKILL `bookies[index]` and leave it dead until `restart`. For failure tests."""
         await self._find(index).kill()
 
-    async def start_bookie(self, index: int) -> None:
-        """Start a bookie that was killed; on return it serves."""
+    async def restart(self, index: int) -> None:
+        """Start `bookies[index]` after a kill; on return it serves."""
         await self._find(index).start()
 
     async def wait(self) -> None:
@@ -136,16 +143,21 @@ class AsyncStandalone:
         finally:
             await store.close()
 
-    def _indexes(self) -> list[int]:
+    def _numbers(self) -> list[int]:
         """Every bookie that has data here, and as many as were asked for."""
         found = {int(match[1]) for path in self._directory.iterdir() if (match := _named(path))}
         return sorted(found | set(range(1, self._asked + 1)))
 
-    def _supervisor(self, index: int) -> BookieSupervisor:
+    def _supervisor(self, number: int) -> BookieSupervisor:
         logs = self._directory / "log"
         logs.mkdir(exist_ok=True)
         return BookieSupervisor(
-            index, self._directory / f"bookie-{index}", logs / f"bookie-{index}.log", self.uri, self._report
+            number,
+            self._directory / f"bookie-{number}",
+            logs / f"bookie-{number}.log",
+            self.uri,
+            self._report,
+            restart=self._restart,
         )
 
     async def _start_all(self) -> None:
@@ -157,22 +169,25 @@ class AsyncStandalone:
                 raise result
 
     def _find(self, index: int) -> BookieSupervisor:
-        for supervisor in self._supervisors:
-            if supervisor.index == index:
-                return supervisor
-        known = (
-            ", ".join(str(supervisor.index) for supervisor in self._supervisors) or "none: it is not running"
-        )
-        raise ConfigurationError(f"there is no bookie {index} here, the bookies are {known}")
+        if not 0 <= index < len(self._supervisors):
+            raise ConfigurationError(
+                f"there is no bookie {index}: {len(self._supervisors)} run, counted from 0"
+            )
+        return self._supervisors[index]
 
 
 class Standalone:
     """The same for callers without a loop: `with dlog.standalone("data") as cluster`."""
 
     def __init__(
-        self, directory: str | os.PathLike[str], bookies: int = 3, report: Report | None = None
+        self,
+        directory: str | os.PathLike[str],
+        bookies: int = 3,
+        *,
+        report: Report | None = None,
+        restart: bool = True,
     ) -> None:
-        self._cluster = AsyncStandalone(directory, bookies, report)
+        self._cluster = AsyncStandalone(directory, bookies, report=report, restart=restart)
         self._thread: LoopThread | None = None
 
     @property
@@ -182,6 +197,7 @@ class Standalone:
 
     @property
     def bookies(self) -> list[BookieFacts]:
+        """The bookies as they are now, in the order of their directories."""
         return self._cluster.bookies
 
     def start(self) -> None:
@@ -202,13 +218,13 @@ class Standalone:
             self._thread.close()
             self._thread = None
 
-    def kill_bookie(self, index: int) -> None:
-        """SIGKILL bookie `index` (from 1) and leave it dead until `start_bookie`. For failure tests."""
-        self._running().run(self._cluster.kill_bookie(index))
+    def kill(self, index: int) -> None:
+        """SIGKILL `bookies[index]` and leave it dead until `restart`. For failure tests."""
+        self._running().run(self._cluster.kill(index))
 
-    def start_bookie(self, index: int) -> None:
-        """Start a bookie that was killed; on return it serves."""
-        self._running().run(self._cluster.start_bookie(index))
+    def restart(self, index: int) -> None:
+        """Start `bookies[index]` after a kill; on return it serves."""
+        self._running().run(self._cluster.restart(index))
 
     def wait(self) -> None:
         """Block until interrupted. StandaloneError once a bookie is given up."""
