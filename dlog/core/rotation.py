@@ -179,7 +179,7 @@ class Rotation:
         self._phase = Phase.STEADY
         self._attempts = 0
         self._waits_for_retry = False
-        self._failed: tuple[LedgerId, bool] | None = None
+        self._dead: set[LedgerId] = set()
         self._fenced = False
         self._closing = False
         self._left = False
@@ -220,7 +220,7 @@ class Rotation:
         assert self._phase is Phase.CREATING
         self._attempts = 0
         if self._closing and not self._left:
-            return [DiscardLedger(ledger_id), *self._finish()]
+            return [DiscardLedger(ledger_id), *(self._settle_failed() if self._dead else self._finish())]
         if not may_enter_list(self._record, ledger_id):
             return [DiscardLedger(ledger_id), CreateLedger()]
         self._next = ledger_id
@@ -231,7 +231,7 @@ class Rotation:
         if self.over:
             return []
         assert self._phase is Phase.CREATING
-        if self._failed is not None:
+        if self._dead:
             return self._settle_failed()
         if self._closing and not self._left:
             return self._finish()
@@ -263,7 +263,7 @@ class Rotation:
             return []
         if self._phase is Phase.RECORDING:
             return self._over(Finished())
-        if self._failed is not None:
+        if self._dead:
             return self._settle_failed()
         return self._retry()
 
@@ -307,8 +307,8 @@ class Rotation:
 
     def on_hard_limit(self) -> list[Command]:
         """P is far beyond its limits and cannot be replaced: take nothing more until it is (rule 17)."""
-        holdable = (Phase.STEADY, Phase.CREATING, Phase.LISTING, Phase.LIFTED)
-        return [Hold()] if self._phase in holdable else []
+        replacing = self._phase in (Phase.CREATING, Phase.LISTING, Phase.LIFTED)
+        return [Hold()] if replacing else self.on_rotation_due()
 
     def on_retry(self, now_us: int, nonce: int) -> list[Command]:
         """The pause is over: do again what the phase was about."""
@@ -336,14 +336,18 @@ class Rotation:
         """A handle is dead: too few members are left, or somebody fenced its ledger (rules 19 and 24b)."""
         if self.over or ledger_id not in (self._current, self._next):
             return []
-        if ledger_id == self._next and not self._next_listed and self._waits_for_retry:
-            return self._replace_unlisted()
-        if self._failed is not None and self._phase not in (Phase.CREATING, Phase.LISTING):
-            return self._note_failure(ledger_id, fenced)
-        self._note_failure(ledger_id, fenced)
+        if ledger_id in self._dead:
+            return []
+        unlisted = ledger_id == self._next and not self._next_listed
+        self._dead.add(ledger_id)
+        self._fenced = self._fenced or (fenced and not unlisted)
+        waiting = self._phase in (Phase.WAITING, Phase.RECHECKING)
+        if self._phase in (Phase.CONFIRMING, Phase.SETTLING) or (waiting and unlisted):
+            return []  # found once what is under way has ended
+        hold: list[Command] = [] if unlisted else [Hold()]
         if self._phase in (Phase.CREATING, Phase.LISTING) and not self._waits_for_retry:
-            return [Hold()]  # the request under way is decided first; then _settle_failed
-        return [Hold(), *self._settle_failed()]
+            return hold  # the request under way is decided first; then _settle_failed
+        return [*hold, *self._settle_failed()]
 
     def on_record(self, read: Versioned[LogRecord] | None) -> list[Command]:
         """The record read again after FENCED."""
@@ -378,10 +382,9 @@ class Rotation:
         self._attempts = 0
         self._seals.update(seals)
         self._left = left
-        again = self._failed is not None and self._failed[0] not in seals
-        if again:
+        self._dead -= seals.keys()
+        if self._dead - {self._next if not self._next_listed else None}:
             return [Settle(self._to_settle())]
-        self._failed = None
         if self._fenced:
             self._phase = Phase.WAITING
             return [WaitForCandidate()]
@@ -439,15 +442,16 @@ class Rotation:
     def _rebase(self, now_us: int, nonce: int) -> list[Command]:
         """Refused while we own the log: the same ledger again if rule 3 still lets it in, else another."""
         assert self._next is not None
-        if may_enter_list(self._record, self._next):
+        if may_enter_list(self._record, self._next) and self._next not in self._dead:
             return self._list(now_us, nonce)
         refused, self._next = self._next, None
-        if self._failed is not None:
+        self._dead.discard(refused)
+        if self._dead:
             return [DiscardLedger(refused), *self._settle_failed()]
         return [DiscardLedger(refused), *self._create()]
 
     def _on_listed(self) -> list[Command]:
-        if self._failed is not None:
+        if self._dead:
             return self._settle_failed()
         if self._current is None:
             return self._go_on_in_next()
@@ -467,31 +471,36 @@ class Rotation:
         commands: list[Command] = [SubmitTo(self._current), Release(self._current)]
         return [*commands, *self._finish()] if self._closing else commands
 
-    def _note_failure(self, ledger_id: LedgerId, fenced: bool) -> list[Command]:
-        """Remember the failed ledger that is last in the list: all up to it get settled."""
-        if self._failed is None or ledger_id == self._next:
-            self._failed = (ledger_id, fenced)
-        self._fenced = self._fenced or fenced
-        return []
-
     def _settle_failed(self) -> list[Command]:
         self._attempts = 0
         self._waits_for_retry = False
+        discarded = self._drop_dead_unlisted()
+        if not self._dead:
+            return [*discarded, *self._create()]
         if self._fenced:
             self._phase = Phase.CONFIRMING
-            return [ReadRecord()]
+            return [*discarded, ReadRecord()]
         self._phase = Phase.SETTLING
-        return [Settle(self._to_settle())]
+        return [*discarded, Settle(self._to_settle())]
 
     def _to_settle(self) -> tuple[LedgerId, ...]:
         """Every own unsealed ledger up to the failed one, in list order."""
-        assert self._failed is not None
-        own = [one for one in (self._current, self._next) if one is not None and one not in self._seals]
-        return tuple(one for one in own if one <= self._failed[0])
+        last = max(self._dead)
+        listed = (self._current, self._next if self._next_listed else None)
+        return tuple(one for one in listed if one is not None and one not in self._seals and one <= last)
+
+    def _drop_dead_unlisted(self) -> list[Command]:
+        """N that died before its compare-and-set was made can be deleted, and need not be settled."""
+        if self._next is None or self._next_listed or self._next not in self._dead:
+            return []
+        dead, self._next = self._next, None
+        self._dead.discard(dead)
+        return [DiscardLedger(dead)]
 
     def _go_on(self) -> list[Command]:
         """After settling: in N if it is listed and alive, else in a ledger yet to be made."""
         self._fenced = False
+        discarded = self._drop_dead_unlisted()
         if self._next is not None and self._next_listed and self._next not in self._seals:
             return self._go_on_in_next()
         self._current = None
@@ -499,16 +508,8 @@ class Rotation:
             self._phase, self._waits_for_retry = Phase.LISTING, True
             return [Retry(0)]
         self._next, self._next_listed = None, False
-        if self._closing and not self._left:
-            return self._finish()
-        return self._create()
-
-    def _replace_unlisted(self) -> list[Command]:
-        """N died before its compare-and-set was made: it can be deleted, and another is created."""
-        assert self._next is not None
-        dead, self._next = self._next, None
-        self._waits_for_retry = False
-        return [DiscardLedger(dead), *self._create()]
+        done = self._closing and not self._left
+        return [*discarded, *(self._finish() if done else self._create())]
 
     def _adopt(self, record: LogRecord, version: int) -> None:
         self._record, self._version = record, version
