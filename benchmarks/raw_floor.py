@@ -43,22 +43,28 @@ class Floor:
     entry_bytes: int
     window: int
     entries_per_s: float
+    parsed: bool = False
 
 
-async def measure_floor(directory: Path, *, entry_bytes: int, window: int, seconds: float) -> Floor:
-    """Run the three servers on fresh files below `directory` and one client against them."""
+async def measure_floor(
+    directory: Path, *, entry_bytes: int, window: int, seconds: float, parsed: bool = False
+) -> Floor:
+    """Run the three servers on fresh files below `directory` and one client against them.
+
+    `parsed`: the servers look at every frame, as any bookie must.
+    """
     settle_disk()
     frame = add_frame(entry_bytes)
     home = Path(tempfile.mkdtemp(prefix="raw-floor-", dir=directory))
     servers: list[Child] = []
     try:
         for number in range(SERVERS):
-            servers.append(await _start_server(home / f"server-{number}", len(frame)))
+            servers.append(await _start_server(home / f"server-{number}", len(frame), parsed))
         entries_per_s = await _load(servers, frame, window, seconds)
     finally:
         await asyncio.gather(*(server.stop() for server in servers))
         shutil.rmtree(home)
-    return Floor(entry_bytes=entry_bytes, window=window, entries_per_s=entries_per_s)
+    return Floor(entry_bytes=entry_bytes, window=window, entries_per_s=entries_per_s, parsed=parsed)
 
 
 def add_frame(entry_bytes: int) -> bytes:
@@ -68,9 +74,9 @@ def add_frame(entry_bytes: int) -> bytes:
     return v2.encode_request(AddRequest(master_key=master_key(b""), entry=sealed + payload))
 
 
-async def _start_server(data: Path, frame_bytes: int) -> Child:
+async def _start_server(data: Path, frame_bytes: int, parsed: bool) -> Child:
     arguments = ["-m", "benchmarks.bare_server", "--data", str(data), "--frame-bytes", str(frame_bytes)]
-    return await start_python(arguments)
+    return await start_python([*arguments, "--parse"] if parsed else arguments)
 
 
 async def _load(servers: Sequence[Child], frame: bytes, window: int, seconds: float) -> float:
