@@ -64,6 +64,7 @@ class Checkpointer:
         except DiskFullError:
             if not self._reserve.release():
                 raise
+            self._index.reopen()
             self._store(job)
         mark = replace(job.mark, generation=self._generation)
         self._disk.replace_file(self._paths.mark, encode_log_mark(mark))

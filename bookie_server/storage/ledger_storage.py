@@ -353,8 +353,8 @@ class LedgerStorage:
             self._room_waiters.append(waiter)
             await waiter
 
-    def _on_group(self) -> None:
-        self._upkeep.on_journal_progress()
+    def _on_group(self, full: DiskFullError | None) -> None:
+        self._upkeep.on_journal_progress(full)
         self._wake()
 
     def _wake(self) -> None:

@@ -20,11 +20,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ledger.errors import AlreadyExistsError, LayoutMismatchError, MetadataUnavailableError
-from ledger.metadata.errors import MetadataStoreDamagedError
-from ledger.metadata.sqlite_errors import is_busy, missing, not_writable, translated
+from ledger.metadata.sqlite_errors import damaged, is_busy, missing, not_writable, translated
 
 APPLICATION_ID = 0x646C6F67
 SCHEMA_VERSION = 1
+JOURNAL_MODE = "delete"
 CHECKED_BYTES_MAX = 16 * 1024 * 1024
 """Files up to this size get a quick_check at open (some 30 ms at the limit); larger ones are trusted."""
 
@@ -53,7 +53,7 @@ def open_file(path: str) -> sqlite3.Connection:
         except BaseException:
             connection.close()
             raise
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         if is_busy(error):
             raise
         raise translated(error, path) from error
@@ -101,10 +101,10 @@ def _connect(path: str) -> sqlite3.Connection:
         connection.execute("PRAGMA cell_size_check=ON")
         connection.execute("PRAGMA cache_spill=OFF")
         connection.execute("PRAGMA synchronous=EXTRA")
-        mode = connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0]
-        if mode != "delete":
+        mode = connection.execute(f"PRAGMA journal_mode={JOURNAL_MODE}").fetchone()[0]
+        if mode != JOURNAL_MODE:
             raise MetadataUnavailableError(
-                f"{path} is in journal mode {mode!r} and in use, DELETE is needed: stop its other users",
+                f"{path} is in journal mode {mode!r} and in use, {JOURNAL_MODE} is needed: stop its users",
                 path=path,
             )
     except BaseException:
@@ -129,9 +129,7 @@ def _check(connection: sqlite3.Connection, path: str) -> None:
     if size * page <= CHECKED_BYTES_MAX:
         verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
-            raise MetadataStoreDamagedError(
-                f"{path} is damaged ({verdict}): restore it from a backup", path=path
-            )
+            raise damaged(path, verdict.splitlines()[-1])
 
 
 def _sync_directory(path: Path) -> None:
