@@ -7,7 +7,7 @@ import asyncio
 from ledger.config import LedgerClientConfig, Visibility
 from ledger.core.placement import choose_ensemble
 from ledger.environment import Environment, SystemEnvironment
-from ledger.errors import AlreadyExistsError, LedgerNotFoundError, LogStoreError, UnauthorizedError
+from ledger.errors import LedgerNotFoundError, LogStoreError, UnauthorizedError
 from ledger.metadata.store import MetadataStore, Unwatch
 from ledger.model import (
     BookieId,
@@ -103,13 +103,7 @@ class LedgerClient:
             custom=custom,
             c_token=self.environment.token(),
         )
-        while True:
-            ledger_id = await self.store.new_ledger_id()
-            try:
-                version = await self.store.create_ledger(ledger_id, metadata)
-            except AlreadyExistsError:
-                continue  # somebody chose this very id by hand; generated ones never collide
-            break
+        ledger_id, version = await self.store.create_new_ledger(metadata)
         handle = WriteHandle(
             ledger_id, Versioned(metadata, version), self._services, visibility=visibility, listener=listener
         )
