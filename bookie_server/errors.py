@@ -30,7 +30,31 @@ class EntryConflictError(ConfigurationError):
     """
 
 
+class CookieMismatchError(ConfigurationError):
+    """A directory is not the one this bookie was formatted with (facts: directory, bookie_id)."""
+
+
+class ClusterMissingError(ConfigurationError):
+    """The metadata store holds no cluster (facts: uri)."""
+
+
 # ---- nothing happened
+
+
+class PortTakenError(UnavailableError):
+    """Another process listens on the port (facts: host, port)."""
+
+
+class DirectoryInUseError(UnavailableError):
+    """Another process works on the directory (facts: path)."""
+
+
+class BookieInUseError(UnavailableError):
+    """The bookie runs, or ledgers still have entries on it (facts: bookie_id)."""
+
+
+class BookieAliveError(UnavailableError):
+    """Another process is registered under this bookie id (facts: bookie_id)."""
 
 
 class DiskFullError(UnavailableError):

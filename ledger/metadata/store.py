@@ -7,7 +7,11 @@ Rules that hold for every driver:
   write by itself. MetadataUnavailableError means that the change was certainly not made.
 - Versions start at 0, rise by one with each write, and a record's key is never removed and created again
   by the layers above (design rule: a log's uuid is part of its keys), so a version never comes back.
-- Watches fire at least once after a change, may fire without one, and are called on the event loop.
+- Watches fire at least once after a change, may fire without one, and are called on the event loop. Watch
+  first, then read: a change between a read and a later watch may go unnoticed. `urgent` says that somebody
+  waits for this very change, which a polling store then looks for more often.
+- While the store holds no cluster, everything but `init_cluster`, `instance_id`, `layout` raises
+  MetadataUnavailableError.
 """
 
 from __future__ import annotations
@@ -57,12 +61,15 @@ class MetadataStore(Protocol):
         """Linearizable. LedgerNotFoundError if absent, MetadataFormatError if damaged."""
 
     async def write_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
-        """Compare-and-set; return the new version. MetadataVersionError, LedgerNotFoundError."""
+        """Compare-and-set; return the new version. MetadataVersionError, LedgerNotFoundError.
+
+        As in BookKeeper, what is stored carries no cToken any more.
+        """
 
     async def remove_ledger(self, ledger_id: LedgerId, version: int | None = None) -> None:
         """Remove at `version`, or at any. LedgerNotFoundError if absent (BookKeeper's delete ignores it)."""
 
-    def watch_ledger(self, ledger_id: LedgerId, watch: Watch) -> Unwatch: ...
+    def watch_ledger(self, ledger_id: LedgerId, watch: Watch, *, urgent: bool = False) -> Unwatch: ...
 
     def ledger_ids(self) -> AsyncIterator[LedgerId]:
         """Every ledger, ascending, in bounded memory. An error is raised, never taken for the end."""
@@ -84,7 +91,7 @@ class MetadataStore(Protocol):
     async def list_records(self, prefix: str) -> list[str]:
         """Names of the direct children under `prefix` (a key without its last part), sorted."""
 
-    def watch_record(self, key: str, watch: Watch) -> Unwatch: ...
+    def watch_record(self, key: str, watch: Watch, *, urgent: bool = False) -> Unwatch: ...
 
     # ---- bookies
 
@@ -114,7 +121,10 @@ class MetadataStore(Protocol):
         """Remove ledgers, cookies and records, write a new instance id. The caller has asked the operator."""
 
     async def nuke_cluster(self, instance_id: str) -> None:
-        """Remove everything, if `instance_id` names this cluster (LayoutMismatchError otherwise)."""
+        """Remove everything, if `instance_id` names this cluster (LayoutMismatchError otherwise).
+
+        ClusterInUseError while bookies are registered. Ledger ids go on where they were.
+        """
 
     async def instance_id(self) -> str:
         """RecordNotFoundError while no cluster is initialised."""

@@ -1,0 +1,130 @@
+"""The least a storage server can do: take frames, sync them, keep a second copy, answer 28 bytes an entry.
+
+    python -m benchmarks.bare_server --data DIR --frame-bytes N
+
+It parses nothing: all frames have one length, so it counts bytes. What it leaves out (frames of any length,
+fences, keys, an index, reads, restart) is what a bookie's time above this floor buys.
+
+Law: bytes are answered after the fdatasync of the group that holds them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import threading
+from pathlib import Path
+from typing import cast
+
+import uvloop
+
+ANSWER_BYTES = 28
+_PREALLOCATED_BYTES = 64 * 1024 * 1024
+_GROUP_BYTES_MAX = 8 * 1024 * 1024
+
+
+class BareJournal:
+    """One thread that joins what has arrived, writes and syncs it, reports, and writes it again unsynced."""
+
+    def __init__(self, directory: Path, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._journal = _create(directory / "journal")
+        self._copy = _create(directory / "copy")
+        self._end = 0
+        self._allocated = 0
+        self._waiting: list[tuple[BareConnection, bytes]] = []
+        self._arrived = threading.Condition()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def append(self, connection: BareConnection, data: bytes) -> None:
+        with self._arrived:
+            self._waiting.append((connection, data))
+            self._arrived.notify()
+
+    def _run(self) -> None:
+        while True:
+            group = self._take_group()
+            joined = b"".join([data for _, data in group])
+            self._write_and_sync(joined)
+            self._loop.call_soon_threadsafe(_report, group)
+            os.write(self._copy, joined)
+
+    def _take_group(self) -> list[tuple[BareConnection, bytes]]:
+        with self._arrived:
+            while not self._waiting:
+                self._arrived.wait()
+            taken, held = 0, 0
+            while taken < len(self._waiting) and held < _GROUP_BYTES_MAX:
+                held += len(self._waiting[taken][1])
+                taken += 1
+            group, self._waiting = self._waiting[:taken], self._waiting[taken:]
+            return group
+
+    def _write_and_sync(self, joined: bytes) -> None:
+        if self._end + len(joined) > self._allocated:
+            os.posix_fallocate(self._journal, self._allocated, _PREALLOCATED_BYTES)
+            self._allocated += _PREALLOCATED_BYTES
+        os.write(self._journal, joined)
+        os.fdatasync(self._journal)
+        self._end += len(joined)
+
+
+class BareConnection(asyncio.Protocol):
+    """Hands received bytes to the journal and answers the frames that are complete and durable."""
+
+    def __init__(self, journal: BareJournal, frame_bytes: int) -> None:
+        self._journal = journal
+        self._frame_bytes = frame_bytes
+        self._durable_bytes = 0
+        self._answered = 0
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports have the interface of asyncio.Transport and not its type.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._journal.append(self, data)
+
+    def on_durable(self, size: int) -> None:
+        self._durable_bytes += size
+        complete = self._durable_bytes // self._frame_bytes
+        if complete > self._answered and self._transport is not None:
+            self._transport.write(bytes(ANSWER_BYTES * (complete - self._answered)))
+            self._answered = complete
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+
+
+def _report(group: list[tuple[BareConnection, bytes]]) -> None:
+    for connection, data in group:
+        connection.on_durable(len(data))
+
+
+def _create(path: Path) -> int:
+    return os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+
+
+async def serve(directory: Path, frame_bytes: int) -> None:
+    """Serve on a free loopback port, and say so, until the process is told to end."""
+    loop = asyncio.get_running_loop()
+    journal = BareJournal(directory, loop)
+    server = await loop.create_server(lambda: BareConnection(journal, frame_bytes), "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    print(f"bare server {host}:{port} is ready", flush=True)
+    await server.serve_forever()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--frame-bytes", type=int, required=True)
+    options = parser.parse_args()
+    options.data.mkdir(parents=True, exist_ok=True)
+    uvloop.run(serve(options.data, options.frame_bytes))
+
+
+if __name__ == "__main__":
+    main()

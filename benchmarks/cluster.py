@@ -1,0 +1,66 @@
+"""A cluster of real bookie processes on one SQLite metadata file, for the length of a benchmark."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ledger.metadata.drivers import open_store
+
+from benchmarks.processes import Child, start_python
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Running bookies, in the order of their directories, and the address of their metadata."""
+
+    uri: str
+    directory: Path
+    bookies: list[Child]
+
+    def bookie_directory(self, number: int) -> Path:
+        return self.directory / f"bookie-{number}"
+
+    async def restart(self, number: int, *, extra: Sequence[str] = ()) -> None:
+        """Start bookie `number` again, after it was stopped or killed."""
+        self.bookies[number] = await _start_bookie(self.uri, self.bookie_directory(number), extra)
+
+
+@asynccontextmanager
+async def running_cluster(
+    directory: Path, *, bookies: int = 3, extra: Sequence[str] = ()
+) -> AsyncIterator[Cluster]:
+    """Initialise a cluster in a fresh directory below `directory` and run its bookies; remove all at the end.
+
+    `extra` goes to every `bookie start`.
+    """
+    home = Path(tempfile.mkdtemp(prefix="cluster-", dir=directory))
+    uri = f"sqlite:///{home / 'meta.db'}"
+    started: list[Child] = []
+    try:
+        await _initialise(uri)
+        cluster = Cluster(uri, home, started)
+        for number in range(bookies):
+            started.append(await _start_bookie(uri, cluster.bookie_directory(number), extra))
+        yield cluster
+    finally:
+        await asyncio.gather(*(child.stop() for child in started))
+        shutil.rmtree(home)
+
+
+async def _initialise(uri: str) -> None:
+    store = await open_store(uri)
+    try:
+        await store.init_cluster()
+    finally:
+        await store.close()
+
+
+async def _start_bookie(uri: str, data: Path, extra: Sequence[str]) -> Child:
+    arguments = ["-m", "bookie_server", "start", "--metadata", uri, "--data", str(data), "--port", "0"]
+    return await start_python([*arguments, *extra])

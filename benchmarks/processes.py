@@ -1,0 +1,106 @@
+"""Child processes that say when they are ready. Whatever happens to the benchmark, none outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+_LINES_KEPT = 20
+_READY = re.compile(r"(\S+):(\d+) is ready")
+
+
+class ChildFailedError(Exception):
+    """A child ended, or stayed silent, before it was ready; the message holds what it printed."""
+
+
+class Child:
+    """One running process that has announced its address. What it prints is read, the last lines kept."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, host: str, port: int, printed: deque[str]
+    ) -> None:
+        self._process = process
+        self._printed = printed
+        # Somebody must go on reading, or a chatty child would block on a full pipe.
+        self._reading = asyncio.create_task(_read_on(process, printed))
+        self.host = host
+        self.port = port
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def last_lines(self) -> list[str]:
+        return list(self._printed)
+
+    def kill(self) -> None:
+        """As kill -9 does it; `stop` afterwards to reap it."""
+        _kill(self._process)
+
+    async def stop(self, timeout_s: float = 30.0) -> int:
+        """Ask it to end, make it end after the timeout, and return its exit code."""
+        if self._process.returncode is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(timeout_s):
+                code = await self._process.wait()
+        except TimeoutError:
+            self.kill()
+            code = await self._process.wait()
+        await self._reading
+        return code
+
+
+async def start_python(arguments: Sequence[str], *, timeout_s: float = 30.0) -> Child:
+    """Run `python <arguments>` from the repository until it prints `HOST:PORT is ready`."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *arguments,
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    printed: deque[str] = deque(maxlen=_LINES_KEPT)
+    try:
+        async with asyncio.timeout(timeout_s):
+            host, port = await _wait_until_ready(process, arguments, printed)
+    except BaseException:
+        _kill(process)
+        await process.wait()
+        raise
+    return Child(process, host, port, printed)
+
+
+async def _wait_until_ready(
+    process: asyncio.subprocess.Process, arguments: Sequence[str], printed: deque[str]
+) -> tuple[str, int]:
+    assert process.stdout is not None
+    async for raw in process.stdout:
+        printed.append(raw.decode(errors="replace").rstrip())
+        if found := _READY.search(printed[-1]):
+            return found[1], int(found[2])
+    raise ChildFailedError(
+        f"`python {' '.join(arguments)}` ended with {await process.wait()} before it was ready: "
+        + (" | ".join(printed) or "it printed nothing")
+    )
+
+
+async def _read_on(process: asyncio.subprocess.Process, printed: deque[str]) -> None:
+    assert process.stdout is not None
+    async for raw in process.stdout:
+        printed.append(raw.decode(errors="replace").rstrip())
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.kill()

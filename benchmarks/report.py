@@ -1,0 +1,134 @@
+"""A benchmark's answer: a table on the terminal, JSON and a plot in `benchmarks/results/`.
+
+The JSON holds every run, not only the medians, with the machine and the versions they were measured on.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.machine import describe
+
+RESULTS = Path(__file__).parent / "results"
+_PLAIN_WIDTH = 120
+"""Columns of a table that goes to a file or a pipe."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One number: what a contender reached in a case, as the median of its runs."""
+
+    contender: str
+    case: str
+    unit: str
+    value: float
+    runs: tuple[float, ...] = ()
+    floor: float | None = None
+    """The same unit, from the same run of the benchmark; the ratio to it is the result."""
+    target: float | None = None
+    """What the figures to reach ask for: a lower bound, or an upper bound for a duration."""
+
+    @property
+    def ratio(self) -> float | None:
+        return None if self.floor is None else self.value / self.floor
+
+    @property
+    def reached(self) -> bool | None:
+        if self.target is None:
+            return None
+        return self.value <= self.target if self.unit in ("ms", "s") else self.value >= self.target
+
+
+@dataclass(slots=True)
+class Report:
+    """Rows of one question, collected while it runs."""
+
+    name: str
+    question: str
+    rows: list[Row] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=describe)
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+
+    def finish(self, results: Path = RESULTS) -> None:
+        """Print the table, then write `<name>.json` and `<name>.png`."""
+        self.print()
+        self.save(results)
+        plot(self, results / f"{self.name}.png")
+
+    def print(self) -> None:
+        console = Console() if Console().is_terminal else Console(width=_PLAIN_WIDTH)
+        console.print(f"\n[bold]{self.question}[/bold]")
+        for name, fact in self.facts.items():
+            console.print(f"  {name}: {fact}", highlight=False)
+        console.print(_table(self.rows))
+
+    def save(self, results: Path) -> Path:
+        """Written aside and renamed, so that an interrupted run leaves the last good file."""
+        results.mkdir(parents=True, exist_ok=True)
+        path = results / f"{self.name}.json"
+        aside = path.with_suffix(".tmp")
+        content = {"question": self.question, "facts": self.facts, "rows": [asdict(row) for row in self.rows]}
+        aside.write_text(json.dumps(content, indent=2) + "\n")
+        return aside.replace(path)
+
+
+def _table(rows: list[Row]) -> Table:
+    table = Table()
+    for heading in ("case", "contender"):
+        table.add_column(heading)
+    for heading in ("median", "runs", "of the floor", "target"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            row.case,
+            row.contender,
+            f"{amount(row.value)} {row.unit}",
+            f"{amount(min(row.runs))} to {amount(max(row.runs))}" if len(row.runs) > 1 else "",
+            "" if row.ratio is None else f"{row.ratio:.0%}",
+            "" if row.target is None else f"{amount(row.target)} {'reached' if row.reached else 'missed'}",
+        )
+    return table
+
+
+def amount(value: float) -> str:
+    """A number with three significant digits, thousands separated."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def plot(report: Report, path: Path) -> None:
+    """One bar a row, one panel a unit; the floor is a line above its bar."""
+    # Imported here: the table and the JSON need no plotting library.
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    units = sorted({row.unit for row in report.rows})
+    figure, axes = pyplot.subplots(
+        len(units), 1, squeeze=False, figsize=(9, 1.2 + 0.5 * len(report.rows) + len(units))
+    )
+    for axis, unit in zip(axes[:, 0], units, strict=True):
+        rows = [row for row in report.rows if row.unit == unit]
+        positions = range(len(rows))
+        axis.barh(positions, [row.value for row in rows], color="#4878a8")
+        for position, row in zip(positions, rows, strict=True):
+            if row.floor is not None:
+                axis.vlines(row.floor, position - 0.4, position + 0.4, color="black", linestyle="--")
+            axis.annotate(f" {amount(row.value)}", (row.value, position), va="center")
+        axis.set_yticks(positions, [f"{row.contender}: {row.case}" for row in rows])
+        axis.invert_yaxis()
+        axis.margins(x=0.15)
+        axis.set_xlabel(unit)
+    figure.suptitle(report.question)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

@@ -1,0 +1,115 @@
+"""What the `bookie` command asks of a cluster's metadata store and of running bookies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from bookie_server.directory_lock import exclusively
+from bookie_server.disk import Disk
+from bookie_server.formatting import give_up, identity_of, require_unused
+from bookie_server.report import Row
+from bookie_server.storage_config import StorageConfig
+from ledger.errors import BookieUnavailableError, ConfigurationError
+from ledger.metadata.drivers import open_store
+from ledger.metadata.store import MetadataStore
+from ledger.wire import v3
+from ledger.wire.frame import LENGTH, check_length
+from ledger.wire.messages import (
+    BookieInfoRequest,
+    BookieInfoResponse,
+    BookieInfoWanted,
+    Operation,
+    V3Request,
+)
+from ledger.wire.status import Status
+
+T = TypeVar("T")
+
+ANSWER_S = 10.0
+ANSWER_BYTES_MAX = 64 * 1024
+
+
+def init_cluster(metadata: str) -> str:
+    """Create the cluster; one line that says so. AlreadyExistsError if there is one."""
+
+    async def init(store: MetadataStore) -> str:
+        await store.init_cluster()
+        return f"cluster {await store.instance_id()} is ready in {store.uri}"
+
+    return _with_store(metadata, init)
+
+
+def registered_bookies(metadata: str) -> list[Row]:
+    """Every registered bookie with its address and state."""
+
+    async def read(store: MetadataStore) -> list[Row]:
+        bookies = await store.bookies()
+        return [
+            {
+                "bookie": each.bookie_id,
+                "address": f"{each.host}:{each.port}",
+                "state": "read-only" if each.read_only else "writable",
+            }
+            for each in (*bookies.writable, *bookies.read_only)
+        ]
+
+    return _with_store(metadata, read)
+
+
+def bookie_info(address: str) -> Row:
+    """Size and room of a running bookie's disks, in bytes."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdigit():
+        raise ConfigurationError(f"address {address!r} is not HOST:PORT")
+    answer = asyncio.run(_ask_info(host, int(port)))
+    total, free = answer.total_bytes or 0, answer.free_bytes or 0
+    return {"bookie": address, "total_bytes": total, "free_bytes": free, "used_bytes": total - free}
+
+
+async def _ask_info(host: str, port: int) -> BookieInfoResponse:
+    wanted = BookieInfoRequest(requested=BookieInfoWanted.TOTAL_BYTES | BookieInfoWanted.FREE_BYTES)
+    request = V3Request(txn_id=1, operation=Operation.GET_BOOKIE_INFO, body=wanted)
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write(v3.encode_request(request))
+                (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+                check_length(length, ANSWER_BYTES_MAX)
+                answer = v3.decode_response(await reader.readexactly(length))
+            finally:
+                writer.close()
+                await writer.wait_closed()
+    except (OSError, asyncio.IncompleteReadError) as error:
+        raise BookieUnavailableError(f"no bookie answers at {host}:{port}: {error}") from error
+    if answer.outcome is not Status.EOK or not isinstance(answer.body, BookieInfoResponse):
+        raise BookieUnavailableError(f"the bookie at {host}:{port} answered {answer.outcome.name}")
+    return answer.body
+
+
+def format_directories(metadata: str, config: StorageConfig, *, force: bool) -> str:
+    """Give up what a stopped bookie stores; one line that says so."""
+    disk = Disk()
+
+    async def give_all_up(store: MetadataStore) -> str:
+        with exclusively(disk, config):
+            bookie_id = identity_of(disk, config)
+            if bookie_id is not None:
+                await require_unused(store, bookie_id, force=force)
+            await give_up(store, disk, config, bookie_id)
+        return f"{bookie_id or 'no bookie'} is gone from {config.journal_directory} and {config.ledger_directory}"
+
+    return _with_store(metadata, give_all_up)
+
+
+def _with_store(metadata: str, work: Callable[[MetadataStore], Awaitable[T]]) -> T:
+    async def run() -> T:
+        store = await open_store(metadata)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())

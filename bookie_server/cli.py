@@ -1,0 +1,210 @@
+"""The `bookie` command: run a bookie, look at one, prepare a cluster.
+
+Everything heavy is imported inside the command that needs it, so that `bookie --help` stays quick. Results go
+to stdout (text, or JSON with `-o json`), errors to stderr in one sentence. Exit codes: 0 done, 1 failed,
+2 wrong use.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from bookie_server.storage_config import StorageConfig
+
+app = typer.Typer(
+    name="bookie",
+    help="Storage server of dlog: keeps ledger entries durably, speaks Apache BookKeeper's protocol.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+class Output(StrEnum):
+    """How results are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+MetadataOption = Annotated[str, typer.Option("--metadata", help="URI of the metadata store.", metavar="URI")]
+MaybeMetadataOption = Annotated[
+    str | None, typer.Option("--metadata", help="URI of the metadata store.", metavar="URI")
+]
+DataOption = Annotated[
+    Path | None, typer.Option("--data", help="Directory for journal and ledgers.", metavar="DIR")
+]
+JournalOption = Annotated[
+    Path | None, typer.Option("--journal-dir", help="The journal elsewhere than under --data.", metavar="DIR")
+]
+LedgersOption = Annotated[
+    Path | None, typer.Option("--ledger-dir", help="The ledgers elsewhere than under --data.", metavar="DIR")
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="TOML file with the same settings and more.", metavar="FILE")
+]
+OutputOption = Annotated[Output, typer.Option("-o", "--output", help="Form of the result.")]
+
+
+@app.command()
+def start(
+    metadata: MaybeMetadataOption = None,
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port [3181]; 0 picks a free one and keeps it for later starts.")
+    ] = None,
+    advertised: Annotated[
+        str | None, typer.Option(help="Host name clients use, where it differs from --host.")
+    ] = None,
+    bookie_id: Annotated[str | None, typer.Option(help="Identity in the cluster [host:port].")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Serve until SIGTERM. Prints one line when ready."""
+    from bookie_server.config_file import make_config, read_settings
+    from bookie_server.process import run
+
+    flags = {
+        "metadata": metadata,
+        "data": data,
+        "journal_dir": journal_dir,
+        "ledger_dir": ledger_dir,
+        "host": host,
+        "port": port,
+        "advertised": advertised,
+        "bookie_id": bookie_id,
+    }
+    settings = read_settings(config) if config is not None else {}
+    raise typer.Exit(run(make_config(settings, flags)))
+
+
+@app.command("init-cluster")
+def init_cluster(metadata: MetadataOption) -> None:
+    """Prepare a metadata store for a new cluster, once."""
+    from bookie_server.admin import init_cluster as init
+
+    print(init(metadata))
+
+
+@app.command("ls")
+def list_bookies(metadata: MetadataOption, output: OutputOption = Output.TEXT) -> None:
+    """List the registered bookies of a cluster."""
+    from bookie_server.admin import registered_bookies
+    from bookie_server.report import print_rows
+
+    print_rows(registered_bookies(metadata), as_json=output is Output.JSON)
+
+
+@app.command()
+def info(
+    address: Annotated[
+        str | None, typer.Argument(help="HOST:PORT of a running bookie.", metavar="[HOST:PORT]")
+    ] = None,
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Ask a running bookie for its room, or look into the directories of a stopped one (--data)."""
+    from bookie_server.report import print_facts
+
+    if address is not None:
+        from bookie_server.admin import bookie_info
+
+        facts = bookie_info(address)
+    else:
+        from bookie_server.inspection import directory_facts
+
+        facts = directory_facts(_storage(data, journal_dir, ledger_dir))
+    print_facts(facts, as_json=output is Output.JSON)
+
+
+@app.command("read-journal")
+def read_journal(
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Print every record of a stopped bookie's journal."""
+    from bookie_server.inspection import journal_rows
+    from bookie_server.report import print_lines
+
+    print_lines(journal_rows(_storage(data, journal_dir, ledger_dir)), as_json=output is Output.JSON)
+
+
+@app.command("read-ledger")
+def read_ledger(
+    ledger: Annotated[int, typer.Argument(help="Ledger id.", metavar="LEDGER", min=0)],
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    first: Annotated[int, typer.Option(help="First entry to print.", min=0)] = 0,
+    last: Annotated[int, typer.Option(help="Last entry to print.", min=0)] = 2**63 - 1,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Print a ledger's entries as a stopped bookie holds them."""
+    from bookie_server.inspection import ledger_rows
+    from bookie_server.report import print_lines
+
+    rows = ledger_rows(_storage(data, journal_dir, ledger_dir), ledger, first, last)
+    print_lines(rows, as_json=output is Output.JSON)
+
+
+@app.command("format")
+def format_bookie(
+    metadata: MetadataOption,
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also when ledgers still have entries on this bookie.")
+    ] = False,
+) -> None:
+    """Delete everything a stopped bookie stores, and its cookie."""
+    from bookie_server.admin import format_directories
+
+    storage = _storage(data, journal_dir, ledger_dir)
+    question = f"Delete everything in {storage.journal_directory} and {storage.ledger_directory}?"
+    if not yes and not typer.confirm(question):
+        raise typer.Exit(1)
+    print(format_directories(metadata, storage, force=force))
+
+
+def _storage(data: Path | None, journal_dir: Path | None, ledger_dir: Path | None) -> StorageConfig:
+    from bookie_server.config_file import make_storage_config
+
+    return make_storage_config({"data": data, "journal_dir": journal_dir, "ledger_dir": ledger_dir}, {})
+
+
+def main() -> None:
+    """Entry point of the `bookie` command: no traceback, whatever happens."""
+    from ledger.errors import ConfigurationError, LogStoreError
+
+    try:
+        app()
+    except ConfigurationError as error:
+        _fail(error, 2)
+    except LogStoreError as error:
+        _fail(error, 1)
+    except BrokenPipeError:
+        # The reader of our output has seen enough; stdout must not complain again at exit.
+        sys.stdout = None
+        raise SystemExit(0) from None
+    except KeyboardInterrupt:
+        raise SystemExit(1) from None
+
+
+def _fail(error: Exception, code: int) -> None:
+    print(f"bookie: {error}", file=sys.stderr)
+    raise SystemExit(code) from None

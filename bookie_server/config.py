@@ -1,0 +1,117 @@
+"""Settings of one bookie, validated where they are made. Pure: the TOML file is read by config_file.py.
+
+One BookieConfig is built at the edge and passed down; nothing below reads the environment or a file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bookie_server.storage_config import StorageConfig
+from ledger.errors import ConfigurationError
+from ledger.model import FRAME_BYTES_MAX, BookieId, check_bookie_id
+
+DEFAULT_PORT = 3181
+"""BookKeeper's default bookie port."""
+
+EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one peer, and all of them together, may make this bookie hold."""
+
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    """Whole frame with its prefix; checked before anything is allocated for it."""
+    connections_max: int = 2000
+    connections_per_address_max: int = 1000
+    """Half of all, so that one host cannot shut the others out."""
+    first_frame_s: float = 30.0
+    """A connection that has sent nothing complete by then is closed."""
+    frame_progress_s: float = 30.0
+    """Longest life of an incomplete frame, before the time its size is granted at `frame_bytes_per_s`."""
+    frame_bytes_per_s: int = 64 * 1024
+    idle_s: float = 3600.0
+    """Silence after which a connection without pending work is closed; clients reconnect by themselves."""
+    send_stall_s: float = 30.0
+    """A peer that takes none of its answers for so long is cut off."""
+    connection_add_bytes_max: int = 32 * 1024 * 1024
+    """Adds of one connection that wait for the disk; reading pauses above it."""
+    connection_unsent_bytes_max: int = 1024 * 1024
+    """Answers a peer has not taken; its reads wait above it."""
+    unsent_bytes_max: int = 64 * 1024 * 1024
+    """The same for all peers together: what a crowd that never reads its answers can make us hold."""
+    connection_reads_max: int = 4
+    """Reads of one connection that are at the disk together; each may hold one answer of a frame's size."""
+    reads_max: int = 16
+    """Reads of all connections that are at the disk together."""
+    connection_reads_queued_max: int = 1024
+    long_polls_max: int = 100_000
+    """Waiting long polls of all connections, some hundred bytes each."""
+    connection_long_polls_max: int = 20_000
+    """The same for one connection; a client tails many ledgers over one."""
+    long_poll_s_max: float = 120.0
+    """A longer wait is answered by then with "nothing new"; the client asks again."""
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"limit {name} must be above 0, got {getattr(self, name)}")
+        if self.frame_bytes_max > 2**30:
+            raise ConfigurationError(f"frame_bytes_max is at most {2**30}, got {self.frame_bytes_max}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookieConfig:
+    """Everything `bookie start` needs to know."""
+
+    metadata: str
+    """URI of the metadata store."""
+    storage: StorageConfig
+    host: str = "127.0.0.1"
+    """Address to listen on. Loopback by default: the protocol carries no authentication."""
+    port: int = DEFAULT_PORT
+    """0 picks a free port at the first start and keeps it in the ledger directory for later ones."""
+    advertised: str | None = None
+    """Host name or address that clients are told, where it differs from `host`."""
+    bookie_id: str | None = None
+    """Identity in ledger metadata; `advertised host:port` unless given."""
+    limits: Limits = field(default_factory=Limits)
+    gc_interval_s: float = 600.0
+    """Pause between two garbage collections (BookKeeper's default)."""
+    gc_grace_s: float = 60.0
+    """A ledger must be missing from the metadata for so long before its entries go."""
+
+    def __post_init__(self) -> None:
+        if not self.metadata:
+            raise ConfigurationError("no metadata store is named: give --metadata URI")
+        if not 0 <= self.port <= 65535:
+            raise ConfigurationError(f"port {self.port} is not in 0..65535 (0 picks a free one)")
+        if self.gc_interval_s <= 0 or self.gc_grace_s < 0:
+            raise ConfigurationError(
+                f"need gc_interval_s > 0 and gc_grace_s >= 0, got {self.gc_interval_s} and {self.gc_grace_s}"
+            )
+        if self.host in EVERY_INTERFACE and not self.advertised:
+            raise ConfigurationError(
+                f"host {self.host!r} listens on every interface, which clients cannot connect to: "
+                f"add --advertised with the address they should use"
+            )
+        if self.bookie_id is not None:
+            check_bookie_id(self.bookie_id)
+
+    @property
+    def advertised_host(self) -> str:
+        return self.advertised or self.host
+
+    @property
+    def directories(self) -> tuple[tuple[str, Path], ...]:
+        """What each directory is for, and where it is; each must hold the bookie's cookie."""
+        return (
+            ("journal directory", self.storage.journal_directory),
+            ("ledger directory", self.storage.ledger_directory),
+        )
+
+    def identity(self, port: int) -> BookieId:
+        """The bookie id when listening on `port`."""
+        return check_bookie_id(self.bookie_id or f"{self.advertised_host}:{port}")

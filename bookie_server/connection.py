@@ -1,0 +1,355 @@
+"""One client connection: bytes in, frames to the protocol's server, answers out.
+
+All complete frames of one read are handled in one go, and what they answer leaves in one write. The first
+frame that is not v3 makes a connection v2 for good (BookKeeper protocol, "How the bookie tells v2 from v3").
+
+Law: whatever the peer does, what it makes us hold is bounded: by the frame limit, by the adds that wait for
+the disk, and by the answers it has not taken. Reading pauses while a bound is exceeded; nothing is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import Flag, auto
+from typing import Protocol, cast
+
+from bookie_server import serve_v2, serve_v3
+from bookie_server.add_runs import Run, frame_end, gather
+from bookie_server.config import Limits
+from bookie_server.long_poll import Waiter
+from bookie_server.read_queue import ReadQueue, ReadSlots, Work
+from bookie_server.receive_buffer import LENGTH, ReceiveBuffer
+from bookie_server.service import BookieService
+from ledger.errors import ProtocolError
+from ledger.wire import v3
+
+JOIN_BYTES_MAX = 256 * 1024
+"""Answers up to so many bytes are joined into one write; larger ones are handed over piece by piece."""
+
+
+class Hold(Flag):
+    """Reasons why nothing more is read from a connection."""
+
+    ANSWERS = auto()
+    """The peer does not take its answers."""
+    READS = auto()
+    """Too many reads wait."""
+    ADDS = auto()
+    """Too many of its adds wait for the disk."""
+    ROOM = auto()
+    """The storage has no room for adds of anybody."""
+    STOPPING = auto()
+
+
+NO_HOLD = Hold(0)
+
+
+class Host(Protocol):
+    """What a connection needs of the server around it."""
+
+    @property
+    def limits(self) -> Limits: ...
+
+    @property
+    def service(self) -> BookieService: ...
+
+    @property
+    def read_slots(self) -> ReadSlots: ...
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Answers that peers have not taken, of all connections together."""
+
+    def admit(self, connection: BookieConnection) -> bool:
+        """Whether there is room for another connection from this peer."""
+
+    def gone(self, connection: BookieConnection) -> None: ...
+
+    def count_unsent(self, byte_count: int) -> None:
+        """`unsent_bytes` has changed by so many."""
+
+    def hold_until_room(self, connection: BookieConnection) -> None:
+        """The storage has no room: hold this connection, and all others, until it has."""
+
+    def report_bad_peer(self, address: str, error: ProtocolError) -> None: ...
+
+
+class BookieConnection(asyncio.BufferedProtocol):
+    """One client; made anew for each accepted socket."""
+
+    def __init__(self, host: Host) -> None:
+        self.service = host.service
+        self.address = ""
+        self.closed = False
+        self.last_received = self.frame_started = self.send_stalled_since = 0.0
+        self.has_spoken = False
+        self._host = host
+        self._limits = host.limits
+        self._buffer = ReceiveBuffer(host.limits.frame_bytes_max)
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._v2 = False
+        self._holds = NO_HOLD
+        self._reads = ReadQueue(
+            host.read_slots, host.limits.connection_reads_max, self._takes_answers, self._reads_changed
+        )
+        self._waiters: set[Waiter] = set()
+        self._out: list[bytes | memoryview] = []
+        self._out_bytes = 0
+        self._flush_due = False
+        self._receiving = False
+        self._unsent = 0
+        self._add_bytes = 0
+
+    # ---- the transport's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self._limits.connection_unsent_bytes_max)
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if isinstance(peer, tuple) else str(peer)
+        self.last_received = self.frame_started = self._loop.time()
+        if not self._host.admit(self):
+            self.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_received = self._loop.time()
+        self._buffer.received(nbytes)
+        self._receiving = True
+        try:
+            block = self._buffer.block()
+            if block is None:
+                return
+            consumed = self._take(block)
+            self._buffer.keep(block, consumed)
+            self.has_spoken = True
+            self.frame_started = self.last_received
+        except ProtocolError as error:
+            self._host.report_bad_peer(self.address, error)
+            self.abort()
+        finally:
+            self._receiving = False
+        self._flush()
+        self._hold_if_overloaded()
+
+    def eof_received(self) -> None:
+        """A peer that half-closes is closed; adds accepted before are stored all the same."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._out.clear()
+        self._reads.close()
+        for waiter in self._waiters:
+            self.service.watchers.cancel(waiter)
+        self._waiters.clear()
+        self._count_unsent(0)
+        self._host.gone(self)
+
+    def pause_writing(self) -> None:
+        self.send_stalled_since = self._loop.time()
+        self.hold(Hold.ANSWERS)
+
+    def resume_writing(self) -> None:
+        self.release(Hold.ANSWERS)
+        self._count_unsent(self._transport_bytes())
+        self.start_reads()
+
+    # ---- frames
+
+    def _take(self, block: bytes) -> int:
+        """Serve the complete frames of `block`; return how many bytes they are."""
+        position = 0 if self._v2 else self._take_v3(block)
+        return self._take_v2(block, position) if self._v2 else position
+
+    def _take_v3(self, block: bytes) -> int:
+        """Serve frames while they are v3; the first other one switches the connection to v2."""
+        view, position = memoryview(block), 0
+        while (stop := frame_end(block, position, self._limits.frame_bytes_max)) is not None:
+            body = view[position + LENGTH.size : stop]
+            if not self._serve_v3(body):
+                self._v2 = True
+                break
+            position = stop
+        return position
+
+    def _serve_v3(self, body: memoryview) -> bool:
+        if not v3.looks_like_v3(body):
+            return False
+        try:
+            request = v3.decode_request(body)
+        except ProtocolError:
+            return False
+        serve_v3.serve(self, request)
+        return True
+
+    def _take_v2(self, block: bytes, start: int) -> int:
+        runs: dict[bytes, Run] = {}
+        view, position, frame_bytes_max = memoryview(block), start, self._limits.frame_bytes_max
+        while True:
+            before = position
+            position = gather(block, position, frame_bytes_max, runs)
+            # Stored before the next frame is looked at: it may be a fence, or end the connection.
+            self._add_runs(runs, position - before)
+            stop = frame_end(block, position, frame_bytes_max)
+            if stop is None:
+                return position
+            serve_v2.serve(self, view[position + LENGTH.size : stop])
+            position = stop
+
+    def _add_runs(self, runs: dict[bytes, Run], byte_count: int) -> None:
+        if not runs:
+            return
+        share = byte_count // len(runs)
+        for head, run in runs.items():
+            if run:
+                serve_v2.add_run(self, head, run, share)
+        runs.clear()
+
+    # ---- what serving a request may ask (peer.Peer)
+
+    @property
+    def takes_answers(self) -> bool:
+        return self._takes_answers()
+
+    def _takes_answers(self) -> bool:
+        return (
+            Hold.ANSWERS not in self._holds
+            and self._out_bytes < self._limits.connection_unsent_bytes_max
+            and self._host.unsent_bytes < self._limits.unsent_bytes_max
+        )
+
+    def send(self, *parts: bytes | memoryview) -> None:
+        if self.closed:
+            return
+        self._out += parts
+        self._out_bytes += sum(map(len, parts))
+        if not self._flush_due and not self._receiving:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def read_later(self, work: Work) -> None:
+        self._reads.submit(work)
+
+    @property
+    def may_wait(self) -> bool:
+        return len(self._waiters) < self._limits.connection_long_polls_max
+
+    def watch(self, waiter: Waiter) -> None:
+        self._waiters.add(waiter)
+
+    def unwatch(self, waiter: Waiter) -> None:
+        self._waiters.discard(waiter)
+
+    def adds_accepted(self, byte_count: int) -> None:
+        self._add_bytes += byte_count
+
+    def adds_answered(self, byte_count: int) -> None:
+        self._add_bytes -= byte_count
+        if Hold.ADDS in self._holds and 2 * self._add_bytes < self._limits.connection_add_bytes_max:
+            self.release(Hold.ADDS)
+
+    # ---- backpressure
+
+    def hold(self, reason: Hold) -> None:
+        """Read nothing more from the peer until every reason is gone."""
+        if not self._holds and self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+        self._holds |= reason
+
+    def release(self, reason: Hold) -> None:
+        had = self._holds
+        self._holds &= ~reason
+        if had and not self._holds and self._transport is not None and not self._transport.is_closing():
+            # The pause was ours: it must not count against the peer's frame.
+            self.frame_started = self.last_received = self._loop.time()
+            self._transport.resume_reading()
+
+    @property
+    def held(self) -> bool:
+        return bool(self._holds)
+
+    @property
+    def answers_stalled(self) -> bool:
+        return Hold.ANSWERS in self._holds
+
+    @property
+    def partial_bytes(self) -> int:
+        """Bytes of a frame that has begun to arrive."""
+        return self._buffer.partial_bytes
+
+    @property
+    def idle(self) -> bool:
+        """Nothing of this peer is being worked on or on its way to it."""
+        return not (
+            self._add_bytes or self._reads.busy or self._waiters or self._out or self._transport_bytes()
+        )
+
+    def take_progress(self) -> bool:
+        """Whether the peer has taken any answers since this was asked last."""
+        before = self._unsent
+        self._count_unsent(self._transport_bytes())
+        return self._unsent < before
+
+    def close(self) -> None:
+        """Send what is there, then close."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once. The peer sees a reset; answers on their way are lost."""
+        self.closed = True
+        self._out.clear()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _hold_if_overloaded(self) -> None:
+        if self._add_bytes > self._limits.connection_add_bytes_max:
+            self.hold(Hold.ADDS)
+        if not self.service.storage.has_room:
+            self._host.hold_until_room(self)
+        self._reads_changed()
+
+    def _reads_changed(self) -> None:
+        if self._reads.waiting > self._limits.connection_reads_queued_max:
+            self.hold(Hold.READS)
+        elif Hold.READS in self._holds and 2 * self._reads.waiting < self._limits.connection_reads_queued_max:
+            self.release(Hold.READS)
+
+    def start_reads(self) -> None:
+        """Peers have taken answers: go on with reads that had to wait for that."""
+        self._reads.start_more()
+        self._reads_changed()
+
+    # ---- answers
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        parts, self._out = self._out, []
+        byte_count, self._out_bytes = self._out_bytes, 0
+        if not parts or self.closed or self._transport is None:
+            return
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        elif byte_count <= JOIN_BYTES_MAX:
+            self._transport.write(b"".join(parts))
+        else:
+            self._transport.writelines(parts)
+        self._count_unsent(self._transport_bytes())
+        if self._reads.waiting:
+            self.start_reads()
+
+    def _transport_bytes(self) -> int:
+        return 0 if self._transport is None or self.closed else self._transport.get_write_buffer_size()
+
+    def _count_unsent(self, byte_count: int) -> None:
+        if byte_count != self._unsent:
+            self._host.count_unsent(byte_count - self._unsent)
+            self._unsent = byte_count
+
+
+ConnectionFactory = Callable[[], BookieConnection]

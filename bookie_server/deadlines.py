@@ -1,0 +1,48 @@
+"""When a silent or stalled peer is cut off. Pure; all times are the loop's, in seconds.
+
+A peer is never blamed for a pause that is ours: while we hold its reading, only its own refusal to take
+answers counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bookie_server.config import Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerActivity:
+    """What is known of one connection at one moment."""
+
+    has_spoken: bool
+    """At least one complete frame has come."""
+    partial_bytes: int
+    """Bytes of a frame that is not complete."""
+    idle: bool
+    """Nothing of it is being worked on."""
+    held: bool
+    """We do not read from it at present."""
+    frame_started: float
+    """When the last complete frame came, or when we began to read again."""
+    last_received: float
+    stalled_since: float | None
+    """Since when it has taken none of its answers; None if it takes them."""
+
+
+def overdue(limits: Limits, now: float, peer: PeerActivity) -> str | None:
+    """Why the connection must be closed, or None."""
+    if peer.stalled_since is not None and now - peer.stalled_since > limits.send_stall_s:
+        return f"took none of its answers for {limits.send_stall_s} s"
+    if peer.held:
+        return None
+    if peer.partial_bytes:
+        grace_s = limits.frame_progress_s + peer.partial_bytes / limits.frame_bytes_per_s
+        if now - peer.frame_started > grace_s:
+            return f"did not complete a frame within {grace_s:.0f} s"
+    elif not peer.has_spoken:
+        if now - peer.last_received > limits.first_frame_s:
+            return f"sent nothing for {limits.first_frame_s} s"
+    elif peer.idle and now - peer.last_received > limits.idle_s:
+        return f"was idle for {limits.idle_s} s"
+    return None

@@ -1,0 +1,28 @@
+"""What the disks allow, told to the connections and to the cluster.
+
+The storage measures; here its verdict becomes the service's writability and the bookie's list in the store.
+Order: a bookie refuses adds before it leaves the writable list, and takes them before it returns to it.
+"""
+
+from __future__ import annotations
+
+from bookie_server.registration import Presence
+from bookie_server.requests import Writability
+from bookie_server.service import BookieService
+from bookie_server.storage.ledger_storage import LedgerStorage
+
+
+def writability_of(storage: LedgerStorage) -> Writability:
+    """A full disk keeps a reserve for priority adds, which end a takeover; so does a bookie in limbo."""
+    return Writability(adds=storage.writable and not storage.limbo, priority_adds=True)
+
+
+def follow_disks(service: BookieService, presence: Presence) -> None:
+    """Apply the storage's verdict now and whenever it changes."""
+
+    def changed(_: bool) -> None:
+        service.writability = writability_of(service.storage)
+        presence.want(writable=service.writability.adds)
+
+    service.storage.on_writable_change = changed
+    changed(service.storage.writable)

@@ -1,0 +1,88 @@
+"""One bookie as a process: event loop, signals, the ready line, the exit code.
+
+Exit codes: 0 stopped on request, 1 could not start or had to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import sys
+from collections.abc import Callable
+
+from bookie_server.config import BookieConfig
+from bookie_server.disk import Disk
+from bookie_server.server import BookieServer
+from ledger.environment import SystemEnvironment
+from ledger.errors import LogStoreError
+from ledger.metadata.drivers import open_store
+
+DONE, FAILED = 0, 1
+
+SWITCH_INTERVAL_S = 0.0005
+"""How long the journal's thread may wait for the interpreter after its sync; five milliseconds, Python's
+default, would be several times the sync itself."""
+
+
+def run(config: BookieConfig) -> int:
+    """Serve until SIGTERM or SIGINT; the exit code."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.freeze()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(config))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+async def _serve(config: BookieConfig) -> int:
+    loop = asyncio.get_running_loop()
+    asked_to_stop = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, asked_to_stop.set)
+    try:
+        store = await open_store(config.metadata)
+        try:
+            server = BookieServer(config, store, Disk(), SystemEnvironment())
+            return await _serve_until(asked_to_stop, config, server)
+        finally:
+            await store.close()
+    except LogStoreError as error:
+        return _report(error)
+
+
+async def _serve_until(asked_to_stop: asyncio.Event, config: BookieConfig, server: BookieServer) -> int:
+    asked = asyncio.create_task(_wait_for(asked_to_stop))
+    starting = asyncio.create_task(server.start())
+    await asyncio.wait({starting, asked}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait({starting})
+        return DONE
+    try:
+        await starting
+        print(f"bookie {config.advertised_host}:{server.port} is ready", flush=True)
+        failed = asyncio.create_task(_wait_for(server.failed))
+        await asyncio.wait({failed, asked}, return_when=asyncio.FIRST_COMPLETED)
+        failed.cancel()
+    finally:
+        asked.cancel()
+    # The reason comes before the clean-up, which can take its time on a broken disk.
+    code = DONE if server.failure is None else _report(server.failure)
+    await server.stop()
+    return code
+
+
+async def _wait_for(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+def _report(error: Exception) -> int:
+    print(f"bookie: {error}", file=sys.stderr, flush=True)
+    return FAILED

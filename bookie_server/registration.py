@@ -1,0 +1,72 @@
+"""The bookie's presence in the metadata store, and on which of the two lists it stands.
+
+One task carries out what is wanted, so that changes never overlap: a disk that fills and empties while the
+store is slow leads to the last wish, not to every one in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from bookie_server.errors import BookieAliveError
+from ledger.errors import AlreadyExistsError, LogStoreError
+from ledger.metadata.store import MetadataStore, Registration
+from ledger.model import BookieInfo
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+"""Pause between attempts; a predecessor's session ends some seconds after it was killed."""
+
+
+async def register(store: MetadataStore, info: BookieInfo, patience_s: float) -> Registration:
+    """Become visible. BookieAliveError if another process still holds the id after `patience_s`."""
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + patience_s
+    while True:
+        try:
+            return await store.register_bookie(info)
+        except AlreadyExistsError as error:
+            if loop.time() >= give_up_at:
+                raise BookieAliveError(
+                    f"another process is registered as bookie {info.bookie_id}: stop it, or give this one "
+                    f"another --port or --bookie-id",
+                    bookie_id=info.bookie_id,
+                ) from error
+        await asyncio.sleep(RETRY_S)
+
+
+class Presence:
+    """Keeps the registration on the list that the disks ask for."""
+
+    def __init__(self, registration: Registration, *, writable: bool) -> None:
+        self._registration = registration
+        self._wanted = self._published = writable
+        self._task: asyncio.Task[None] | None = None
+
+    def want(self, *, writable: bool) -> None:
+        """Move to the writable or the read-only list as soon as the store lets us."""
+        self._wanted = writable
+        if self._task is None and self._wanted != self._published:
+            self._task = asyncio.get_running_loop().create_task(self._follow())
+
+    async def withdraw(self) -> None:
+        """End the registration; returns once others can see it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        await self._registration.close()
+
+    async def _follow(self) -> None:
+        try:
+            while self._wanted != self._published:
+                wanted = self._wanted
+                try:
+                    await self._registration.set_read_only(not wanted)
+                    self._published = wanted
+                except LogStoreError as error:
+                    logger.warning("cannot publish writable=%s, will try again: %s", wanted, error)
+                    await asyncio.sleep(RETRY_S)
+        finally:
+            self._task = None

@@ -1,0 +1,64 @@
+"""WRITE_LAC and READ_LAC: the LAC a writer or reader deposits without adding an entry.
+
+An explicit LAC is journaled like an entry and answered when durable.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bookie_server.peer import Peer
+from bookie_server.requests import LAST_ENTRY, read_lac_status
+from bookie_server.storage.ledger_state import LedgerState
+from bookie_server.v3_answer import answer, refuse
+from ledger.wire.constants import MASTER_KEY_BYTES
+from ledger.wire.messages import (
+    ReadLacRequest,
+    ReadLacResponse,
+    V3Request,
+    WriteLacRequest,
+    WriteLacResponse,
+)
+from ledger.wire.status import Status
+
+
+def write_lac(peer: Peer, request: V3Request, message: WriteLacRequest) -> None:
+    """The LAC that counts is the one inside the packet; the request's own field is not used."""
+    if len(message.master_key) != MASTER_KEY_BYTES:
+        refuse(peer, request, Status.EBADREQ)
+        return
+    done = partial(_lac_written, peer, request, message)
+    peer.service.write_lac(message.ledger_id, message.master_key, message.packet, done)
+
+
+def _lac_written(peer: Peer, request: V3Request, message: WriteLacRequest, status: Status) -> None:
+    answer(peer, request, status, WriteLacResponse(status=status, ledger_id=message.ledger_id))
+
+
+def read_lac(peer: Peer, request: V3Request, message: ReadLacRequest) -> None:
+    ledger = peer.service.readable(message.ledger_id, LAST_ENTRY)
+    match ledger:
+        case LedgerState():
+            peer.read_later(partial(_read_lac, peer, request, ledger))
+        case Status.ENOLEDGER:
+            # No answer of this operation says "no such ledger": nothing to tell is ENOENTRY.
+            refuse(peer, request, Status.ENOENTRY)
+        case _:
+            refuse(peer, request, ledger)
+
+
+async def _read_lac(peer: Peer, request: V3Request, ledger: LedgerState) -> None:
+    last = await peer.service.read(ledger, LAST_ENTRY)
+    if last.status not in (Status.EOK, Status.ENOENTRY):
+        # Apache says ENOENTRY even when its entry log is gone; "unknown" must not look like a "no".
+        refuse(peer, request, last.status)
+        return
+    held = last.status is Status.EOK
+    status = read_lac_status(ledger.explicit_lac, held)
+    body = ReadLacResponse(
+        status=status,
+        ledger_id=ledger.ledger_id,
+        lac_packet=ledger.explicit_lac,
+        last_entry=bytes(last.entry) if held else None,
+    )
+    answer(peer, request, status, body)

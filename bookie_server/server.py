@@ -1,0 +1,200 @@
+"""One bookie from start to stop.
+
+Start, in this order, each step undone if a later one fails:
+ 1. lock the directories, bind the port without listening: the address is part of the identity;
+ 2. prove the identity (cookie.py): nothing of a foreign or emptied disk is touched;
+ 3. open the storage: the journal's tail is replayed, so every fence is back;
+ 4. listen; 5. register; 6. start upkeep.
+
+Stop is the same backwards: withdraw the registration, take nothing more, let what was accepted become
+durable and be answered, close the connections, checkpoint and close the storage. After the first journal
+error nothing is trusted any more: everybody is cut off instead, and the process must end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import TypeVar
+
+from bookie_server.config import BookieConfig
+from bookie_server.connections import Connections
+from bookie_server.cookie import own_cookie, prove_identity
+from bookie_server.directory_lock import lock_directories
+from bookie_server.disk import Disk
+from bookie_server.disk_watch import follow_disks, writability_of
+from bookie_server.errors import ClusterMissingError, PortTakenError
+from bookie_server.gc_task import GarbageTask
+from bookie_server.long_poll import LacWatchers
+from bookie_server.port import keep_port, kept_port
+from bookie_server.registration import Presence, register
+from bookie_server.service import BookieService
+from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig
+from bookie_server.storage.ledger_storage import LedgerStorage
+from ledger.environment import Environment
+from ledger.errors import RecordNotFoundError
+from ledger.metadata.store import MetadataStore
+from ledger.model import BookieId, BookieInfo
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+BACKLOG = 1024
+DRAIN_S = 10.0
+"""How long a stop waits for peers to take their last answers."""
+REGISTER_S = 45.0
+"""Longer than a store's session timeout: a killed predecessor of ours must have gone by then."""
+
+
+class BookieServer:
+    """A bookie in this process, on this event loop."""
+
+    def __init__(
+        self, config: BookieConfig, store: MetadataStore, disk: Disk, environment: Environment
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._disk = disk
+        self._environment = environment
+        self._stack = AsyncExitStack()
+        self._connections: Connections | None = None
+        self.failed = asyncio.Event()
+        """Set when the storage has failed and the bookie must end; `failure` is the reason."""
+        self.failure: Exception | None = None
+        self.port = config.port
+        self.bookie_id = BookieId("")
+
+    async def start(self) -> None:
+        """Serve. On any error everything is closed again, and nothing was promised to anybody."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def stop(self) -> None:
+        """Withdraw, drain, close. What was acknowledged is in the checkpoint; a restart replays nothing."""
+        await self._stack.aclose()
+
+    # ---- the steps
+
+    async def _start(self) -> None:
+        instance_id = await self._instance_id()
+        await self._lock_directories()
+        listener = await self._bind()
+        self.bookie_id = self._config.identity(self.port)
+        await self._prove_identity(instance_id)
+        storage = await self._open_storage()
+        limits = self._config.limits
+        watchers = LacWatchers(limits.long_polls_max, limits.long_poll_s_max)
+        service = BookieService(storage, watchers, self._environment)
+        service.writability = writability_of(storage)
+        self._connections = Connections(limits, service)
+        self._stack.push_async_callback(_close_connections, self._connections, storage)
+        await listener.start_serving()
+        follow_disks(service, await self._register(service))
+        collector = GarbageCollector(
+            storage, self._store, GarbageCollectorConfig(grace_s=self._config.gc_grace_s)
+        )
+        garbage = GarbageTask(collector, self._store, instance_id, self._config.gc_interval_s)
+        self._stack.push_async_callback(garbage.close)
+
+    async def _instance_id(self) -> str:
+        try:
+            return await self._store.instance_id()
+        except RecordNotFoundError as error:
+            raise ClusterMissingError(
+                f"the metadata store {self._store.uri} holds no cluster: run `dlog standalone`, or "
+                f"`bookie init-cluster --metadata {self._store.uri}` once",
+                uri=self._store.uri,
+            ) from error
+
+    async def _lock_directories(self) -> None:
+        locks = await self._on_disk(lambda: lock_directories(self._disk, self._config.storage))
+        for each in locks:
+            self._stack.callback(each.release)
+
+    async def _bind(self) -> asyncio.Server:
+        directory = self._config.storage.ledger_directory
+        kept = None if self._config.port else await self._on_disk(lambda: kept_port(self._disk, directory))
+        port = self._config.port or kept or 0
+        listener = await self._listen(port)
+        self._stack.push_async_callback(_close_listener, listener)
+        self.port = int(listener.sockets[0].getsockname()[1])
+        if port == 0:
+            await self._on_disk(lambda: keep_port(self._disk, directory, self.port))
+        return listener
+
+    async def _listen(self, port: int) -> asyncio.Server:
+        host = self._config.host
+        try:
+            return await asyncio.get_running_loop().create_server(
+                self._accept, host, port, backlog=BACKLOG, start_serving=False
+            )
+        except OSError as error:
+            raise PortTakenError(
+                f"cannot listen on {host}:{port} ({error.strerror or error}): stop the process that has it, "
+                f"or choose another --port for a new bookie",
+                host=host,
+                port=port,
+            ) from error
+
+    def _accept(self) -> asyncio.BufferedProtocol:
+        assert self._connections is not None, "nothing is accepted before step 4"
+        return self._connections.make()
+
+    async def _prove_identity(self, instance_id: str) -> None:
+        storage = self._config.storage
+        ours = own_cookie(self.bookie_id, storage.journal_directory, storage.ledger_directory, instance_id)
+        await prove_identity(self._store, self._disk, ours, self._config.directories)
+
+    async def _open_storage(self) -> LedgerStorage:
+        storage = await LedgerStorage.open(self._config.storage, self._disk, self._environment)
+        self._stack.push_async_callback(storage.close)
+        storage.on_failure = self._storage_failed
+        if storage.failed is not None:
+            raise storage.failed
+        return storage
+
+    async def _register(self, service: BookieService) -> Presence:
+        writable = service.writability.adds
+        info = BookieInfo(
+            bookie_id=self.bookie_id,
+            host=self._config.advertised_host,
+            port=self.port,
+            read_only=not writable,
+        )
+        presence = Presence(await register(self._store, info, REGISTER_S), writable=writable)
+        self._stack.push_async_callback(presence.withdraw)
+        return presence
+
+    def _storage_failed(self, error: Exception) -> None:
+        self.failure = error
+        self.failed.set()
+
+    async def _on_disk(self, work: Callable[[], T]) -> T:
+        """Run blocking file work of the start in a worker."""
+        worker = self._disk.worker("bookie-start")
+        try:
+            return await worker.run(work)
+        finally:
+            await worker.close()
+
+
+async def _close_listener(listener: asyncio.Server) -> None:
+    listener.close()
+    await listener.wait_closed()
+
+
+async def _close_connections(connections: Connections, storage: LedgerStorage) -> None:
+    connections.start_draining()
+    if storage.failed is not None:
+        connections.abort()
+        return
+    durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    storage.force(lambda _: durable.set_result(None))
+    # Everything accepted before has been answered when this returns, or the storage has failed.
+    await durable
+    await connections.close(DRAIN_S)

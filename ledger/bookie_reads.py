@@ -1,0 +1,157 @@
+"""Reads of one entry or one batch from one bookie: send, wait with a timeout, verify.
+
+The result is three-valued; nothing here decides what several answers mean together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from ledger.errors import BookieUnavailableError, DigestMismatchError, ProtocolError
+from ledger.model import EntryId, LedgerId
+from ledger.transport.v2_connection import V2Connection
+from ledger.wire.constants import (
+    BATCH_READ_HEADER,
+    BATCH_READ_REQUEST,
+    ENTRY_SIZE,
+    FENCE_REQUEST,
+    READ_HEADER,
+    READ_REQUEST,
+)
+from ledger.wire.digest import Digester
+from ledger.wire.entry import Buffer
+from ledger.wire.status import Answer, Status, answer_of
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry as the writer submitted it. `length` is the ledger's length up to and including it."""
+
+    entry_id: EntryId
+    lac: int
+    length: int
+    payload: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class BookieAnswer:
+    """What one bookie's answer is worth. `reason` says why nothing is known."""
+
+    answer: Answer
+    entries: tuple[Entry, ...] = ()
+    status: Status | None = None
+    reason: Exception | None = None
+
+
+async def read_entry(
+    connection: V2Connection, ledger_id: LedgerId, entry_id: int, digester: Digester, timeout_s: float
+) -> BookieAnswer:
+    frame = READ_REQUEST.pack(READ_REQUEST.size - 4, READ_HEADER, ledger_id, entry_id)
+    return await _ask(
+        connection, connection.read(ledger_id, entry_id, frame), ledger_id, entry_id, digester, timeout_s
+    )
+
+
+async def fence_read_entry(
+    connection: V2Connection,
+    ledger_id: LedgerId,
+    entry_id: int,
+    key: bytes,
+    header: int,
+    digester: Digester,
+    timeout_s: float,
+) -> BookieAnswer:
+    """A read that fences first; `entry_id` -1 reads the last entry held."""
+    frame = FENCE_REQUEST.pack(FENCE_REQUEST.size - 4, header, ledger_id, entry_id, key)
+    return await _ask(
+        connection, connection.read(ledger_id, entry_id, frame), ledger_id, entry_id, digester, timeout_s
+    )
+
+
+async def read_batch(
+    connection: V2Connection,
+    ledger_id: LedgerId,
+    first: int,
+    max_entries: int,
+    max_bytes: int,
+    digester: Digester,
+    timeout_s: float,
+) -> BookieAnswer:
+    """Consecutive entries from `first` on: at least one if the answer is YES, up to the first damaged one."""
+    request_id = connection.next_request_id()
+    frame = BATCH_READ_REQUEST.pack(
+        BATCH_READ_REQUEST.size - 4, BATCH_READ_HEADER, ledger_id, first, request_id, max_entries, max_bytes
+    )
+    try:
+        async with asyncio.timeout(timeout_s):
+            status, body = await connection.batch_read(request_id, frame)
+        if status is not Status.EOK:
+            return _refused(connection, status, ledger_id, first)
+        return BookieAnswer(Answer.YES, _split(body, ledger_id, first, max_entries, digester))
+    except (BookieUnavailableError, DigestMismatchError, ProtocolError) as error:
+        return BookieAnswer(Answer.UNKNOWN, reason=error)
+    except TimeoutError:
+        return BookieAnswer(Answer.UNKNOWN, reason=_timed_out(connection, timeout_s))
+
+
+async def _ask(
+    connection: V2Connection,
+    pending: asyncio.Future[tuple[Status, memoryview]],
+    ledger_id: LedgerId,
+    entry_id: int,
+    digester: Digester,
+    timeout_s: float,
+) -> BookieAnswer:
+    try:
+        async with asyncio.timeout(timeout_s):
+            status, body = await pending
+        if status is not Status.EOK:
+            return _refused(connection, status, ledger_id, entry_id)
+        header = digester.verify(body, ledger_id, None if entry_id < 0 else entry_id)
+        entry = Entry(EntryId(header.entry_id), header.lac, header.length, body[digester.overhead_bytes :])
+        return BookieAnswer(Answer.YES, (entry,))
+    except (BookieUnavailableError, DigestMismatchError) as error:
+        return BookieAnswer(Answer.UNKNOWN, reason=error)
+    except TimeoutError:
+        return BookieAnswer(Answer.UNKNOWN, reason=_timed_out(connection, timeout_s))
+
+
+def _split(
+    body: memoryview, ledger_id: LedgerId, first: int, max_entries: int, digester: Digester
+) -> tuple[Entry, ...]:
+    entries: list[Entry] = []
+    position, end, overhead = 0, len(body), digester.overhead_bytes
+    while position + 4 <= end and len(entries) < max_entries:
+        (size,) = ENTRY_SIZE.unpack_from(body, position)
+        position += 4
+        if size < 0 or position + size > end:
+            raise ProtocolError(
+                f"batch read answer holds an entry of {size} bytes, {end - position} are left"
+            )
+        view = body[position : position + size]
+        position += size
+        try:
+            header = digester.verify(view, ledger_id, first + len(entries))
+        except DigestMismatchError:
+            if not entries:
+                raise
+            break  # what came before is intact; the next read starts at the damaged one
+        entries.append(Entry(EntryId(header.entry_id), header.lac, header.length, view[overhead:]))
+    if not entries:
+        raise ProtocolError("batch read answer with status EOK holds no entry")
+    return tuple(entries)
+
+
+def _refused(connection: V2Connection, status: Status, ledger_id: LedgerId, entry_id: int) -> BookieAnswer:
+    reason = BookieUnavailableError(
+        f"bookie {connection.bookie_id} answered {status.name} for entry {entry_id} of ledger {ledger_id}",
+        bookie_id=connection.bookie_id,
+    )
+    return BookieAnswer(answer_of(status), status=status, reason=reason)
+
+
+def _timed_out(connection: V2Connection, timeout_s: float) -> BookieUnavailableError:
+    return BookieUnavailableError(
+        f"bookie {connection.bookie_id} did not answer within {timeout_s} s", bookie_id=connection.bookie_id
+    )

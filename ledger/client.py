@@ -1,0 +1,229 @@
+"""The ledger client: create, open with and without recovery, delete."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ledger.config import LedgerClientConfig, Visibility
+from ledger.core.placement import choose_ensemble
+from ledger.environment import Environment, SystemEnvironment
+from ledger.errors import AlreadyExistsError, LedgerNotFoundError, LogStoreError, UnauthorizedError
+from ledger.metadata.store import MetadataStore, Unwatch
+from ledger.model import (
+    BookieId,
+    BookieInfo,
+    BookieSet,
+    DigestType,
+    EntryId,
+    Fragment,
+    LedgerId,
+    LedgerMetadata,
+    QuorumSizes,
+    Versioned,
+)
+from ledger.read_handle import ReadHandle
+from ledger.recovery import Recovery
+from ledger.services import Services
+from ledger.transport.pool import ConnectionPool
+from ledger.write_handle import WriteHandle, WriteListener
+
+_TICK_S = 0.1
+"""How often handles with something under way look at their clocks. One timer serves them all."""
+
+
+class LedgerClient:
+    """One cluster's ledgers. Everything runs on the loop on which `start` was called."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        *,
+        config: LedgerClientConfig | None = None,
+        environment: Environment | None = None,
+    ) -> None:
+        self.store = store
+        self.config = config or LedgerClientConfig()
+        self.environment = environment or SystemEnvironment()
+        self._bookies = BookieSet()
+        # Where a bookie was last seen: one that is down is still tried there, in case it is back already.
+        self._last_seen: dict[BookieId, BookieInfo] = {}
+        self._pool = ConnectionPool(self._resolve, self.config)
+        self._services = Services(
+            store, self._pool, self.config, self.environment, self.bookies, self._watch, self._handles_discard
+        )
+        self._handles: set[WriteHandle] = set()
+        self._ticking: set[WriteHandle] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._unwatch: Unwatch | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self._refresh_again = False
+        self._recoveries: dict[LedgerId, asyncio.Task[Versioned[LedgerMetadata]]] = {}
+
+    async def start(self) -> None:
+        """Read the registered bookies and follow them from then on. MetadataUnavailableError."""
+        self._unwatch = self.store.watch_bookies(self._bookies_may_have_changed)
+        self._adopt(await self.store.bookies())
+
+    async def close(self) -> None:
+        """Drop connections and watches. Open write handles fail; their ledgers are left unsealed."""
+        if self._unwatch is not None:
+            self._unwatch()
+        if self._timer is not None:
+            self._timer.cancel()
+        for handle in list(self._handles):
+            handle.fail(LogStoreError("the ledger client was closed", ledger_id=handle.ledger_id))
+        tasks = [*self._recoveries.values(), *([self._refreshing] if self._refreshing else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._pool.close()
+
+    # ---- ledgers
+
+    async def create(
+        self,
+        quorum: QuorumSizes,
+        *,
+        digest_type: DigestType = DigestType.CRC32C,
+        password: bytes = b"",
+        custom: tuple[tuple[str, bytes], ...] = (),
+        visibility: Visibility = Visibility.STRICT,
+        listener: WriteListener | None = None,
+    ) -> WriteHandle:
+        """A new ledger in metadata, open for this writer. No bookie is contacted before the first add.
+
+        NotEnoughBookiesError, before anything is written.
+        """
+        ensemble = await self._choose_ensemble(quorum.ensemble)
+        metadata = LedgerMetadata(
+            quorum=quorum,
+            fragments=(Fragment(EntryId(0), ensemble),),
+            digest_type=digest_type,
+            password=password,
+            custom=custom,
+            c_token=self.environment.token(),
+        )
+        while True:
+            ledger_id = await self.store.new_ledger_id()
+            try:
+                version = await self.store.create_ledger(ledger_id, metadata)
+            except AlreadyExistsError:
+                continue  # somebody chose this very id by hand; generated ones never collide
+            break
+        handle = WriteHandle(
+            ledger_id, Versioned(metadata, version), self._services, visibility=visibility, listener=listener
+        )
+        self._handles.add(handle)
+        return handle
+
+    async def _choose_ensemble(self, size: int) -> tuple[BookieId, ...]:
+        if len(self._bookies.writable) < size:
+            self._adopt(await self.store.bookies())  # the snapshot may be behind a bookie that just started
+        return choose_ensemble(self._bookies, size, self.environment.chance)
+
+    async def open(self, ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
+        """A reader of the ledger as it is. Fences nothing and changes nothing.
+
+        An open ledger is readable up to its LAC, which covers every add that had succeeded before the call.
+        LedgerNotFoundError, UnauthorizedError, ReadError if too few bookies answer.
+        """
+        metadata = await self._read(ledger_id, password)
+        handle = ReadHandle(ledger_id, metadata, self._services)
+        if not handle.closed:
+            await handle.refresh()
+        return handle
+
+    async def open_with_recovery(self, ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
+        """Fence the writer out and seal the ledger; on return it is CLOSED and safe on its ack quorums.
+
+        Every entry ever acknowledged is kept; others are kept or cut off, the same for all readers.
+        LedgerNotFoundError, UnauthorizedError, LedgerRecoveryError (try again later).
+        """
+        metadata = await self._read(ledger_id, password)
+        if not metadata.value.closed:
+            metadata = await self._recover(ledger_id, metadata)
+        return ReadHandle(ledger_id, metadata, self._services)
+
+    async def _recover(
+        self, ledger_id: LedgerId, metadata: Versioned[LedgerMetadata]
+    ) -> Versioned[LedgerMetadata]:
+        # Two recoveries in one process would share connections and take each other's answers: they share a run.
+        task = self._recoveries.get(ledger_id)
+        if task is None:
+            run = Recovery(ledger_id, metadata, self._services).run()
+            task = asyncio.get_running_loop().create_task(run)
+            self._recoveries[ledger_id] = task
+            task.add_done_callback(lambda done: self._recovered(ledger_id, done))
+        return await asyncio.shield(task)
+
+    def _recovered(self, ledger_id: LedgerId, task: asyncio.Task[Versioned[LedgerMetadata]]) -> None:
+        del self._recoveries[ledger_id]
+        if not task.cancelled():
+            task.exception()  # raised to whoever still waits
+
+    async def delete(self, ledger_id: LedgerId) -> None:
+        """Remove the ledger from metadata; bookies collect its entries later. One already gone is success."""
+        try:
+            await self.store.remove_ledger(ledger_id)
+        except LedgerNotFoundError:
+            return
+
+    async def _read(self, ledger_id: LedgerId, password: bytes) -> Versioned[LedgerMetadata]:
+        metadata = await self.store.read_ledger(ledger_id)
+        if metadata.value.password != password:
+            raise UnauthorizedError(
+                f"the password given does not open ledger {ledger_id}", ledger_id=ledger_id
+            )
+        return metadata
+
+    # ---- bookies
+
+    def bookies(self) -> BookieSet:
+        """The registered bookies as last heard. May be stale: an error from a bookie is what counts."""
+        return self._bookies
+
+    def _resolve(self, bookie_id: BookieId) -> BookieInfo | None:
+        return self._bookies.find(bookie_id) or self._last_seen.get(bookie_id)
+
+    def _bookies_may_have_changed(self) -> None:
+        if self._refreshing is not None and not self._refreshing.done():
+            self._refresh_again = True
+            return
+        self._refreshing = asyncio.get_running_loop().create_task(self._refresh_bookies())
+
+    async def _refresh_bookies(self) -> None:
+        while True:
+            self._refresh_again = False
+            try:
+                self._adopt(await self.store.bookies())
+            except LogStoreError:
+                return  # the store is away; the last list stays, it is only a hint
+            if not self._refresh_again:
+                return
+
+    def _adopt(self, bookies: BookieSet) -> None:
+        self._bookies = bookies
+        for info in (*bookies.writable, *bookies.read_only):
+            self._last_seen[info.bookie_id] = info
+        for handle in list(self._handles):
+            handle.on_bookies_changed(bookies)
+
+    # ---- time
+
+    def _watch(self, handle: WriteHandle) -> None:
+        self._ticking.add(handle)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        for handle in list(self._ticking):
+            if not handle.tick(now):
+                self._ticking.discard(handle)
+        if self._ticking:
+            self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
+
+    def _handles_discard(self, handle: WriteHandle) -> None:
+        self._handles.discard(handle)
+        self._ticking.discard(handle)

@@ -1,0 +1,69 @@
+"""Settings of the ledger client, built once at the edge and passed down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ledger.errors import ConfigurationError
+from ledger.model import ENTRY_BYTES_MAX, FRAME_BYTES_MAX
+
+
+class Visibility(Enum):
+    """When an add counts as done (log semantics, rule 13)."""
+
+    STRICT = "strict"
+    """Every reader opened afterwards sees it: a LAC at or above it is stored on an ack quorum."""
+    FAST = "fast"
+    """Stored on its ack quorum; readers follow within `lac_interval_s`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerClientConfig:
+    entry_bytes_max: int = ENTRY_BYTES_MAX
+    """Header, digest and payload. Apache's bookies warn above this and a v3 frame could not carry more."""
+
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    """Largest frame accepted from a bookie. Bounds what a corrupt length can allocate."""
+
+    connect_timeout_s: float = 3.0
+    """A local network connects in milliseconds; beyond this the bookie is as good as down."""
+
+    add_timeout_s: float = 5.0
+    """A bookie that acknowledges nothing for this long counts as failed (Apache's addEntryTimeoutSec)."""
+
+    read_timeout_s: float = 5.0
+    """A bookie that does not answer a read for this long counts as failed (Apache's readEntryTimeoutSec)."""
+
+    speculative_read_s: float = 0.25
+    """A read not answered by then is also sent to the next replica."""
+
+    quorum_timeout_s: float = 30.0
+    """How long a handle looks for replacements while a write set has fewer than its ack quorum of members."""
+
+    replace_backoff_s: float = 0.5
+    """Pause between two searches for a replacement when nothing has been registered meanwhile."""
+
+    lost_member_s: float = 5.0
+    """An idle writer replaces a member that has been unregistered for this long (log semantics, rule 24b)."""
+
+    lac_interval_s: float = 0.1
+    """Fast visibility: an idle writer publishes its LAC within this time."""
+
+    send_queue_bytes_max: int = 128 * 1024 * 1024
+    """Unsent bytes towards one bookie above which it counts as failed: a hung bookie must not fill memory."""
+
+    recovery_read_ahead: int = 32
+    """Entries that recovery reads at a time; they are decided in order all the same."""
+
+    read_window_bytes: int = 1024 * 1024
+    """Budget of one batch read: large enough to keep a bookie's disk sequential, small against memory."""
+
+    def __post_init__(self) -> None:
+        if not 64 <= self.entry_bytes_max <= ENTRY_BYTES_MAX:
+            raise ConfigurationError(
+                f"entry_bytes_max must lie in 64..{ENTRY_BYTES_MAX}, got {self.entry_bytes_max}"
+            )
+        for name in ("connect_timeout_s", "add_timeout_s", "read_timeout_s", "quorum_timeout_s"):
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name} must be positive, got {getattr(self, name)}")

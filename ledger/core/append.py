@@ -1,0 +1,190 @@
+"""Adds of one writer: which entries are confirmed, which are visible, when to publish the LAC. Pure.
+
+Confirmed: on an ack quorum of the recorded ensemble, and so is every entry before it. The last add confirmed
+(LAC) never passes a gap, because a reader trusts every entry up to it.
+
+Visible: a LAC at or above the entry is stored where every reader must see it (log semantics, rule 13):
+in the header of a later entry or in an explicit LAC, on an ack quorum of a write set; or the last fragment
+in metadata starts above the entry.
+
+A failed position's acknowledgements are withdrawn at once. So an entry counts only copies on members that
+stay in the ensemble, and it is equally safe before and after the compare-and-set that replaces the failed
+ones; `freeze` holds confirmation back while one is under way, since the new fragment starts at LAC + 1.
+
+Commands are carried out in order. Calls take runs, never single entries: one call per block of bytes read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from ledger.config import Visibility
+from ledger.core.commands import AppendCommand, ReleaseThrough, Resend, WriteLac
+from ledger.core.quorum import at_least, stored_on_quorum, trailing_ones, writable
+from ledger.model import NO_ENTRY, EntryId, QuorumSizes
+
+
+class AppendMachine:
+    def __init__(self, quorum: QuorumSizes, visibility: Visibility, *, lac: EntryId = NO_ENTRY) -> None:
+        self._quorum = quorum
+        self._strict = visibility is Visibility.STRICT
+        self.lac = lac
+        self.visible = lac
+        """Highest entry that every later reader sees; lags behind `lac`, never ahead of it."""
+        self.sent_through = lac
+        """Highest entry handed to the bookies (last add pushed, less what is still queued)."""
+        self._released = lac
+        self._acked = [0] * quorum.ensemble
+        self._alive = set(range(quorum.ensemble))
+        self._frozen = False
+        # Header LACs by entry: entries from _run_first[i] on carry _run_lac[i].
+        self._run_first: list[int] = []
+        self._run_lac: list[int] = []
+        self._lac_stored = [int(NO_ENTRY)] * quorum.ensemble
+        self._lac_in_flight: set[int] = set()
+        self._fragment_floor = int(lac)
+
+    # ---- what happened
+
+    def on_sent(self, last: int, header_lac: int) -> None:
+        """Entries up to `last` were handed to all live members, with this LAC in their headers."""
+        if not self._run_lac or self._run_lac[-1] != header_lac:
+            self._run_first.append(self.sent_through + 1)
+            self._run_lac.append(header_lac)
+        self.sent_through = EntryId(last)
+
+    def on_adds_acked(self, position: int, first: int, last: int) -> list[AppendCommand]:
+        """The bookie at `position` has entries first..last durably. Repeats and late acks are normal."""
+        base = self.lac + 1
+        if position not in self._alive or last > self.sent_through:
+            return []  # replaced meanwhile, or an entry never sent: such a copy must not count
+        if last >= base:
+            low = max(first, base) - base
+            self._acked[position] |= ((1 << (last - base + 1 - low)) - 1) << low
+        return self._after_ack(position, last)
+
+    def on_scattered_adds_acked(self, position: int, entry_ids: Iterable[int]) -> list[AppendCommand]:
+        """As `on_adds_acked`, for acknowledgements that are no run (striped ensembles, gaps)."""
+        base = self.lac + 1
+        if position not in self._alive:
+            return []
+        bits, highest = 0, -1
+        for entry_id in entry_ids:
+            if entry_id <= self.sent_through:
+                highest = max(highest, entry_id)
+                if entry_id >= base:
+                    bits |= 1 << (entry_id - base)
+        self._acked[position] |= bits
+        return self._after_ack(position, highest) if highest >= 0 else []
+
+    def on_lac_stored(self, position: int, lac: int) -> list[AppendCommand]:
+        """The bookie at `position` has this explicit LAC durably."""
+        self._lac_in_flight.discard(position)
+        if position not in self._alive:
+            return []
+        self._lac_stored[position] = max(self._lac_stored[position], lac)
+        return self._progress()
+
+    def on_bookie_failed(self, position: int) -> list[AppendCommand]:
+        """The member at `position` counts no more, from now until it is replaced or returns."""
+        self._alive.discard(position)
+        self._acked[position] = 0
+        self._lac_stored[position] = int(NO_ENTRY)
+        self._lac_in_flight.discard(position)
+        return self._progress()
+
+    def on_bookie_returned(self, position: int) -> list[AppendCommand]:
+        """The same member answers again; nothing of its earlier state is trusted."""
+        self._alive.add(position)
+        return [Resend(position), *self._progress()]
+
+    def freeze(self) -> EntryId:
+        """Hold confirmation while an ensemble change is written; returns the new fragment's first entry."""
+        self._frozen = True
+        return EntryId(self.lac + 1)
+
+    def thaw(self) -> list[AppendCommand]:
+        """No change was made; confirm what was acknowledged meanwhile."""
+        self._frozen = False
+        return self._progress()
+
+    def on_ensemble_changed(self, positions: Iterable[int], first_entry: int) -> list[AppendCommand]:
+        """Metadata now names new bookies at `positions`, in a fragment that starts at `first_entry`."""
+        self._frozen = False
+        changed = sorted(positions)
+        for position in changed:
+            self._acked[position] = 0
+            self._lac_stored[position] = int(NO_ENTRY)
+            self._lac_in_flight.discard(position)
+            self._alive.add(position)
+        # A reader's LAC is never below the last fragment's start, so all before it is visible.
+        self._fragment_floor = max(self._fragment_floor, first_entry - 1)
+        return [*(Resend(position) for position in changed), *self._progress()]
+
+    # ---- what is wanted
+
+    @property
+    def can_confirm(self) -> bool:
+        """False while some write set has fewer live members than its ack quorum."""
+        return writable(self._alive, self._quorum)
+
+    @property
+    def failed_positions(self) -> set[int]:
+        return set(range(self._quorum.ensemble)) - self._alive
+
+    @property
+    def done_through(self) -> EntryId:
+        """Highest entry whose add is done under the handle's visibility."""
+        return self.visible if self._strict else self.lac
+
+    def publish_lac(self, *, even_if_busy: bool = False) -> list[AppendCommand]:
+        """Write the LAC out unless it is stored already, or entries in flight will soon carry a higher one.
+
+        `even_if_busy` is for the shell's ticker: entries that hang must not keep others invisible.
+        """
+        if self.visible >= self.lac or (self.sent_through > self.lac and not even_if_busy):
+            return []
+        commands: list[AppendCommand] = []
+        for position in sorted(self._alive - self._lac_in_flight):
+            if self._lac_stored[position] < self.lac:
+                self._lac_in_flight.add(position)
+                commands.append(WriteLac(position, self.lac))
+        return commands
+
+    # ---- inside
+
+    def _after_ack(self, position: int, highest: int) -> list[AppendCommand]:
+        index = bisect_right(self._run_first, highest) - 1
+        if index >= 0 and self._run_lac[index] > self._lac_stored[position]:
+            self._lac_stored[position] = self._run_lac[index]
+        return self._progress()
+
+    def _progress(self) -> list[AppendCommand]:
+        if not self._frozen:
+            self._advance_lac()
+        self.visible = EntryId(
+            min(
+                self.lac,
+                max(self._fragment_floor, stored_on_quorum(self._lac_stored, self._quorum), self.visible),
+            )
+        )
+        done = self.done_through
+        commands: list[AppendCommand] = []
+        if done > self._released:
+            self._released = done
+            commands.append(ReleaseThrough(done))
+        if self._strict:
+            commands += self.publish_lac()
+        return commands
+
+    def _advance_lac(self) -> None:
+        step = trailing_ones(at_least(self._quorum.ack, self._acked))
+        if step == 0:
+            return
+        self.lac = EntryId(self.lac + step)
+        self._acked = [bitmap >> step for bitmap in self._acked]
+        # Runs that end below the LAC are of no more use, except the one that the LAC itself lies in.
+        stale = bisect_right(self._run_first, self.lac) - 1
+        if stale > 64:
+            del self._run_first[:stale], self._run_lac[:stale]

@@ -1,0 +1,26 @@
+"""The writer's close against whatever metadata says by then (BookKeeper protocol, close; pitfall: close race).
+
+CLOSED is terminal. One choice is stricter than Java's client: IN_RECOVERY met by the writer's close means that
+somebody took the ledger over, and is reported as that instead of being overridden.
+"""
+
+from __future__ import annotations
+
+from ledger.errors import LedgerFencedError
+from ledger.model import EntryId, LedgerId, LedgerMetadata, LedgerState
+
+
+def needs_close(ledger_id: LedgerId, metadata: LedgerMetadata, last_entry: EntryId, length: int) -> bool:
+    """False if the ledger is closed exactly so. LedgerFencedError if anybody else closes or closed it."""
+    if metadata.state is LedgerState.OPEN:
+        return True
+    if metadata.closed and (metadata.last_entry, metadata.length) == (last_entry, length):
+        return False
+    found = (
+        f"closed at entry {metadata.last_entry}" if metadata.closed else "being recovered by another client"
+    )
+    raise LedgerFencedError(
+        f"ledger {ledger_id} is {found}, this writer confirmed entry {last_entry}; it has lost the ledger",
+        ledger_id=ledger_id,
+        last_entry=metadata.last_entry if metadata.closed else None,
+    )

@@ -1,0 +1,30 @@
+"""Replacing failed members of the last fragment: needed or not, and what metadata it makes. Pure.
+
+BookKeeper protocol, ensemble change. Only an OPEN ledger is changed, so a recovery or a close that came first
+is never overwritten; the new fragment starts at LAC + 1, and one with the same start replaces the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, LedgerState
+
+
+def needs_change(metadata: LedgerMetadata, failed: Mapping[int, BookieId]) -> bool:
+    """True while the ledger is open and a failed bookie still holds its position."""
+    ensemble = metadata.last_fragment.ensemble
+    return metadata.state is LedgerState.OPEN and any(
+        ensemble[position] == bookie_id for position, bookie_id in failed.items()
+    )
+
+
+def change(
+    metadata: LedgerMetadata, first_entry: EntryId, replacements: Mapping[int, tuple[BookieId, BookieId]]
+) -> LedgerMetadata:
+    """Metadata with old → new at each position that the old one still holds."""
+    ensemble = list(metadata.last_fragment.ensemble)
+    for position, (old, new) in replacements.items():
+        if ensemble[position] == old:
+            ensemble[position] = new
+    return metadata.with_fragment(Fragment(first_entry, tuple(ensemble)))

@@ -1,0 +1,35 @@
+"""Which bookies get a ledger: uniformly at random among the writable ones, never one twice. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from random import Random
+
+from ledger.errors import NotEnoughBookiesError
+from ledger.model import BookieId, BookieSet
+
+
+def choose_ensemble(bookies: BookieSet, size: int, chance: Random) -> tuple[BookieId, ...]:
+    """`size` different writable bookies. NotEnoughBookiesError, before anything is written."""
+    candidates = sorted(info.bookie_id for info in bookies.writable)
+    if len(candidates) < size:
+        raise NotEnoughBookiesError(
+            f"the ensemble needs {size} writable bookies and {len(candidates)} are registered; "
+            "start more bookies or ask for a smaller ensemble",
+            needed=size,
+            available=len(candidates),
+        )
+    return tuple(chance.sample(candidates, size))
+
+
+def choose_replacements(
+    bookies: BookieSet,
+    ensemble: Collection[BookieId],
+    avoid: Collection[BookieId],
+    count: int,
+    chance: Random,
+) -> list[BookieId]:
+    """Up to `count` writable bookies that are neither in `ensemble` nor to be avoided; maybe none."""
+    taken = {*ensemble, *avoid}
+    candidates = sorted(info.bookie_id for info in bookies.writable if info.bookie_id not in taken)
+    return chance.sample(candidates, min(count, len(candidates)))

@@ -1,0 +1,48 @@
+"""What recovery makes of a ledger's metadata, and how it goes forward. Pure.
+
+Recovery (BookKeeper protocol, fencing and recovery):
+
+1. metadata OPEN → IN_RECOVERY, so that the writer's next metadata change fails;
+2. fence the last ensemble until every write set is covered; the highest LAC among the answers is the start;
+3. read forward with reads that fence, too; each entry found is written back to an ack quorum;
+4. the first entry that is proved absent ends the ledger: one compare-and-set writes CLOSED together with every
+   ensemble change of the recovery.
+
+Nothing that recovery finds is shown to anybody before step 4 succeeded, and a recovery that dies at any point is
+repeated from step 1 with the same result for every entry that was ever acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ledger.model import EntryId, Fragment, LedgerMetadata, LedgerState
+
+READ_AHEAD_FIRST = 2
+
+
+def needs_marking(metadata: LedgerMetadata) -> bool:
+    return metadata.state is LedgerState.OPEN
+
+
+def mark(metadata: LedgerMetadata) -> LedgerMetadata:
+    return metadata.with_state(LedgerState.IN_RECOVERY)
+
+
+def needs_closing(metadata: LedgerMetadata) -> bool:
+    """False once anybody closed it: their result is adopted."""
+    return metadata.state is LedgerState.IN_RECOVERY
+
+
+def closed(
+    metadata: LedgerMetadata, changes: Sequence[Fragment], last_entry: EntryId, length: int
+) -> LedgerMetadata:
+    """CLOSED at `last_entry`, with the ensembles that this recovery wrote back to."""
+    for fragment in changes:
+        metadata = metadata.with_fragment(fragment)
+    return metadata.closed_at(last_entry, length)
+
+
+def next_read_ahead(found: int, maximum: int) -> int:
+    """How many entries to read at a time: few at first, since most ledgers end within an entry or two."""
+    return min(maximum, max(READ_AHEAD_FIRST, 2 * found))

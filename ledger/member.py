@@ -1,0 +1,91 @@
+"""One position of a writer's ensemble: its connection, and the answers it owes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ledger.model import BookieId, LedgerId
+from ledger.transport.v2_connection import V2Connection
+from ledger.wire.status import Status
+
+
+class MemberOwner(Protocol):
+    """Whoever sends the adds and counts the answers."""
+
+    def on_adds_acked(self, member: Member, first: int, last: int) -> None: ...
+
+    def on_scattered_adds_acked(self, member: Member, entry_ids: list[int]) -> None: ...
+
+    def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None: ...
+
+    def on_member_lost(self, member: Member, error: Exception) -> None: ...
+
+
+class Member:
+    """Receives a connection's answers for one ledger and passes them on with its position.
+
+    A replaced member is detached, so a late answer of its bookie reaches nobody.
+    """
+
+    __slots__ = (
+        "bookie_id",
+        "connection",
+        "failed",
+        "failed_at",
+        "missing_since",
+        "owed",
+        "owner",
+        "position",
+        "quiet_since",
+    )
+
+    def __init__(self, owner: MemberOwner, position: int, bookie_id: BookieId) -> None:
+        self.owner = owner
+        self.position = position
+        self.bookie_id = bookie_id
+        self.connection: V2Connection | None = None
+        self.failed: Exception | None = None
+        self.failed_at = 0.0
+        self.owed = 0
+        """Requests sent and not answered yet."""
+        self.quiet_since = 0.0
+        """Loop time since which nothing came although something was owed."""
+        self.missing_since: float | None = None
+
+    def attach(self, ledger_id: LedgerId, connection: V2Connection) -> None:
+        self.connection = connection
+        connection.attach(ledger_id, self)
+
+    def detach(self, ledger_id: LedgerId) -> None:
+        if self.connection is not None:
+            self.connection.detach(ledger_id, self)
+            self.connection = None
+
+    def send_adds(self, frames: bytes, count: int, now: float) -> None:
+        if self.connection is None:
+            return  # still connecting, or failed: a resend follows, or a replacement
+        if self.owed == 0:
+            self.quiet_since = now
+        self.owed += count
+        self.connection.send(frames)
+
+    def answered(self, count: int, now: float) -> None:
+        self.owed -= count
+        self.quiet_since = now
+
+    def overdue(self, now: float, timeout_s: float) -> bool:
+        return self.owed > 0 and now - self.quiet_since > timeout_s
+
+    # ---- AddSink
+
+    def on_adds_acked(self, first: int, last: int) -> None:
+        self.owner.on_adds_acked(self, first, last)
+
+    def on_scattered_adds_acked(self, entry_ids: list[int]) -> None:
+        self.owner.on_scattered_adds_acked(self, entry_ids)
+
+    def on_add_refused(self, entry_id: int, status: Status) -> None:
+        self.owner.on_add_refused(self, entry_id, status)
+
+    def on_connection_lost(self, error: Exception) -> None:
+        self.owner.on_member_lost(self, error)

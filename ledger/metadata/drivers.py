@@ -1,0 +1,79 @@
+"""From an address to an open store: `memory:name`, `sqlite:///relative.db`, `sqlite:////absolute.db`.
+
+Third parties add a scheme with `register_driver`. Part before the first `+` of a scheme picks the driver, the
+rest is the driver's own (`zk+hierarchical://…`). Opening neither creates a store nor needs one to exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from ledger.environment import Environment, SystemEnvironment
+from ledger.errors import ConfigurationError
+from ledger.metadata.store import MetadataStore
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataUri:
+    """A parsed address. `rest` is what follows `scheme:`, without the options after `?`."""
+
+    text: str
+    scheme: str
+    rest: str
+    query: str = ""
+
+    @property
+    def driver(self) -> str:
+        return self.scheme.partition("+")[0]
+
+    def option(self, name: str) -> str | None:
+        """Value of `?name=value`; options are for the layers above, drivers pass them on."""
+        return next((value for key, value in parse_qsl(self.query) if key == name), None)
+
+
+Factory = Callable[[MetadataUri, Environment], Awaitable[MetadataStore]]
+
+
+def parse_uri(text: str) -> MetadataUri:
+    """Split an address, or raise ConfigurationError. Whether the rest makes sense its driver knows."""
+    scheme, colon, rest = text.partition(":")
+    if not colon or not rest or not scheme or not scheme.replace("+", "").isalnum():
+        raise ConfigurationError(
+            f"metadata address {text!r} is not valid: write scheme:rest, for example sqlite:///data/meta.db"
+        )
+    rest, _, query = rest.partition("?")
+    return MetadataUri(text, scheme.lower(), rest, query)
+
+
+def register_driver(scheme: str, factory: Factory) -> None:
+    """Make `scheme:` (and `scheme+anything:`) addresses open with `factory`."""
+    _drivers[scheme] = factory
+
+
+async def open_store(uri: str, environment: Environment | None = None) -> MetadataStore:
+    """A handle on the store at `uri`. ConfigurationError for an address that no driver understands."""
+    parsed = parse_uri(uri)
+    factory = _drivers.get(parsed.driver)
+    if factory is None:
+        raise ConfigurationError(
+            f"metadata address {uri!r} has the unknown scheme {parsed.scheme!r}, known are: "
+            f"{', '.join(sorted(_drivers))}"
+        )
+    return await factory(parsed, environment or SystemEnvironment())
+
+
+async def _open_memory(uri: MetadataUri, environment: Environment) -> MetadataStore:
+    from ledger.metadata.memory import open_memory
+
+    return await open_memory(uri.rest, uri.query, environment)
+
+
+async def _open_sqlite(uri: MetadataUri, environment: Environment) -> MetadataStore:
+    from ledger.metadata.sqlite import open_sqlite
+
+    return await open_sqlite(uri.rest, uri.query, environment)
+
+
+_drivers: dict[str, Factory] = {"memory": _open_memory, "sqlite": _open_sqlite}

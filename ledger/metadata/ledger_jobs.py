@@ -1,0 +1,85 @@
+"""Jobs on ledgers (key_value.py has the law for jobs): bytes in, bytes out."""
+
+from __future__ import annotations
+
+from ledger.errors import AlreadyExistsError, LedgerNotFoundError, MetadataFormatError, MetadataVersionError
+from ledger.metadata.key_value import Node, Transaction
+from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.model import LedgerId
+
+PREFIX = "ledgers/"
+LAST_ID_KEY = "cluster/last-ledger-id"
+"""Holds the id given out last, as decimal text. It survives format and nuke: no id is given out twice."""
+
+
+def new_id(tx: Transaction) -> int:
+    node = tx.get(LAST_ID_KEY)
+    if node is None:
+        tx.create(LAST_ID_KEY, b"1")
+        return 1
+    if not node.value.isdigit():
+        raise MetadataFormatError(f"the last ledger id is {node.value[:40]!r}, not a number", key=LAST_ID_KEY)
+    ledger_id = int(node.value) + 1
+    tx.update(LAST_ID_KEY, b"%d" % ledger_id, node.version)
+    return ledger_id
+
+
+def create(tx: Transaction, ledger_id: int, data: bytes, c_token: int | None) -> int:
+    if tx.create(_key(ledger_id), data):
+        return 0
+    found = tx.get(_key(ledger_id))
+    if found is not None and _is_own(found, c_token):
+        return found.version
+    raise AlreadyExistsError(f"ledger {ledger_id} exists already", key=ledger_id)
+
+
+def read(tx: Transaction, ledger_id: int) -> Node:
+    node = tx.get(_key(ledger_id))
+    if node is None:
+        raise _not_found(ledger_id)
+    return node
+
+
+def write(tx: Transaction, ledger_id: int, data: bytes, version: int) -> int:
+    if not tx.update(_key(ledger_id), data, version):
+        raise _refused(tx, ledger_id, version)
+    return version + 1
+
+
+def remove(tx: Transaction, ledger_id: int, version: int | None) -> None:
+    if not tx.remove(_key(ledger_id), version):
+        raise _refused(tx, ledger_id, version)
+
+
+def page(tx: Transaction, first: int, limit: int) -> list[LedgerId]:
+    """Ids from `first` on, ascending, at most `limit`."""
+    keys = tx.keys(PREFIX, start=_key(first), limit=limit)
+    return [LedgerId(int(key.removeprefix(PREFIX))) for key in keys]
+
+
+def watch_key(ledger_id: int) -> str:
+    return _key(ledger_id)
+
+
+def _key(ledger_id: int) -> str:
+    return f"{PREFIX}{ledger_id:019d}"
+
+
+def _is_own(found: Node, c_token: int | None) -> bool:
+    # Token 0 is what every rewrite leaves behind, so it names nobody.
+    return bool(c_token) and decode_ledger_metadata(found.value).c_token == c_token
+
+
+def _refused(tx: Transaction, ledger_id: int, version: int | None) -> Exception:
+    found = tx.get(_key(ledger_id))
+    if found is None or version is None:
+        return _not_found(ledger_id)
+    return MetadataVersionError(
+        f"metadata of ledger {ledger_id} is at version {found.version}, not at {version}: read it again",
+        key=ledger_id,
+        expected=version,
+    )
+
+
+def _not_found(ledger_id: int) -> LedgerNotFoundError:
+    return LedgerNotFoundError(f"ledger {ledger_id} does not exist", ledger_id=ledger_id)

@@ -1,0 +1,39 @@
+"""Which record keys are legal, for every driver. Pure.
+
+A key is `/part/part/…`. The rules are the narrowest of our stores (a ZooKeeper path), so that a log can move.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ledger.errors import ConfigurationError, InvalidNameError
+
+KEY_CHARACTERS_MAX = 1024
+VALUE_BYTES_MAX = 1024 * 1024 - 1024
+"""A ZooKeeper node holds at most 1 MiB with its envelope; every driver keeps to it."""
+
+_KEY = re.compile(r"(/[!-.0-~]+)+")
+
+
+def check_key(key: str) -> str:
+    """The key itself, or InvalidNameError."""
+    if (
+        len(key) > KEY_CHARACTERS_MAX
+        or not _KEY.fullmatch(key)
+        or any(part in (".", "..") for part in key.split("/"))
+    ):
+        raise InvalidNameError(
+            f"metadata key {key[:100]!r} is not valid: use /part/part of printable ASCII without spaces, "
+            f"no part '.' or '..', at most {KEY_CHARACTERS_MAX} characters"
+        )
+    return key
+
+
+def check_value(value: bytes, what: str) -> bytes:
+    """The value itself, or ConfigurationError when no store could hold it."""
+    if len(value) > VALUE_BYTES_MAX:
+        raise ConfigurationError(
+            f"{what} has {len(value)} bytes, a metadata value holds at most {VALUE_BYTES_MAX}: shorten it"
+        )
+    return value

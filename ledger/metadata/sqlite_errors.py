@@ -1,0 +1,66 @@
+"""What SQLite reports → our errors. One boundary, so that no sqlite3.Error leaves the driver."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from ledger.errors import (
+    ConfigurationError,
+    LogStoreError,
+    MetadataOutcomeUnknownError,
+    MetadataUnavailableError,
+)
+from ledger.metadata.errors import MetadataStoreDamagedError
+
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    return _code(error) in _BUSY
+
+
+def translated(error: sqlite3.Error, path: str) -> LogStoreError:
+    """The error for anything that failed before a commit was tried: certainly nothing was changed."""
+    match _code(error):
+        case code if code in _BUSY:
+            return MetadataUnavailableError(
+                f"{path} stayed locked by another process for too long: try again, or look for a stuck one"
+            )
+        case code if code in _DAMAGED:
+            return MetadataStoreDamagedError(
+                f"{path} is damaged or no metadata store ({error}): restore it from a backup", path=path
+            )
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
+            return not_writable(path)
+        case sqlite3.SQLITE_FULL:
+            return MetadataUnavailableError(f"the disk that holds {path} is full: make room and try again")
+        case _:
+            return MetadataUnavailableError(f"{path} cannot be used now: {error}")
+
+
+def commit_failed(error: sqlite3.Error, path: str) -> LogStoreError:
+    """A commit that met an I/O error may be on the disk or not: only reading tells."""
+    return MetadataOutcomeUnknownError(
+        f"the change of {path} may or may not have been stored ({error}): read it again"
+    )
+
+
+def missing(path: str) -> MetadataUnavailableError:
+    return MetadataUnavailableError(
+        f"there is no metadata store at {path}: check the address, or start a cluster with "
+        f"'dlog standalone --data DIR'",
+        path=path,
+    )
+
+
+def not_writable(path: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{path} or its directory is not writable for this user: change its permissions, or be its owner",
+        path=path,
+    )
+
+
+def _code(error: sqlite3.Error) -> int:
+    """The primary result code; 0 for errors that Python's module raises by itself."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

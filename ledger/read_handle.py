@@ -1,0 +1,345 @@
+"""The reader of one ledger: never fences, never goes past what is confirmed.
+
+An open ledger is readable up to the LAC that this handle has learned; a closed one up to its last entry. Reads ask
+one replica and turn to the next on an error, a damaged copy, or silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from ledger.bookie_reads import BookieAnswer, Entry, read_batch, read_entry
+from ledger.core.distribution import write_set
+from ledger.core.lac import LacCollector
+from ledger.core.read import EntryRead, Verdict
+from ledger.errors import (
+    BookieUnavailableError,
+    ConfigurationError,
+    DigestMismatchError,
+    EntryNotFoundError,
+    LogStoreError,
+    ReadError,
+)
+from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, Versioned
+from ledger.services import Services
+from ledger.transport.v2_connection import V2Connection
+from ledger.wire.digest import make_digester
+from ledger.wire.messages import ReadLacResponse
+from ledger.wire.status import Answer, Status
+
+_PROVES_NO_LAC = (Status.EOK, Status.ENOENTRY, Status.ENOLEDGER)
+_SINGLE_READS_AT_ONCE = 64
+
+Ask = Callable[[V2Connection], Awaitable[BookieAnswer]]
+
+
+class ReadHandle:
+    """Obtained from LedgerClient.open or open_with_recovery. Not safe for use from several threads."""
+
+    def __init__(self, ledger_id: LedgerId, metadata: Versioned[LedgerMetadata], services: Services) -> None:
+        self.ledger_id = ledger_id
+        self._local = metadata
+        self._services = services
+        self._digester = make_digester(metadata.value.digest_type, metadata.value.password)
+        self._lac = EntryId(metadata.value.last_fragment.first_entry - 1)
+        # Handles start at different replicas, so that parallel readers spread over the ensemble; one handle stays
+        # with its replica, whose disk then reads sequentially.
+        self._preferred = services.environment.chance.randrange(metadata.value.quorum.write)
+        self._changed = asyncio.Event()
+        self._unwatch: Callable[[], None] | None = None
+
+    # ---- facts
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        return self._local.value
+
+    @property
+    def closed(self) -> bool:
+        return self.metadata.closed
+
+    @property
+    def last_readable(self) -> EntryId:
+        """Last entry if closed, else the LAC known here."""
+        return self.metadata.last_entry if self.closed else self._lac
+
+    @property
+    def lac(self) -> EntryId:
+        return self.last_readable
+
+    # ---- following an open ledger
+
+    async def refresh(self) -> EntryId:
+        """Read metadata and, while open, the LAC from enough bookies; returns the last readable entry.
+
+        Every add that succeeded (strict) before the call is at or below the result. ReadError if too few
+        bookies answer.
+        """
+        if self.closed:
+            return self.last_readable
+        self._local = await self._services.store.read_ledger(self.ledger_id)
+        if not self.closed:
+            self._lac = max(self._lac, await self._collect_lac())
+        return self.last_readable
+
+    async def wait_for_lac(self, beyond: int, timeout_s: float) -> EntryId:
+        """Wait until something above `beyond` is readable, the ledger is closed, or time is up.
+
+        Returns the last readable entry, at or below `beyond` if nothing came. The wait costs no traffic but one
+        long poll per bookie asked; what it reports is verified before it is believed.
+        """
+        if self.closed or self.last_readable > beyond:
+            return self.last_readable
+        self._watch()
+        self._changed.clear()
+        tasks = [
+            self._spawn(self._long_poll(bookie_id, beyond, timeout_s)) for bookie_id in self._poll_members()
+        ]
+        tasks.append(self._spawn(self._wait_for_change()))
+        try:
+            await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return await self.refresh()
+
+    async def _wait_for_change(self) -> None:
+        await self._changed.wait()
+
+    async def _long_poll(self, bookie_id: BookieId, beyond: int, timeout_s: float) -> None:
+        """Return when the bookie claims a LAC above `beyond`; otherwise only when time is up."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while (left := deadline - loop.time()) > 0:
+            try:
+                connection = await self._services.pool.v3(bookie_id)
+                answer = await connection.wait_for_lac(self.ledger_id, beyond, max(1, int(left * 1000)))
+            except BookieUnavailableError:
+                answer = None
+            if answer is not None and answer.max_lac is not None and answer.max_lac > beyond:
+                return
+            # Nothing yet, or a bookie that cannot answer such a poll (down, fenced, ledger unknown): pause.
+            await asyncio.sleep(min(self._services.config.lac_interval_s, max(0.0, deadline - loop.time())))
+
+    def _poll_members(self) -> list[BookieId]:
+        """So many members that one of them is in every ack quorum of the whole ensemble."""
+        ensemble = self.metadata.last_fragment.ensemble
+        quorum = self.metadata.quorum
+        count = quorum.ensemble - quorum.ack + 1
+        start = self._preferred
+        return [ensemble[(start + offset) % len(ensemble)] for offset in range(count)]
+
+    async def _collect_lac(self) -> EntryId:
+        collector = LacCollector(self.metadata)
+        answers: asyncio.Queue[tuple[int, ReadLacResponse | LogStoreError | None]] = asyncio.Queue()
+        tasks = [
+            self._spawn(self._read_lac(position, bookie_id, answers))
+            for position, bookie_id in enumerate(self.metadata.last_fragment.ensemble)
+        ]
+        reasons: list[str] = []
+        try:
+            while not collector.covered:
+                if collector.exhausted:
+                    raise ReadError(
+                        f"the last add confirmed of ledger {self.ledger_id} is unknown: too few of its bookies "
+                        f"answer ({'; '.join(reasons)}); start them and try again",
+                        ledger_id=self.ledger_id,
+                    )
+                position, answer = await answers.get()
+                self._count_lac(collector, position, answer, reasons)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return collector.lac
+
+    async def _read_lac(
+        self,
+        position: int,
+        bookie_id: BookieId,
+        answers: asyncio.Queue[tuple[int, ReadLacResponse | LogStoreError | None]],
+    ) -> None:
+        answer: ReadLacResponse | LogStoreError | None
+        try:
+            connection = await self._services.pool.v3(bookie_id)
+            async with asyncio.timeout(self._services.config.read_timeout_s):
+                answer = await connection.read_lac(self.ledger_id)
+        except BookieUnavailableError as error:
+            answer = error
+        except TimeoutError:
+            answer = BookieUnavailableError(f"bookie {bookie_id} did not answer in time", bookie_id=bookie_id)
+        answers.put_nowait((position, answer))
+
+    def _count_lac(
+        self,
+        collector: LacCollector,
+        position: int,
+        answer: ReadLacResponse | LogStoreError | None,
+        reasons: list[str],
+    ) -> None:
+        if answer is None or isinstance(answer, LogStoreError):
+            reasons.append(str(answer or "an answer without a body"))
+            collector.on_failure(position)
+            return
+        lac, verified = -1, answer.status in _PROVES_NO_LAC
+        try:
+            if answer.lac_packet is not None:
+                lac = self._digester.verify_lac_packet(self.ledger_id, answer.lac_packet)
+                verified = True
+            if answer.last_entry is not None:
+                lac = max(lac, self._digester.verify(answer.last_entry, self.ledger_id, None).lac)
+        except DigestMismatchError as error:
+            # A damaged part may have held the highest LAC, so this bookie does not count as known.
+            reasons.append(str(error))
+            verified = False
+        if verified:
+            collector.on_answer(position, lac)
+        else:
+            reasons.append(f"a bookie answered {answer.status.name}")
+            collector.on_failure(position)
+
+    def _watch(self) -> None:
+        if self._unwatch is None:
+            self._unwatch = self._services.store.watch_ledger(self.ledger_id, self._changed.set)
+
+    # ---- reading
+
+    async def read(self, first: int, last: int) -> list[Entry]:
+        """Entries first..last, in order. ConfigurationError beyond what is readable, ReadError,
+        EntryNotFoundError if one is proved absent although confirmed: its copies are lost.
+        """
+        self._check_range(first, last)
+        entries: list[Entry] = []
+        while first <= last:
+            found = await self.read_batch(
+                first, max_entries=last - first + 1, max_bytes=self._services.config.read_window_bytes
+            )
+            entries += found
+            first += len(found)
+        return entries
+
+    async def read_batch(self, first: int, *, max_entries: int, max_bytes: int) -> list[Entry]:
+        """At least one entry, consecutive from `first`, within the budgets and what is readable."""
+        self._check_range(first, first)
+        fragment, end = self._fragment_at(first)
+        count = min(max_entries, end - first)
+        if self.metadata.quorum.ensemble == self.metadata.quorum.write:
+            return list(
+                await self._read_replicas(fragment, first, self._batch_asker(first, count, max_bytes))
+            )
+        return await self._read_striped(fragment, first, min(count, _SINGLE_READS_AT_ONCE))
+
+    def _check_range(self, first: int, last: int) -> None:
+        if not 0 <= first <= last <= self.last_readable:
+            raise ConfigurationError(
+                f"entries {first}..{last} of ledger {self.ledger_id} are not readable: "
+                f"the range must rise and end at or below {self.last_readable}"
+            )
+
+    def _fragment_at(self, first: int) -> tuple[Fragment, int]:
+        """The fragment that holds `first`, and the entry behind the last one readable in it."""
+        fragments = self.metadata.fragments
+        following = [fragment.first_entry for fragment in fragments if fragment.first_entry > first]
+        return self.metadata.fragment_of(first), min([*following[:1], self.last_readable + 1])
+
+    def _batch_asker(self, first: int, count: int, max_bytes: int) -> Ask:
+        timeout_s = self._services.config.read_timeout_s
+        budget = min(max_bytes, self._services.config.frame_bytes_max)
+        if count == 1:
+            return lambda connection: read_entry(connection, self.ledger_id, first, self._digester, timeout_s)
+        return lambda connection: read_batch(
+            connection, self.ledger_id, first, count, budget, self._digester, timeout_s
+        )
+
+    async def _read_striped(self, fragment: Fragment, first: int, count: int) -> list[Entry]:
+        async def one(entry_id: int) -> Entry:
+            found = await self._read_replicas(fragment, entry_id, self._batch_asker(entry_id, 1, 0))
+            return found[0]
+
+        return list(await asyncio.gather(*(one(first + offset) for offset in range(count))))
+
+    async def _read_replicas(self, fragment: Fragment, first: int, ask: Ask) -> tuple[Entry, ...]:
+        """Ask replicas until one has it; the next one after every failure, or when one is slow."""
+        positions = write_set(first, self.metadata.quorum)
+        rotated = positions[self._preferred :] + positions[: self._preferred]
+        if self.metadata.quorum.ensemble == self.metadata.quorum.write:
+            rotated = tuple((self._preferred + offset) % len(positions) for offset in range(len(positions)))
+        machine = EntryRead([fragment.ensemble[position] for position in rotated], self.metadata.quorum)
+        tasks: dict[asyncio.Task[BookieAnswer], BookieId] = {}
+        reasons: list[Exception] = []
+        try:
+            while True:
+                replica = machine.ask_next()
+                if replica is not None:
+                    tasks[self._spawn(self._ask(replica, ask))] = replica
+                elif not tasks:
+                    raise self._cannot_read(machine, first, reasons)
+                found = await self._first_answer(machine, tasks, reasons)
+                if found is not None:
+                    return found
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _first_answer(
+        self, machine: EntryRead, tasks: dict[asyncio.Task[BookieAnswer], BookieId], reasons: list[Exception]
+    ) -> tuple[Entry, ...] | None:
+        done, _ = await asyncio.wait(
+            tasks, timeout=self._services.config.speculative_read_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        for task in done:
+            replica, answer = tasks.pop(task), task.result()
+            if machine.on_answer(replica, answer.answer) is Verdict.FOUND:
+                self._prefer(replica)
+                return answer.entries
+            if answer.reason is not None:
+                reasons.append(answer.reason)
+        return None
+
+    async def _ask(self, bookie_id: BookieId, ask: Ask) -> BookieAnswer:
+        connection = self._services.pool.v2_now(bookie_id)
+        if connection is None:
+            try:
+                connection = await self._services.pool.v2(bookie_id)
+            except BookieUnavailableError as error:
+                return BookieAnswer(Answer.UNKNOWN, reason=error)
+        return await ask(connection)
+
+    def _prefer(self, bookie_id: BookieId) -> None:
+        """Stay with the replica that answered, so that a dead one is not asked first each time."""
+        ensemble = self.metadata.last_fragment.ensemble
+        if self.metadata.quorum.ensemble == self.metadata.quorum.write and bookie_id in ensemble:
+            self._preferred = ensemble.index(bookie_id)
+
+    def _cannot_read(self, machine: EntryRead, first: int, reasons: list[Exception]) -> LogStoreError:
+        damaged = next((reason for reason in reasons if isinstance(reason, DigestMismatchError)), None)
+        details = "; ".join(dict.fromkeys(str(reason) for reason in reasons))
+        if machine.verdict is Verdict.ABSENT:
+            return EntryNotFoundError(
+                f"entry {first} of ledger {self.ledger_id} is confirmed but lost: {details}",
+                ledger_id=self.ledger_id,
+                entry_id=first,
+            )
+        if damaged is not None:
+            return damaged
+        return ReadError(
+            f"entry {first} of ledger {self.ledger_id} cannot be read from any replica ({details}); "
+            "start its bookies and try again",
+            ledger_id=self.ledger_id,
+            entry_id=first,
+        )
+
+    # ---- the end
+
+    async def close(self) -> None:
+        """Stop watching. Nothing else is held."""
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return task

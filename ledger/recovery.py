@@ -1,0 +1,200 @@
+"""Open with recovery: fence the writer out, bring every entry it may have had acknowledged to safety, close.
+
+Steps and reasons: ledger/core/recovery.py. Reads go to the ensembles that metadata named when recovery began, never
+to bookies that recovery itself has added.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from ledger.bookie_reads import BookieAnswer, Entry, fence_read_entry
+from ledger.core import recovery as decide
+from ledger.core.distribution import write_set
+from ledger.core.lac import LacCollector
+from ledger.core.read import EntryRead, Verdict
+from ledger.errors import BookieUnavailableError, LedgerRecoveryError, UnauthorizedError
+from ledger.metadata.update_loop import update_ledger
+from ledger.model import NO_ENTRY, BookieId, EntryId, LedgerId, LedgerMetadata, Versioned
+from ledger.services import Services
+from ledger.wire.constants import FENCE_HEADER, RECOVERY_READ_HEADER
+from ledger.wire.digest import make_digester, master_key
+from ledger.wire.status import Answer, Status
+from ledger.write_back import WriteBack
+
+T = TypeVar("T")
+
+
+class Recovery:
+    """One recovery of one ledger. `run` may be cancelled at any point; the next recovery repeats it."""
+
+    def __init__(self, ledger_id: LedgerId, metadata: Versioned[LedgerMetadata], services: Services) -> None:
+        self._ledger_id = ledger_id
+        self._local = metadata
+        self._services = services
+        self._digester = make_digester(metadata.value.digest_type, metadata.value.password)
+        self._key = master_key(metadata.value.password)
+        self._answering: list[BookieId] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(self) -> Versioned[LedgerMetadata]:
+        """Returns once metadata says CLOSED, by us or by somebody else.
+
+        LedgerRecoveryError if too few bookies answer: the ledger stays IN_RECOVERY and may be tried again.
+        """
+        await self._update(decide.needs_marking, decide.mark)
+        if self._local.value.closed:
+            return self._local
+        try:
+            collector = await self._fence()
+            await self._go_forward(collector.lac, collector.length)
+        finally:
+            for task in list(self._tasks):
+                task.cancel()
+        return self._local
+
+    async def _update(
+        self,
+        needs_update: Callable[[LedgerMetadata], bool],
+        transform: Callable[[LedgerMetadata], LedgerMetadata],
+    ) -> None:
+        self._local = await update_ledger(
+            self._services.store, self._ledger_id, self._local, needs_update, transform
+        )
+
+    # ---- fencing
+
+    async def _fence(self) -> LacCollector:
+        """Fence the last ensemble; returns as soon as the answers cover every write set."""
+        ensemble = self._local.value.last_fragment.ensemble
+        collector = LacCollector(self._local.value)
+        answers: asyncio.Queue[tuple[int, BookieAnswer]] = asyncio.Queue()
+        for position, bookie_id in enumerate(ensemble):
+            self._start(self._fence_one(position, bookie_id, answers))
+        reasons: list[str] = []
+        while not collector.covered:
+            if collector.exhausted:
+                raise self._recovery_error("too few bookies could be fenced", reasons)
+            position, answer = await answers.get()
+            self._count_fence(collector, position, answer, reasons)
+        return collector
+
+    async def _fence_one(
+        self, position: int, bookie_id: BookieId, answers: asyncio.Queue[tuple[int, BookieAnswer]]
+    ) -> None:
+        answers.put_nowait((position, await self._fencing_read(bookie_id, NO_ENTRY, FENCE_HEADER)))
+
+    def _count_fence(
+        self, collector: LacCollector, position: int, answer: BookieAnswer, reasons: list[str]
+    ) -> None:
+        bookie_id = self._local.value.last_fragment.ensemble[position]
+        if answer.status is Status.EUA:
+            raise UnauthorizedError(
+                f"bookie {bookie_id} refused the password of ledger {self._ledger_id}",
+                ledger_id=self._ledger_id,
+            )
+        if answer.answer is Answer.UNKNOWN:
+            collector.on_failure(position)
+            reasons.append(str(answer.reason))
+            return
+        self._answering.append(bookie_id)
+        if answer.entries:
+            collector.on_answer(position, answer.entries[0].lac, answer.entries[0].length)
+        else:
+            collector.on_answer(position, NO_ENTRY)
+
+    # ---- going forward
+
+    async def _go_forward(self, lac: EntryId, length: int) -> None:
+        metadata = self._local.value
+        write_back = WriteBack(self._ledger_id, metadata, lac, self._services, self._digester, self._key)
+        try:
+            last = await self._read_forward(metadata, lac, write_back)
+            await write_back.finish()
+        finally:
+            write_back.close()
+        if last is None and lac >= 0:
+            last = await self._read(metadata, lac)
+            if last is None:
+                raise self._recovery_error(f"confirmed entry {lac} is missing", [])
+        last_entry = last.entry_id if last is not None else NO_ENTRY
+        final_length = last.length if last is not None else 0
+        await self._update(
+            decide.needs_closing,
+            lambda found: decide.closed(found, write_back.changes, last_entry, final_length),
+        )
+
+    async def _read_forward(
+        self, metadata: LedgerMetadata, lac: EntryId, write_back: WriteBack
+    ) -> Entry | None:
+        """Read and write back until an entry is proved absent; returns the last one found."""
+        last: Entry | None = None
+        next_entry, ahead = lac + 1, decide.next_read_ahead(0, self._services.config.recovery_read_ahead)
+        while True:
+            reads = [self._start(self._read(metadata, next_entry + offset)) for offset in range(ahead)]
+            for read in reads:
+                entry = await read
+                if entry is None:
+                    return last
+                if last is None:
+                    await write_back.connect()
+                write_back.add(entry)
+                last = entry
+            next_entry += ahead
+            ahead = decide.next_read_ahead(ahead, self._services.config.recovery_read_ahead)
+
+    async def _read(self, metadata: LedgerMetadata, entry_id: int) -> Entry | None:
+        """The entry, or None if it is proved absent. LedgerRecoveryError if neither can be shown."""
+        ensemble = metadata.fragment_of(entry_id).ensemble
+        replicas = [ensemble[position] for position in write_set(entry_id, metadata.quorum)]
+        # Bookies that answered the fence come first: a hung one must not slow every entry down.
+        replicas.sort(key=lambda bookie_id: bookie_id not in self._answering)
+        machine = EntryRead(replicas, metadata.quorum)
+        reasons: list[str] = []
+        while (replica := machine.ask_next()) is not None:
+            answer = await self._fencing_read(replica, entry_id, RECOVERY_READ_HEADER)
+            verdict = machine.on_answer(replica, answer.answer)
+            if verdict is Verdict.FOUND:
+                return answer.entries[0]
+            if verdict is Verdict.ABSENT:
+                return None
+            reasons.append(str(answer.reason))
+        raise self._recovery_error(f"entry {entry_id} is neither found nor proved absent", reasons)
+
+    # ---- help
+
+    async def _fencing_read(self, bookie_id: BookieId, entry_id: int, header: int) -> BookieAnswer:
+        try:
+            connection = await self._services.pool.recovery(bookie_id)
+        except BookieUnavailableError as error:
+            return BookieAnswer(Answer.UNKNOWN, reason=error)
+        return await fence_read_entry(
+            connection,
+            self._ledger_id,
+            entry_id,
+            self._key,
+            header,
+            self._digester,
+            self._services.config.read_timeout_s,
+        )
+
+    def _start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # reads beyond the end may fail unheard: nobody depends on them
+
+    def _recovery_error(self, what: str, reasons: list[str]) -> LedgerRecoveryError:
+        details = f" ({'; '.join(reasons)})" if reasons else ""
+        return LedgerRecoveryError(
+            f"ledger {self._ledger_id} cannot be recovered now: {what}{details}; "
+            "start its bookies and try again",
+            ledger_id=self._ledger_id,
+        )

@@ -1,0 +1,60 @@
+"""What both protocols share: one TCP connection to one bookie, its life and its bounds."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ledger.errors import BookieUnavailableError
+from ledger.model import BookieId
+
+
+class BookieConnection(asyncio.Protocol):
+    """One connection. When it ends, everything pending on it ends with `lost`'s error, once."""
+
+    def __init__(self, bookie_id: BookieId, send_queue_bytes_max: int) -> None:
+        self.bookie_id = bookie_id
+        self.lost: Exception | None = None
+        """Why the connection is unusable; None while it is alive."""
+        self._send_queue_bytes_max = send_queue_bytes_max
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        # We bound the queue ourselves (see `send`); the transport's own flow control is not used.
+        transport.set_write_buffer_limits(high=self._send_queue_bytes_max)
+
+    def send(self, data: bytes) -> None:
+        """Queue bytes. A bookie that lets more than the bound pile up is given up: it must not fill memory."""
+        transport = self._transport
+        if self.lost is not None or transport is None:
+            return
+        if transport.get_write_buffer_size() > self._send_queue_bytes_max:
+            self.give_up(
+                f"bookie {self.bookie_id} took none of {self._send_queue_bytes_max} bytes sent to it; "
+                "it hangs or is overloaded"
+            )
+            return
+        transport.write(data)
+
+    def give_up(self, reason: str) -> None:
+        """End the connection now; the peer is not waited for."""
+        self._end(BookieUnavailableError(reason, bookie_id=self.bookie_id))
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        error = BookieUnavailableError(
+            f"connection to bookie {self.bookie_id} was lost ({exc or 'closed by the bookie'})",
+            bookie_id=self.bookie_id,
+        )
+        error.__cause__ = exc
+        self._end(error)
+
+    def _end(self, error: Exception) -> None:
+        if self.lost is None:
+            self.lost = error
+            self._on_lost(error)
+
+    def _on_lost(self, error: Exception) -> None:
+        """Tell everybody who waits on this connection."""

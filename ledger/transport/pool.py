@@ -1,0 +1,113 @@
+"""Connections to bookies, shared by every handle of a client: at most one of each protocol per bookie."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from ledger.config import LedgerClientConfig
+from ledger.errors import BookieUnavailableError
+from ledger.model import BookieId, BookieInfo
+from ledger.transport.connection import BookieConnection
+from ledger.transport.v2_connection import V2Connection
+from ledger.transport.v3_connection import V3Connection
+
+C = TypeVar("C", bound=BookieConnection)
+Resolve = Callable[[BookieId], BookieInfo | None]
+
+
+class _Line(Generic[C]):
+    """The connections of one protocol, and the attempts under way."""
+
+    def __init__(self, make: Callable[[BookieId], C], resolve: Resolve, config: LedgerClientConfig) -> None:
+        self._make = make
+        self._resolve = resolve
+        self._config = config
+        self._open: dict[BookieId, C] = {}
+        self._opening: dict[BookieId, asyncio.Task[C]] = {}
+
+    def now(self, bookie_id: BookieId) -> C | None:
+        connection = self._open.get(bookie_id)
+        return connection if connection is not None and connection.lost is None else None
+
+    async def get(self, bookie_id: BookieId) -> C:
+        connection = self.now(bookie_id)
+        if connection is not None:
+            return connection
+        task = self._opening.get(bookie_id)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._connect(bookie_id))
+            self._opening[bookie_id] = task
+            task.add_done_callback(lambda done: self._opened(bookie_id, done))
+        # Shielded: one impatient caller must not cancel the attempt that others share.
+        return await asyncio.shield(task)
+
+    def _opened(self, bookie_id: BookieId, task: asyncio.Task[C]) -> None:
+        self._opening.pop(bookie_id, None)
+        if not task.cancelled() and task.exception() is None:
+            self._open[bookie_id] = task.result()
+
+    async def _connect(self, bookie_id: BookieId) -> C:
+        info = self._resolve(bookie_id)
+        if info is None:
+            raise BookieUnavailableError(
+                f"bookie {bookie_id} is not registered; is it running?", bookie_id=bookie_id
+            )
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._config.connect_timeout_s):
+                _, connection = await loop.create_connection(
+                    lambda: self._make(bookie_id), info.host, info.port
+                )
+        except (OSError, TimeoutError) as error:
+            raise BookieUnavailableError(
+                f"cannot connect to bookie {bookie_id} at {info.host}:{info.port}: {error or 'timed out'}",
+                bookie_id=bookie_id,
+            ) from error
+        return connection
+
+    async def close(self) -> None:
+        for task in list(self._opening.values()):
+            task.cancel()
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        for connection in self._open.values():
+            connection.give_up("the client is closed")
+        self._open.clear()
+
+
+class ConnectionPool:
+    """`v2` carries adds and reads, `v3` the messages that v2 lacks: explicit LAC and long polls.
+
+    Recovery has connections of its own, so that its adds are never answered to a writer of the same ledger.
+    """
+
+    def __init__(self, resolve: Resolve, config: LedgerClientConfig) -> None:
+        queue, frame = config.send_queue_bytes_max, config.frame_bytes_max
+        self._v2 = _Line(lambda bookie_id: V2Connection(bookie_id, queue, frame), resolve, config)
+        self._recovery = _Line(lambda bookie_id: V2Connection(bookie_id, queue, frame), resolve, config)
+        self._v3 = _Line(lambda bookie_id: V3Connection(bookie_id, queue, frame), resolve, config)
+
+    def v2_now(self, bookie_id: BookieId) -> V2Connection | None:
+        """The connection if it is up; no attempt is made."""
+        return self._v2.now(bookie_id)
+
+    async def v2(self, bookie_id: BookieId) -> V2Connection:
+        """Connect if needed. BookieUnavailableError."""
+        return await self._v2.get(bookie_id)
+
+    async def recovery(self, bookie_id: BookieId) -> V2Connection:
+        """Connect if needed. BookieUnavailableError."""
+        return await self._recovery.get(bookie_id)
+
+    async def v3(self, bookie_id: BookieId) -> V3Connection:
+        """Connect if needed. BookieUnavailableError."""
+        return await self._v3.get(bookie_id)
+
+    def v3_now(self, bookie_id: BookieId) -> V3Connection | None:
+        return self._v3.now(bookie_id)
+
+    async def close(self) -> None:
+        await self._v2.close()
+        await self._recovery.close()
+        await self._v3.close()

@@ -1,0 +1,181 @@
+"""The fixed binary protocol ("v2") to one bookie: adds, reads, fencing reads, batch reads.
+
+Adds are answered to a sink per ledger, by the run; reads to one future each. Responses carry no transaction
+id: they are matched by ledger, entry and operation, batch reads by their request id (BookKeeper protocol,
+matching v2 responses).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Protocol
+
+from ledger.errors import ProtocolError
+from ledger.model import BookieId
+from ledger.transport.ack_block import ADD_PREFIX, RECORD, ack_run
+from ledger.transport.connection import BookieConnection
+from ledger.transport.frame_reader import FrameReader
+from ledger.wire.constants import ADD, ADD_RESPONSE, BATCH_READ, READ
+from ledger.wire.status import Status
+
+ReadAnswer = tuple[Status, memoryview]
+"""Status and, if EOK, the entry (READ) or the sequence of sized entries (BATCH_READ)."""
+
+
+class AddSink(Protocol):
+    """Where the answers to one ledger's adds on one connection go."""
+
+    def on_adds_acked(self, first: int, last: int) -> None: ...
+
+    def on_scattered_adds_acked(self, entry_ids: list[int]) -> None: ...
+
+    def on_add_refused(self, entry_id: int, status: Status) -> None: ...
+
+    def on_connection_lost(self, error: Exception) -> None: ...
+
+
+class V2Connection(BookieConnection):
+    def __init__(self, bookie_id: BookieId, send_queue_bytes_max: int, frame_bytes_max: int) -> None:
+        super().__init__(bookie_id, send_queue_bytes_max)
+        self._frames = FrameReader(frame_bytes_max)
+        self._sinks: dict[int, AddSink] = {}
+        self._reads: dict[tuple[int, int], deque[asyncio.Future[ReadAnswer]]] = {}
+        self._batch_reads: dict[int, asyncio.Future[ReadAnswer]] = {}
+        self._last_request_id = 0
+
+    # ---- requests
+
+    def attach(self, ledger_id: int, sink: AddSink) -> None:
+        """Deliver the answers to this ledger's adds to `sink` from now on."""
+        self._sinks[ledger_id] = sink
+
+    def detach(self, ledger_id: int, sink: AddSink) -> None:
+        if self._sinks.get(ledger_id) is sink:
+            del self._sinks[ledger_id]
+
+    def next_request_id(self) -> int:
+        self._last_request_id += 1
+        return self._last_request_id
+
+    def read(self, ledger_id: int, entry_id: int, frame: bytes) -> asyncio.Future[ReadAnswer]:
+        """Send a READ frame; several of the same entry may be in flight."""
+        future = self._new_future()
+        if self.lost is None:
+            key = (ledger_id, entry_id)
+            self._reads.setdefault(key, deque()).append(future)
+            future.add_done_callback(lambda done: self._forget_read(key, done))
+            self.send(frame)
+        return future
+
+    def batch_read(self, request_id: int, frame: bytes) -> asyncio.Future[ReadAnswer]:
+        future = self._new_future()
+        if self.lost is None:
+            self._batch_reads[request_id] = future
+            future.add_done_callback(lambda _: self._batch_reads.pop(request_id, None))
+            self.send(frame)
+        return future
+
+    def _new_future(self) -> asyncio.Future[ReadAnswer]:
+        future: asyncio.Future[ReadAnswer] = asyncio.get_running_loop().create_future()
+        if self.lost is not None:
+            future.set_exception(self.lost)
+        return future
+
+    # ---- responses
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parse(self._frames.feed(data))
+        except ProtocolError as error:
+            self.give_up(f"bookie {self.bookie_id} broke the protocol: {error}")
+
+    def _parse(self, data: bytes) -> None:
+        position = 0
+        while True:
+            run = ack_run(data, position, len(data))
+            if run is not None:
+                position = run.end
+                sink = self._sinks.get(run.ledger_id)
+                if sink is not None:
+                    sink.on_adds_acked(run.first, run.last)
+            end = self._frames.frame_end(data, position)
+            if end == 0:
+                return
+            if data[position : position + 8] == ADD_PREFIX:
+                position = self._parse_adds(data, position)
+            else:
+                self._parse_other(data, position, end)
+                position = end
+
+    def _parse_adds(self, data: bytes, start: int) -> int:
+        """Add responses that are not one run: of several ledgers, with gaps, with errors."""
+        acked: dict[int, list[int]] = {}
+        position = start
+        while data.startswith(ADD_PREFIX, position) and position + RECORD <= len(data):
+            _, _, code, ledger_id, entry_id = ADD_RESPONSE.unpack_from(data, position)
+            position += RECORD
+            if code == 0:
+                acked.setdefault(ledger_id, []).append(entry_id)
+            elif (sink := self._sinks.get(ledger_id)) is not None:
+                sink.on_add_refused(entry_id, _status(code))
+        for ledger_id, entry_ids in acked.items():
+            sink = self._sinks.get(ledger_id)
+            if sink is not None:
+                sink.on_scattered_adds_acked(entry_ids)
+        return position
+
+    def _parse_other(self, data: bytes, start: int, end: int) -> None:
+        opcode = data[start + 5] if end - start >= 28 else -1
+        code = int.from_bytes(data[start + 8 : start + 12], "big")
+        if opcode == READ:
+            ledger_id = int.from_bytes(data[start + 12 : start + 20], "big", signed=True)
+            entry_id = int.from_bytes(data[start + 20 : start + 28], "big", signed=True)
+            self._answer_read((ledger_id, entry_id), (_status(code), memoryview(data)[start + 28 : end]))
+        elif opcode == BATCH_READ and end - start >= 36:
+            request_id = int.from_bytes(data[start + 28 : start + 36], "big", signed=True)
+            future = self._batch_reads.get(request_id)
+            if future is not None and not future.done():
+                future.set_result((_status(code), memoryview(data)[start + 36 : end]))
+        elif opcode == ADD:
+            raise ProtocolError(f"add response with an unexpected header, {data[start : start + 8].hex()}")
+        else:
+            raise ProtocolError(f"response of {end - start} bytes with opcode {opcode}")
+
+    def _answer_read(self, key: tuple[int, int], answer: ReadAnswer) -> None:
+        waiting = self._reads.get(key)
+        if waiting is None:
+            return
+        future = waiting.popleft()
+        if not waiting:
+            del self._reads[key]
+        if not future.done():
+            future.set_result(answer)
+
+    def _forget_read(self, key: tuple[int, int], future: asyncio.Future[ReadAnswer]) -> None:
+        # A cancelled read leaves nothing behind. Should its answer still come, it may serve a later read of
+        # the same entry, for which it is as good.
+        waiting = self._reads.get(key)
+        if future.cancelled() and waiting is not None and future in waiting:
+            waiting.remove(future)
+            if not waiting:
+                del self._reads[key]
+
+    def _on_lost(self, error: Exception) -> None:
+        futures = [future for waiting in self._reads.values() for future in waiting]
+        futures += self._batch_reads.values()
+        self._reads.clear()
+        self._batch_reads.clear()
+        for future in futures:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # a reader that has already moved on must not cause a warning
+        for sink in list(self._sinks.values()):
+            sink.on_connection_lost(error)
+
+
+def _status(code: int) -> Status:
+    try:
+        return Status(code)
+    except ValueError:
+        raise ProtocolError(f"unknown status {code}") from None

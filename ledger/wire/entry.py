@@ -1,0 +1,73 @@
+"""Bytes of one entry, as clients send and bookies keep them. Pure; BookKeeper protocol, "Entry layout".
+
+    offset  size  field
+    0       8     ledger id
+    8       8     entry id
+    16      8     lac      last add confirmed that the writer knew, -1 for none
+    24      8     length   payload bytes of the ledger up to and including this entry
+    32      d     digest   over the 32 bytes above and the payload; d by digest type (digest.py)
+    32+d    n     payload
+
+Bookies look at the first 24 bytes only.
+"""
+
+from struct import Struct
+from typing import NamedTuple, TypeAlias
+
+from ledger.errors import ProtocolError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+ENTRY_HEADER = Struct(">qqqq")
+ENTRY_HEADER_BYTES = ENTRY_HEADER.size
+ENTRY_IDS = Struct(">qqq")
+"""Ledger id, entry id, lac: all that a bookie reads."""
+STORABLE_ENTRY_BYTES_MIN = ENTRY_IDS.size
+"""A shorter entry is answered with EBADREQ."""
+
+
+class EntryHeader(NamedTuple):
+    """The four fields before the digest."""
+
+    ledger_id: int
+    entry_id: int
+    lac: int
+    length: int
+
+    def to_bytes(self) -> bytes:
+        return ENTRY_HEADER.pack(*self)
+
+
+class DecodedEntry(NamedTuple):
+    """An entry cut into its parts; the digest is not checked here."""
+
+    header: EntryHeader
+    digest: Buffer
+    payload: Buffer
+
+
+def decode_header(entry: Buffer) -> EntryHeader:
+    """The header of `entry`; ProtocolError if it is shorter than one."""
+    if len(entry) < ENTRY_HEADER_BYTES:
+        raise ProtocolError(
+            f"an entry of {len(entry)} bytes cannot hold its header of {ENTRY_HEADER_BYTES}; "
+            "ask another replica"
+        )
+    return EntryHeader._make(ENTRY_HEADER.unpack_from(entry))
+
+
+def encode_entry(header: EntryHeader, digest: bytes, payload: Buffer) -> bytes:
+    """The whole entry. Whoever needs the digest too calls `Digester.seal_entry` instead."""
+    return b"".join((header.to_bytes(), digest, payload))
+
+
+def decode_entry(entry: Buffer, digest_bytes: int) -> DecodedEntry:
+    """Cut `entry` into header, digest and payload; ProtocolError if it is too short."""
+    header = decode_header(entry)
+    payload_start = ENTRY_HEADER_BYTES + digest_bytes
+    if len(entry) < payload_start:
+        raise ProtocolError(
+            f"an entry of {len(entry)} bytes cannot hold its header and digest of {payload_start}; "
+            "ask another replica"
+        )
+    return DecodedEntry(header, entry[ENTRY_HEADER_BYTES:payload_start], entry[payload_start:])

@@ -1,0 +1,179 @@
+"""Recovery's adds: entries found by reading are brought to their ack quorum again.
+
+They carry the LAC that recovery started from, never a rising one: a reader must not trust an entry that another
+recovery of the same ledger could still cut off. Ensemble changes stay local; the caller writes them into metadata
+together with CLOSED (BookKeeper protocol, recovery step 6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from ledger.bookie_reads import Entry
+from ledger.config import Visibility
+from ledger.core.append import AppendMachine
+from ledger.core.commands import AppendCommand, Resend
+from ledger.core.distribution import write_set
+from ledger.core.placement import choose_replacements
+from ledger.errors import BookieUnavailableError, LedgerRecoveryError, UnauthorizedError
+from ledger.member import Member
+from ledger.model import EntryId, Fragment, LedgerId, LedgerMetadata
+from ledger.services import Services
+from ledger.wire.constants import ADD_REQUEST_START, MASTER_KEY_BYTES, RECOVERY_ADD_HEADER
+from ledger.wire.digest import Digester
+from ledger.wire.status import Status
+
+
+class WriteBack:
+    def __init__(
+        self,
+        ledger_id: LedgerId,
+        metadata: LedgerMetadata,
+        lac: EntryId,
+        services: Services,
+        digester: Digester,
+        key: bytes,
+    ) -> None:
+        self._ledger_id = ledger_id
+        self._quorum = metadata.quorum
+        self._lac = lac
+        self._services = services
+        self._digester = digester
+        self._key = key
+        self._loop = asyncio.get_running_loop()
+        self._machine = AppendMachine(metadata.quorum, Visibility.FAST, lac=lac)
+        self._members = [
+            Member(self, position, bookie_id)
+            for position, bookie_id in enumerate(metadata.last_fragment.ensemble)
+        ]
+        self._pending: deque[tuple[EntryId, bytes]] = deque()
+        self._progress = asyncio.Event()
+        self._error: Exception | None = None
+        self.changes: list[Fragment] = []
+        """Ensembles that entries were written back to, for the closing compare-and-set."""
+
+    async def connect(self) -> None:
+        await asyncio.gather(*(self._connect(member) for member in self._members))
+
+    def add(self, entry: Entry) -> None:
+        """Send an entry, the next one in order, to its write set."""
+        head = self._digester.seal_entry(
+            self._ledger_id, entry.entry_id, self._lac, entry.length, (entry.payload,)
+        )
+        size = 4 + MASTER_KEY_BYTES + len(head) + len(entry.payload)
+        start = ADD_REQUEST_START.pack(size, RECOVERY_ADD_HEADER, self._key)
+        frame = b"".join((start, head, entry.payload))
+        self._pending.append((entry.entry_id, frame))
+        self._machine.on_sent(entry.entry_id, self._lac)
+        now = self._loop.time()
+        for position in write_set(entry.entry_id, self._quorum):
+            self._members[position].send_adds(frame, 1, now)
+
+    async def finish(self) -> None:
+        """Return once every entry added is on its ack quorum. LedgerRecoveryError, UnauthorizedError."""
+        while self._pending and self._error is None:
+            self._progress.clear()
+            try:
+                async with asyncio.timeout(self._services.config.add_timeout_s):
+                    await self._progress.wait()
+            except TimeoutError:
+                self._fail_overdue()
+            await self._replace_failed()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        for member in self._members:
+            member.detach(self._ledger_id)
+
+    # ---- answers (MemberOwner)
+
+    def on_adds_acked(self, member: Member, first: int, last: int) -> None:
+        member.answered(last - first + 1, self._loop.time())
+        self._carry_out(self._machine.on_adds_acked(member.position, first, last))
+
+    def on_scattered_adds_acked(self, member: Member, entry_ids: list[int]) -> None:
+        member.answered(len(entry_ids), self._loop.time())
+        self._carry_out(self._machine.on_scattered_adds_acked(member.position, entry_ids))
+
+    def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None:
+        text = (
+            f"bookie {member.bookie_id} answered {status.name} to the recovery of entry {entry_id} "
+            f"of ledger {self._ledger_id}"
+        )
+        if status is Status.EUA:
+            self._error = UnauthorizedError(text)
+            self._progress.set()
+        else:
+            self.on_member_lost(member, BookieUnavailableError(text, bookie_id=member.bookie_id))
+
+    def on_member_lost(self, member: Member, error: Exception) -> None:
+        if self._members[member.position] is member and member.failed is None:
+            member.failed = error
+            member.detach(self._ledger_id)
+            self._carry_out(self._machine.on_bookie_failed(member.position))
+            self._progress.set()
+
+    # ---- inside
+
+    def _carry_out(self, commands: list[AppendCommand]) -> None:
+        for command in commands:
+            if isinstance(command, Resend):
+                self._resend(self._members[command.position])
+        while self._pending and self._pending[0][0] <= self._machine.lac:
+            self._pending.popleft()
+            self._progress.set()
+
+    def _resend(self, member: Member) -> None:
+        frames = [
+            frame for entry_id, frame in self._pending if member.position in write_set(entry_id, self._quorum)
+        ]
+        if frames:
+            member.send_adds(b"".join(frames), len(frames), self._loop.time())
+
+    async def _connect(self, member: Member) -> None:
+        try:
+            connection = await self._services.pool.recovery(member.bookie_id)
+        except BookieUnavailableError as error:
+            self.on_member_lost(member, error)
+            return
+        member.attach(self._ledger_id, connection)
+
+    def _fail_overdue(self) -> None:
+        for member in self._members:
+            if member.failed is None and member.owed > 0:
+                error = BookieUnavailableError(
+                    f"bookie {member.bookie_id} did not answer within {self._services.config.add_timeout_s} s",
+                    bookie_id=member.bookie_id,
+                )
+                self.on_member_lost(member, error)
+
+    async def _replace_failed(self) -> None:
+        """Put spare bookies at failed positions, as far as there are any and entries still wait."""
+        failed = [member for member in self._members if member.failed is not None]
+        if not failed or not self._pending:
+            return
+        ensemble = [member.bookie_id for member in self._members]
+        spares = choose_replacements(
+            self._services.bookies(), ensemble, (), len(failed), self._services.environment.chance
+        )
+        replaced = [
+            Member(self, member.position, spare) for member, spare in zip(failed, spares, strict=False)
+        ]
+        for member in replaced:
+            self._members[member.position] = member
+        await asyncio.gather(*(self._connect(member) for member in replaced))
+        alive = [member.position for member in replaced if member.failed is None]
+        if alive:
+            first_entry = EntryId(self._machine.lac + 1)
+            ensemble = [member.bookie_id for member in self._members]
+            self.changes.append(Fragment(first_entry, tuple(ensemble)))
+            self._carry_out(self._machine.on_ensemble_changed(alive, first_entry))
+        elif not self._machine.can_confirm:
+            reasons = "; ".join(str(member.failed) for member in failed)
+            self._error = LedgerRecoveryError(
+                f"ledger {self._ledger_id} cannot be recovered now: entry {self._machine.lac + 1} reaches no ack "
+                f"quorum of {self._quorum.ack} bookies ({reasons}); start the bookies and try again",
+                ledger_id=self._ledger_id,
+            )

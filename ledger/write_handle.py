@@ -1,0 +1,551 @@
+"""The writer of one ledger: carries out what the append machine decides.
+
+    submit ──► queue ──(end of the loop iteration)──► frames ──► every member of the write set
+    acks ──► AppendMachine ──► ReleaseThrough ──► waiters and listener
+
+Entries that were submitted in one iteration of the loop leave together: one LAC in their headers, one join,
+and the same bytes to every bookie. No task, timer or future is made for an entry that nobody waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Coroutine, Iterable
+from itertools import islice
+from typing import Any, Protocol, assert_never
+
+from ledger.config import Visibility
+from ledger.core.append import AppendMachine
+from ledger.core.close import needs_close
+from ledger.core.commands import AppendCommand, ReleaseThrough, Resend, WriteLac
+from ledger.core.distribution import write_set
+from ledger.ensemble_keeper import EnsembleKeeper
+from ledger.errors import (
+    BookieUnavailableError,
+    EntryTooLargeError,
+    LedgerClosedError,
+    LedgerFencedError,
+    LogStoreError,
+    UnauthorizedError,
+)
+from ledger.member import Member
+from ledger.metadata.update_loop import update_ledger
+from ledger.model import NO_ENTRY, BookieSet, EntryId, LedgerId, LedgerMetadata, Versioned
+from ledger.services import Services
+from ledger.wire.constants import ADD_HEADER, ADD_REQUEST_START
+from ledger.wire.digest import make_digester, master_key
+from ledger.wire.entry import Buffer
+from ledger.wire.messages import V3Response
+from ledger.wire.status import Status
+
+
+class WriteListener(Protocol):
+    """Told of progress by the run, on the loop, from within the call that read the answers."""
+
+    def on_progress(self, handle: WriteHandle, done_through: EntryId) -> None: ...
+
+    def on_failure(self, handle: WriteHandle, error: LogStoreError) -> None: ...
+
+
+class WriteHandle:
+    """Obtained from LedgerClient.create. Not safe for use from several threads."""
+
+    def __init__(
+        self,
+        ledger_id: LedgerId,
+        metadata: Versioned[LedgerMetadata],
+        services: Services,
+        *,
+        visibility: Visibility,
+        listener: WriteListener | None = None,
+    ) -> None:
+        self.ledger_id = ledger_id
+        self.listener = listener
+        self.failed: LogStoreError | None = None
+        """Why the handle takes no more entries; None while it does."""
+        self.last_add_pushed = NO_ENTRY
+        self.length = 0
+        """Payload bytes submitted so far."""
+        self._local = metadata
+        self._services = services
+        self._loop = asyncio.get_running_loop()
+        value = metadata.value
+        self._machine = AppendMachine(value.quorum, visibility)
+        self._striped = value.quorum.ensemble > value.quorum.write
+        self._digester = make_digester(value.digest_type, value.password)
+        self._overhead = self._digester.overhead_bytes
+        self._key = master_key(value.password)
+        self._queue: list[bytes] = []
+        self._flush_scheduled = False
+        # Entries from machine.lac + 1 on that were sent: (frame without payload, payload, ledger length).
+        self._pending: deque[tuple[bytes, bytes, int]] = deque()
+        self._sent_length = 0
+        self._confirmed_length = 0
+        self._popped = int(NO_ENTRY)
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._waiter_count = 0
+        self._room_waiters: list[asyncio.Future[None]] = []
+        self._closing = False
+        self._metadata_lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._keeper = EnsembleKeeper(self, services)
+        self._members = [
+            Member(self, position, bookie_id)
+            for position, bookie_id in enumerate(value.last_fragment.ensemble)
+        ]
+        for member in self._members:
+            self._connect(member)
+
+    # ---- facts
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        return self._local.value
+
+    @property
+    def lac(self) -> EntryId:
+        """Last add confirmed: it and every entry before it are durable on their ack quorum."""
+        return self._machine.lac
+
+    @property
+    def visible(self) -> EntryId:
+        """Every reader opened from now on sees the entries up to here."""
+        return self._machine.visible
+
+    @property
+    def done_through(self) -> EntryId:
+        """Adds up to here are done, in the sense of the handle's visibility."""
+        return self._machine.done_through
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """Payload bytes submitted and not confirmed."""
+        return self.length - self._confirmed_length
+
+    @property
+    def failed_members(self) -> int:
+        """How many members of the ensemble do not count at present."""
+        return len(self._machine.failed_positions)
+
+    # ---- adding
+
+    def submit(self, payload: Buffer) -> EntryId:
+        """Take the next entry id; the entry leaves at the end of this iteration of the loop. Never waits.
+
+        Order of calls is order of ids and of acknowledgement. Raises EntryTooLargeError (nothing happened),
+        LedgerClosedError, or the error by which the handle failed.
+        """
+        if self.failed is not None or self._closing:
+            raise self.failed or LedgerClosedError(
+                f"ledger {self.ledger_id} is closed for adds", ledger_id=self.ledger_id
+            )
+        data = payload if type(payload) is bytes else bytes(payload)
+        if len(data) + self._overhead > self._services.config.entry_bytes_max:
+            raise EntryTooLargeError(
+                f"entry of {len(data)} bytes plus {self._overhead} of header exceeds the limit of "
+                f"{self._services.config.entry_bytes_max}; split it",
+                entry_bytes=len(data) + self._overhead,
+                entry_bytes_max=self._services.config.entry_bytes_max,
+            )
+        self._queue.append(data)
+        self.length += len(data)
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self._flush)
+        self.last_add_pushed = EntryId(self.last_add_pushed + 1)
+        return self.last_add_pushed
+
+    async def add(self, payload: Buffer) -> EntryId:
+        """Submit and wait until the add is done: durable on the ack quorum and, if strict, visible.
+
+        A cancelled call leaves the entry in its place; it may still be stored.
+        """
+        entry_id = self.submit(payload)
+        await self.wait(entry_id)
+        return entry_id
+
+    async def wait(self, entry_id: int) -> None:
+        """Return once the add of `entry_id` is done; raise the error by which the handle failed."""
+        if self._machine.done_through >= entry_id:
+            return
+        if self.failed is not None:
+            raise self.failed
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._waiter_count += 1
+        heapq.heappush(self._waiters, (entry_id, self._waiter_count, future))
+        await future
+
+    async def drain(self) -> None:
+        """Return once everything submitted so far is done."""
+        await self.wait(self.last_add_pushed)
+
+    async def wait_for_room(self, in_flight_bytes_max: int) -> None:
+        """Return once less than this is in flight, or the handle has failed."""
+        while self.failed is None and self.in_flight_bytes >= in_flight_bytes_max:
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._room_waiters.append(future)
+            await future
+
+    def unconfirmed(self) -> list[tuple[EntryId, bytes]]:
+        """Entries above the LAC with their payloads, in order: what a failed handle could not settle."""
+        payloads = [payload for _, payload, _ in self._pending] + self._queue
+        return [(EntryId(self._popped + 1 + offset), payload) for offset, payload in enumerate(payloads)]
+
+    # ---- sending
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        if self.failed is not None or not self._queue:
+            return
+        queue, self._queue = self._queue, []
+        first = self._machine.sent_through + 1
+        lac = self._machine.lac
+        parts = self._seal(queue, first, lac)
+        self._machine.on_sent(first + len(queue) - 1, lac)
+        now = self._loop.time()
+        if self._striped:
+            self._send_striped(first, len(queue), now)
+        else:
+            frames = b"".join(parts)
+            for member in self._members:
+                member.send_adds(frames, len(queue), now)
+        self._services.watch(self)
+
+    def _seal(self, payloads: list[bytes], first: int, lac: int) -> list[bytes]:
+        """Frames of new entries, as a flat list of pieces; the pieces are kept until confirmed."""
+        seal, prefix = self._digester.seal_entry, ADD_REQUEST_START.pack
+        key, ledger_id = self._key, self.ledger_id
+        size = 4 + len(key) + self._overhead
+        length = self._sent_length
+        parts: list[bytes] = []
+        for entry_id, payload in enumerate(payloads, first):
+            count = len(payload)
+            length += count
+            head = prefix(size + count, ADD_HEADER, key) + seal(ledger_id, entry_id, lac, length, (payload,))
+            self._pending.append((head, payload, length))
+            parts.append(head)
+            parts.append(payload)
+        self._sent_length = length
+        return parts
+
+    def _send_striped(self, first: int, count: int, now: float) -> None:
+        batches: list[list[bytes]] = [[] for _ in self._members]
+        start = first - self._popped - 1
+        for entry_id, (head, payload, _) in enumerate(islice(self._pending, start, start + count), first):
+            for position in write_set(entry_id, self.metadata.quorum):
+                batches[position] += (head, payload)
+        for member, batch in zip(self._members, batches, strict=True):
+            if batch:
+                member.send_adds(b"".join(batch), len(batch) // 2, now)
+
+    def _resend(self, position: int) -> None:
+        """Everything unconfirmed, with its original bytes, to one member."""
+        batch: list[bytes] = []
+        for entry_id, (head, payload, _) in enumerate(self._pending, self._popped + 1):
+            if not self._striped or position in write_set(entry_id, self.metadata.quorum):
+                batch += (head, payload)
+        if batch:
+            self._members[position].send_adds(b"".join(batch), len(batch) // 2, self._loop.time())
+            self._services.watch(self)
+
+    def _connect(self, member: Member) -> None:
+        connection = self._services.pool.v2_now(member.bookie_id)
+        if connection is not None:
+            member.attach(self.ledger_id, connection)
+        else:
+            self.start(self._connect_later(member))
+
+    async def _connect_later(self, member: Member) -> None:
+        try:
+            connection = await self._services.pool.v2(member.bookie_id)
+        except BookieUnavailableError as error:
+            self.on_member_lost(member, error)
+            return
+        if self._members[member.position] is member and member.failed is None and self.failed is None:
+            member.attach(self.ledger_id, connection)
+            self._resend(member.position)
+
+    # ---- answers (MemberOwner)
+
+    def on_adds_acked(self, member: Member, first: int, last: int) -> None:
+        member.answered(last - first + 1, self._loop.time())
+        self.carry_out(self._machine.on_adds_acked(member.position, first, last))
+
+    def on_scattered_adds_acked(self, member: Member, entry_ids: list[int]) -> None:
+        member.answered(len(entry_ids), self._loop.time())
+        self.carry_out(self._machine.on_scattered_adds_acked(member.position, entry_ids))
+
+    def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None:
+        if status is Status.EFENCED:
+            # Terminal: a writer that went on with another bookie could be acknowledged behind recovery's back.
+            self.fail(
+                LedgerFencedError(
+                    f"ledger {self.ledger_id} was fenced by another client; this writer has lost it",
+                    ledger_id=self.ledger_id,
+                )
+            )
+        elif status is Status.EUA:
+            self.fail(
+                UnauthorizedError(
+                    f"bookie {member.bookie_id} refused the password of ledger {self.ledger_id}"
+                )
+            )
+        else:
+            self.on_member_lost(
+                member,
+                BookieUnavailableError(
+                    f"bookie {member.bookie_id} answered {status.name} to entry {entry_id} "
+                    f"of ledger {self.ledger_id}",
+                    bookie_id=member.bookie_id,
+                ),
+            )
+
+    def on_member_lost(self, member: Member, error: Exception) -> None:
+        """Count the member no more and look for a replacement."""
+        if self._members[member.position] is not member or member.failed or self.failed or self._closing:
+            return
+        member.failed, member.failed_at = error, self._loop.time()
+        member.owed = 0
+        member.detach(self.ledger_id)
+        self.carry_out(self._machine.on_bookie_failed(member.position))
+        self._keeper.wake()
+
+    # ---- carrying out
+
+    def carry_out(self, commands: list[AppendCommand]) -> None:
+        for command in commands:
+            match command:
+                case ReleaseThrough(entry_id):
+                    self._pop_confirmed()
+                    self._release(entry_id)
+                case WriteLac(position, lac):
+                    self._write_lac(self._members[position], lac)
+                case Resend(position):
+                    self._resend(position)
+                case _:
+                    assert_never(command)
+        self._pop_confirmed()
+
+    def _pop_confirmed(self) -> None:
+        count = self._machine.lac - self._popped
+        if count <= 0:
+            return
+        pop = self._pending.popleft
+        for _ in range(count - 1):
+            pop()
+        self._confirmed_length = pop()[2]
+        self._popped = self._machine.lac
+        waiters, self._room_waiters = self._room_waiters, []
+        _wake(waiters)
+
+    def _release(self, entry_id: EntryId) -> None:
+        waiters = self._waiters
+        while waiters and waiters[0][0] <= entry_id:
+            future = heapq.heappop(waiters)[2]
+            if not future.done():
+                future.set_result(None)
+        if self.listener is not None:
+            self.listener.on_progress(self, entry_id)
+
+    def _write_lac(self, member: Member, lac: EntryId) -> None:
+        connection = self._services.pool.v3_now(member.bookie_id)
+        if connection is None:
+            self.start(self._write_lac_later(member, lac))
+            return
+        packet = self._digester.lac_packet(self.ledger_id, lac)
+        if member.owed == 0:
+            member.quiet_since = self._loop.time()
+        member.owed += 1
+        future = connection.write_lac(self.ledger_id, lac, self._key, packet)
+        future.add_done_callback(lambda done: self._lac_written(member, lac, done))
+        self._services.watch(self)
+
+    async def _write_lac_later(self, member: Member, lac: EntryId) -> None:
+        try:
+            await self._services.pool.v3(member.bookie_id)
+        except BookieUnavailableError as error:
+            self.on_member_lost(member, error)
+            return
+        if self._members[member.position] is member and self.failed is None:
+            self._write_lac(member, lac)
+
+    def _lac_written(self, member: Member, lac: EntryId, done: asyncio.Future[V3Response]) -> None:
+        if done.cancelled() or self._members[member.position] is not member or member.failed or self.failed:
+            return
+        member.answered(1, self._loop.time())
+        error = done.exception()
+        if error is not None:
+            self.on_member_lost(member, error if isinstance(error, Exception) else RuntimeError(repr(error)))
+        elif (status := done.result().status) is Status.EOK:
+            self.carry_out(self._machine.on_lac_stored(member.position, lac))
+        else:
+            self.on_add_refused(member, lac, status)
+
+    # ---- time and registrations
+
+    def tick(self, now: float) -> bool:
+        """Look for members that owe an answer too long; False if there is nothing left to look for."""
+        if self.failed is not None or self._closing:
+            return False
+        for member in self._members:
+            if member.failed is None and member.overdue(now, self._services.config.add_timeout_s):
+                self.on_member_lost(member, self._overdue_error(member))
+        self._fail_missing(now)
+        self.carry_out(self._machine.publish_lac(even_if_busy=True))
+        return (
+            self._machine.visible < self.last_add_pushed
+            or any(member.owed > 0 and member.failed is None for member in self._members)
+            or any(member.missing_since is not None for member in self._members)
+        )
+
+    def _overdue_error(self, member: Member) -> BookieUnavailableError:
+        return BookieUnavailableError(
+            f"bookie {member.bookie_id} did not answer within {self._services.config.add_timeout_s} s",
+            bookie_id=member.bookie_id,
+        )
+
+    def on_bookies_changed(self, bookies: BookieSet) -> None:
+        """A member that is gone from the registrations is replaced even if the writer is idle (rule 24b)."""
+        now = self._loop.time()
+        for member in self._members:
+            if bookies.find(member.bookie_id) is not None:
+                member.missing_since = None
+            elif member.missing_since is None:
+                member.missing_since = now
+                self._services.watch(self)
+        self._keeper.wake()
+
+    def _fail_missing(self, now: float) -> None:
+        for member in self._members:
+            since = member.missing_since
+            if since is not None and now - since > self._services.config.lost_member_s:
+                member.missing_since = None
+                self.on_member_lost(
+                    member,
+                    BookieUnavailableError(
+                        f"bookie {member.bookie_id} is not registered any more", bookie_id=member.bookie_id
+                    ),
+                )
+
+    # ---- the ensemble keeper's side
+
+    @property
+    def machine(self) -> AppendMachine:
+        return self._machine
+
+    @property
+    def members(self) -> list[Member]:
+        return self._members
+
+    @property
+    def local(self) -> Versioned[LedgerMetadata]:
+        return self._local
+
+    @property
+    def metadata_lock(self) -> asyncio.Lock:
+        """Held over every compare-and-set of this handle, so that they never race one another."""
+        return self._metadata_lock
+
+    def finished(self) -> bool:
+        return self.failed is not None or self._closing
+
+    def install(self, metadata: Versioned[LedgerMetadata]) -> list[int]:
+        """Adopt newer metadata; returns the positions that have a new bookie, with fresh members."""
+        self._local = metadata
+        changed = []
+        for position, bookie_id in enumerate(metadata.value.last_fragment.ensemble):
+            old = self._members[position]
+            if old.bookie_id != bookie_id:
+                old.detach(self.ledger_id)
+                self._members[position] = Member(self, position, bookie_id)
+                changed.append(position)
+        return changed
+
+    def rejoin(self, member: Member) -> None:
+        """The failed member's bookie is reachable again: go on with it at its old position."""
+        fresh = Member(self, member.position, member.bookie_id)
+        self._members[member.position] = fresh
+        self._connect(fresh)
+        self.carry_out(self._machine.on_bookie_returned(member.position))
+
+    def connect_positions(self, positions: Iterable[int]) -> None:
+        for position in positions:
+            self._connect(self._members[position])
+
+    def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a short piece of work of this handle; it is cancelled when the handle ends."""
+        task: asyncio.Task[None] = self._loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ---- the end
+
+    def fail(self, error: LogStoreError) -> None:
+        """Stop for good: nothing more is sent or acknowledged, metadata is left as it is."""
+        if self.failed is not None:
+            return
+        self.failed = error
+        self._stop()
+        self._fail_waiters(error)
+        if self.listener is not None:
+            self.listener.on_failure(self, error)
+
+    def abandon(self, error: LogStoreError) -> list[tuple[EntryId, bytes]]:
+        """Fail without telling the listener; return what is unconfirmed."""
+        self.listener = None
+        self.fail(error)
+        return self.unconfirmed()
+
+    async def close(self) -> LedgerMetadata:
+        """Seal the ledger at the LAC. On return metadata says CLOSED, and entries above are proved absent.
+
+        Closing again completes the same close. LedgerFencedError if a recovery came first;
+        MetadataOutcomeUnknownError or MetadataUnavailableError if the store does not tell: close again later.
+        """
+        if isinstance(self.failed, LedgerFencedError):
+            raise self.failed
+        self._closing = True
+        self._stop()
+        async with self._metadata_lock:
+            last_entry, length = self._machine.lac, self._confirmed_length
+            try:
+                self._local = await update_ledger(
+                    self._services.store,
+                    self.ledger_id,
+                    self._local,
+                    lambda found: needs_close(self.ledger_id, found, last_entry, length),
+                    lambda found: found.closed_at(last_entry, length),
+                )
+            except LedgerFencedError as error:
+                self.fail(error)
+                raise
+        if self.failed is None:
+            self.failed = LedgerClosedError(f"ledger {self.ledger_id} is closed", ledger_id=self.ledger_id)
+            # A ledger closed at the LAC shows every entry up to it; those above it are proved absent.
+            self._release(last_entry)
+            self._fail_waiters(self.failed)
+        return self._local.value
+
+    def _stop(self) -> None:
+        self._services.forget(self)
+        self._keeper.stop()
+        for member in self._members:
+            member.detach(self.ledger_id)
+        for task in list(self._tasks):
+            task.cancel()
+
+    def _fail_waiters(self, error: LogStoreError) -> None:
+        waiters, self._waiters = self._waiters, []
+        for _, _, future in waiters:
+            if not future.done():
+                future.set_exception(error)
+        room, self._room_waiters = self._room_waiters, []
+        _wake(room)
+
+
+def _wake(waiters: Iterable[asyncio.Future[None]]) -> None:
+    for future in waiters:
+        if not future.done():
+            future.set_result(None)

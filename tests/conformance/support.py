@@ -1,0 +1,82 @@
+"""What every conformance test uses: a driver under test, values to store, and patience with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ledger.metadata.drivers import open_store
+from ledger.metadata.store import MetadataStore
+from ledger.model import BookieId, BookieInfo, EntryId, Fragment, LedgerMetadata, QuorumSizes
+
+B1, B2, B3, B4 = (BookieId(f"127.0.0.1:{3181 + index}") for index in range(4))
+WAIT_S = 10.0
+
+
+class Driver:
+    """Opens handles on one fresh cluster and closes them after the test."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._stores: list[MetadataStore] = []
+
+    async def open(self) -> MetadataStore:
+        """One more handle on the same store, initialised or not."""
+        store = await open_store(self.uri)
+        self._stores.append(store)
+        return store
+
+    async def cluster(self) -> MetadataStore:
+        """A first handle, with a new cluster in the store."""
+        store = await self.open()
+        await store.init_cluster()
+        return store
+
+    async def close(self) -> None:
+        for store in self._stores:
+            await store.close()
+
+
+def on_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run an async test whose first argument is the driver; handles it opened are closed after it."""
+
+    @functools.wraps(test)
+    def run(**arguments: Any) -> None:
+        async def main() -> None:
+            try:
+                await test(**arguments)
+            finally:
+                if "driver" in arguments:
+                    await arguments["driver"].close()
+
+        asyncio.run(main())
+
+    return run
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Return once the condition holds; fail when it does not within the deadline."""
+    async with asyncio.timeout(WAIT_S):
+        while not condition():  # noqa: ASYNC110 -- what is waited for is outside this loop
+            await asyncio.sleep(0.002)
+
+
+async def eventually_async(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not await condition():  # noqa: ASYNC110 -- as above
+            await asyncio.sleep(0.002)
+
+
+def new_metadata(*, c_token: int | None = None, custom: tuple[tuple[str, bytes], ...] = ()) -> LedgerMetadata:
+    return LedgerMetadata(
+        quorum=QuorumSizes(ensemble=3, write=3, ack=2),
+        fragments=(Fragment(EntryId(0), (B1, B2, B3)),),
+        c_token=c_token,
+        custom=custom,
+    )
+
+
+def bookie(bookie_id: BookieId = B1, *, port: int = 3181, read_only: bool = False) -> BookieInfo:
+    return BookieInfo(bookie_id=bookie_id, host="127.0.0.1", port=port, read_only=read_only)

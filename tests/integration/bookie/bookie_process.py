@@ -1,0 +1,138 @@
+"""A bookie as its users run it: a process started from the command line, killed or asked to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parents[3]
+READY = re.compile(r"bookie (\S+):(\d+) is ready")
+PATIENCE_S = 30.0
+SMALL_FILES: dict[str, object] = {"journal_segment_bytes": 8 << 20, "reserve_bytes": 1 << 20}
+"""A hundred bookies in one test run should not preallocate gigabytes."""
+
+
+def run_bookie(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one `bookie` command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "bookie_server", *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+class BookieProcess:
+    """One bookie on its directory; it can be started again and again."""
+
+    def __init__(self, metadata: str, data: Path, **settings: Any) -> None:
+        self.metadata = metadata
+        self.data = data
+        self.settings = settings
+        self.port = 0
+        self.errors = ""
+        """What all its runs so far wrote to stderr."""
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it and wait until it serves; the output is the failure if it does not."""
+        command = [sys.executable, "-m", "bookie_server", "start", "--metadata", self.metadata]
+        command += ["--data", str(self.data), "--port", "0", "--config", str(self._write_settings())]
+        self._process = subprocess.Popen(
+            command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        line = self._first_line()
+        found = READY.fullmatch(line.strip())
+        assert found, f"the bookie said {line!r} and {self._end_of_output()!r}"
+        self.port = int(found[2])
+
+    def kill(self) -> None:
+        """kill -9: nothing is tidied up."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._finish()
+
+    def terminate(self) -> int:
+        """SIGTERM; the exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._finish()
+
+    def wait(self) -> tuple[int, str]:
+        """Wait for it to end by itself; the exit code and what it wrote to stderr."""
+        assert self._process is not None
+        before = self.errors
+        code = self._finish()
+        return code, self.errors.removeprefix(before)
+
+    def restart(self) -> None:
+        """kill -9 and start again."""
+        self.kill()
+        self.start()
+
+    def stop(self) -> None:
+        """Make sure that it is gone."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            self._finish()
+
+    def resident_bytes(self) -> int:
+        """Memory the process holds now."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def open_descriptors(self) -> int:
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+    def _write_settings(self) -> Path:
+        """The settings file: small preallocated files, and what the test asks for."""
+        merged = {**self.settings, "storage": {**SMALL_FILES, **self.settings.get("storage", {})}}
+        tables = {name: value for name, value in merged.items() if isinstance(value, dict)}
+        lines = [f"{name} = {json.dumps(value)}" for name, value in merged.items() if name not in tables]
+        for name, table in tables.items():
+            lines.append(f"[{name}]")
+            lines += [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+        path = self.data.with_suffix(".toml")
+        path.write_text("\n".join(lines))
+        return path
+
+    def _finish(self) -> int:
+        assert self._process is not None
+        self.errors += self._process.communicate(timeout=PATIENCE_S)[1]
+        return self._process.returncode
+
+    def _first_line(self) -> str:
+        assert self._process is not None and self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            assert selector.select(PATIENCE_S), "the bookie did not say that it is ready"
+        return self._process.stdout.readline()
+
+    def _end_of_output(self) -> str:
+        assert self._process is not None
+        self._process.kill()
+        return self._process.communicate(timeout=PATIENCE_S)[1]
+
+
+def eventually(condition: object, *, within_s: float = PATIENCE_S) -> None:
+    """Poll until `condition()` is true."""
+    assert callable(condition)
+    give_up_at = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < give_up_at, f"{condition} did not come true within {within_s} s"
+        time.sleep(0.01)

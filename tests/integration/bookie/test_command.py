@@ -1,0 +1,62 @@
+"""The `bookie` command as its users meet it: right answers, short errors, no traceback."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.bookie.bookie_process import BookieProcess, run_bookie
+
+pytestmark = pytest.mark.integration
+
+
+def test_help_is_quick_and_lists_the_commands() -> None:
+    started = time.monotonic()
+    done = run_bookie("--help")
+    assert done.returncode == 0
+    assert time.monotonic() - started < 2
+    for command in ("start", "init-cluster", "ls", "info"):
+        assert command in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["start"], "--metadata"),
+        (["start", "--metadata", "memory:x"], "--data"),
+        (["start", "--metadata", "memory:x", "--data", "/tmp/x", "--port", "99999"], "0..65535"),
+        (["start", "--metadata", "memory:x", "--data", "/tmp/x", "--host", "0.0.0.0"], "--advertised"),
+        (["start", "--config", "/nowhere.toml"], "/nowhere.toml"),
+        (["ls", "--metadata", "gopher:x"], "gopher"),
+        (["info", "nowhere"], "HOST:PORT"),
+        (["frobnicate"], "frobnicate"),
+    ],
+)
+def test_wrong_use_is_exit_code_2_and_one_sentence(arguments: list[str], says: str) -> None:
+    done = run_bookie(*arguments)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_init_cluster_twice_is_refused(metadata: str) -> None:
+    done = run_bookie("init-cluster", "--metadata", metadata)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_info_asks_a_running_bookie(bookie: BookieProcess) -> None:
+    done = run_bookie("info", f"127.0.0.1:{bookie.port}", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["total_bytes"] > facts["free_bytes"] > 0
+
+
+def test_info_of_nobody_fails_clearly(bookie: BookieProcess, tmp_path: Path) -> None:
+    bookie.terminate()
+    done = run_bookie("info", f"127.0.0.1:{bookie.port}")
+    assert done.returncode == 1
+    assert "no bookie answers" in done.stderr

@@ -1,0 +1,121 @@
+"""A bookie starts on its own disks only, and says what is wrong with any other."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.integration.bookie.bookie_process import BookieProcess, run_bookie
+from tests.integration.bookie.entries import add
+from tests.integration.bookie.raw_client import RawClient
+
+pytestmark = pytest.mark.integration
+
+
+def refusal(bookie: BookieProcess, port: int | None = None) -> str:
+    """Start a stopped bookie that must refuse; what it said on stderr."""
+    done = run_bookie(
+        "start",
+        *("--metadata", bookie.metadata, "--data", str(bookie.data), "--port", str(port or bookie.port)),
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def used(bookie: BookieProcess) -> None:
+    """Let the bookie store something, then end."""
+    with RawClient(bookie.port) as client:
+        client.ask(add(1, 0))
+    assert bookie.terminate() == 0
+
+
+@pytest.mark.parametrize("name", ["journal", "ledgers"])
+def test_an_emptied_directory_refuses(bookie: BookieProcess, name: str) -> None:
+    used(bookie)
+    shutil.rmtree(bookie.data / name)
+    said = refusal(bookie)
+    assert str(bookie.data / name) in said
+    assert "is empty" in said
+
+
+def test_both_directories_emptied_refuse(bookie: BookieProcess) -> None:
+    """A volume that was not mounted: the metadata store still knows the bookie."""
+    used(bookie)
+    shutil.rmtree(bookie.data)
+    assert "mount its disk" in refusal(bookie)
+
+
+@pytest.mark.parametrize("name", ["journal", "ledgers"])
+def test_a_lost_cookie_refuses(bookie: BookieProcess, name: str) -> None:
+    used(bookie)
+    (bookie.data / name / "VERSION").unlink()
+    assert "without a cookie" in refusal(bookie)
+
+
+def test_swapped_disks_of_two_bookies_refuse(bookie: BookieProcess, tmp_path: Path) -> None:
+    other = BookieProcess(bookie.metadata, tmp_path / "other")
+    other.start()
+    used(bookie)
+    used(other)
+    ours, theirs, aside = bookie.data / "journal", other.data / "journal", tmp_path / "aside"
+    ours.rename(aside)
+    theirs.rename(ours)
+    aside.rename(theirs)
+    said = refusal(bookie)
+    assert str(ours) in said
+    assert f"127.0.0.1:{other.port}" in said
+    assert str(theirs) in refusal(other)
+
+
+def test_another_cluster_refuses(bookie: BookieProcess, tmp_path: Path) -> None:
+    used(bookie)
+    bookie.metadata = f"sqlite:///{tmp_path}/another.db"
+    assert run_bookie("init-cluster", "--metadata", bookie.metadata).returncode == 0
+    said = refusal(bookie)
+    assert "cluster instance id" in said
+    assert str(bookie.data) in said
+
+
+def test_another_port_refuses(bookie: BookieProcess, tmp_path: Path) -> None:
+    """The address is the identity: under another one, ledgers would not find their entries."""
+    other = BookieProcess(bookie.metadata, tmp_path / "other")
+    other.start()
+    free_port = other.port
+    used(bookie)
+    other.kill()
+    assert "bookie id" in refusal(bookie, port=free_port)
+
+
+def test_a_damaged_cookie_refuses(bookie: BookieProcess) -> None:
+    used(bookie)
+    (bookie.data / "journal" / "VERSION").write_bytes(b"\xff\x00garbage")
+    assert "cookie" in refusal(bookie)
+
+
+def test_the_right_disks_start_again_on_the_same_port(bookie: BookieProcess) -> None:
+    port = bookie.port
+    used(bookie)
+    bookie.start()
+    assert bookie.port == port
+
+
+def test_a_store_without_a_cluster_says_how_to_make_one(tmp_path: Path) -> None:
+    done = run_bookie(
+        "start", "--metadata", f"sqlite:///{tmp_path}/none.db", "--data", str(tmp_path / "d"), "--port", "0"
+    )
+    assert done.returncode == 1
+    assert "dlog standalone" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "d" / "journal" / "VERSION").exists()
+
+
+def test_a_taken_port_is_named(bookie: BookieProcess, tmp_path: Path) -> None:
+    done = run_bookie(
+        *("start", "--metadata", bookie.metadata, "--data", str(tmp_path / "d"), "--port", str(bookie.port))
+    )
+    assert done.returncode == 1
+    assert f":{bookie.port}" in done.stderr

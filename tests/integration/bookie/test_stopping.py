@@ -1,0 +1,62 @@
+"""SIGTERM: what was accepted is answered, the bookie leaves the list, and the next start finds everything."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ledger.wire.status import Status
+from tests.integration.bookie.bookie_process import BookieProcess, eventually, run_bookie
+from tests.integration.bookie.entries import add, add_answer, entry, read, read_answer
+from tests.integration.bookie.raw_client import ConnectionClosed, RawClient
+
+pytestmark = pytest.mark.integration
+
+
+def listed(metadata: str) -> list[dict[str, str]]:
+    done = run_bookie("ls", "--metadata", metadata, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, str]] = json.loads(done.stdout)
+    return found
+
+
+def test_a_running_bookie_is_listed_and_a_stopped_one_is_not(bookie: BookieProcess) -> None:
+    address = f"127.0.0.1:{bookie.port}"
+    assert listed(bookie.metadata) == [{"bookie": address, "address": address, "state": "writable"}]
+    assert bookie.terminate() == 0
+    assert listed(bookie.metadata) == []
+
+
+def test_a_killed_bookie_disappears_from_the_list(bookie: BookieProcess) -> None:
+    bookie.kill()
+    eventually(lambda: listed(bookie.metadata) == [])
+
+
+def test_adds_on_their_way_are_answered_or_cut_off_but_never_lost(bookie: BookieProcess) -> None:
+    """SIGTERM among adds: each answered one is there afterwards."""
+    acknowledged = []
+    with RawClient(bookie.port) as client:
+        client.send(b"".join(add(1, each) for each in range(3000)))
+        acknowledged.append(add_answer(client.frame()).entry_id)
+        assert bookie.terminate() == 0
+        try:
+            while True:
+                answer = add_answer(client.frame())
+                if answer.status is Status.EOK:
+                    acknowledged.append(answer.entry_id)
+        except ConnectionClosed:
+            pass
+    bookie.start()
+    with RawClient(bookie.port) as client:
+        for entry_id in acknowledged:
+            assert read_answer(client.ask(read(1, entry_id))).entry == entry(1, entry_id)
+
+
+def test_sigint_stops_as_sigterm_does(bookie: BookieProcess) -> None:
+    import os
+    import signal
+
+    os.kill(bookie.pid, signal.SIGINT)
+    code, errors = bookie.wait()
+    assert (code, errors) == (0, "")

@@ -1,0 +1,99 @@
+"""Settings from file and flags, and what wrong ones are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bookie_server.config import BookieConfig, Limits
+from bookie_server.config_file import make_config, read_settings
+from ledger.errors import ConfigurationError, InvalidNameError
+
+BASE: dict[str, Any] = {"metadata": "memory:m", "data": "/bookie"}
+
+
+def config(**settings: object) -> BookieConfig:
+    return make_config({**BASE, **settings}, {})
+
+
+def test_one_directory_holds_journal_and_ledgers() -> None:
+    storage = config().storage
+    assert storage.journal_directory == Path("/bookie/journal")
+    assert storage.ledger_directory == Path("/bookie/ledgers")
+
+
+def test_the_parts_can_be_elsewhere() -> None:
+    storage = config(journal_dir="/fast/journal").storage
+    assert storage.journal_directory == Path("/fast/journal")
+    assert storage.ledger_directory == Path("/bookie/ledgers")
+
+
+def test_flags_win_over_the_file() -> None:
+    made = make_config({**BASE, "port": 1, "host": "10.0.0.1"}, {"port": 2, "host": None})
+    assert (made.port, made.host) == (2, "10.0.0.1")
+
+
+def test_data_on_the_command_line_replaces_the_places_of_the_file() -> None:
+    file = {"metadata": "memory:m", "journal_dir": "/a", "ledger_dir": "/b"}
+    assert make_config(file, {"data": "/c"}).storage.journal_directory == Path("/c/journal")
+
+
+def test_relative_places_become_absolute() -> None:
+    assert config(data="here").storage.ledger_directory == Path.cwd() / "here" / "ledgers"
+
+
+def test_the_bookie_id_is_the_advertised_address_unless_given() -> None:
+    assert config().identity(3181) == "127.0.0.1:3181"
+    assert config(host="0.0.0.0", advertised="store1").identity(4000) == "store1:4000"
+    assert config(bookie_id="left-rack").identity(4000) == "left-rack"
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"metadata": ""}, "--metadata"),
+        ({"port": 65536}, "0..65535"),
+        ({"port": -1}, "0..65535"),
+        ({"host": "0.0.0.0"}, "--advertised"),
+        ({"gc_interval_s": 0}, "gc_interval_s"),
+        ({"prot": 1}, "unknown name 'prot'"),
+        ({"limits": {"frame_byte_max": 1}}, "unknown name 'frame_byte_max'"),
+        ({"limits": 3}, "must be a table"),
+        ({"limits": {"idle_s": 0}}, "idle_s"),
+        ({"storage": {"journal_directory": "/x"}}, "unknown name 'journal_directory'"),
+        ({"journal_dir": "/x", "ledger_dir": "/x"}, "a directory each"),
+        ({"port": "eighty"}, "wrong type"),
+        ({"limits": {"idle_s": "long"}}, "wrong type"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        config(**settings)
+
+
+def test_a_missing_store_or_place_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="--metadata"):
+        make_config({"data": "/x"}, {})
+    with pytest.raises(ConfigurationError, match="--data"):
+        make_config({"metadata": "memory:m"}, {})
+
+
+def test_an_impossible_bookie_id_is_refused() -> None:
+    with pytest.raises(InvalidNameError):
+        config(bookie_id="../../etc/passwd")
+
+
+def test_a_broken_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bookie.toml"
+    with pytest.raises(ConfigurationError, match="cannot read the settings file"):
+        read_settings(path)
+    path.write_text("port = = 1")
+    with pytest.raises(ConfigurationError, match="is not TOML"):
+        read_settings(path)
+
+
+def test_every_limit_is_positive() -> None:
+    with pytest.raises(ConfigurationError, match="frame_bytes_max"):
+        Limits(frame_bytes_max=0)

@@ -1,0 +1,88 @@
+"""Every way in which a disk can be the wrong one refuses to start and names the directory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bookie_server.cookie import FoundDirectory, Verdict, judge, own_cookie
+from bookie_server.errors import CookieMismatchError
+from ledger.metadata.cookie_format import Cookie
+
+JOURNAL, LEDGERS = Path("/disk1/journal"), Path("/disk2/ledgers")
+OURS = own_cookie("127.0.0.1:3181", JOURNAL, LEDGERS, "cluster-1")
+
+
+def found(
+    directory: Path = JOURNAL, cookie: Cookie | None = OURS, *, holds_data: bool = True
+) -> FoundDirectory:
+    return FoundDirectory(directory=directory, role="directory", cookie=cookie, holds_data=holds_data)
+
+
+def both(journal: Cookie | None, ledgers: Cookie | None, *, holds_data: bool) -> list[FoundDirectory]:
+    return [found(JOURNAL, journal, holds_data=holds_data), found(LEDGERS, ledgers, holds_data=holds_data)]
+
+
+def test_the_usual_start() -> None:
+    assert judge(OURS, OURS, both(OURS, OURS, holds_data=True)) is Verdict.KNOWN
+
+
+def test_the_first_start() -> None:
+    assert judge(OURS, None, both(None, None, holds_data=False)) is Verdict.NEW
+
+
+def test_a_first_start_that_was_interrupted_goes_on() -> None:
+    """The cookie reached one directory, or both, and not yet the store: nothing was ever stored here."""
+    assert judge(OURS, None, both(OURS, None, holds_data=False)) is Verdict.NEW
+    assert judge(OURS, None, both(OURS, OURS, holds_data=False)) is Verdict.NEW
+
+
+@pytest.mark.parametrize(
+    "directories",
+    [both(None, OURS, holds_data=True), both(OURS, None, holds_data=True), both(None, None, holds_data=True)],
+)
+def test_a_missing_cookie_means_a_missing_disk(directories: list[FoundDirectory]) -> None:
+    with pytest.raises(CookieMismatchError, match="mount its disk") as caught:
+        judge(OURS, OURS, directories)
+    assert str(caught.value.directory) in str(caught.value)
+
+
+def test_an_emptied_directory_refuses() -> None:
+    with pytest.raises(CookieMismatchError, match="/disk1/journal is empty"):
+        judge(OURS, OURS, [found(JOURNAL, None, holds_data=False), found(LEDGERS)])
+
+
+def test_data_that_the_store_does_not_know_refuses() -> None:
+    """A wrong metadata address, or a cluster formatted anew under a bookie that still has its entries."""
+    with pytest.raises(CookieMismatchError, match="/disk1/journal holds data and its cookie"):
+        judge(OURS, None, both(OURS, OURS, holds_data=True))
+    with pytest.raises(CookieMismatchError, match="/disk1/journal holds data and no cookie"):
+        judge(OURS, None, both(None, None, holds_data=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"bookie_id": "127.0.0.1:3182"}, "bookie id"),
+        ({"instance_id": "cluster-2"}, "cluster instance id"),
+        ({"journal_dirs": ("/elsewhere",)}, "journal directories"),
+        ({"ledger_dirs": ("/elsewhere",)}, "ledger directories"),
+    ],
+)
+def test_a_foreign_cookie_refuses_wherever_it_is(change: dict[str, str], says: str) -> None:
+    foreign = replace(OURS, **change)  # type: ignore[arg-type]  # the table above has the right types
+    for directories in (both(foreign, OURS, holds_data=True), both(OURS, foreign, holds_data=True)):
+        with pytest.raises(CookieMismatchError, match=says) as caught:
+            judge(OURS, OURS, directories)
+        assert str(caught.value.directory) in str(caught.value)
+    with pytest.raises(CookieMismatchError, match=f"metadata store.*{says}"):
+        judge(OURS, foreign, both(OURS, OURS, holds_data=True))
+
+
+def test_swapped_directories_refuse() -> None:
+    """Journal and ledger directory of one bookie exchanged: both cookies name the paths."""
+    swapped = own_cookie("127.0.0.1:3181", LEDGERS, JOURNAL, "cluster-1")
+    with pytest.raises(CookieMismatchError, match="journal directories"):
+        judge(swapped, OURS, both(OURS, OURS, holds_data=True))

@@ -1,0 +1,110 @@
+"""Few reads run together, of one connection and of all, and every one gets its turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+from bookie_server.read_queue import ReadQueue, ReadSlots
+
+
+class Gate:
+    """Reads that wait here until they are let through."""
+
+    def __init__(self) -> None:
+        self.running: list[str] = []
+        self._open: dict[str, asyncio.Event] = {}
+
+    def read(self, name: str) -> Callable[[], Coroutine[None, None, None]]:
+        async def work() -> None:
+            self.running.append(name)
+            self._open[name] = asyncio.Event()
+            await self._open[name].wait()
+            self.running.remove(name)
+
+        return work
+
+    async def let_through(self, name: str) -> None:
+        self._open[name].set()
+        await settle()
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def queue(slots: ReadSlots, running_max: int = 2, may_start: Callable[[], bool] = lambda: True) -> ReadQueue:
+    return ReadQueue(slots, running_max, may_start, lambda: None)
+
+
+def test_a_connection_runs_no_more_than_its_share() -> None:
+    async def scenario() -> None:
+        gate, reads = Gate(), queue(ReadSlots(10), running_max=2)
+        for name in "abc":
+            reads.submit(gate.read(name))
+        await settle()
+        assert gate.running == ["a", "b"]
+        assert reads.waiting == 1
+        await gate.let_through("a")
+        assert gate.running == ["b", "c"]
+        for name in "bc":
+            await gate.let_through(name)
+        assert not reads.busy
+
+    asyncio.run(scenario())
+
+
+def test_slots_go_round_between_connections() -> None:
+    """One slot for all: a connection with many reads does not keep the other one out."""
+
+    async def scenario() -> None:
+        gate, slots = Gate(), ReadSlots(1)
+        first, second = queue(slots), queue(slots)
+        first.submit(gate.read("a1"))
+        second.submit(gate.read("b1"))
+        first.submit(gate.read("a2"))
+        second.submit(gate.read("b2"))
+        order = []
+        for _ in range(4):
+            await settle()
+            [running] = gate.running
+            order.append(running)
+            await gate.let_through(running)
+        assert order[:2] == ["a1", "b1"]
+        assert sorted(order) == ["a1", "a2", "b1", "b2"]
+
+    asyncio.run(scenario())
+
+
+def test_reads_wait_while_answers_are_not_taken() -> None:
+    async def scenario() -> None:
+        gate, takes = Gate(), False
+        reads = queue(ReadSlots(1), may_start=lambda: takes)
+        reads.submit(gate.read("a"))
+        await settle()
+        assert gate.running == []
+        takes = True
+        reads.start_more()
+        await settle()
+        assert gate.running == ["a"]
+        await gate.let_through("a")
+
+    asyncio.run(scenario())
+
+
+def test_a_closed_connection_gives_its_slots_back() -> None:
+    async def scenario() -> None:
+        gate, slots = Gate(), ReadSlots(1)
+        leaving, staying = queue(slots), queue(slots)
+        leaving.submit(gate.read("a1"))
+        leaving.submit(gate.read("a2"))
+        staying.submit(gate.read("b"))
+        await settle()
+        leaving.close()
+        await settle()
+        assert gate.running[-1] == "b"
+        await gate.let_through("b")
+        assert not staying.busy
+
+    asyncio.run(scenario())
