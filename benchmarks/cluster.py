@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ledger.metadata.drivers import open_store
-
 from benchmarks.processes import Child, start_python
+from ledger.metadata.drivers import open_store
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,13 @@ class Child:
         """As kill -9 does it; `stop` afterwards to reap it."""
         _kill(self._process)
 
+    def pause(self) -> None:
+        """Stop it as SIGSTOP does: connections stay, answers do not come."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
     async def stop(self, timeout_s: float = 30.0) -> int:
         """Ask it to end, make it end after the timeout, and return its exit code."""
         if self._process.returncode is None:

@@ -1,0 +1,57 @@
+"""BookKeeper-style ledgers: bounded, replicated, fenced sequences of entries.
+
+Names are loaded when first used, because the storage server imports `ledger.wire` and needs none of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ledger.bookie_reads import Entry
+    from ledger.client import LedgerClient
+    from ledger.config import LedgerClientConfig, Visibility
+    from ledger.errors import LogStoreError
+    from ledger.metadata.drivers import open_store, register_driver
+    from ledger.model import DigestType, LedgerMetadata, LedgerState, QuorumSizes
+    from ledger.read_handle import ReadHandle
+    from ledger.write_handle import WriteHandle
+
+__all__ = [
+    "DigestType",
+    "Entry",
+    "LedgerClient",
+    "LedgerClientConfig",
+    "LedgerMetadata",
+    "LedgerState",
+    "LogStoreError",
+    "QuorumSizes",
+    "ReadHandle",
+    "Visibility",
+    "WriteHandle",
+    "open_store",
+    "register_driver",
+]
+
+_OWNERS = {
+    "DigestType": "ledger.model",
+    "Entry": "ledger.bookie_reads",
+    "LedgerClient": "ledger.client",
+    "LedgerClientConfig": "ledger.config",
+    "LedgerMetadata": "ledger.model",
+    "LedgerState": "ledger.model",
+    "LogStoreError": "ledger.errors",
+    "QuorumSizes": "ledger.model",
+    "ReadHandle": "ledger.read_handle",
+    "Visibility": "ledger.config",
+    "WriteHandle": "ledger.write_handle",
+    "open_store": "ledger.metadata.drivers",
+    "register_driver": "ledger.metadata.drivers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OWNERS:
+        raise AttributeError(f"module 'ledger' has no attribute {name!r}")
+    return getattr(import_module(_OWNERS[name]), name)

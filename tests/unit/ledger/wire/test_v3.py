@@ -137,10 +137,10 @@ def test_operation_without_its_own_message_is_refused(operation: int) -> None:
 
 def test_text_that_is_not_utf8_is_refused() -> None:
     plugin = bytes.fromhex("0a06080310051801b206060a02fffe1200")
-    with pytest.raises(ProtocolError, match="UTF-8"):
+    with pytest.raises(ProtocolError):
         v3.decode_request(plugin)
     context = bytes.fromhex("0a06080310081807c20c060a02fffe1200")
-    with pytest.raises(ProtocolError, match="UTF-8"):
+    with pytest.raises(ProtocolError):
         v3.decode_request(context)
 
 

@@ -1,0 +1,109 @@
+"""Each check finds the fault it is for, and a sound history passes all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from dlog.model import MessageId
+from tests.checking import checks
+from tests.checking.history import Append, History, Observation, Outcome, Takeover
+
+
+def message_id(number: int) -> MessageId:
+    return MessageId(7, number, 0)
+
+
+def sound() -> History:
+    """Writer one appends m0..m2 and is deposed with m3 in flight; writer two goes on with m4 at entry 3."""
+    acked = [Append("one", n, b"m%d" % n, n, n + 0.5, Outcome.ACKED, message_id(n)) for n in range(3)]
+    lost = Append("one", 3, b"m3", 3, 5, Outcome.INDETERMINATE, message_id(3))
+    refused = Append("one", 4, b"m9", 6, 6, Outcome.REJECTED)
+    later = Append("two", 0, b"m4", 6, 6.5, Outcome.ACKED, MessageId(8, 0, 0))
+    final = [(message_id(n), b"m%d" % n) for n in range(3)] + [(MessageId(8, 0, 0), b"m4")]
+    reader = [Observation(found, payload, 9) for found, payload in final]
+    return History(
+        [*acked, lost, refused, later], [Takeover("one", 0), Takeover("two", 5)], {"tail": reader}, final
+    )
+
+
+def test_a_sound_history_passes() -> None:
+    checks.check(sound())
+
+
+def lose(history: History) -> None:
+    del history.final[1]
+
+
+def invent(history: History) -> None:
+    history.final.append((MessageId(8, 1, 0), b"who?"))
+
+
+def resurrect(history: History) -> None:
+    history.final.append((MessageId(8, 1, 0), b"m9"))
+
+
+def double(history: History) -> None:
+    history.final.append((MessageId(8, 1, 0), b"m4"))
+
+
+def disagree(history: History) -> None:
+    history.readers["tail"][0] = Observation(message_id(0), b"m1", 9)
+
+
+def reorder(history: History) -> None:
+    history.appends[1] = replace(history.appends[1], message_id=MessageId(8, 1, 0))
+    history.appends[2] = replace(history.appends[2], message_id=message_id(1))
+
+
+def ack_after_takeover(history: History) -> None:
+    history.appends[3] = replace(history.appends[3], outcome=Outcome.ACKED, invoked=6, returned=6.1)
+
+
+def leave_a_hole(history: History) -> None:
+    history.appends[1] = replace(history.appends[1], outcome=Outcome.INDETERMINATE)
+    del history.final[1]
+
+
+def read_too_early(history: History) -> None:
+    history.readers["tail"][3] = replace(history.readers["tail"][3], at=5.5)
+
+
+def forget(history: History) -> None:
+    history.readers["tail"].append(Observation(MessageId(8, 1, 0), b"m3", 9))
+
+
+def go_back(history: History) -> None:
+    history.readers["tail"].append(history.readers["tail"][0])
+
+
+def skip(history: History) -> None:
+    del history.readers["tail"][1]
+
+
+@pytest.mark.parametrize(
+    ("damage", "found_by"),
+    [
+        (lose, checks.c1_no_acknowledged_message_is_lost),
+        (invent, checks.c2_no_message_nobody_sent),
+        (resurrect, checks.c3_no_rejected_message_appears),
+        (double, checks.c4_no_duplicates),
+        (disagree, checks.c5_all_readers_agree),
+        (reorder, checks.c6_real_time_order),
+        (ack_after_takeover, checks.c6_real_time_order),
+        (reorder, checks.c7_per_handle_order),
+        (leave_a_hole, checks.c8_no_holes),
+        (read_too_early, checks.c9_nothing_is_readable_before_it_was_sent),
+        (forget, checks.c10_once_read_always_readable),
+        (go_back, checks.c11_reader_ids_increase),
+        (skip, checks.c11_reader_ids_increase),
+    ],
+)
+def test_a_fault_is_found(damage: Callable[[History], None], found_by: checks.Check) -> None:
+    history = sound()
+    damage(history)
+    assert list(found_by(history))
+    with pytest.raises(AssertionError, match=found_by.__name__):
+        checks.check(history)
