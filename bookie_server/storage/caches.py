@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bookie_server.storage.ranges import Range
 from bookie_server.storage.write_cache import WriteCache
+from bookie_server.stored_entry import StoredEntry
 
 
 class Caches:
@@ -25,7 +26,7 @@ class Caches:
     def size(self) -> int:
         return self.active.size + (self._frozen.size if self._frozen is not None else 0)
 
-    def entry(self, ledger_id: int, entry_id: int) -> memoryview | None:
+    def entry(self, ledger_id: int, entry_id: int) -> StoredEntry | None:
         entry = self.active.entry(ledger_id, entry_id)
         if entry is None and self._frozen is not None:
             entry = self._frozen.entry(ledger_id, entry_id)

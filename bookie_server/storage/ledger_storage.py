@@ -26,13 +26,12 @@ from bookie_server.storage.recovery import keep_explicit_lac
 from bookie_server.storage.same_payload import same_payload
 from bookie_server.storage.upkeep import Callbacks, Upkeep
 from bookie_server.storage_config import StorageConfig
+from bookie_server.stored_entry import StoredEntry
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 
 OnDurable = Callable[[Exception | None], None]
 """Called exactly once, on the loop, never before the call that took it has returned."""
-
-StoredEntry = bytes | memoryview
 
 
 class LedgerStorage:
@@ -122,7 +121,7 @@ class LedgerStorage:
     # ---- changes
 
     def add(
-        self, state: LedgerState, entries: Sequence[tuple[int, memoryview]], on_durable: OnDurable
+        self, state: LedgerState, entries: Sequence[tuple[int, StoredEntry]], on_durable: OnDurable
     ) -> None:
         """Take a run of entries of one ledger, in the order received; visible to reads at once.
 
@@ -143,7 +142,7 @@ class LedgerStorage:
         self,
         state: LedgerState,
         ids: Sequence[int],
-        entries: Sequence[memoryview],
+        entries: Sequence[StoredEntry],
         on_durable: OnDurable | None,
     ) -> None:
         """Take new entries with ascending ids."""
@@ -164,10 +163,10 @@ class LedgerStorage:
             self._upkeep.flush()
 
     def _add_late(
-        self, state: LedgerState, entries: Sequence[tuple[int, memoryview]], on_durable: OnDurable
+        self, state: LedgerState, entries: Sequence[tuple[int, StoredEntry]], on_durable: OnDurable
     ) -> None:
         """Entries that may be here already, or that fill gaps: compare each with what is stored."""
-        new: dict[int, memoryview] = {}
+        new: dict[int, StoredEntry] = {}
         conflicts: set[int] = set()
         try:
             for entry_id, entry in entries:
@@ -340,11 +339,12 @@ class LedgerStorage:
     def has_room(self) -> bool:
         """False while `wait_for_room` would wait: stop reading from connections.
 
-        While not `writable` normal adds are refused anyway, so memory holds back nothing else.
+        While a full disk holds up the checkpoint, normal adds are refused (`writable` is false), and fences,
+        reads and recovery adds must not wait for it: what they need is bounded by the journal's reserve.
         """
         if self._journal.queued_bytes >= self._config.journal_queue_bytes_max:
             return False
-        return self._caches.active.size < self._config.write_cache_bytes_max or not self.writable
+        return self._caches.active.size < self._config.write_cache_bytes_max or self._upkeep.held_up
 
     async def wait_for_room(self) -> None:
         """Return once there is room in the write cache and in the journal's queue, or on failure."""
