@@ -33,6 +33,8 @@ OnDurable = Callable[[Exception | None], None]
 """Called exactly once, on the loop, never before the call that took it has returned."""
 
 StoredEntry = bytes | memoryview
+_AT_ONCE_MAX = 1024
+"""Entries taken from memory in one step of a batch read; bounds what is sliced and then does not fit."""
 
 
 class LedgerStorage:
@@ -293,18 +295,29 @@ class LedgerStorage:
         found: list[StoredEntry] = []
         room = max_bytes
         while 0 <= first <= state.last_entry and not state.deleted and not 0 < max_count <= len(found):
-            entry = self.read_cached(state, first)
-            if entry is None:
+            wanted = max_count - len(found) if max_count > 0 else _AT_ONCE_MAX
+            run = self._consecutive(state.ledger_id, first, min(wanted, _AT_ONCE_MAX))
+            if not run:
                 entry = await self._load_next(state, first, tolerant=bool(found))
                 if entry is None:
                     break
-            room -= len(entry) + 4
-            if room < 0 and found:
-                break
-            found.append(entry)
-            first += 1
+                run = (entry,)
+            first += len(run)
+            for entry in run:
+                room -= len(entry) + 4
+                if room < 0 and found:
+                    return found
+                found.append(entry)
         if not found:
             self._check_absence(state)
+        return found
+
+    def _consecutive(self, ledger_id: int, entry_id: int, count_max: int) -> Sequence[StoredEntry]:
+        """The entry and some that follow it, if they are in memory; so that a batch costs little per entry."""
+        found: Sequence[StoredEntry] = self._caches.consecutive(ledger_id, entry_id, count_max)
+        if not found:
+            block = self._reader.cached_block(ledger_id, entry_id)
+            found = () if block is None else block.consecutive(entry_id, count_max)
         return found
 
     async def _load_next(self, state: LedgerState, entry_id: int, *, tolerant: bool) -> StoredEntry | None:
