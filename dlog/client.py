@@ -89,6 +89,11 @@ class LogClient:
     def uri(self) -> str:
         return self._store.uri
 
+    @property
+    def writers(self) -> frozenset[LogWriter]:
+        """Open writers of this client."""
+        return frozenset(self._writers)
+
     async def start(self) -> None:
         """Read the registered bookies. MetadataUnavailableError."""
         await self.ledgers.start()
@@ -162,7 +167,14 @@ class LogClient:
         )
         maker = LedgerMaker(ref, owner, self.ledgers, self.config)
         succession = Succession(
-            ref, claim, queue, maker, logs=self.logs, ledgers=self.ledgers, config=self.config
+            ref,
+            claim,
+            queue,
+            maker,
+            logs=self.logs,
+            ledgers=self.ledgers,
+            config=self.config,
+            collect=lambda: self.admin.collect_ref(ref),
         )
         succession.start()
         return LogWriter(ref, owner, queue, succession)

@@ -76,6 +76,8 @@ class LogConfig:
         ):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} must be positive, got {getattr(self, name)}")
+        if self.degraded not in tuple(DegradedPolicy):
+            raise ConfigurationError(f"degraded must be allow or refuse, got {self.degraded!r}")
         if self.buffer_bytes_max < self.batching.entry_bytes_max:
             raise ConfigurationError(
                 f"buffer_bytes_max must hold one entry of {self.batching.entry_bytes_max} bytes, "

@@ -42,7 +42,7 @@ class Outgoing:
         batch = self.batch
         if batch is None:
             return True
-        if any([waiter.cancelled() for waiter in self.waiters]) and not self._leave_out_cancelled(batch):
+        if any(waiter.cancelled() for waiter in self.waiters) and not self._leave_out_cancelled(batch):
             return False
         columns = batch.columns
         self.entry = b"".join(encode_entry(columns, epoch=epoch, append_time_us=append_time_us, codec=codec))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, assert_never
 
 from dlog.append_queue import AppendQueue
@@ -17,7 +18,7 @@ from dlog.config import LogConfig
 from dlog.core import rotation
 from dlog.core.record_update import Applied, same_ownership
 from dlog.core.rotation import Command, Phase, Rotation
-from dlog.core.rotation_triggers import at_hard_limit, next_check, reason_to_rotate
+from dlog.core.rotation_triggers import at_hard_limit, is_full, next_check, reason_to_rotate
 from dlog.core.takeover import describe_owner
 from dlog.errors import AppendAbortedError, LogNotFoundError, RecordTooLargeError, WriterDeposedError
 from dlog.grace import zombie_grace_s
@@ -27,7 +28,14 @@ from dlog.log_store import LogRef, LogStore
 from dlog.model import LogRecord
 from dlog.takeover_runner import Claim
 from ledger.client import LedgerClient
-from ledger.errors import LedgerFencedError, LedgerNotFoundError, LogStoreError, MetadataUnavailableError
+from ledger.errors import (
+    LedgerFencedError,
+    LedgerNotFoundError,
+    LogStoreError,
+    MetadataUnavailableError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
 from ledger.model import LedgerId, Versioned
 from ledger.write_handle import WriteHandle
 
@@ -51,6 +59,7 @@ class Succession:
         logs: LogStore,
         ledgers: LedgerClient,
         config: LogConfig,
+        collect: Callable[[], Awaitable[object]],
     ) -> None:
         assert claim.lane is not None
         self._ref = ref
@@ -59,6 +68,7 @@ class Succession:
         self._logs = logs
         self._ledgers = ledgers
         self._config = config
+        self._collect = collect
         self._environment = ledgers.environment
         self._loop = asyncio.get_running_loop()
         self._machine = Rotation(claim.record, claim.version, claim.lane.ledger_id)
@@ -73,6 +83,7 @@ class Succession:
         self._confirmed_at = claim.confirmed_at
         self._confirming = False
         self._look_again = False
+        self._full_noted = False
         self._over_error: LogStoreError | None = None
         self._half_grace_s = zombie_grace_s(config, ledgers.bookies()) / 2
         self._rotated: list[asyncio.Future[LedgerId]] = []
@@ -216,10 +227,13 @@ class Succession:
     def _release(self, lane: Lane) -> None:
         """The ledger is the one in use: deliver what it has, and let go of the one before."""
         lane.released = True
+        self._full_noted = False
         for ledger_id in [one for one in self._lanes if one < lane.ledger_id]:
             del self._lanes[ledger_id]
         self._deliver(lane, lane.handle.done_through)
         self._schedule_check()
+        if self._machine.record.pending_delete:
+            self._spawn(self._collect_garbage())
         waiting, self._rotated = self._rotated, []
         for future in waiting:
             if not future.done():
@@ -315,6 +329,11 @@ class Succession:
         except LogNotFoundError:
             return  # the close will tell
 
+    async def _collect_garbage(self) -> None:
+        """Delete what left the list and is due; whoever owns the log next tries again."""
+        with suppress(UnavailableError, OutcomeUnknownError):
+            await self._collect()
+
     async def _close_ledger(self, lane: Lane) -> None:
         try:
             metadata = await lane.handle.close()
@@ -389,6 +408,9 @@ class Succession:
         available = len(self._ledgers.bookies().writable) >= self._config.quorum.ensemble
         if reason_to_rotate(lane.use, limits, now, ensemble_available=available) is not None:
             self._apply(self._machine.on_rotation_due())
+        elif is_full(lane.use, limits) and not self._full_noted:
+            self._full_noted = True
+            self._schedule_check()
 
     def _schedule_check(self) -> None:
         """Age, idleness and returning bookies fill a ledger without any append: look again in time."""

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from dlog.core.batching import Headers
+from dlog.errors import QueueFullError
 from dlog.format.message import Buffer
 from dlog.loop_thread import LoopThread
 from dlog.message_ids import MessageIds
@@ -94,7 +95,8 @@ class _Board:
             self._condition.notify_all()
 
 
-_Call = tuple[Callable[[], Coroutine[Any, Any, "asyncio.Future[Any]"]], Pending[Any]]
+_Message = tuple[Buffer | None, Buffer | None, Headers]
+_Call = Callable[[], Coroutine[Any, Any, "asyncio.Future[Any]"]]
 
 
 class Writer:
@@ -104,7 +106,7 @@ class Writer:
         self._thread = thread
         self._writer = writer
         self._board = _Board(thread.loop)
-        self._calls: deque[_Call] = deque()
+        self._calls: deque[tuple[_Message | None, _Call | None, Pending[Any]]] = deque()
         self._pump_runs = False
         self._lock = threading.Lock()
         self._closed = False
@@ -129,8 +131,7 @@ class Writer:
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
     ) -> Pending[MessageId]:
         """Hand over one message, waiting only for room; `result()` of what it returns waits for the outcome."""
-        writer = self._writer
-        return self._hand_over(lambda: writer.submit(payload, key, headers))
+        return self._hand_over((payload, key, headers), None)
 
     def submit_many(
         self,
@@ -141,16 +142,16 @@ class Writer:
     ) -> Pending[MessageIds]:
         """Hand over messages that become one entry."""
         writer, column = self._writer, list(payloads)
-        return self._hand_over(lambda: writer.submit_many(column, keys=keys, headers=headers))
+        return self._hand_over(None, lambda: writer.submit_many(column, keys=keys, headers=headers))
 
-    def _hand_over(self, call: Callable[[], Coroutine[Any, Any, asyncio.Future[Any]]]) -> Pending[Any]:
+    def _hand_over(self, message: _Message | None, call: _Call | None) -> Pending[Any]:
         if self._closed or self._thread.closed:
             raise ConfigurationError(f"the writer of log {self._writer.log} is closed: open another one")
         pending: Pending[Any] = Pending(self._board)
         calls = self._calls
         if len(calls) >= _CROSSING_MAX:
             self._board.wait_until(lambda: len(calls) < _CROSSING_MAX // 2)
-        calls.append((call, pending))
+        calls.append((message, call, pending))
         if not self._pump_runs:
             with self._lock:
                 start, self._pump_runs = not self._pump_runs, True
@@ -163,9 +164,14 @@ class Writer:
         calls = self._calls
         while True:
             while calls:
-                call, pending = calls.popleft()
+                message, call, pending = calls.popleft()
                 try:
-                    (await call()).add_done_callback(pending.settle)
+                    if message is not None:
+                        future = await self._submit(message)
+                    else:
+                        assert call is not None
+                        future = await call()
+                    future.add_done_callback(pending.settle)
                 except Exception as error:  # noqa: BLE001  # whatever refused it belongs to its caller
                     pending.fail(error)
                 if len(calls) == _CROSSING_MAX // 2 - 1:
@@ -175,6 +181,12 @@ class Writer:
                 if not calls:
                     self._pump_runs = False
                     return
+
+    async def _submit(self, message: _Message) -> asyncio.Future[Any]:
+        try:
+            return self._writer.submit_nowait(*message)
+        except QueueFullError:
+            return await self._writer.submit(*message)
 
     def flush(self) -> None:
         """Send a partial batch now instead of after its linger time."""

@@ -153,7 +153,7 @@ def _in_blocks(runs: Sequence[Run], bytes_max: int) -> Iterator[tuple[list[int],
         start = before = 0
         while start < len(ends):
             stop = bisect_right(ends, before + room)
-            if stop == start:  # the next entry does not fit any more
+            if stop <= start:  # the next entry does not fit any more; after a large one not even nothing fits
                 if ids:
                     yield ids, entries
                     ids, entries, room = [], [], bytes_max

@@ -353,11 +353,12 @@ class LedgerStorage:
     def has_room(self) -> bool:
         """False while `wait_for_room` would wait: stop reading from connections.
 
-        While not `writable` normal adds are refused anyway, so memory holds back nothing else.
+        While a full disk holds up the checkpoint, normal adds are refused (`writable` is false), and fences,
+        reads and recovery adds must not wait for it: what they need is bounded by the journal's reserve.
         """
         if self._journal.queued_bytes >= self._config.journal_queue_bytes_max:
             return False
-        return self._caches.active.size < self._config.write_cache_bytes_max or not self.writable
+        return self._caches.active.size < self._config.write_cache_bytes_max or self._upkeep.held_up
 
     async def wait_for_room(self) -> None:
         """Return once there is room in the write cache and in the journal's queue, or on failure."""

@@ -19,6 +19,6 @@ def fallback_quorum(wanted: QuorumSizes, live_count: int, policy: DegradedPolicy
 
     An ack means the wanted number of durable copies whatever happens: the ack quorum never shrinks.
     """
-    if policy is DegradedPolicy.REFUSE or live_count < wanted.ack or live_count >= wanted.ensemble:
+    if policy == DegradedPolicy.REFUSE or live_count < wanted.ack or live_count >= wanted.ensemble:
         return None
     return QuorumSizes(ensemble=live_count, write=min(wanted.write, live_count), ack=wanted.ack)

@@ -93,10 +93,18 @@ def at_hard_limit(use: LedgerUse, limits: RotationLimits) -> bool:
     return use.bytes_taken >= limits.bytes_max * limits.hard_bytes_factor
 
 
+def is_full(use: LedgerUse, limits: RotationLimits) -> bool:
+    """Whether the ledger has taken what it may take, even if it is too young to be replaced."""
+    return use.bytes_taken >= limits.bytes_max or use.entries_taken >= limits.entries_max
+
+
 def next_check(use: LedgerUse, limits: RotationLimits) -> float:
-    """When time alone may make the ledger full; the shell looks again then, and after every append."""
+    """When time alone may make the ledger due; the shell looks again then, and after every run of acks."""
+    earliest = use.opened_at + limits.interval_min_s
+    if is_full(use, limits):
+        return earliest
     due = min(_old_at(use, limits), max(use.last_append_at, use.opened_at) + limits.idle_s)
-    return max(due, use.opened_at + limits.interval_min_s)
+    return max(due, earliest)
 
 
 def _old_at(use: LedgerUse, limits: RotationLimits) -> float:

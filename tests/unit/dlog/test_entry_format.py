@@ -216,7 +216,7 @@ def test_random_entries_never_raise_anything_else(tail: bytes) -> None:
         (b"\x01\xc2\xc0\xc0\x90", "must be integers"),
         (b"\x01\x00\x07\xc0\x90", "must be bin or nil"),
         (b"\x01\x00\xc0\xa0\x90", "must be bin or nil"),
-        (b"\x01\x00\xc0\xc0\xc0", "flat array"),
+        (b"\x01\x00\xc0\xc0\xc0", "must be an array"),
         (b"\x01\x00\xc0\xc0\x91\xc4\x00", "flat array"),
         (b"\x01\x00\xc0\xc0\x92\xc4\x00\x01", "flat array"),
         (b"\xcc\x01\x00\xc0\xc0\x90", "shortest form"),

@@ -196,6 +196,7 @@ def test_a_file_that_vanishes_while_in_use_stops_its_users(path: Path, replaced:
     async def run(store: MetadataStore) -> None:
         try:
             await store.new_ledger_id()
+            await store.register_bookie(BookieInfo(bookie_id=BookieId("b:1"), host="h", port=1))
             _move_away(path, replaced)
             for _ in range(2):
                 with pytest.raises(MetadataUnavailableError, match="removed or replaced"):
