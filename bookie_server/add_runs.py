@@ -16,7 +16,7 @@ from __future__ import annotations
 from struct import Struct
 
 from bookie_server.receive_buffer import LENGTH
-from bookie_server.storage.ledger_storage import StoredEntry
+from bookie_server.stored_entry import StoredEntry
 from ledger.errors import ProtocolError
 from ledger.wire.constants import ADD, ADD_REQUEST_START, MASTER_KEY_BYTES, VERSION
 from ledger.wire.entry import ENTRY_HEADER_BYTES

@@ -23,7 +23,8 @@ from bookie_server.requests import (
     refuse_write_lac,
 )
 from bookie_server.storage.ledger_state import LedgerState
-from bookie_server.storage.ledger_storage import LedgerStorage, StoredEntry
+from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.stored_entry import StoredEntry
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 from ledger.wire.status import Status

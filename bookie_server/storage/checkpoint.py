@@ -23,6 +23,7 @@ from bookie_server.storage.ranges import dense_ranges
 from bookie_server.storage.reserve import Reserve
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage.write_cache import Run, WriteCache
+from bookie_server.stored_entry import StoredEntry
 
 _WRITE_BYTES = 4 * 1024 * 1024
 """Written and synced at a time: the journal's syncs on the same disk wait for no more than this."""
@@ -143,10 +144,10 @@ def _interval(ids: Sequence[int], log_id: int, offset: int, block_bytes: int) ->
     return Interval(ids[0], ids[-1], log_id, offset, block_bytes, dense)
 
 
-def _in_blocks(runs: Sequence[Run], bytes_max: int) -> Iterator[tuple[list[int], list[memoryview]]]:
+def _in_blocks(runs: Sequence[Run], bytes_max: int) -> Iterator[tuple[list[int], list[StoredEntry]]]:
     """Cut ascending runs into blocks of at most `bytes_max` bytes, but of at least one entry."""
     ids: list[int] = []
-    entries: list[memoryview] = []
+    entries: list[StoredEntry] = []
     room = bytes_max
     for run_ids, run_entries in runs:
         ends = list(accumulate(map(len, run_entries)))

@@ -34,6 +34,7 @@ from itertools import accumulate, pairwise
 
 from bookie_server.checksum import crc32c
 from bookie_server.errors import StorageError
+from bookie_server.stored_entry import StoredEntry
 
 MAGIC = b"DLOGELOG"
 VERSION = 1
@@ -75,7 +76,7 @@ def block_bytes(count: int, body_bytes: int) -> int:
 
 
 def encode_block(
-    log_id: int, offset: int, ledger_id: int, ids: Sequence[int], entries: Sequence[memoryview]
+    log_id: int, offset: int, ledger_id: int, ids: Sequence[int], entries: Sequence[StoredEntry]
 ) -> bytes:
     """The block of these entries for this place; ids ascend."""
     lengths = list(map(len, entries))

@@ -26,13 +26,13 @@ from bookie_server.storage.recovery import keep_explicit_lac
 from bookie_server.storage.same_payload import same_payload
 from bookie_server.storage.upkeep import Callbacks, Upkeep
 from bookie_server.storage_config import StorageConfig
+from bookie_server.stored_entry import StoredEntry
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 
 OnDurable = Callable[[Exception | None], None]
 """Called exactly once, on the loop, never before the call that took it has returned."""
 
-StoredEntry = bytes | memoryview
 _AT_ONCE_MAX = 1024
 """Entries taken from memory in one step of a batch read; bounds what is sliced and then does not fit."""
 
@@ -124,7 +124,7 @@ class LedgerStorage:
     # ---- changes
 
     def add(
-        self, state: LedgerState, entries: Sequence[tuple[int, memoryview]], on_durable: OnDurable
+        self, state: LedgerState, entries: Sequence[tuple[int, StoredEntry]], on_durable: OnDurable
     ) -> None:
         """Take a run of entries of one ledger, in the order received; visible to reads at once.
 
@@ -145,7 +145,7 @@ class LedgerStorage:
         self,
         state: LedgerState,
         ids: Sequence[int],
-        entries: Sequence[memoryview],
+        entries: Sequence[StoredEntry],
         on_durable: OnDurable | None,
     ) -> None:
         """Take new entries with ascending ids."""
@@ -166,10 +166,10 @@ class LedgerStorage:
             self._upkeep.flush()
 
     def _add_late(
-        self, state: LedgerState, entries: Sequence[tuple[int, memoryview]], on_durable: OnDurable
+        self, state: LedgerState, entries: Sequence[tuple[int, StoredEntry]], on_durable: OnDurable
     ) -> None:
         """Entries that may be here already, or that fill gaps: compare each with what is stored."""
-        new: dict[int, memoryview] = {}
+        new: dict[int, StoredEntry] = {}
         conflicts: set[int] = set()
         try:
             for entry_id, entry in entries:
