@@ -26,7 +26,7 @@ from bookie_server.storage.recovery import keep_explicit_lac
 from bookie_server.storage.same_payload import same_payload
 from bookie_server.storage.upkeep import Callbacks, Upkeep
 from bookie_server.storage_config import StorageConfig
-from bookie_server.stored_entry import StoredEntry
+from bookie_server.stored_entry import EntryRun, StoredEntry
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 
@@ -123,9 +123,7 @@ class LedgerStorage:
 
     # ---- changes
 
-    def add(
-        self, state: LedgerState, entries: Sequence[tuple[int, StoredEntry]], on_durable: OnDurable
-    ) -> None:
+    def add(self, state: LedgerState, run: EntryRun, on_durable: OnDurable) -> None:
         """Take a run of entries of one ledger, in the order received; visible to reads at once.
 
         Views are kept without copying; each is one entry as stored: ledger id, entry id, LAC, length,
@@ -135,11 +133,11 @@ class LedgerStorage:
         """
         if self._refused(state, on_durable):
             return
-        ids, views = zip(*entries, strict=True)
+        ids = run.ids
         if ids[0] > state.last_entry and all(map(lt, ids, ids[1:])):
-            self._accept(state, ids, views, on_durable)
+            self._accept(state, ids, run.entries, on_durable)
         else:
-            self._add_late(state, entries, on_durable)
+            self._add_late(state, run, on_durable)
 
     def _accept(
         self,
@@ -165,14 +163,12 @@ class LedgerStorage:
         if self._caches.active.size >= self._config.write_cache_bytes_max:
             self._upkeep.flush()
 
-    def _add_late(
-        self, state: LedgerState, entries: Sequence[tuple[int, StoredEntry]], on_durable: OnDurable
-    ) -> None:
+    def _add_late(self, state: LedgerState, run: EntryRun, on_durable: OnDurable) -> None:
         """Entries that may be here already, or that fill gaps: compare each with what is stored."""
         new: dict[int, StoredEntry] = {}
         conflicts: set[int] = set()
         try:
-            for entry_id, entry in entries:
+            for entry_id, entry in zip(run.ids, run.entries, strict=True):
                 stored = new.get(entry_id) or self._stored(state, entry_id)
                 if stored is None:
                     new[entry_id] = entry
@@ -181,7 +177,11 @@ class LedgerStorage:
         except LogStoreError as error:
             self._loop.call_soon(on_durable, error)
             return
-        again = [entry for entry_id, entry in entries if entry_id not in new and entry_id not in conflicts]
+        again = [
+            entry
+            for entry_id, entry in zip(run.ids, run.entries, strict=True)
+            if entry_id not in new and entry_id not in conflicts
+        ]
         if new:
             ids = sorted(new)
             self._accept(state, ids, [new[entry_id] for entry_id in ids], None)
