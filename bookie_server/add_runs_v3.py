@@ -19,8 +19,8 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
-from bookie_server.add_runs import Run
 from bookie_server.receive_buffer import LENGTH
+from bookie_server.stored_entry import EntryRun
 from ledger.wire.entry import ENTRY_HEADER_BYTES
 
 _VARINT = rb"([\x80-\xff]{0,9}[\x00-\x7f])"
@@ -48,7 +48,7 @@ class RunV3:
     def __init__(self, ledger_id: int, key: bytes) -> None:
         self.ledger_id = ledger_id
         self.key = key
-        self.entries: Run = []
+        self.entries = EntryRun()
         self.echoes: list[Echo] = []
 
 
@@ -72,7 +72,8 @@ def gather_v3(block: bytes, position: int, frame_bytes_max: int, runs: dict[tupl
         run = runs.get((ledger_id, key))
         if run is None:
             run = runs[ledger_id, key] = RunV3(ledger_id, key)
-        run.entries.append((entry_id, entry))
+        run.entries.ids.append(entry_id)
+        run.entries.entries.append(entry)
         run.echoes.append(Echo(txn, echo_ledger, echo_entry))
         position = stop
     return position

@@ -11,6 +11,7 @@ from functools import partial
 from bookie_server import serve_v3_lac, serve_v3_read
 from bookie_server.add_runs_v3 import RunV3, answers_v3
 from bookie_server.peer import Peer
+from bookie_server.stored_entry import EntryRun
 from bookie_server.v3_answer import answer, refuse
 from ledger.wire.constants import AUTH_DISABLED_PLUGIN, MASTER_KEY_BYTES
 from ledger.wire.entry import ENTRY_HEADER_BYTES, ENTRY_IDS
@@ -77,7 +78,7 @@ def _add(peer: Peer, request: V3Request, add: V3AddRequest) -> None:
     peer.service.add(
         ledger_id,
         add.master_key,
-        [(entry_id, entry)],
+        EntryRun([entry_id], [entry]),
         recovery=add.recovery,
         priority=request.high_priority,
         done=partial(_added, peer, request, add, len(entry)),
@@ -102,7 +103,7 @@ def _run_added(peer: Peer, run: RunV3, byte_count: int, status: Status, refused:
     if not refused:
         peer.send(answers_v3(to_v3(status), run.echoes))
         return
-    for (entry_id, _), echo in zip(run.entries, run.echoes, strict=True):
+    for entry_id, echo in zip(run.entries.ids, run.echoes, strict=True):
         its_status = Status.EBADREQ if entry_id in refused else status
         peer.send(answers_v3(to_v3(its_status), [echo]))
 

@@ -114,6 +114,7 @@ class Reader:
     async def close(self) -> None:
         """Stop reading ahead. `position` stays."""
         self._closed = True
+        self._entries, self._messages = iter(()), _NOTHING
         if self._fetcher is not None:
             self._dropped.detach()
             await self._fetcher.close()

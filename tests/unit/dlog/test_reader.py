@@ -424,6 +424,38 @@ def test_bookies_that_are_away_are_waited_for(request: pytest.FixtureRequest) ->
     play(request, scene)
 
 
+def test_closing_ends_a_wait_elsewhere(request: pytest.FixtureRequest) -> None:
+    """The other task's iteration ends; it was not cancelled."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a",))
+        await log.record(3)
+        reader = log.reader()
+        reading = asyncio.create_task(payloads(reader))
+        await poll(lambda: reader.at_tail)
+        await reader.close()
+        assert await reading == [b"a"]
+
+    play(request, scene)
+
+
+def test_lag_counts_what_is_known(request: pytest.FixtureRequest) -> None:
+    """Entries of this ledger not yet returned, and listed ledgers behind it."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a",), (b"b",), (b"c",), sealed=True)
+        log.add_ledger(4, (b"d",))
+        await log.record(3, 4, seals={3: 2})
+        async with log.reader(UNTIL_LATEST, config=ReaderConfig(read_ahead_bytes=1, fetch_bytes=1)) as reader:
+            assert reader.lag == Lag(0, 0)
+            await payloads(reader, 1)
+            assert reader.lag == Lag(entries=2, ledgers=1)
+            await payloads(reader)
+            assert reader.lag == Lag(0, 0)
+
+    play(request, scene)
+
+
 def test_a_closed_reader_says_so(request: pytest.FixtureRequest) -> None:
     """Its position stays."""
 
