@@ -43,12 +43,12 @@ class Echo(NamedTuple):
 class RunV3:
     """Adds of one ledger under one key, and what their answers echo."""
 
-    __slots__ = ("echoes", "entries", "key", "ledger_id")
+    __slots__ = ("adds", "echoes", "key", "ledger_id")
 
     def __init__(self, ledger_id: int, key: bytes) -> None:
         self.ledger_id = ledger_id
         self.key = key
-        self.entries = EntryRun()
+        self.adds = EntryRun()
         self.echoes: list[Echo] = []
 
 
@@ -72,8 +72,8 @@ def gather_v3(block: bytes, position: int, frame_bytes_max: int, runs: dict[tupl
         run = runs.get((ledger_id, key))
         if run is None:
             run = runs[ledger_id, key] = RunV3(ledger_id, key)
-        run.entries.ids.append(entry_id)
-        run.entries.entries.append(entry)
+        run.adds.ids.append(entry_id)
+        run.adds.entries.append(entry)
         run.echoes.append(Echo(txn, echo_ledger, echo_entry))
         position = stop
     return position

@@ -91,7 +91,7 @@ def add_run(peer: Peer, run: RunV3, byte_count: int) -> None:
     peer.service.add(
         run.ledger_id,
         run.key,
-        run.entries,
+        run.adds,
         recovery=False,
         priority=False,
         done=partial(_run_added, peer, run, byte_count),
@@ -103,7 +103,7 @@ def _run_added(peer: Peer, run: RunV3, byte_count: int, status: Status, refused:
     if not refused:
         peer.send(answers_v3(to_v3(status), run.echoes))
         return
-    for entry_id, echo in zip(run.entries.ids, run.echoes, strict=True):
+    for entry_id, echo in zip(run.adds.ids, run.echoes, strict=True):
         its_status = Status.EBADREQ if entry_id in refused else status
         peer.send(answers_v3(to_v3(its_status), [echo]))
 

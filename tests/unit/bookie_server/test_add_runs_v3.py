@@ -67,7 +67,7 @@ def test_any_add_is_gathered_and_answered_as_the_codec_would(
     [run], position = gathered(block)
     assert position == len(block)
     assert (run.ledger_id, run.key) == (ledger_id, KEY)
-    assert (run.entries.ids, run.entries.entries) == ([entry_id], [stored])
+    assert (run.adds.ids, run.adds.entries) == ([entry_id], [stored])
     expected = V3Response(
         txn_id=txn_id,
         operation=Operation.ADD_ENTRY,
@@ -81,7 +81,7 @@ def test_adds_are_gathered_by_ledger_and_key() -> None:
     block = frame(5, 0, 1) + frame(6, 0, 2) + frame(5, 1, 3) + frame(5, 2, 4, master_key=bytes(20))
     runs, position = gathered(block)
     assert position == len(block)
-    assert [(run.ledger_id, run.key, list(run.entries.ids)) for run in runs] == [
+    assert [(run.ledger_id, run.key, list(run.adds.ids)) for run in runs] == [
         (5, KEY, [0, 1]),
         (6, KEY, [0]),
         (5, bytes(20), [2]),
@@ -90,7 +90,7 @@ def test_adds_are_gathered_by_ledger_and_key() -> None:
 
 def test_the_ids_inside_the_entry_count_and_the_outer_ones_are_echoed() -> None:
     [run], _ = gathered(frame(5, 7, 1, entry=entry(8, 9)))
-    assert (run.ledger_id, run.entries.ids[0]) == (8, 9)
+    assert (run.ledger_id, run.adds.ids[0]) == (8, 9)
     assert run.echoes == [Echo(b"\x01", b"\x05", b"\x07")]
 
 
@@ -114,7 +114,7 @@ def test_the_ids_inside_the_entry_count_and_the_outer_ones_are_echoed() -> None:
 def test_anything_else_ends_the_gathering(other: bytes) -> None:
     block = frame(5, 0) + other + frame(5, 2)
     [run], position = gathered(block)
-    assert list(run.entries.ids) == [0]
+    assert list(run.adds.ids) == [0]
     assert position == len(frame(5, 0))
 
 
@@ -128,7 +128,7 @@ def test_a_changed_byte_is_gathered_only_if_the_codec_agrees(place: int) -> None
         for run in runs:
             decoded = v3.decode_request(changed[4:]).body
             assert isinstance(decoded, V3AddRequest)
-            assert (decoded.master_key, decoded.entry) == (run.key, run.entries.entries[0])
+            assert (decoded.master_key, decoded.entry) == (run.key, run.adds.entries[0])
 
 
 def test_an_incomplete_frame_stays() -> None:
