@@ -12,9 +12,9 @@ a caller that is cancelled, whichever of these came true without it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from dlog.append_queue import AppendQueue
 from dlog.core.batching import Headers
@@ -129,14 +129,14 @@ class LogWriter:
         """Hand over messages that become one entry, waiting only for room; the future gets their ids."""
         return await self._queue.append_many(payloads, keys, headers)
 
-    async def submit(
+    def submit(
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
-    ) -> asyncio.Future[MessageId]:
+    ) -> Coroutine[Any, Any, asyncio.Future[MessageId]]:
         """Hand over one message, waiting only for room; the future gets its id, in the order of the calls.
 
         Cancelling the future before the message has left its batch makes it certainly absent.
         """
-        return await self._queue.submit(payload, key, headers)
+        return self._queue.submit(payload, key, headers)
 
     def submit_nowait(
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
