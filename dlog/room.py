@@ -9,7 +9,7 @@ from ledger.errors import LogStoreError
 
 
 class Room:
-    """A first-come, first-served byte budget, entered while any of it is left (so it is exceeded by one entry).
+    """A first-come, first-served byte budget, entered while any of it is left: exceeded by an entry or two.
 
     Order is kept even between those woken and newcomers: whoever comes while somebody waits, or has been woken
     and has not run yet, queues behind.
@@ -51,11 +51,11 @@ class Room:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self._arrived(size, taking=0)
+                self._arrived(size)
             else:
                 self._wake()
             raise
-        self._arrived(size, taking=size)
+        self._arrived(size)
 
     def refuse_all(self, error: LogStoreError) -> None:
         """Nobody gets in any more."""
@@ -64,16 +64,16 @@ class Room:
             if not future.done():
                 future.set_exception(type(error)(str(error), **error.facts))
 
-    def _arrived(self, size: int, *, taking: int) -> None:
+    def _arrived(self, size: int) -> None:
         self._woken -= 1
         self._promised -= size
         if not self._woken:
-            # The last one runs on from here before anybody else does; then the way is clear again.
-            self._wake(taking)
+            # The last one runs on from here before anybody else does, and may yet take nothing (its message is
+            # too large, say): so the next one must not depend on what it gives back.
+            self._wake()
 
-    def _wake(self, taking: int = 0) -> None:
-        """Let in whoever fits; `taking` is what somebody who runs right now is about to take."""
-        while self._waiting and self._used + self._promised + taking < self._bytes_max:
+    def _wake(self) -> None:
+        while self._waiting and self._used + self._promised < self._bytes_max:
             size, future = self._waiting.popleft()
             if not future.done():
                 self._woken += 1

@@ -32,8 +32,8 @@ async def test_newcomers_queue_behind_those_who_wait_and_those_just_woken() -> N
     room.give_back(10)
     late = asyncio.create_task(entrant(room, "late", 1, order))
     await settled()
-    assert order == ["first", "a", "b", "c"]
-    room.give_back(12)
+    assert order == ["first", "a", "b", "c", "d"]
+    room.give_back(16)
     await asyncio.gather(*tasks, late)
     assert order == ["first", "a", "b", "c", "d", "e", "late"]
     assert not room.tight
