@@ -6,9 +6,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
-from benchmarks.usage import cpu_s
+from benchmarks.usage import Stopwatch, Throughput
 from ledger.client import LedgerClient
 from ledger.config import Visibility
 from ledger.errors import LogStoreError
@@ -17,17 +16,6 @@ from ledger.model import EntryId, QuorumSizes
 from ledger.write_handle import WriteHandle
 
 QUORUM = QuorumSizes(ensemble=3, write=3, ack=2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Throughput:
-    """What one measurement of a ledger gave. The times say where the two cores went."""
-
-    entries_per_s: float
-    client_us: float
-    """Processor time of this process per entry."""
-    bookie_us: float
-    """Processor time of an average bookie per entry."""
 
 
 @asynccontextmanager
@@ -83,23 +71,16 @@ async def measure_throughput(
     handle = await client.create(QUORUM, visibility=visibility, listener=load)
     load.on_progress(handle, handle.done_through)
     await asyncio.sleep(warm_up_s)
-    before, started = handle.done_through, time.perf_counter()
-    client_s, bookie_s = time.process_time(), sum(map(cpu_s, bookie_pids))
+    before, stopwatch = handle.done_through, Stopwatch(bookie_pids)
     await asyncio.sleep(seconds)
-    entries, elapsed = handle.done_through - before, time.perf_counter() - started
-    client_s, bookie_s = time.process_time() - client_s, sum(map(cpu_s, bookie_pids)) - bookie_s
+    found = stopwatch.stop(handle.done_through - before)
     load.stop()
     if load.error is not None:
         raise load.error
     await handle.drain()
     await handle.close()
     await client.delete(handle.ledger_id)
-    per_entry_us = 1e6 / max(entries, 1)
-    return Throughput(
-        entries_per_s=entries / elapsed,
-        client_us=client_s * per_entry_us,
-        bookie_us=bookie_s * per_entry_us / len(bookie_pids),
-    )
+    return found
 
 
 async def measure_latencies(client: LedgerClient, *, entry_bytes: int, count: int) -> list[float]:

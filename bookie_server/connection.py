@@ -15,12 +15,13 @@ from enum import Flag, auto
 from typing import Protocol, cast
 
 from bookie_server import serve_v2, serve_v3
-from bookie_server.add_runs import Run, frame_end, gather
+from bookie_server.add_runs import frame_end, gather
 from bookie_server.config import Limits
 from bookie_server.long_poll import Waiter
 from bookie_server.read_queue import ReadQueue, ReadSlots, Work
 from bookie_server.receive_buffer import LENGTH, ReceiveBuffer
 from bookie_server.service import BookieService
+from bookie_server.stored_entry import EntryRun
 from ledger.errors import ProtocolError
 from ledger.wire import v3
 
@@ -69,8 +70,8 @@ class Host(Protocol):
     def count_unsent(self, byte_count: int) -> None:
         """`unsent_bytes` has changed by so many."""
 
-    def out_of_room(self) -> None:
-        """The storage has no room: hold every connection until it has."""
+    def hold_until_room(self, connection: BookieConnection) -> None:
+        """The storage has no room: hold this connection, and all others, until it has."""
 
     def report_bad_peer(self, address: str, error: ProtocolError) -> None: ...
 
@@ -187,26 +188,25 @@ class BookieConnection(asyncio.BufferedProtocol):
         return True
 
     def _take_v2(self, block: bytes, start: int) -> int:
-        runs: dict[bytes, Run] = {}
+        runs: dict[bytes, EntryRun] = {}
         view, position, frame_bytes_max = memoryview(block), start, self._limits.frame_bytes_max
         while True:
             before = position
             position = gather(block, position, frame_bytes_max, runs)
+            # Stored before the next frame is looked at: it may be a fence, or end the connection.
+            self._add_runs(runs, position - before)
             stop = frame_end(block, position, frame_bytes_max)
-            if stop is None or position > before:
-                # Stored before the next frame is looked at: it may be a fence.
-                self._add_runs(runs, position - before)
             if stop is None:
                 return position
             serve_v2.serve(self, view[position + LENGTH.size : stop])
             position = stop
 
-    def _add_runs(self, runs: dict[bytes, Run], byte_count: int) -> None:
+    def _add_runs(self, runs: dict[bytes, EntryRun], byte_count: int) -> None:
         if not runs:
             return
         share = byte_count // len(runs)
         for head, run in runs.items():
-            if run:
+            if run.ids:
                 serve_v2.add_run(self, head, run, share)
         runs.clear()
 
@@ -234,6 +234,10 @@ class BookieConnection(asyncio.BufferedProtocol):
 
     def read_later(self, work: Work) -> None:
         self._reads.submit(work)
+
+    @property
+    def may_wait(self) -> bool:
+        return len(self._waiters) < self._limits.connection_long_polls_max
 
     def watch(self, waiter: Waiter) -> None:
         self._waiters.add(waiter)
@@ -308,7 +312,7 @@ class BookieConnection(asyncio.BufferedProtocol):
         if self._add_bytes > self._limits.connection_add_bytes_max:
             self.hold(Hold.ADDS)
         if not self.service.storage.has_room:
-            self._host.out_of_room()
+            self._host.hold_until_room(self)
         self._reads_changed()
 
     def _reads_changed(self) -> None:

@@ -270,10 +270,14 @@ class Disk:
                 shutil.rmtree(directory)
 
     def free_space(self, directory: Path) -> tuple[int, int]:
-        """(total, free for us) bytes of the file system that holds the directory."""
+        """(total, free) bytes of the directory's file system, as far as they are ours to use.
+
+        Blocks kept back for root or by a quota are in neither number, so free / total is what `df` shows.
+        """
         with _translated("measure", directory):
             numbers = os.statvfs(directory)
-        return numbers.f_blocks * numbers.f_frsize, numbers.f_bavail * numbers.f_frsize
+        used = numbers.f_blocks - numbers.f_bfree
+        return (used + numbers.f_bavail) * numbers.f_frsize, numbers.f_bavail * numbers.f_frsize
 
     # ---- the index's store
 

@@ -9,11 +9,11 @@ future and no timer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from bookie_server.errors import DiskFullError, EntryConflictError, LimboError, StorageError
+from bookie_server.errors import DiskFullError, EntryConflictError, LimboError
 from bookie_server.long_poll import LacWatchers
 from bookie_server.requests import (
     LAST_ENTRY,
@@ -23,8 +23,10 @@ from bookie_server.requests import (
     refuse_write_lac,
 )
 from bookie_server.storage.ledger_state import LedgerState
-from bookie_server.storage.ledger_storage import LedgerStorage, StoredEntry
+from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.stored_entry import EntryRun, StoredEntry
 from ledger.environment import Environment
+from ledger.errors import LogStoreError
 from ledger.wire.status import Status
 
 OnStatus = Callable[[Status], None]
@@ -78,11 +80,15 @@ class BookieService:
         usage = {(each.total_bytes, each.free_bytes) for each in self.storage.usage()}
         return DiskRoom(sum(total for total, _ in usage), sum(free for _, free in usage))
 
+    def ledger(self, ledger_id: int) -> LedgerState | None:
+        """What is known of the ledger; nothing of a negative id, which no ledger can have."""
+        return None if ledger_id < 0 else self.storage.ledger(ledger_id)
+
     def add(
         self,
         ledger_id: int,
         key: bytes,
-        entries: Sequence[tuple[int, StoredEntry]],
+        run: EntryRun,
         *,
         recovery: bool,
         priority: bool,
@@ -90,7 +96,7 @@ class BookieService:
     ) -> None:
         """Store a run of one ledger's entries; `done` hears EOK when they are durable."""
         try:
-            ledger = self.storage.ledger(ledger_id)
+            ledger = self.ledger(ledger_id)
             refusal = refuse_add(
                 self.writability, ledger, ledger_id, key, recovery=recovery, priority=priority
             )
@@ -103,23 +109,23 @@ class BookieService:
             # Whether the ledger was fenced here is not known: the writer must use another bookie.
             done(Status.EREADONLY, NONE_REFUSED)
             return
-        except StorageError as error:
+        except LogStoreError as error:
             done(status_of(error), NONE_REFUSED)
             return
-        self.storage.add(ledger, entries, partial(_report_added, done))
+        self.storage.add(ledger, run, partial(_report_added, done))
         self.watchers.advanced(ledger_id, ledger.lac)
 
     def write_lac(self, ledger_id: int, key: bytes, packet: bytes, done: OnStatus) -> None:
         """Keep an explicit LAC; `done` hears EOK when it is durable."""
         try:
-            ledger = self.storage.ledger(ledger_id)
+            ledger = self.ledger(ledger_id)
             refusal = refuse_write_lac(self.writability, ledger, ledger_id, key, packet)
             if refusal is not None:
                 done(refusal)
                 return
             if ledger is None:
                 ledger = self.storage.create_ledger(ledger_id, key)
-        except StorageError as error:
+        except LogStoreError as error:
             done(status_of(error))
             return
         lac = int.from_bytes(packet[8:16], "big", signed=True)
@@ -133,8 +139,8 @@ class BookieService:
     def readable(self, ledger_id: int, entry_id: int) -> LedgerState | Status:
         """The ledger a plain read goes to, or the status that ends the read."""
         try:
-            ledger = self.storage.ledger(ledger_id)
-        except StorageError as error:
+            ledger = self.ledger(ledger_id)
+        except LogStoreError as error:
             return status_of(error)
         refusal = refuse_read(ledger, ledger_id, entry_id)
         if refusal is not None:
@@ -158,7 +164,7 @@ class BookieService:
                 if entry_id < 0:
                     return Found(Status.ENOENTRY)
             entry = await self.storage.read(ledger, entry_id)
-        except StorageError as error:
+        except LogStoreError as error:
             return Found(status_of(error))
         return Found(Status.ENOENTRY) if entry is None else Found(Status.EOK, entry)
 
@@ -177,7 +183,7 @@ class BookieService:
                 if first >= 0
                 else []
             )
-        except StorageError as error:
+        except LogStoreError as error:
             return status_of(error), []
         return (Status.EOK if entries else Status.ENOENTRY), entries
 

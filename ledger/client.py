@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from ledger.config import LedgerClientConfig, Visibility
 from ledger.core.placement import choose_ensemble
 from ledger.environment import Environment, SystemEnvironment
-from ledger.errors import AlreadyExistsError, LedgerNotFoundError, LogStoreError, UnauthorizedError
+from ledger.errors import (
+    AddFailedError,
+    LedgerNotFoundError,
+    LedgerRecoveryError,
+    LogStoreError,
+    UnauthorizedError,
+)
 from ledger.metadata.store import MetadataStore, Unwatch
 from ledger.model import (
     BookieId,
@@ -20,6 +27,7 @@ from ledger.model import (
     LedgerMetadata,
     QuorumSizes,
     Versioned,
+    address_in,
 )
 from ledger.read_handle import ReadHandle
 from ledger.recovery import Recovery
@@ -29,6 +37,10 @@ from ledger.write_handle import WriteHandle, WriteListener
 
 _TICK_S = 0.1
 """How often handles with something under way look at their clocks. One timer serves them all."""
+_PAUSE_S = 1.0
+"""A tick that comes so much too late shows that this process was stopped, and that no bookie is to blame."""
+_LOOK_UP_S = 0.5
+"""How often the store is asked for a bookie that the snapshot does not hold."""
 
 
 class LedgerClient:
@@ -54,6 +66,8 @@ class LedgerClient:
         self._handles: set[WriteHandle] = set()
         self._ticking: set[WriteHandle] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._tick_due = 0.0
+        self._looked_up_at = float("-inf")
         self._unwatch: Unwatch | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._refresh_again = False
@@ -71,7 +85,13 @@ class LedgerClient:
         if self._timer is not None:
             self._timer.cancel()
         for handle in list(self._handles):
-            handle.fail(LogStoreError("the ledger client was closed", ledger_id=handle.ledger_id))
+            handle.fail(
+                AddFailedError(
+                    f"the ledger client was closed; ledger {handle.ledger_id} is left unsealed",
+                    ledger_id=handle.ledger_id,
+                    lac=handle.lac,
+                )
+            )
         tasks = [*self._recoveries.values(), *([self._refreshing] if self._refreshing else [])]
         for task in tasks:
             task.cancel()
@@ -92,7 +112,8 @@ class LedgerClient:
     ) -> WriteHandle:
         """A new ledger in metadata, open for this writer. No bookie is contacted before the first add.
 
-        NotEnoughBookiesError, before anything is written.
+        NotEnoughBookiesError, before anything is written. MetadataOutcomeUnknownError: an empty ledger that
+        nobody knows of may have been left in metadata.
         """
         ensemble = await self._choose_ensemble(quorum.ensemble)
         metadata = LedgerMetadata(
@@ -103,13 +124,7 @@ class LedgerClient:
             custom=custom,
             c_token=self.environment.token(),
         )
-        while True:
-            ledger_id = await self.store.new_ledger_id()
-            try:
-                version = await self.store.create_ledger(ledger_id, metadata)
-            except AlreadyExistsError:
-                continue  # somebody chose this very id by hand; generated ones never collide
-            break
+        ledger_id, version = await self.store.create_new_ledger(metadata)
         handle = WriteHandle(
             ledger_id, Versioned(metadata, version), self._services, visibility=visibility, listener=listener
         )
@@ -154,7 +169,12 @@ class LedgerClient:
             task = asyncio.get_running_loop().create_task(run)
             self._recoveries[ledger_id] = task
             task.add_done_callback(lambda done: self._recovered(ledger_id, done))
-        return await asyncio.shield(task)
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise LedgerRecoveryError(
+                f"ledger {ledger_id} is not recovered: the ledger client was closed", ledger_id=ledger_id
+            )
+        return task.result()
 
     def _recovered(self, ledger_id: LedgerId, task: asyncio.Task[Versioned[LedgerMetadata]]) -> None:
         del self._recoveries[ledger_id]
@@ -182,8 +202,15 @@ class LedgerClient:
         """The registered bookies as last heard. May be stale: an error from a bookie is what counts."""
         return self._bookies
 
-    def _resolve(self, bookie_id: BookieId) -> BookieInfo | None:
-        return self._bookies.find(bookie_id) or self._last_seen.get(bookie_id)
+    async def _resolve(self, bookie_id: BookieId) -> BookieInfo | None:
+        """Where to reach the bookie: where it is registered, else where it was last, else what its id says."""
+        now = asyncio.get_running_loop().time()
+        if self._bookies.find(bookie_id) is None and now >= self._looked_up_at + _LOOK_UP_S:
+            self._looked_up_at = now
+            # The snapshot may be behind a bookie that just started. If the store is away, what is known has to do.
+            with suppress(LogStoreError):
+                self._adopt(await self.store.bookies())
+        return self._bookies.find(bookie_id) or self._last_seen.get(bookie_id) or address_in(bookie_id)
 
     def _bookies_may_have_changed(self) -> None:
         if self._refreshing is not None and not self._refreshing.done():
@@ -197,7 +224,9 @@ class LedgerClient:
             try:
                 self._adopt(await self.store.bookies())
             except LogStoreError:
-                return  # the store is away; the last list stays, it is only a hint
+                # The store is away; the last list stays, it is only a hint. The change must not go unread.
+                await asyncio.sleep(self.config.replace_backoff_s)
+                continue
             if not self._refresh_again:
                 return
 
@@ -213,16 +242,24 @@ class LedgerClient:
     def _watch(self, handle: WriteHandle) -> None:
         self._ticking.add(handle)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
+            self._schedule_tick()
+
+    def _schedule_tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tick_due = loop.time() + _TICK_S
+        self._timer = loop.call_at(self._tick_due, self._tick)
 
     def _tick(self) -> None:
-        self._timer = None
         now = asyncio.get_running_loop().time()
+        late_s = now - self._tick_due
+        self._timer = None
+        if self._ticking:
+            self._schedule_tick()
         for handle in list(self._ticking):
+            if late_s > _PAUSE_S:
+                handle.excuse(late_s)
             if not handle.tick(now):
                 self._ticking.discard(handle)
-        if self._ticking:
-            self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
 
     def _handles_discard(self, handle: WriteHandle) -> None:
         self._handles.discard(handle)

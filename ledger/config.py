@@ -42,7 +42,19 @@ class LedgerClientConfig:
     """How long a handle looks for replacements while a write set has fewer than its ack quorum of members."""
 
     replace_backoff_s: float = 0.5
-    """Pause between two searches for a replacement when nothing has been registered meanwhile."""
+    """Pause between two searches for a replacement when nothing has been registered meanwhile.
+
+    A bookie that has just failed is left alone for as long, then, while it stays of no use, twice as long …
+    """
+
+    replace_backoff_max_s: float = 60.0
+    """… up to this (Apache's bookieFailureHistoryExpirationMSec)."""
+
+    change_hold_s: float = 1.0
+    """Confirmation waits this long for an ensemble change, so that new members get all of their fragment."""
+
+    probe_timeout_s: float = 1.0
+    """A bookie is taken into an ensemble only if it answers within this time; a hung one accepts connections."""
 
     lost_member_s: float = 5.0
     """An idle writer replaces a member that has been unregistered for this long (log semantics, rule 24b)."""
@@ -64,6 +76,12 @@ class LedgerClientConfig:
             raise ConfigurationError(
                 f"entry_bytes_max must lie in 64..{ENTRY_BYTES_MAX}, got {self.entry_bytes_max}"
             )
-        for name in ("connect_timeout_s", "add_timeout_s", "read_timeout_s", "quorum_timeout_s"):
+        for name in (
+            "connect_timeout_s",
+            "add_timeout_s",
+            "read_timeout_s",
+            "quorum_timeout_s",
+            "probe_timeout_s",
+        ):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} must be positive, got {getattr(self, name)}")

@@ -3,11 +3,16 @@
 One task per handle, and only while a member is failed. Having no spare bookie is not a failure of the handle
 (log semantics, rule 19b): adds go on while every write set keeps its ack quorum, and the search is repeated
 whenever registrations change. It ends the handle only when too few members are left for too long.
+
+Law: a member is taken back only while it is certain that metadata still names it. After a change whose outcome
+is unknown, metadata may name another bookie, and an acknowledgement of the old one would be a copy that no
+reader looks for; so the change is decided first.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ledger.core.ensemble_change import change, needs_change
@@ -16,14 +21,15 @@ from ledger.errors import (
     AddFailedError,
     BookieUnavailableError,
     LedgerFencedError,
-    LedgerNotFoundError,
     LogStoreError,
     OutcomeUnknownError,
     UnavailableError,
 )
 from ledger.member import Member
 from ledger.metadata.update_loop import update_ledger
-from ledger.model import BookieId, LedgerMetadata, LedgerState
+from ledger.model import BookieId, LedgerMetadata, LedgerState, Versioned
+from ledger.patience import Patience
+from ledger.transport.probe import answers
 
 if TYPE_CHECKING:
     from ledger.services import Services
@@ -34,8 +40,19 @@ class EnsembleKeeper:
     def __init__(self, handle: WriteHandle, services: Services) -> None:
         self._handle = handle
         self._services = services
+        self._config = services.config
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
+        self._patience = Patience(self._config.replace_backoff_s, self._config.replace_backoff_max_s)
+        self._unsettled = False
+        """A change of metadata was sent, and whether it was made is not known."""
+        self._hopeless_since: float | None = None
+        self._hopeless_lac = 0
+
+    def on_member_lost(self, member: Member) -> None:
+        """Look for a replacement, or for the member's return; not at once for one that was of no use."""
+        self._patience.on_failed(member.bookie_id, useful=member.useful, now=_now())
+        self.wake()
 
     def wake(self) -> None:
         """A member failed, or registrations changed: look again."""
@@ -45,120 +62,190 @@ class EnsembleKeeper:
             return
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._keep())
+            self._task.add_done_callback(self._ended)
 
     def stop(self) -> None:
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
 
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        # A fault of our own must not leave a handle that waits for ever.
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            error = AddFailedError(
+                f"the ensemble of ledger {self._handle.ledger_id} cannot be kept because of {fault!r}",
+                ledger_id=self._handle.ledger_id,
+                lac=self._handle.lac,
+            )
+            error.__cause__ = fault
+            self._handle.fail(error)
+
     async def _keep(self) -> None:
-        handle, loop = self._handle, asyncio.get_running_loop()
-        hopeless_since: float | None = None
+        handle = self._handle
         while handle.machine.failed_positions and not handle.finished():
             self._news.clear()
-            if await self._replace() or await self._rejoin():
+            if await self._mend():
                 continue
             if handle.finished():
                 return
-            if handle.machine.can_confirm:
-                hopeless_since = None
-            elif hopeless_since is None:
-                hopeless_since = loop.time()
-            elif loop.time() - hopeless_since > self._services.config.quorum_timeout_s:
+            if self._too_long():
                 handle.fail(self._too_few())
                 return
             await self._pause()
 
     async def _pause(self) -> None:
         try:
-            async with asyncio.timeout(self._services.config.replace_backoff_s):
+            async with asyncio.timeout(self._config.replace_backoff_s):
                 await self._news.wait()
         except TimeoutError:
             pass
 
-    # ---- replacing
-
-    async def _replace(self) -> bool:
-        """Change the ensemble if a reachable spare bookie is registered; True if any member was replaced."""
-        failed = {member.position: member.bookie_id for member in self._failed()}
-        spares = await self._reachable_spares(failed, len(failed))
-        if not spares or self._handle.finished():
-            return False
-        replacements = {
-            position: (old, new) for (position, old), new in zip(failed.items(), spares, strict=False)
-        }
+    async def _mend(self) -> bool:
+        """One round; True if any member was replaced or taken back."""
         try:
-            return await self._change(failed, replacements)
-        except (LedgerNotFoundError, LedgerFencedError) as error:
-            self._handle.fail(error)
-        except (UnavailableError, OutcomeUnknownError):
-            # Not changed, or not known: the failed members' copies count for nothing either way, so what is
-            # confirmed meanwhile is safe in both ensembles. The next round reads what became of it.
-            self._handle.carry_out(self._handle.machine.thaw())
-        return False
+            async with asyncio.timeout(self._config.quorum_timeout_s):
+                if self._unsettled:
+                    return await self._settle()
+                if not self._handle.machine.can_confirm:
+                    await self._look()
+                return await self._replace() or await self._rejoin()
+        except (UnavailableError, OutcomeUnknownError, TimeoutError):
+            return False  # the store is away or does not answer: another round
+        except LogStoreError as error:
+            self._handle.fail(error)  # the ledger is gone, is somebody else's, or cannot be read
+            return False
 
-    async def _reachable_spares(self, failed: dict[int, BookieId], count: int) -> list[BookieId]:
-        ensemble = self._handle.metadata.last_fragment.ensemble
-        spares: list[BookieId] = []
-        unreachable = set(failed.values())
-        while len(spares) < count:
-            chosen = choose_replacements(
-                self._services.bookies(),
-                ensemble,
-                {*unreachable, *spares},
-                1,
-                self._services.environment.chance,
-            )
-            if not chosen:
-                break
-            try:
-                await self._services.pool.v2(chosen[0])
-                spares.append(chosen[0])
-            except BookieUnavailableError:
-                unreachable.add(chosen[0])
-        return spares
+    def _too_long(self) -> bool:
+        """True once nothing could be confirmed for the whole timeout, however often members came and went."""
+        machine, now = self._handle.machine, _now()
+        if self._hopeless_since is not None and (
+            machine.lac > self._hopeless_lac or (machine.can_confirm and machine.sent_through == machine.lac)
+        ):
+            self._hopeless_since = None
+        if self._hopeless_since is None:
+            if machine.can_confirm:
+                return False
+            self._hopeless_since, self._hopeless_lac = now, machine.lac
+        return now - self._hopeless_since > self._config.quorum_timeout_s
 
-    async def _change(
-        self, failed: dict[int, BookieId], replacements: dict[int, tuple[BookieId, BookieId]]
+    # ---- metadata
+
+    async def _look(self) -> None:
+        """With too few members left no bookie may be there to tell that the ledger is fenced or deleted."""
+        found = await self._services.store.read_ledger(self._handle.ledger_id)
+        if found.value.state is not LedgerState.OPEN:
+            raise self._lost(found.value)
+
+    async def _settle(self) -> bool:
+        """Decide the change whose outcome is unknown: rewrite what we had, so that it was made or never will be."""
+        before = self._handle.local.value
+        return await self._update(lambda found: found == before, lambda found: found)
+
+    async def _update(
+        self,
+        needs_update: Callable[[LedgerMetadata], bool],
+        transform: Callable[[LedgerMetadata], LedgerMetadata],
     ) -> bool:
         handle = self._handle
         async with handle.metadata_lock:
             if handle.finished():
                 return False
-            first_entry = handle.machine.freeze()
-            updated = await update_ledger(
-                self._services.store,
-                handle.ledger_id,
-                handle.local,
-                lambda found: needs_change(found, failed),
-                lambda found: change(found, first_entry, replacements),
-            )
+            before, self._unsettled = self._unsettled, True
+            try:
+                updated = await update_ledger(
+                    self._services.store, handle.ledger_id, handle.local, needs_update, transform
+                )
+            except UnavailableError:
+                self._unsettled = before  # certainly nothing was changed now
+                raise
+            self._unsettled = False
+            return self._adopt(updated)
+
+    def _adopt(self, updated: Versioned[LedgerMetadata]) -> bool:
         if updated.value.state is not LedgerState.OPEN:
-            handle.fail(self._lost(updated.value))
-            return False
+            raise self._lost(updated.value)
+        handle = self._handle
         changed = handle.install(updated)
         handle.connect_positions(changed)
-        handle.carry_out(handle.machine.on_ensemble_changed(changed, updated.value.last_fragment.first_entry))
+        if changed:
+            first_entry = updated.value.last_fragment.first_entry
+            handle.carry_out(handle.machine.on_ensemble_changed(changed, first_entry))
         return bool(changed)
+
+    # ---- replacing
+
+    async def _replace(self) -> bool:
+        """Change the ensemble if a spare bookie that answers is registered; True if any member was replaced."""
+        failed = self._failed()
+        spares = await self._answering_spares(len(failed))
+        if not spares:
+            return False
+        replacements = {
+            member.position: (member.bookie_id, spare)
+            for member, spare in zip(failed, spares, strict=False)
+            if self._handle.members[member.position] is member
+        }
+        return await self._change(replacements)
+
+    async def _answering_spares(self, count: int) -> list[BookieId]:
+        spares: list[BookieId] = []
+        avoid = self._patience.resting(_now())
+        while len(spares) < count:
+            chosen = choose_replacements(
+                self._services.bookies(),
+                self._handle.metadata.last_fragment.ensemble,
+                {*avoid, *spares},
+                1,
+                self._services.environment.chance,
+            )
+            if not chosen:
+                break
+            if await self._answers(chosen[0]):
+                spares.append(chosen[0])
+            else:
+                avoid.add(chosen[0])
+        return spares
+
+    async def _change(self, replacements: Mapping[int, tuple[BookieId, BookieId]]) -> bool:
+        machine, loop = self._handle.machine, asyncio.get_running_loop()
+        replaced = {position: old for position, (old, _) in replacements.items()}
+        # Confirmation is held so that the new members get every entry of their fragment. It is not needed for
+        # safety: copies on failed members count for nothing already. So a slow store holds it only so long.
+        first_entry = machine.freeze()
+        thaw = loop.call_later(self._config.change_hold_s, self._thaw)
+        try:
+            return await self._update(
+                lambda found: needs_change(found, replaced),
+                lambda found: change(found, first_entry, replacements),
+            )
+        finally:
+            thaw.cancel()
+            self._thaw()
+
+    def _thaw(self) -> None:
+        if not self._handle.finished():
+            self._handle.carry_out(self._handle.machine.thaw())
 
     # ---- taking back
 
     async def _rejoin(self) -> bool:
-        """Go on with a failed member whose bookie takes writes again; True if any did."""
+        """Go on with failed members whose bookies answer again; True if there are any."""
         writable = {info.bookie_id for info in self._services.bookies().writable}
-        # A bookie that accepts connections and refuses adds must not be tried in a tight loop.
-        rested = asyncio.get_running_loop().time() - self._services.config.replace_backoff_s
-        back = False
-        for member in self._failed():
-            if member.bookie_id not in writable or member.failed_at > rested:
-                continue
-            try:
-                await self._services.pool.v2(member.bookie_id)
-            except BookieUnavailableError:
-                continue
+        ready = writable - self._patience.resting(_now())
+        members = [member for member in self._failed() if member.bookie_id in ready]
+        answered = await asyncio.gather(*(self._answers(member.bookie_id) for member in members))
+        back = [member for member, answer in zip(members, answered, strict=True) if answer]
+        for member in back:
             if not self._handle.finished():
                 self._handle.rejoin(member)
-                back = True
-        return back
+        return bool(back)
+
+    async def _answers(self, bookie_id: BookieId) -> bool:
+        """A hung bookie still accepts connections, so it is asked something before it is relied on."""
+        try:
+            connection = await self._services.pool.v2(bookie_id)
+        except BookieUnavailableError:
+            return False
+        return await answers(connection, self._handle.ledger_id, self._config.probe_timeout_s)
 
     # ---- words
 
@@ -170,7 +257,7 @@ class EnsembleKeeper:
         quorum = self._handle.metadata.quorum
         return AddFailedError(
             f"ledger {self._handle.ledger_id} has fewer than its ack quorum of {quorum.ack} bookies and no "
-            f"replacement was found within {self._services.config.quorum_timeout_s} s ({reasons})",
+            f"replacement was found within {self._config.quorum_timeout_s} s ({reasons})",
             ledger_id=self._handle.ledger_id,
             lac=self._handle.lac,
         )
@@ -186,3 +273,7 @@ class EnsembleKeeper:
         return LedgerFencedError(
             f"ledger {ledger_id} is being recovered by another client", ledger_id=ledger_id
         )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

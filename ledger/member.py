@@ -37,6 +37,7 @@ class Member:
         "owner",
         "position",
         "quiet_since",
+        "useful",
     )
 
     def __init__(self, owner: MemberOwner, position: int, bookie_id: BookieId) -> None:
@@ -51,6 +52,8 @@ class Member:
         self.quiet_since = 0.0
         """Loop time since which nothing came although something was owed."""
         self.missing_since: float | None = None
+        self.useful = False
+        """It has answered an add or an explicit LAC since it took this position."""
 
     def attach(self, ledger_id: LedgerId, connection: V2Connection) -> None:
         self.connection = connection
@@ -70,8 +73,16 @@ class Member:
         self.connection.send(frames)
 
     def answered(self, count: int, now: float) -> None:
-        self.owed -= count
+        # A bookie that was taken back may still answer what it was sent before: that is owed no more.
+        self.owed = max(0, self.owed - count)
         self.quiet_since = now
+        self.useful = True
+
+    def excuse(self, pause_s: float) -> None:
+        """This process was stopped for so long; the bookie is not to blame."""
+        self.quiet_since += pause_s
+        if self.missing_since is not None:
+            self.missing_since += pause_s
 
     def overdue(self, now: float, timeout_s: float) -> bool:
         return self.owed > 0 and now - self.quiet_since > timeout_s

@@ -168,6 +168,14 @@ class BookieInfo:
     properties: tuple[tuple[str, str], ...] = ()
 
 
+def address_in(bookie_id: BookieId) -> BookieInfo | None:
+    """The address that a bookie id in the form host:port names, as BookKeeper resolves an unregistered one."""
+    host, _, port = bookie_id.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        return None
+    return BookieInfo(bookie_id=bookie_id, host=host, port=int(port))
+
+
 @dataclass(frozen=True, slots=True)
 class BookieSet:
     """One consistent look at the registered bookies."""

@@ -22,6 +22,7 @@ from ledger.errors import (
     LogStoreError,
     ReadError,
 )
+from ledger.first_copy import first_copy
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, Versioned
 from ledger.services import Services
 from ledger.transport.v2_connection import V2Connection
@@ -31,6 +32,7 @@ from ledger.wire.status import Answer, Status
 
 _PROVES_NO_LAC = (Status.EOK, Status.ENOENTRY, Status.ENOLEDGER)
 _SINGLE_READS_AT_ONCE = 64
+_POLL_PAUSE_FIRST_S = 0.002
 
 Ask = Callable[[V2Connection], Awaitable[BookieAnswer]]
 
@@ -47,6 +49,7 @@ class ReadHandle:
         # Handles start at different replicas, so that parallel readers spread over the ensemble; one handle stays
         # with its replica, whose disk then reads sequentially.
         self._preferred = services.environment.chance.randrange(metadata.value.quorum.write)
+        self._entry_bytes = services.config.read_window_bytes // _SINGLE_READS_AT_ONCE
         self._changed = asyncio.Event()
         self._unwatch: Callable[[], None] | None = None
 
@@ -79,6 +82,7 @@ class ReadHandle:
         """
         if self.closed:
             return self.last_readable
+        self._changed.clear()  # before the look: what changes from now on is not covered by it
         self._local = await self._services.store.read_ledger(self.ledger_id)
         if not self.closed:
             self._lac = max(self._lac, await self._collect_lac())
@@ -92,8 +96,11 @@ class ReadHandle:
         """
         if self.closed or self.last_readable > beyond:
             return self.last_readable
-        self._watch()
-        self._changed.clear()
+        if self._unwatch is None:
+            self._unwatch = self._services.store.watch_ledger(self.ledger_id, self._changed.set)
+            # Nobody watched since the last look.
+            if await self.refresh() > beyond or self.closed:
+                return self.last_readable
         tasks = [
             self._spawn(self._long_poll(bookie_id, beyond, timeout_s)) for bookie_id in self._poll_members()
         ]
@@ -112,7 +119,7 @@ class ReadHandle:
     async def _long_poll(self, bookie_id: BookieId, beyond: int, timeout_s: float) -> None:
         """Return when the bookie claims a LAC above `beyond`; otherwise only when time is up."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
+        deadline, pause_s = loop.time() + timeout_s, _POLL_PAUSE_FIRST_S
         while (left := deadline - loop.time()) > 0:
             try:
                 connection = await self._services.pool.v3(bookie_id)
@@ -121,8 +128,9 @@ class ReadHandle:
                 answer = None
             if answer is not None and answer.max_lac is not None and answer.max_lac > beyond:
                 return
-            # Nothing yet, or a bookie that cannot answer such a poll (down, fenced, ledger unknown): pause.
-            await asyncio.sleep(min(self._services.config.lac_interval_s, max(0.0, deadline - loop.time())))
+            # Nothing yet, or a bookie that cannot answer such a poll: down, or its first entry is still to come.
+            await asyncio.sleep(min(pause_s, max(0.0, deadline - loop.time())))
+            pause_s = min(2 * pause_s, self._services.config.lac_interval_s)
 
     def _poll_members(self) -> list[BookieId]:
         """So many members that one of them is in every ack quorum of the whole ensemble."""
@@ -200,10 +208,6 @@ class ReadHandle:
             reasons.append(f"a bookie answered {answer.status.name}")
             collector.on_failure(position)
 
-    def _watch(self) -> None:
-        if self._unwatch is None:
-            self._unwatch = self._services.store.watch_ledger(self.ledger_id, self._changed.set)
-
     # ---- reading
 
     async def read(self, first: int, last: int) -> list[Entry]:
@@ -229,7 +233,9 @@ class ReadHandle:
             return list(
                 await self._read_replicas(fragment, first, self._batch_asker(first, count, max_bytes))
             )
-        return await self._read_striped(fragment, first, min(count, _SINGLE_READS_AT_ONCE))
+        # The sizes are not known beforehand; those read last are the best guess.
+        fitting = max_bytes // max(1, self._entry_bytes)
+        return await self._read_striped(fragment, first, max(1, min(count, fitting, _SINGLE_READS_AT_ONCE)))
 
     def _check_range(self, first: int, last: int) -> None:
         if not 0 <= first <= last <= self.last_readable:
@@ -258,7 +264,18 @@ class ReadHandle:
             found = await self._read_replicas(fragment, entry_id, self._batch_asker(entry_id, 1, 0))
             return found[0]
 
-        return list(await asyncio.gather(*(one(first + offset) for offset in range(count))))
+        found = await asyncio.gather(
+            *(one(first + offset) for offset in range(count)), return_exceptions=True
+        )
+        entries: list[Entry] = []
+        for entry in found:
+            if isinstance(entry, BaseException):
+                if not entries:
+                    raise entry
+                break  # those before it are intact; the next read starts at it
+            entries.append(entry)
+        self._entry_bytes = max(len(entry.payload) for entry in entries)
+        return entries
 
     async def _read_replicas(self, fragment: Fragment, first: int, ask: Ask) -> tuple[Entry, ...]:
         """Ask replicas until one has it; the next one after every failure, or when one is slow."""
@@ -266,37 +283,21 @@ class ReadHandle:
         rotated = positions[self._preferred :] + positions[: self._preferred]
         if self.metadata.quorum.ensemble == self.metadata.quorum.write:
             rotated = tuple((self._preferred + offset) % len(positions) for offset in range(len(positions)))
-        machine = EntryRead([fragment.ensemble[position] for position in rotated], self.metadata.quorum)
-        tasks: dict[asyncio.Task[BookieAnswer], BookieId] = {}
-        reasons: list[Exception] = []
-        try:
-            while True:
-                replica = machine.ask_next()
-                if replica is not None:
-                    tasks[self._spawn(self._ask(replica, ask))] = replica
-                elif not tasks:
-                    raise self._cannot_read(machine, first, reasons)
-                found = await self._first_answer(machine, tasks, reasons)
-                if found is not None:
-                    return found
-        finally:
-            for task in tasks:
-                task.cancel()
-
-    async def _first_answer(
-        self, machine: EntryRead, tasks: dict[asyncio.Task[BookieAnswer], BookieId], reasons: list[Exception]
-    ) -> tuple[Entry, ...] | None:
-        done, _ = await asyncio.wait(
-            tasks, timeout=self._services.config.speculative_read_s, return_when=asyncio.FIRST_COMPLETED
+        machine = EntryRead(
+            [fragment.ensemble[position] for position in rotated], self.metadata.quorum, confirmed=True
         )
-        for task in done:
-            replica, answer = tasks.pop(task), task.result()
-            if machine.on_answer(replica, answer.answer) is Verdict.FOUND:
-                self._prefer(replica)
-                return answer.entries
-            if answer.reason is not None:
-                reasons.append(answer.reason)
-        return None
+        failures: list[BookieAnswer] = []
+        found = await first_copy(
+            machine,
+            lambda replica: self._ask(replica, ask),
+            self._services.config.speculative_read_s,
+            failures,
+        )
+        if found is None:
+            raise self._cannot_read(machine, first, failures)
+        replica, answer = found
+        self._prefer(replica)
+        return answer.entries
 
     async def _ask(self, bookie_id: BookieId, ask: Ask) -> BookieAnswer:
         connection = self._services.pool.v2_now(bookie_id)
@@ -313,7 +314,8 @@ class ReadHandle:
         if self.metadata.quorum.ensemble == self.metadata.quorum.write and bookie_id in ensemble:
             self._preferred = ensemble.index(bookie_id)
 
-    def _cannot_read(self, machine: EntryRead, first: int, reasons: list[Exception]) -> LogStoreError:
+    def _cannot_read(self, machine: EntryRead, first: int, failures: list[BookieAnswer]) -> LogStoreError:
+        reasons = [answer.reason for answer in failures if answer.reason is not None]
         damaged = next((reason for reason in reasons if isinstance(reason, DigestMismatchError)), None)
         details = "; ".join(dict.fromkeys(str(reason) for reason in reasons))
         if machine.verdict is Verdict.ABSENT:

@@ -16,6 +16,7 @@ from ledger.core.distribution import write_set
 from ledger.core.lac import LacCollector
 from ledger.core.read import EntryRead, Verdict
 from ledger.errors import BookieUnavailableError, LedgerRecoveryError, UnauthorizedError
+from ledger.first_copy import first_copy
 from ledger.metadata.update_loop import update_ledger
 from ledger.model import NO_ENTRY, BookieId, EntryId, LedgerId, LedgerMetadata, Versioned
 from ledger.services import Services
@@ -36,7 +37,7 @@ class Recovery:
         self._services = services
         self._digester = make_digester(metadata.value.digest_type, metadata.value.password)
         self._key = master_key(metadata.value.password)
-        self._answering: list[BookieId] = []
+        self._answering: set[BookieId] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self) -> Versioned[LedgerMetadata]:
@@ -99,7 +100,7 @@ class Recovery:
             collector.on_failure(position)
             reasons.append(str(answer.reason))
             return
-        self._answering.append(bookie_id)
+        self._answering.add(bookie_id)
         if answer.entries:
             collector.on_answer(position, answer.entries[0].lac, answer.entries[0].length)
         else:
@@ -116,7 +117,7 @@ class Recovery:
         finally:
             write_back.close()
         if last is None and lac >= 0:
-            last = await self._read(metadata, lac)
+            last = await self._read(metadata, lac, confirmed=True)
             if last is None:
                 raise self._recovery_error(f"confirmed entry {lac} is missing", [])
         last_entry = last.entry_id if last is not None else NO_ENTRY
@@ -145,23 +146,40 @@ class Recovery:
             next_entry += ahead
             ahead = decide.next_read_ahead(ahead, self._services.config.recovery_read_ahead)
 
-    async def _read(self, metadata: LedgerMetadata, entry_id: int) -> Entry | None:
+    async def _read(
+        self, metadata: LedgerMetadata, entry_id: int, *, confirmed: bool = False
+    ) -> Entry | None:
         """The entry, or None if it is proved absent. LedgerRecoveryError if neither can be shown."""
         ensemble = metadata.fragment_of(entry_id).ensemble
         replicas = [ensemble[position] for position in write_set(entry_id, metadata.quorum)]
-        # Bookies that answered the fence come first: a hung one must not slow every entry down.
+        # Bookies that answer come first: a hung one must not slow every entry down.
         replicas.sort(key=lambda bookie_id: bookie_id not in self._answering)
-        machine = EntryRead(replicas, metadata.quorum)
-        reasons: list[str] = []
-        while (replica := machine.ask_next()) is not None:
-            answer = await self._fencing_read(replica, entry_id, RECOVERY_READ_HEADER)
-            verdict = machine.on_answer(replica, answer.answer)
-            if verdict is Verdict.FOUND:
-                return answer.entries[0]
-            if verdict is Verdict.ABSENT:
-                return None
-            reasons.append(str(answer.reason))
-        raise self._recovery_error(f"entry {entry_id} is neither found nor proved absent", reasons)
+        machine = EntryRead(replicas, metadata.quorum, confirmed=confirmed)
+        failures: list[BookieAnswer] = []
+        found = await first_copy(
+            machine,
+            lambda replica: self._recovery_read(replica, entry_id),
+            self._services.config.speculative_read_s,
+            failures,
+        )
+        if found is not None:
+            return found[1].entries[0]
+        if machine.verdict is Verdict.ABSENT:
+            return None
+        raise self._recovery_error(
+            f"entry {entry_id} is neither found nor proved absent",
+            [str(failure.reason) for failure in failures],
+        )
+
+    async def _recovery_read(self, bookie_id: BookieId, entry_id: int) -> BookieAnswer:
+        answered = False
+        try:
+            answer = await self._fencing_read(bookie_id, entry_id, RECOVERY_READ_HEADER)
+            answered = answer.answer is not Answer.UNKNOWN
+            return answer
+        finally:
+            if not answered:  # it failed, or was so slow that another was faster: ask it last from now on
+                self._answering.discard(bookie_id)
 
     # ---- help
 

@@ -18,8 +18,9 @@ from ledger.core.distribution import write_set
 from ledger.core.placement import choose_replacements
 from ledger.errors import BookieUnavailableError, LedgerRecoveryError, UnauthorizedError
 from ledger.member import Member
-from ledger.model import EntryId, Fragment, LedgerId, LedgerMetadata
+from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata
 from ledger.services import Services
+from ledger.transport.probe import answers
 from ledger.wire.constants import ADD_REQUEST_START, MASTER_KEY_BYTES, RECOVERY_ADD_HEADER
 from ledger.wire.digest import Digester
 from ledger.wire.status import Status
@@ -50,11 +51,17 @@ class WriteBack:
         self._pending: deque[tuple[EntryId, bytes]] = deque()
         self._progress = asyncio.Event()
         self._error: Exception | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._tried: set[BookieId] = set()
         self.changes: list[Fragment] = []
         """Ensembles that entries were written back to, for the closing compare-and-set."""
 
     async def connect(self) -> None:
-        await asyncio.gather(*(self._connect(member) for member in self._members))
+        """Return once all members are connected or have failed; a slow one is waited for only briefly."""
+        await asyncio.wait(
+            [self._connect(member) for member in self._members],
+            timeout=self._services.config.speculative_read_s,
+        )
 
     def add(self, entry: Entry) -> None:
         """Send an entry, the next one in order, to its write set."""
@@ -74,18 +81,21 @@ class WriteBack:
         """Return once every entry added is on its ack quorum. LedgerRecoveryError, UnauthorizedError."""
         while self._pending and self._error is None:
             self._progress.clear()
+            if await self._replace_failed() or self._error is not None:
+                continue
             try:
                 async with asyncio.timeout(self._services.config.add_timeout_s):
                     await self._progress.wait()
             except TimeoutError:
                 self._fail_overdue()
-            await self._replace_failed()
         if self._error is not None:
             raise self._error
 
     def close(self) -> None:
         for member in self._members:
             member.detach(self._ledger_id)
+        for task in list(self._tasks):
+            task.cancel()
 
     # ---- answers (MemberOwner)
 
@@ -132,13 +142,21 @@ class WriteBack:
         if frames:
             member.send_adds(b"".join(frames), len(frames), self._loop.time())
 
-    async def _connect(self, member: Member) -> None:
+    def _connect(self, member: Member) -> asyncio.Task[None]:
+        task = self._loop.create_task(self._connected(member))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _connected(self, member: Member) -> None:
         try:
             connection = await self._services.pool.recovery(member.bookie_id)
         except BookieUnavailableError as error:
             self.on_member_lost(member, error)
             return
-        member.attach(self._ledger_id, connection)
+        if self._members[member.position] is member and member.failed is None:
+            member.attach(self._ledger_id, connection)
+            self._resend(member)
 
     def _fail_overdue(self) -> None:
         for member in self._members:
@@ -149,31 +167,54 @@ class WriteBack:
                 )
                 self.on_member_lost(member, error)
 
-    async def _replace_failed(self) -> None:
-        """Put spare bookies at failed positions, as far as there are any and entries still wait."""
+    async def _replace_failed(self) -> bool:
+        """Put spare bookies at failed positions, as far as any can be reached; True if one was put."""
         failed = [member for member in self._members if member.failed is not None]
-        if not failed or not self._pending:
-            return
-        ensemble = [member.bookie_id for member in self._members]
-        spares = choose_replacements(
-            self._services.bookies(), ensemble, (), len(failed), self._services.environment.chance
-        )
-        replaced = [
-            Member(self, member.position, spare) for member, spare in zip(failed, spares, strict=False)
-        ]
-        for member in replaced:
-            self._members[member.position] = member
-        await asyncio.gather(*(self._connect(member) for member in replaced))
-        alive = [member.position for member in replaced if member.failed is None]
-        if alive:
+        if not failed:
+            return False
+        reachable = await self._reachable_spares(len(failed))
+        for member, spare in zip(failed, reachable, strict=False):
+            self._members[member.position] = Member(self, member.position, spare)
+        replaced = [member.position for member, _ in zip(failed, reachable, strict=False)]
+        if replaced:
             first_entry = EntryId(self._machine.lac + 1)
-            ensemble = [member.bookie_id for member in self._members]
-            self.changes.append(Fragment(first_entry, tuple(ensemble)))
-            self._carry_out(self._machine.on_ensemble_changed(alive, first_entry))
+            self.changes.append(Fragment(first_entry, tuple(member.bookie_id for member in self._members)))
+            for position in replaced:
+                self._connect(self._members[position])
+            self._carry_out(self._machine.on_ensemble_changed(replaced, first_entry))
         elif not self._machine.can_confirm:
-            reasons = "; ".join(str(member.failed) for member in failed)
-            self._error = LedgerRecoveryError(
-                f"ledger {self._ledger_id} cannot be recovered now: entry {self._machine.lac + 1} reaches no ack "
-                f"quorum of {self._quorum.ack} bookies ({reasons}); start the bookies and try again",
-                ledger_id=self._ledger_id,
+            self._error = self._too_few(failed)
+        return bool(replaced)
+
+    async def _reachable_spares(self, count: int) -> list[BookieId]:
+        found: list[BookieId] = []
+        while len(found) < count:
+            ensemble = [member.bookie_id for member in self._members]
+            spares = choose_replacements(
+                self._services.bookies(),
+                ensemble,
+                self._tried,
+                count - len(found),
+                self._services.environment.chance,
             )
+            if not spares:
+                break
+            self._tried.update(spares)
+            reachable = await asyncio.gather(*(self._answers(spare) for spare in spares))
+            found += [spare for spare, answer in zip(spares, reachable, strict=True) if answer]
+        return found
+
+    async def _answers(self, bookie_id: BookieId) -> bool:
+        try:
+            connection = await self._services.pool.recovery(bookie_id)
+        except BookieUnavailableError:
+            return False
+        return await answers(connection, self._ledger_id, self._services.config.probe_timeout_s)
+
+    def _too_few(self, failed: list[Member]) -> LedgerRecoveryError:
+        reasons = "; ".join(str(member.failed) for member in failed)
+        return LedgerRecoveryError(
+            f"ledger {self._ledger_id} cannot be recovered now: entry {self._machine.lac + 1} reaches no ack "
+            f"quorum of {self._quorum.ack} bookies ({reasons}); start the bookies and try again",
+            ledger_id=self._ledger_id,
+        )

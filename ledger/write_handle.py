@@ -28,7 +28,9 @@ from ledger.errors import (
     LedgerClosedError,
     LedgerFencedError,
     LogStoreError,
+    OutcomeUnknownError,
     UnauthorizedError,
+    UnavailableError,
 )
 from ledger.member import Member
 from ledger.metadata.update_loop import update_ledger
@@ -84,6 +86,7 @@ class WriteHandle:
         self._sent_length = 0
         self._confirmed_length = 0
         self._popped = int(NO_ENTRY)
+        self._released = NO_ENTRY
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._waiter_count = 0
         self._room_waiters: list[asyncio.Future[None]] = []
@@ -197,7 +200,7 @@ class WriteHandle:
 
     def _flush(self) -> None:
         self._flush_scheduled = False
-        if self.failed is not None or not self._queue:
+        if self.failed is not None or self._closing or not self._queue:
             return
         queue, self._queue = self._queue, []
         first = self._machine.sent_through + 1
@@ -310,7 +313,7 @@ class WriteHandle:
         member.owed = 0
         member.detach(self.ledger_id)
         self.carry_out(self._machine.on_bookie_failed(member.position))
-        self._keeper.wake()
+        self._keeper.on_member_lost(member)
 
     # ---- carrying out
 
@@ -341,6 +344,9 @@ class WriteHandle:
         _wake(waiters)
 
     def _release(self, entry_id: EntryId) -> None:
+        if entry_id <= self._released:
+            return  # a connection that broke under a resend has released more already
+        self._released = entry_id
         waiters = self._waiters
         while waiters and waiters[0][0] <= entry_id:
             future = heapq.heappop(waiters)[2]
@@ -391,7 +397,9 @@ class WriteHandle:
             return False
         for member in self._members:
             if member.failed is None and member.overdue(now, self._services.config.add_timeout_s):
-                self.on_member_lost(member, self._overdue_error(member))
+                error = self._overdue_error(member)
+                self._services.pool.give_up_silent(member.bookie_id, member.quiet_since, str(error))
+                self.on_member_lost(member, error)
         self._fail_missing(now)
         self.carry_out(self._machine.publish_lac(even_if_busy=True))
         return (
@@ -399,6 +407,11 @@ class WriteHandle:
             or any(member.owed > 0 and member.failed is None for member in self._members)
             or any(member.missing_since is not None for member in self._members)
         )
+
+    def excuse(self, pause_s: float) -> None:
+        """This process was stopped for so long: no bookie is to blame for having said nothing meanwhile."""
+        for member in self._members:
+            member.excuse(pause_s)
 
     def _overdue_error(self, member: Member) -> BookieUnavailableError:
         return BookieUnavailableError(
@@ -418,16 +431,23 @@ class WriteHandle:
         self._keeper.wake()
 
     def _fail_missing(self, now: float) -> None:
+        deadline = now - self._services.config.lost_member_s
         for member in self._members:
-            since = member.missing_since
-            if since is not None and now - since > self._services.config.lost_member_s:
-                member.missing_since = None
-                self.on_member_lost(
-                    member,
-                    BookieUnavailableError(
-                        f"bookie {member.bookie_id} is not registered any more", bookie_id=member.bookie_id
-                    ),
-                )
+            if member.missing_since is None or member.missing_since > deadline or member.failed is not None:
+                continue
+            if not self._has_spare():
+                return  # it may well answer still, and one that answers is better than none
+            member.missing_since = None
+            self.on_member_lost(
+                member,
+                BookieUnavailableError(
+                    f"bookie {member.bookie_id} is not registered any more", bookie_id=member.bookie_id
+                ),
+            )
+
+    def _has_spare(self) -> bool:
+        ensemble = self.metadata.last_fragment.ensemble
+        return any(info.bookie_id not in ensemble for info in self._services.bookies().writable)
 
     # ---- the ensemble keeper's side
 
@@ -488,6 +508,7 @@ class WriteHandle:
             return
         self.failed = error
         self._stop()
+        self._services.forget(self)
         self._fail_waiters(error)
         if self.listener is not None:
             self.listener.on_failure(self, error)
@@ -518,18 +539,21 @@ class WriteHandle:
                     lambda found: needs_close(self.ledger_id, found, last_entry, length),
                     lambda found: found.closed_at(last_entry, length),
                 )
-            except LedgerFencedError as error:
+            except (UnavailableError, OutcomeUnknownError):
+                raise  # undecided; those who wait for adds go on waiting until it is
+            except LogStoreError as error:
                 self.fail(error)
                 raise
         if self.failed is None:
             self.failed = LedgerClosedError(f"ledger {self.ledger_id} is closed", ledger_id=self.ledger_id)
+            self._services.forget(self)
             # A ledger closed at the LAC shows every entry up to it; those above it are proved absent.
+            self._machine.on_closed()
             self._release(last_entry)
             self._fail_waiters(self.failed)
         return self._local.value
 
     def _stop(self) -> None:
-        self._services.forget(self)
         self._keeper.stop()
         for member in self._members:
             member.detach(self.ledger_id)

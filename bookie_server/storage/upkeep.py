@@ -60,6 +60,11 @@ class Upkeep:
         self.usages: list[DirectoryUsage] = []
         self.writable = True
 
+    @property
+    def held_up(self) -> bool:
+        """A full disk keeps the checkpoint from going on."""
+        return self._full is not None
+
     async def start(self) -> None:
         await self.check_disk()
         loop = asyncio.get_running_loop()

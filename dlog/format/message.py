@@ -34,7 +34,7 @@ FIXED_BYTES = 3
 """magic, attr and the header of an array of at most 15: one byte each."""
 
 HEADERS_MAX = 1000
-"""Pairs in one message. Bounds what a decoder reserves on an array's claim alone."""
+"""Pairs in one message. Bounds what a decoder reserves on an array's claim, and keeps to 16-bit arrays."""
 
 Flat = list[bytes]
 Buffer = bytes | bytearray | memoryview
@@ -42,7 +42,6 @@ Buffer = bytes | bytearray | memoryview
 _ARRAY_32 = struct.Struct(">BI")
 _HUGE_ARRAY = re.compile(rb"\xdd\x00")
 _NONE_TYPE = type(None)
-_BIN = frozenset({bytes})
 _OPTIONAL_BIN = frozenset({bytes, _NONE_TYPE})
 NO_HEADERS: Flat = []
 """Shared by all messages without headers; never changed."""
@@ -70,8 +69,7 @@ def bin_bytes(value: bytes | None) -> int:
     return size + (2 if size < 0x100 else 3 if size < 0x10000 else 5)
 
 
-def _column_bytes(column: Sequence[bytes | None]) -> int:
-    nils = column.count(None)
+def _column_bytes(column: Sequence[bytes | None], nils: int) -> int:
     if nils == len(column):
         return nils
     sizes = list(map(len, filter(_is_bin, column) if nils else column))  # type: ignore[arg-type]  # no nil left
@@ -84,10 +82,9 @@ def _is_bin(value: bytes | None) -> bool:
     return value is not None
 
 
-def _headers_bytes(flat: Flat) -> int:
-    """Encoded size of a header array beyond the one byte that every array has."""
-    count = len(flat)
-    return (0 if count < 16 else 2 if count < 0x10000 else 4) + sum(map(bin_bytes, flat))
+def _arrays_bytes(counts: Sequence[int]) -> int:
+    """What array headers take beyond the one byte that each of them has."""
+    return 0 if max(counts) < 16 else 2 * sum(count >= 16 for count in counts)
 
 
 def message_bytes(key: bytes | None, payload: bytes | None, headers: Flat) -> int:
@@ -96,15 +93,20 @@ def message_bytes(key: bytes | None, payload: bytes | None, headers: Flat) -> in
         size = len(payload)  # the common case in one step: this runs once per message
         return size + FIXED_BYTES + (3 if size < 0x100 else 4 if size < 0x10000 else 6)
     size = FIXED_BYTES + bin_bytes(key) + bin_bytes(payload)
-    return size + _headers_bytes(headers) if headers else size
+    if headers:
+        size += _arrays_bytes([len(headers)]) + sum(map(bin_bytes, headers))
+    return size
 
 
 def columns_bytes(columns: Columns) -> int:
     """Encoded size of a batch."""
     count = len(columns.payloads)
-    size = FIXED_BYTES * count + _column_bytes(columns.keys) + _column_bytes(columns.payloads)
+    size = FIXED_BYTES * count
+    for column in (columns.keys, columns.payloads):
+        size += _column_bytes(column, column.count(None))
     if columns.headers.count(NO_HEADERS) != count:
-        size += sum(map(_headers_bytes, columns.headers))
+        parts = list(chain.from_iterable(columns.headers))
+        size += _arrays_bytes(list(map(len, columns.headers))) + _column_bytes(parts, 0)
     return size
 
 
@@ -132,7 +134,11 @@ def flat_headers(headers: Iterable[tuple[bytes, bytes]]) -> Flat:
     """Header pairs as the flat array that is stored."""
     flat: Flat = []
     for pair in headers:
-        if len(pair) != 2 or not all(isinstance(part, bytes | bytearray | memoryview) for part in pair):
+        if (
+            not isinstance(pair, tuple | list)
+            or len(pair) != 2
+            or not all(isinstance(part, bytes | bytearray | memoryview) for part in pair)
+        ):
             raise ConfigurationError(f"a header must be a pair of bytes (key, value), got {pair!r:.80}")
         flat.append(bytes(pair[0]))
         flat.append(bytes(pair[1]))
@@ -171,12 +177,10 @@ def decode_messages(body: Buffer, count: int) -> Columns:
     magics, attrs = flat[0::FIELDS], flat[1::FIELDS]
     if magics.count(MAGIC) != count or attrs.count(0) != count:
         raise _version_error(magics, attrs)
-    columns = Columns(flat[2::FIELDS], flat[3::FIELDS], flat[4::FIELDS])
     _check_integers(body, magics, attrs)
-    _check_bins(columns.keys)
-    _check_bins(columns.payloads)
-    _check_headers(columns.headers)
-    encoded = columns_bytes(columns)
+    columns = Columns(flat[2::FIELDS], flat[3::FIELDS], flat[4::FIELDS])
+    encoded = FIXED_BYTES * count + _bins_bytes(columns.keys) + _bins_bytes(columns.payloads)
+    encoded += _header_arrays_bytes(columns.headers)
     if encoded != len(body):
         raise EntryFormatError(f"messages take {len(body)} bytes where their shortest form takes {encoded}")
     return columns
@@ -226,17 +230,30 @@ def _check_integers(body: Buffer, magics: Sequence[object], attrs: Sequence[obje
         raise EntryFormatError("magic and attr of a message must be integers: the entry is damaged")
 
 
-def _check_bins(column: Sequence[object]) -> None:
-    if column.count(None) != len(column) and not set(map(type, column)) <= _OPTIONAL_BIN:
+def _bins_bytes(column: Sequence[Any]) -> int:
+    """Encoded size of what must be bins and nils. Checking and measuring share their passes over the column."""
+    nils = column.count(None)
+    if nils == len(column):
+        return nils
+    if not set(map(type, column)) <= _OPTIONAL_BIN:
         raise EntryFormatError("key and payload of a message must be bin or nil: the entry is damaged")
+    return _column_bytes(column, nils)
 
 
-def _check_headers(headers: Sequence[object]) -> None:
+def _header_arrays_bytes(headers: Sequence[Any]) -> int:
+    """Encoded size of what must be flat arrays of bins, beyond the one byte that every array has."""
     if headers.count(NO_HEADERS) == len(headers):
-        return
-    for flat in headers:
-        if type(flat) is not list or len(flat) % 2 or not set(map(type, flat)) <= _BIN:
-            raise EntryFormatError("headers of a message must be a flat array of key and value bins")
+        return 0
+    if set(map(type, headers)) != {list}:
+        raise EntryFormatError("headers of a message must be an array: the entry is damaged")
+    counts, parts = list(map(len, headers)), list(chain.from_iterable(headers))
+    if max(counts) > 2 * HEADERS_MAX:
+        raise EntryFormatError(
+            f"a message has {max(counts) // 2} headers, the limit is {HEADERS_MAX}: it is damaged"
+        )
+    if any(count % 2 for count in set(counts)) or set(map(type, parts)) != {bytes}:
+        raise EntryFormatError("headers of a message must be a flat array of key and value bins")
+    return _arrays_bytes(counts) + _column_bytes(parts, 0)
 
 
 def _version_error(magics: Sequence[object], attrs: Sequence[object]) -> EntryFormatError:

@@ -122,6 +122,10 @@ class AppendMachine:
         self._fragment_floor = max(self._fragment_floor, first_entry - 1)
         return [*(Resend(position) for position in changed), *self._progress()]
 
+    def on_closed(self) -> None:
+        """Metadata says CLOSED at the LAC: every reader sees all of it from now on."""
+        self.visible = self._released = self.lac
+
     # ---- what is wanted
 
     @property

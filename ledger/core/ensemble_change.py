@@ -22,9 +22,12 @@ def needs_change(metadata: LedgerMetadata, failed: Mapping[int, BookieId]) -> bo
 def change(
     metadata: LedgerMetadata, first_entry: EntryId, replacements: Mapping[int, tuple[BookieId, BookieId]]
 ) -> LedgerMetadata:
-    """Metadata with old → new at each position that the old one still holds."""
+    """Metadata with old → new at each position that the old one still holds.
+
+    A new one that is a member already is left out: two copies on one disk are one copy.
+    """
     ensemble = list(metadata.last_fragment.ensemble)
     for position, (old, new) in replacements.items():
-        if ensemble[position] == old:
+        if ensemble[position] == old and new not in ensemble:
             ensemble[position] = new
     return metadata.with_fragment(Fragment(first_entry, tuple(ensemble)))

@@ -2,7 +2,8 @@
 
 Three-valued answers: a bookie has the entry, has proved that it does not, or nothing is known. Only an explicit
 denial is a no; an error, a timeout or a damaged copy is not (BookKeeper protocol, reads and recovery reads).
-Generous on yes: one intact copy decides. Strict on no: Qw - Qa + 1 denials, so that no ack quorum can exist.
+Generous on yes: one intact copy decides. Strict on no: Qw - Qa + 1 denials, so that no ack quorum can exist; and
+for an entry that is known to be confirmed, a denial by every replica, since one of them must have it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ class Verdict(Enum):
 class EntryRead:
     """Ask `replicas` in order, the next one after every answer that is no copy, or when one is slow."""
 
-    def __init__(self, replicas: Sequence[BookieId], quorum: QuorumSizes) -> None:
+    def __init__(self, replicas: Sequence[BookieId], quorum: QuorumSizes, *, confirmed: bool = False) -> None:
         self._quorum = quorum
+        self._confirmed = confirmed
+        self._replica_count = len(replicas)
         self._unasked = list(replicas)
         self._waiting: set[BookieId] = set()
         self._denied: set[BookieId] = set()
@@ -50,8 +53,13 @@ class EntryRead:
             self.verdict = Verdict.FOUND
         elif answer is Answer.PROVED_NO:
             self._denied.add(replica)
-            if absence_proved(len(self._denied), self._quorum):
+            if self._absent():
                 self.verdict = Verdict.ABSENT
         if self.verdict is Verdict.PENDING and not self._unasked and not self._waiting:
             self.verdict = Verdict.UNDECIDED
         return self.verdict
+
+    def _absent(self) -> bool:
+        if self._confirmed:
+            return len(self._denied) == self._replica_count
+        return absence_proved(len(self._denied), self._quorum)

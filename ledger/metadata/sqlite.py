@@ -7,6 +7,7 @@ This is the face on the event loop; the work is done in a thread (sqlite_thread.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,12 @@ from typing import cast
 from urllib.parse import quote, unquote
 
 from ledger.environment import Environment
-from ledger.errors import ConfigurationError, MetadataUnavailableError
+from ledger.errors import (
+    ConfigurationError,
+    MetadataUnavailableError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
 from ledger.metadata import bookie_jobs
 from ledger.metadata.key_value import Job, T
 from ledger.metadata.key_value_store import KeyValueStore
@@ -118,11 +124,12 @@ async def open_sqlite(rest: str, query: str, environment: Environment) -> KeyVal
 
 
 async def _end_session(thread: SqliteThread, session: Session) -> None:
-    """Withdraw what the session registered; it ends in any case, and with it the registrations."""
+    """Withdraw what the session registered, politely if the store can be written; its lock ends it anyhow."""
     try:
-        await thread.ask(Kind.WRITE, partial(bookie_jobs.end_session, session=session.name))
+        with contextlib.suppress(UnavailableError, OutcomeUnknownError):
+            await thread.ask(Kind.WRITE, partial(bookie_jobs.end_session, session=session.name))
     finally:
-        await thread.ask(Kind.CALL, lambda _: session.close())
+        session.close()
 
 
 def _path(rest: str) -> str:

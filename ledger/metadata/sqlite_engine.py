@@ -181,6 +181,12 @@ class SqliteEngine:
     def poll(self) -> list[Watcher]:
         """Watches to fire for what other processes did. A store that cannot be read now is read next time."""
         try:
+            if (
+                self._connection is not None
+                and time.monotonic() < self._sessions_due_s
+                and self._read_data_version() == self._data_version
+            ):
+                return []  # by far the most frequent outcome, so it costs one statement
             tx = self._connected()
             return self._in_transaction("BEGIN", lambda: self._compare(tx))
         except (sqlite3.Error, UnicodeDecodeError, LogStoreError):
@@ -188,7 +194,7 @@ class SqliteEngine:
 
     def _compare(self, tx: SqliteTransaction) -> list[Watcher]:
         fired: list[Watcher] = []
-        data_version = self._execute("PRAGMA data_version").fetchone()[0]
+        data_version = self._read_data_version()
         if data_version != self._data_version:
             fired += self.watches.changed_by_others(tx)
             self._data_version = data_version
@@ -196,6 +202,11 @@ class SqliteEngine:
             fired += self.watches.ended_sessions(tx)
             self._sessions_due_s = time.monotonic() + _SESSIONS_INTERVAL_S
         return fired
+
+    def _read_data_version(self) -> int:
+        """A number that changes when another connection commits."""
+        version: int = self._execute("PRAGMA data_version").fetchone()[0]
+        return version
 
     # ---- the connection
 

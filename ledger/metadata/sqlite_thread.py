@@ -57,13 +57,15 @@ class SqliteThread:
         return await future
 
     def tell(self, job: Callable[[SqliteEngine], Any]) -> None:
-        """Run a CALL job whose answer nobody waits for."""
-        self._check_usable()
-        self._queue.put(Request(Kind.CALL, job))
+        """Run a CALL job whose answer nobody waits for; nothing when the thread has died."""
+        if self._dead is None:
+            self._check_usable()
+            self._queue.put(Request(Kind.CALL, job))
 
     async def stop(self) -> None:
-        """Returns when the file is closed."""
-        await self.ask(Kind.CALL, self._stop)
+        """Returns when the file is closed; a thread that has died is stopped already."""
+        if self._dead is None:
+            await self.ask(Kind.CALL, self._stop)
 
     def _check_usable(self) -> None:
         if os.getpid() != self._process_id:

@@ -16,11 +16,15 @@ class BookieConnection(asyncio.Protocol):
         self.bookie_id = bookie_id
         self.lost: Exception | None = None
         """Why the connection is unusable; None while it is alive."""
+        self.heard_at = 0.0
+        """Loop time at which bytes last came, at first that of the connect."""
         self._send_queue_bytes_max = send_queue_bytes_max
         self._transport: asyncio.Transport | None = None
+        self._now = asyncio.get_running_loop().time
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are not its subclasses
+        self.heard_at = self._now()
         # We bound the queue ourselves (see `send`); the transport's own flow control is not used.
         self._transport.set_write_buffer_limits(high=self._send_queue_bytes_max)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from ledger.config import LedgerClientConfig
@@ -14,7 +14,7 @@ from ledger.transport.v2_connection import V2Connection
 from ledger.transport.v3_connection import V3Connection
 
 C = TypeVar("C", bound=BookieConnection)
-Resolve = Callable[[BookieId], BookieInfo | None]
+Resolve = Callable[[BookieId], Awaitable[BookieInfo | None]]
 
 
 class _Line(Generic[C]):
@@ -26,6 +26,7 @@ class _Line(Generic[C]):
         self._config = config
         self._open: dict[BookieId, C] = {}
         self._opening: dict[BookieId, asyncio.Task[C]] = {}
+        self._closed = False
 
     def now(self, bookie_id: BookieId) -> C | None:
         connection = self._open.get(bookie_id)
@@ -35,13 +36,19 @@ class _Line(Generic[C]):
         connection = self.now(bookie_id)
         if connection is not None:
             return connection
+        if self._closed:
+            raise self._closed_error(bookie_id)
         task = self._opening.get(bookie_id)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._connect(bookie_id))
             self._opening[bookie_id] = task
             task.add_done_callback(lambda done: self._opened(bookie_id, done))
-        # Shielded: one impatient caller must not cancel the attempt that others share.
-        return await asyncio.shield(task)
+        # Waited for, not awaited: one impatient caller must not cancel the attempt that others share, and an
+        # attempt that `close` ends must not look like a cancellation of those who wait for it.
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise self._closed_error(bookie_id)
+        return task.result()
 
     def _opened(self, bookie_id: BookieId, task: asyncio.Task[C]) -> None:
         self._opening.pop(bookie_id, None)
@@ -49,30 +56,39 @@ class _Line(Generic[C]):
             self._open[bookie_id] = task.result()
 
     async def _connect(self, bookie_id: BookieId) -> C:
-        info = self._resolve(bookie_id)
-        if info is None:
-            raise BookieUnavailableError(
-                f"bookie {bookie_id} is not registered; is it running?", bookie_id=bookie_id
-            )
-        loop = asyncio.get_running_loop()
+        place = ""
         try:
             async with asyncio.timeout(self._config.connect_timeout_s):
-                _, connection = await loop.create_connection(
+                info = await self._resolve(bookie_id)
+                if info is None:
+                    raise BookieUnavailableError(
+                        f"bookie {bookie_id} is not registered; is it running?", bookie_id=bookie_id
+                    )
+                place = f" at {info.host}:{info.port}"
+                _, connection = await asyncio.get_running_loop().create_connection(
                     lambda: self._make(bookie_id), info.host, info.port
                 )
-        except (OSError, TimeoutError) as error:
+        except (OSError, ValueError, OverflowError) as error:
+            # The last two: a registered host or port that cannot be one. A timeout is an OSError.
             raise BookieUnavailableError(
-                f"cannot connect to bookie {bookie_id} at {info.host}:{info.port}: {error or 'timed out'}",
+                f"cannot connect to bookie {bookie_id}{place}: {str(error) or 'timed out'}",
                 bookie_id=bookie_id,
             ) from error
         return connection
 
+    def _closed_error(self, bookie_id: BookieId) -> BookieUnavailableError:
+        return BookieUnavailableError(
+            f"no connection to bookie {bookie_id}: the ledger client is closed", bookie_id=bookie_id
+        )
+
     async def close(self) -> None:
-        for task in list(self._opening.values()):
+        self._closed = True
+        opening = list(self._opening.values())
+        for task in opening:
             task.cancel()
-        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        await asyncio.gather(*opening, return_exceptions=True)
         for connection in self._open.values():
-            connection.give_up("the client is closed")
+            connection.give_up("the ledger client is closed")
         self._open.clear()
 
 
@@ -106,6 +122,15 @@ class ConnectionPool:
 
     def v3_now(self, bookie_id: BookieId) -> V3Connection | None:
         return self._v3.now(bookie_id)
+
+    def give_up_silent(self, bookie_id: BookieId, since: float, reason: str) -> None:
+        """End a writer's connections to this bookie on which nothing came since then, although it owes.
+
+        After a cut the kernel may go on resending for minutes; only a new connection finds a bookie that is back.
+        """
+        for connection in (self._v2.now(bookie_id), self._v3.now(bookie_id)):
+            if connection is not None and connection.heard_at <= since:
+                connection.give_up(reason)
 
     async def close(self) -> None:
         await self._v2.close()

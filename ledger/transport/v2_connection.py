@@ -85,6 +85,7 @@ class V2Connection(BookieConnection):
     # ---- responses
 
     def data_received(self, data: bytes) -> None:
+        self.heard_at = self._now()
         try:
             self._parse(self._frames.feed(data))
         except ProtocolError as error:

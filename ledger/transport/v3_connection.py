@@ -68,6 +68,7 @@ class V3Connection(BookieConnection):
         return future
 
     def data_received(self, data: bytes) -> None:
+        self.heard_at = self._now()
         try:
             self._parse(self._frames.feed(data))
         except ProtocolError as error:

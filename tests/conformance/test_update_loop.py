@@ -74,10 +74,11 @@ async def test_a_deleted_ledger_ends_the_loop(driver: Driver) -> None:
 
 @on_loop
 async def test_lost_answers_are_settled_whatever_became_of_the_write(driver: Driver) -> None:
-    """Every sequence of up to four lost answers ends with exactly one change, and we know it."""
+    """Every sequence of some lost answers ends with exactly one change, and we know it."""
     store = await driver.cluster()
     lost = (Fate.APPLIED, Fate.DROPPED, Fate.LATE)
-    scripts = [fates for length in (1, 2, 3, 4) for fates in itertools.product(lost, repeat=length)]
+    lengths = range(1, 6 if driver.uri.startswith("memory") else 3)
+    scripts = [fates for length in lengths for fates in itertools.product(lost, repeat=length)]
     for index, fates in enumerate(scripts):
         ledger_id = LedgerId(100 + index)
         local = await created(store, ledger_id)

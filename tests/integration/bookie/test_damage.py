@@ -47,13 +47,11 @@ def test_a_damaged_journal_refuses_to_start(bookie: BookieProcess) -> None:
     assert listed(bookie.metadata) == []
 
 
-def test_in_limbo_nothing_is_said_to_be_absent(bookie: BookieProcess, tmp_path: Path) -> None:
+def test_in_limbo_nothing_is_said_to_be_absent(bookie: BookieProcess) -> None:
     """What is found is served. What is not found may have been in the lost part: unknown, never "no"."""
     killed_after_ten_adds(bookie)
     damage_the_middle_of_the_journal(bookie)
-    settings = tmp_path / "limbo.toml"
-    settings.write_text("[storage]\nlimbo_on_damage = true\n")
-    bookie.arguments = ("--config", str(settings))
+    bookie.settings = {"storage": {"limbo_on_damage": True}}
     bookie.start()
     assert [each["state"] for each in listed(bookie.metadata)] == ["read-only"]
     with RawClient(bookie.port) as client:

@@ -17,7 +17,7 @@ from tests.integration.bookie.test_stopping import listed
 
 pytestmark = pytest.mark.integration
 
-FULL = "[storage]\ndisk_usage_max = 0.0000001\ndisk_usage_writable = 0.00000005\n"
+FULL: dict[str, object] = {"disk_usage_max": 1e-7, "disk_usage_writable": 5e-8}
 
 
 @pytest.fixture
@@ -28,9 +28,7 @@ def full(metadata: str, tmp_path: Path) -> Iterator[BookieProcess]:
     with RawClient(process.port) as client:
         assert add_answer(client.ask(add(1, 0))).status is Status.EOK
     assert process.terminate() == 0
-    settings = tmp_path / "full.toml"
-    settings.write_text(FULL)
-    process.arguments = ("--config", str(settings))
+    process.settings = {"storage": FULL}
     process.start()
     yield process
     process.stop()

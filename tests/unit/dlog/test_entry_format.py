@@ -216,7 +216,7 @@ def test_random_entries_never_raise_anything_else(tail: bytes) -> None:
         (b"\x01\xc2\xc0\xc0\x90", "must be integers"),
         (b"\x01\x00\x07\xc0\x90", "must be bin or nil"),
         (b"\x01\x00\xc0\xa0\x90", "must be bin or nil"),
-        (b"\x01\x00\xc0\xc0\xc0", "flat array"),
+        (b"\x01\x00\xc0\xc0\xc0", "must be an array"),
         (b"\x01\x00\xc0\xc0\x91\xc4\x00", "flat array"),
         (b"\x01\x00\xc0\xc0\x92\xc4\x00\x01", "flat array"),
         (b"\xcc\x01\x00\xc0\xc0\x90", "shortest form"),
@@ -323,5 +323,7 @@ def test_headers_are_pairs_of_bytes_and_not_too_many() -> None:
     assert flat_headers([(b"a", b"1"), (b"a", b"2")]) == [b"a", b"1", b"a", b"2"]
     with pytest.raises(ConfigurationError, match="pair of bytes"):
         flat_headers([("a", b"1")])  # type: ignore[list-item]
+    with pytest.raises(ConfigurationError, match="pair of bytes"):
+        flat_headers([5])  # type: ignore[list-item]
     with pytest.raises(ConfigurationError, match=f"at most {HEADERS_MAX} headers"):
         flat_headers([(b"", b"")] * (HEADERS_MAX + 1))

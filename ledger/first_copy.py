@@ -1,0 +1,40 @@
+"""Carries out the read of one entry or batch: replicas are asked one after another until one has it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ledger.bookie_reads import BookieAnswer
+from ledger.core.read import EntryRead, Verdict
+from ledger.model import BookieId
+
+
+async def first_copy(
+    machine: EntryRead,
+    ask: Callable[[BookieId], Coroutine[Any, Any, BookieAnswer]],
+    speculative_s: float,
+    failures: list[BookieAnswer],
+) -> tuple[BookieId, BookieAnswer] | None:
+    """The replica that has it and its answer; None once the machine's verdict is another.
+
+    The next replica is asked after every answer that is no copy, and beside one that is slow. Answers that are
+    no copy are added to `failures`. Whatever is still asked at the end is cancelled.
+    """
+    tasks: dict[asyncio.Task[BookieAnswer], BookieId] = {}
+    loop = asyncio.get_running_loop()
+    try:
+        while machine.verdict is Verdict.PENDING:
+            if (replica := machine.ask_next()) is not None:
+                tasks[loop.create_task(ask(replica))] = replica
+            done, _ = await asyncio.wait(tasks, timeout=speculative_s, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                replica, answer = tasks.pop(task), task.result()
+                if machine.on_answer(replica, answer.answer) is Verdict.FOUND:
+                    return replica, answer
+                failures.append(answer)
+        return None
+    finally:
+        for task in tasks:
+            task.cancel()

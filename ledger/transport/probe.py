@@ -1,0 +1,21 @@
+"""Does a bookie answer? Asked before it is relied on, since a hung one still accepts connections."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ledger.errors import BookieUnavailableError
+from ledger.model import LedgerId
+from ledger.transport.v2_connection import V2Connection
+from ledger.wire.constants import LAST_ENTRY, READ_HEADER, READ_REQUEST
+
+
+async def answers(connection: V2Connection, ledger_id: LedgerId, timeout_s: float) -> bool:
+    """True if the bookie answers a read of the ledger, whatever it says. Changes nothing there."""
+    frame = READ_REQUEST.pack(READ_REQUEST.size - 4, READ_HEADER, ledger_id, LAST_ENTRY)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await connection.read(ledger_id, LAST_ENTRY, frame)
+    except (BookieUnavailableError, TimeoutError):
+        return False
+    return True
