@@ -22,6 +22,7 @@ from dlog.format.entry import ENTRY_OVERHEAD_BYTES
 from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers
 from dlog.lane import Lane
 from dlog.message_ids import MessageIds
+from dlog.model import MessageId
 from dlog.outgoing import Outgoing, Waiter
 from dlog.room import Room
 from ledger.environment import Environment
@@ -51,6 +52,8 @@ class AppendQueue:
         self._flush_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._refusal: LogStoreError | None = None
+        self.tail: MessageId | None = None
+        """The last message handed to a ledger by this writer; None before the first."""
 
     # ---- facts
 
@@ -156,6 +159,7 @@ class AppendQueue:
         now_us = self._last_append_us = max(self._last_append_us, self._environment.wall_us())
         if outgoing.encode(self._epoch, now_us, self._codec):
             lane.submit(outgoing, self._loop.time())
+            self.tail = MessageId(lane.ledger_id, outgoing.entry_id, outgoing.count - 1)
             self._entries_in_flight += 1
         else:
             self._room.give_back(outgoing.size)

@@ -36,6 +36,7 @@ class LogWriter:
         self._queue = queue
         self._succession = succession
         self._closing: asyncio.Future[None] | None = None
+        self._found_tail: MessageId | None = None
 
     # ---- facts
 
@@ -97,7 +98,8 @@ class LogWriter:
     ) -> MessageId:
         """Append one message; return once it is durable and readable.
 
-        `expect_tail`: append only if the entry is the next one after this id; AppendRejectedError otherwise.
+        `expect_tail`: append only if the log's last message is this one (NO_MESSAGE: if it has none);
+        AppendRejectedError otherwise.
         MessageTooLargeError, WriterDeposedError, AppendAbortedError: certainly absent. AppendIndeterminateError:
         it is at `message_id` or nowhere.
         """
@@ -105,7 +107,7 @@ class LogWriter:
         if expect_tail is None:
             future = await self._queue.submit(payload, key, headers)
         else:
-            self._check_tail(expect_tail)
+            await self._check_tail(expect_tail)
             future = self._queue.submit_nowait(payload, key, headers)
         return await future
 
@@ -148,16 +150,18 @@ class LogWriter:
         """Send a partial batch now instead of after its linger time."""
         self._queue.flush()
 
-    def _check_tail(self, expected: MessageId) -> None:
-        """There is one writer, so the condition is decided here (rule 12)."""
+    async def _check_tail(self, expected: MessageId) -> None:
+        """There is one writer, so the condition is decided here (rule 12). Nothing waits between it and submit."""
+        if self._queue.tail is None and self._found_tail is None:
+            self._found_tail = await self._succession.last_sealed_message()
         self._queue.flush()
-        position = self.position
-        if position is None or (expected.ledger_id, expected.entry_id + 1) != position[:2]:
+        tail = self._queue.tail or self._found_tail
+        if self._queue.holding or tail != expected:
             raise AppendRejectedError(
-                f"the log does not end with {expected}: the next entry would be {position or 'held back'}; "
-                "read up to the tail and decide again",
+                f"the log does not end with {expected} but with "
+                f"{'appends held back' if self._queue.holding else tail}: read up to the tail and decide again",
                 expected=expected,
-                position=position,
+                tail=tail,
             )
 
     # ---- ledgers
