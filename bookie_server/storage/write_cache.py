@@ -59,6 +59,17 @@ class LedgerRuns:
         index = bisect_left(ids, entry_id)
         return entries[index] if index < len(ids) and ids[index] == entry_id else None
 
+    def consecutive(self, entry_id: int, count_max: int) -> Sequence[StoredEntry]:
+        """The entry and those that follow it in its run, none if it is not here; fewer than there are is fine."""
+        at = bisect_right(self._firsts, entry_id) - 1
+        if at < 0:
+            return ()
+        ids, entries = self.runs[at]
+        index = bisect_left(ids, entry_id)
+        if index == len(ids) or ids[index] != entry_id:
+            return ()
+        return entries[index : index + (count_max if isinstance(ids, range) else 1)]
+
 
 class WriteCache:
     """One half of the write cache."""
@@ -81,6 +92,11 @@ class WriteCache:
     def entry(self, ledger_id: int, entry_id: int) -> StoredEntry | None:
         runs = self.ledgers.get(ledger_id)
         return None if runs is None else runs.entry(entry_id)
+
+    def consecutive(self, ledger_id: int, entry_id: int, count_max: int) -> Sequence[StoredEntry]:
+        """As `LedgerRuns.consecutive`."""
+        runs = self.ledgers.get(ledger_id)
+        return () if runs is None else runs.consecutive(entry_id, count_max)
 
     def ranges(self, ledger_id: int) -> list[Range]:
         """Ranges of the ledger's entries here."""
