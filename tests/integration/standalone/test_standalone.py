@@ -136,7 +136,11 @@ def test_bookies_end_with_the_process_that_started_them(tmp_path: Path) -> None:
         children = [int(word) for word in parent.stdout.readline().split()]
         assert len(children) == 2 and all(map(alive, children))
         parent.kill()
-        wait_until(lambda: not any(map(alive, children)))
+        parent.wait()
+        # A new cluster there waits for the old bookies to drain, and does not start beside them.
+        with dlog.standalone(tmp_path / "data", bookies=2) as cluster:
+            assert not any(map(alive, children))
+            assert len(cluster.bookies) == 2
     finally:
         parent.kill()
         parent.communicate()
@@ -186,6 +190,9 @@ def test_a_store_without_bookies_names_the_command(tmp_path: Path) -> None:
 
 def test_wrong_use_is_refused(tmp_path: Path) -> None:
     """Before anything is started."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StandaloneError, match="cannot be used"), dlog.standalone(tmp_path / "file"):
+        pass
     with pytest.raises(ConfigurationError, match="1 to 64, got 0"):
         dlog.standalone(tmp_path, bookies=0)
     with pytest.raises(ConfigurationError, match="without"):
