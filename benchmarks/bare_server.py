@@ -1,9 +1,12 @@
 """The least a storage server can do: take frames, sync them, keep a second copy, answer 28 bytes an entry.
 
-    python -m benchmarks.bare_server --data DIR --frame-bytes N
+    python -m benchmarks.bare_server --data DIR --frame-bytes N [--parse]
 
 It parses nothing: all frames have one length, so it counts bytes. What it leaves out (frames of any length,
 fences, keys, an index, reads, restart) is what a bookie's time above this floor buys.
+
+With `--parse` it does what no bookie can leave out: it reads every frame's length and ids, keeps a slice of
+each entry until its copy is written, and answers with the ids.
 
 Law: bytes are answered after the fdatasync of the group that holds them.
 """
@@ -14,12 +17,15 @@ import argparse
 import asyncio
 import os
 import threading
+from collections import deque
 from pathlib import Path
 from typing import cast
 
 import uvloop
 
-ANSWER_BYTES = 28
+from ledger.wire.constants import ADD_HEADER, ADD_REQUEST_IDS, ADD_REQUEST_START, ADD_RESPONSE
+
+ANSWER_BYTES = ADD_RESPONSE.size
 _PREALLOCATED_BYTES = 64 * 1024 * 1024
 _GROUP_BYTES_MAX = 8 * 1024 * 1024
 
@@ -98,6 +104,41 @@ class BareConnection(asyncio.Protocol):
         self._transport = None
 
 
+class ParsingConnection(BareConnection):
+    """The same, looking at every frame: nothing is assumed about lengths, and answers carry ids."""
+
+    def __init__(self, journal: BareJournal, frame_bytes: int) -> None:
+        super().__init__(journal, frame_bytes)
+        self._rest = b""
+        self._entries: deque[tuple[int, int, memoryview]] = deque()
+        self._unanswered: deque[tuple[int, int]] = deque()
+        """Per piece handed to the journal: its bytes, and how many frames end in it."""
+
+    def data_received(self, data: bytes) -> None:
+        whole = self._rest + data if self._rest else data
+        view, start, end, count = memoryview(whole), 0, len(whole), 0
+        keep, unpack = self._entries.append, ADD_REQUEST_IDS.unpack_from
+        while end - start >= ADD_REQUEST_IDS.size:
+            size, _, _, ledger_id, entry_id = unpack(whole, start)
+            stop = start + 4 + size
+            if stop > end:
+                break
+            keep((ledger_id, entry_id, view[start + ADD_REQUEST_START.size : stop]))
+            start = stop
+            count += 1
+        self._rest = whole[start:]
+        self._unanswered.append((len(data), count))
+        self._journal.append(self, data)
+
+    def on_durable(self, size: int) -> None:
+        piece, count = self._unanswered.popleft()
+        assert piece == size, "the journal answers the pieces it was given, in order"
+        take, pack = self._entries.popleft, ADD_RESPONSE.pack
+        answers = [pack(ANSWER_BYTES - 4, ADD_HEADER, 0, *take()[:2]) for _ in range(count)]
+        if answers and self._transport is not None:
+            self._transport.write(b"".join(answers))
+
+
 def _report(group: list[tuple[BareConnection, bytes]]) -> None:
     for connection, data in group:
         connection.on_durable(len(data))
@@ -107,11 +148,12 @@ def _create(path: Path) -> int:
     return os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
 
 
-async def serve(directory: Path, frame_bytes: int) -> None:
+async def serve(directory: Path, frame_bytes: int, *, parse: bool) -> None:
     """Serve on a free loopback port, and say so, until the process is told to end."""
     loop = asyncio.get_running_loop()
     journal = BareJournal(directory, loop)
-    server = await loop.create_server(lambda: BareConnection(journal, frame_bytes), "127.0.0.1", 0)
+    connection = ParsingConnection if parse else BareConnection
+    server = await loop.create_server(lambda: connection(journal, frame_bytes), "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     print(f"bare server {host}:{port} is ready", flush=True)
     await server.serve_forever()
@@ -121,9 +163,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--frame-bytes", type=int, required=True)
+    parser.add_argument("--parse", action="store_true")
     options = parser.parse_args()
     options.data.mkdir(parents=True, exist_ok=True)
-    uvloop.run(serve(options.data, options.frame_bytes))
+    uvloop.run(serve(options.data, options.frame_bytes, parse=options.parse))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -24,6 +23,7 @@ from benchmarks.histogram import median
 from benchmarks.machine import measure_fdatasync, settle_disk
 from benchmarks.processes import Child, start_python
 from benchmarks.report import Report, Row
+from benchmarks.usage import Stopwatch, Throughput
 from ledger.model import DigestType
 from ledger.wire import v2
 from ledger.wire.digest import make_digester, master_key
@@ -36,29 +36,24 @@ _LAG_WINDOWS_MAX = 20
 _WARM_UP_S = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
-    """One measurement: entries confirmed by the ack quorum in a second."""
+async def measure_floor(
+    directory: Path, *, entry_bytes: int, window: int, seconds: float, parsed: bool = False
+) -> Throughput:
+    """Run the three servers on fresh files below `directory` and one client against them.
 
-    entry_bytes: int
-    window: int
-    entries_per_s: float
-
-
-async def measure_floor(directory: Path, *, entry_bytes: int, window: int, seconds: float) -> Floor:
-    """Run the three servers on fresh files below `directory` and one client against them."""
+    `parsed`: the servers look at every frame, as any bookie must.
+    """
     settle_disk()
     frame = add_frame(entry_bytes)
     home = Path(tempfile.mkdtemp(prefix="raw-floor-", dir=directory))
     servers: list[Child] = []
     try:
         for number in range(SERVERS):
-            servers.append(await _start_server(home / f"server-{number}", len(frame)))
-        entries_per_s = await _load(servers, frame, window, seconds)
+            servers.append(await _start_server(home / f"server-{number}", len(frame), parsed))
+        return await _load(servers, frame, window, seconds)
     finally:
         await asyncio.gather(*(server.stop() for server in servers))
         shutil.rmtree(home)
-    return Floor(entry_bytes=entry_bytes, window=window, entries_per_s=entries_per_s)
 
 
 def add_frame(entry_bytes: int) -> bytes:
@@ -68,24 +63,24 @@ def add_frame(entry_bytes: int) -> bytes:
     return v2.encode_request(AddRequest(master_key=master_key(b""), entry=sealed + payload))
 
 
-async def _start_server(data: Path, frame_bytes: int) -> Child:
+async def _start_server(data: Path, frame_bytes: int, parsed: bool) -> Child:
     arguments = ["-m", "benchmarks.bare_server", "--data", str(data), "--frame-bytes", str(frame_bytes)]
-    return await start_python(arguments)
+    return await start_python([*arguments, "--parse"] if parsed else arguments)
 
 
-async def _load(servers: Sequence[Child], frame: bytes, window: int, seconds: float) -> float:
-    """Entries a second, after a warm-up."""
+async def _load(servers: Sequence[Child], frame: bytes, window: int, seconds: float) -> Throughput:
+    """Entries confirmed by the ack quorum, after a warm-up."""
     loop = asyncio.get_running_loop()
     client = FloorClient(frame, window)
     for server in servers:
         await loop.create_connection(client.new_connection, server.host, server.port)
     client.send_more()
     await asyncio.sleep(_WARM_UP_S)
-    started, confirmed = loop.time(), client.confirmed
+    confirmed, stopwatch = client.confirmed, Stopwatch([server.pid for server in servers])
     await asyncio.sleep(seconds)
-    rate = (client.confirmed - confirmed) / (loop.time() - started)
+    found = stopwatch.stop(client.confirmed - confirmed)
     client.close()
-    return rate
+    return found
 
 
 class FloorClient:

@@ -8,15 +8,22 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.machine import describe
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 RESULTS = Path(__file__).parent / "results"
-_PLAIN_WIDTH = 120
+_PLAIN_WIDTH = 140
 """Columns of a table that goes to a file or a pipe."""
+_COSTS = ("ms", "s", "MiB")
+"""Units of which less is better."""
+_CURVE_INCHES = 3.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +48,16 @@ class Row:
     def reached(self) -> bool | None:
         if self.target is None:
             return None
-        return self.value <= self.target if self.unit in ("ms", "s") else self.value >= self.target
+        return self.value <= self.target if self.unit in _COSTS else self.value >= self.target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curves:
+    """Something that was watched while something else grew: points of several contenders."""
+
+    x_label: str
+    y_label: str
+    points: dict[str, list[tuple[float, float]]]
 
 
 @dataclass(slots=True)
@@ -52,15 +68,17 @@ class Report:
     question: str
     rows: list[Row] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=describe)
+    curves: Curves | None = None
 
     def add(self, row: Row) -> None:
         self.rows.append(row)
 
-    def finish(self, results: Path = RESULTS) -> None:
-        """Print the table, then write `<name>.json` and `<name>.png`."""
+    def finish(self, results: Path | None = RESULTS) -> None:
+        """Print the table; then write `<name>.json` and `<name>.png`, if there is a place for them."""
         self.print()
-        self.save(results)
-        plot(self, results / f"{self.name}.png")
+        if results is not None:
+            self.save(results)
+            plot(self, results / f"{self.name}.png")
 
     def print(self) -> None:
         console = Console() if Console().is_terminal else Console(width=_PLAIN_WIDTH)
@@ -74,7 +92,13 @@ class Report:
         results.mkdir(parents=True, exist_ok=True)
         path = results / f"{self.name}.json"
         aside = path.with_suffix(".tmp")
-        content = {"question": self.question, "facts": self.facts, "rows": [asdict(row) for row in self.rows]}
+        content: dict[str, object] = {
+            "question": self.question,
+            "facts": self.facts,
+            "rows": [asdict(row) for row in self.rows],
+        }
+        if self.curves is not None:
+            content["curves"] = asdict(self.curves)
         aside.write_text(json.dumps(content, indent=2) + "\n")
         return aside.replace(path)
 
@@ -105,30 +129,46 @@ def amount(value: float) -> str:
 
 
 def plot(report: Report, path: Path) -> None:
-    """One bar a row, one panel a unit; the floor is a line above its bar."""
+    """One bar a row, one panel a unit; the floor is a line above its bar. Curves have the last panel."""
     # Imported here: the table and the JSON need no plotting library.
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    units = sorted({row.unit for row in report.rows})
+    units = list(dict.fromkeys(row.unit for row in report.rows))
+    panels = [[row for row in report.rows if row.unit == unit] for unit in units]
+    heights = [1.0 + 0.4 * len(rows) for rows in panels] + [_CURVE_INCHES] * (report.curves is not None)
     figure, axes = pyplot.subplots(
-        len(units), 1, squeeze=False, figsize=(9, 1.2 + 0.5 * len(report.rows) + len(units))
+        len(heights), 1, squeeze=False, figsize=(11, 0.8 + sum(heights)), height_ratios=heights
     )
-    for axis, unit in zip(axes[:, 0], units, strict=True):
-        rows = [row for row in report.rows if row.unit == unit]
-        positions = range(len(rows))
-        axis.barh(positions, [row.value for row in rows], color="#4878a8")
-        for position, row in zip(positions, rows, strict=True):
-            if row.floor is not None:
-                axis.vlines(row.floor, position - 0.4, position + 0.4, color="black", linestyle="--")
-            axis.annotate(f" {amount(row.value)}", (row.value, position), va="center")
-        axis.set_yticks(positions, [f"{row.contender}: {row.case}" for row in rows])
-        axis.invert_yaxis()
-        axis.margins(x=0.15)
-        axis.set_xlabel(unit)
+    for axis, unit, rows in zip(axes[:, 0], units, panels, strict=False):
+        _bars(axis, unit, rows)
+    if report.curves is not None:
+        _lines(axes[-1, 0], report.curves)
     figure.suptitle(report.question)
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=100)
     pyplot.close(figure)
+
+
+def _bars(axis: Axes, unit: str, rows: list[Row]) -> None:
+    positions = range(len(rows))
+    axis.barh(positions, [row.value for row in rows], color="#4878a8")
+    for position, row in zip(positions, rows, strict=True):
+        if row.floor is not None:
+            axis.vlines(row.floor, position - 0.4, position + 0.4, color="black", linestyle="--")
+        axis.annotate(f" {amount(row.value)}", (row.value, position), va="center")
+    axis.set_yticks(positions, [f"{row.case}: {row.contender}" for row in rows])
+    axis.invert_yaxis()
+    axis.margins(x=0.15)
+    axis.set_xlabel(unit)
+
+
+def _lines(axis: Axes, curves: Curves) -> None:
+    for name, points in curves.points.items():
+        axis.plot([x for x, _ in points], [y for _, y in points], label=name)
+    axis.set_xlabel(curves.x_label)
+    axis.set_ylabel(curves.y_label)
+    axis.set_ylim(bottom=0)
+    axis.legend()

@@ -6,7 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from bookie_server.directory_lock import exclusively
+from bookie_server.disk import Disk
+from bookie_server.formatting import give_up, identity_of, require_unused
 from bookie_server.report import Row
+from bookie_server.storage_config import StorageConfig
 from ledger.errors import BookieUnavailableError, ConfigurationError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
@@ -83,6 +87,21 @@ async def _ask_info(host: str, port: int) -> BookieInfoResponse:
     if answer.outcome is not Status.EOK or not isinstance(answer.body, BookieInfoResponse):
         raise BookieUnavailableError(f"the bookie at {host}:{port} answered {answer.outcome.name}")
     return answer.body
+
+
+def format_directories(metadata: str, config: StorageConfig, *, force: bool) -> str:
+    """Give up what a stopped bookie stores; one line that says so."""
+    disk = Disk()
+
+    async def give_all_up(store: MetadataStore) -> str:
+        with exclusively(disk, config):
+            bookie_id = identity_of(disk, config)
+            if bookie_id is not None:
+                await require_unused(store, bookie_id, force=force)
+            await give_up(store, disk, config, bookie_id)
+        return f"{bookie_id or 'no bookie'} is gone from {config.journal_directory} and {config.ledger_directory}"
+
+    return _with_store(metadata, give_all_up)
 
 
 def _with_store(metadata: str, work: Callable[[MetadataStore], Awaitable[T]]) -> T:

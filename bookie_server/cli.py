@@ -10,9 +10,12 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from bookie_server.storage_config import StorageConfig
 
 app = typer.Typer(
     name="bookie",
@@ -103,14 +106,85 @@ def list_bookies(metadata: MetadataOption, output: OutputOption = Output.TEXT) -
 
 @app.command()
 def info(
-    address: Annotated[str, typer.Argument(help="HOST:PORT of a running bookie.", metavar="HOST:PORT")],
+    address: Annotated[
+        str | None, typer.Argument(help="HOST:PORT of a running bookie.", metavar="[HOST:PORT]")
+    ] = None,
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Ask a running bookie for the size and room of its disks."""
-    from bookie_server.admin import bookie_info
+    """Ask a running bookie for its room, or look into the directories of a stopped one (--data)."""
     from bookie_server.report import print_facts
 
-    print_facts(bookie_info(address), as_json=output is Output.JSON)
+    if address is not None:
+        from bookie_server.admin import bookie_info
+
+        facts = bookie_info(address)
+    else:
+        from bookie_server.inspection import directory_facts
+
+        facts = directory_facts(_storage(data, journal_dir, ledger_dir))
+    print_facts(facts, as_json=output is Output.JSON)
+
+
+@app.command("read-journal")
+def read_journal(
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Print every record of a stopped bookie's journal."""
+    from bookie_server.inspection import journal_rows
+    from bookie_server.report import print_lines
+
+    print_lines(journal_rows(_storage(data, journal_dir, ledger_dir)), as_json=output is Output.JSON)
+
+
+@app.command("read-ledger")
+def read_ledger(
+    ledger: Annotated[int, typer.Argument(help="Ledger id.", metavar="LEDGER", min=0)],
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    first: Annotated[int, typer.Option(help="First entry to print.", min=0)] = 0,
+    last: Annotated[int, typer.Option(help="Last entry to print.", min=0)] = 2**63 - 1,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Print a ledger's entries as a stopped bookie holds them."""
+    from bookie_server.inspection import ledger_rows
+    from bookie_server.report import print_lines
+
+    rows = ledger_rows(_storage(data, journal_dir, ledger_dir), ledger, first, last)
+    print_lines(rows, as_json=output is Output.JSON)
+
+
+@app.command("format")
+def format_bookie(
+    metadata: MetadataOption,
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also when ledgers still have entries on this bookie.")
+    ] = False,
+) -> None:
+    """Delete everything a stopped bookie stores, and its cookie."""
+    from bookie_server.admin import format_directories
+
+    storage = _storage(data, journal_dir, ledger_dir)
+    question = f"Delete everything in {storage.journal_directory} and {storage.ledger_directory}?"
+    if not yes and not typer.confirm(question):
+        raise typer.Exit(1)
+    print(format_directories(metadata, storage, force=force))
+
+
+def _storage(data: Path | None, journal_dir: Path | None, ledger_dir: Path | None) -> StorageConfig:
+    from bookie_server.config_file import make_storage_config
+
+    return make_storage_config({"data": data, "journal_dir": journal_dir, "ledger_dir": ledger_dir}, {})
 
 
 def main() -> None:

@@ -49,6 +49,8 @@ class Limits:
     connection_reads_queued_max: int = 1024
     long_polls_max: int = 100_000
     """Waiting long polls of all connections, some hundred bytes each."""
+    connection_long_polls_max: int = 20_000
+    """The same for one connection; a client tails many ledgers over one."""
     long_poll_s_max: float = 120.0
     """A longer wait is answered by then with "nothing new"; the client asks again."""
 

@@ -48,14 +48,19 @@ def make_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> Bookie
     _require_known("settings", merged, known | set(PLACES))
     if "metadata" not in merged:
         raise ConfigurationError("no metadata store is named: give --metadata URI")
-    journal, ledgers = _directories(merged)
     tables = {name: _table(name, merged.get(name, {})) for name in TABLES}
     plain = {name: value for name, value in merged.items() if name not in (*PLACES, *TABLES)}
     try:
-        storage = StorageConfig(journal_directory=journal, ledger_directory=ledgers, **tables["storage"])
+        storage = make_storage_config(merged, tables["storage"])
         return BookieConfig(storage=storage, limits=Limits(**tables["limits"]), **plain)
     except TypeError as error:
         raise ConfigurationError(f"a setting has a value of the wrong type: {error}") from error
+
+
+def make_storage_config(places: Mapping[str, Any], table: Mapping[str, Any]) -> StorageConfig:
+    """Settings of the storage alone, for commands that look at a stopped bookie's files."""
+    journal, ledgers = _directories(places)
+    return StorageConfig(journal_directory=journal, ledger_directory=ledgers, **table)
 
 
 def _directories(merged: Mapping[str, Any]) -> tuple[Path, Path]:

@@ -69,8 +69,8 @@ class Host(Protocol):
     def count_unsent(self, byte_count: int) -> None:
         """`unsent_bytes` has changed by so many."""
 
-    def out_of_room(self) -> None:
-        """The storage has no room: hold every connection until it has."""
+    def hold_until_room(self, connection: BookieConnection) -> None:
+        """The storage has no room: hold this connection, and all others, until it has."""
 
     def report_bad_peer(self, address: str, error: ProtocolError) -> None: ...
 
@@ -192,10 +192,9 @@ class BookieConnection(asyncio.BufferedProtocol):
         while True:
             before = position
             position = gather(block, position, frame_bytes_max, runs)
+            # Stored before the next frame is looked at: it may be a fence, or end the connection.
+            self._add_runs(runs, position - before)
             stop = frame_end(block, position, frame_bytes_max)
-            if stop is None or position > before:
-                # Stored before the next frame is looked at: it may be a fence.
-                self._add_runs(runs, position - before)
             if stop is None:
                 return position
             serve_v2.serve(self, view[position + LENGTH.size : stop])
@@ -234,6 +233,10 @@ class BookieConnection(asyncio.BufferedProtocol):
 
     def read_later(self, work: Work) -> None:
         self._reads.submit(work)
+
+    @property
+    def may_wait(self) -> bool:
+        return len(self._waiters) < self._limits.connection_long_polls_max
 
     def watch(self, waiter: Waiter) -> None:
         self._waiters.add(waiter)
@@ -308,7 +311,7 @@ class BookieConnection(asyncio.BufferedProtocol):
         if self._add_bytes > self._limits.connection_add_bytes_max:
             self.hold(Hold.ADDS)
         if not self.service.storage.has_room:
-            self._host.out_of_room()
+            self._host.hold_until_room(self)
         self._reads_changed()
 
     def _reads_changed(self) -> None:

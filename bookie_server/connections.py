@@ -75,8 +75,9 @@ class Connections:
         if was_full and self.unsent_bytes < self.limits.unsent_bytes_max:
             asyncio.get_running_loop().call_soon(self._start_reads)
 
-    def out_of_room(self) -> None:
-        """The storage has no room: hold every connection until it has."""
+    def hold_until_room(self, connection: BookieConnection) -> None:
+        """The storage has no room: hold this connection, and all others, until it has."""
+        connection.hold(Hold.ROOM)
         if self._room is None:
             for each in self._open:
                 each.hold(Hold.ROOM)

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from bookie_server.errors import DiskFailedError, DiskFullError, StorageClosedError
+from bookie_server.errors import DirectoryInUseError, DiskFailedError, DiskFullError, StorageClosedError
 from bookie_server.key_values import KeyValues, open_key_values
 from ledger.errors import LogStoreError
 
@@ -52,6 +54,9 @@ class DiskFile:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
 
     def size(self) -> int:
         with _translated("examine", self.path):
@@ -96,6 +101,16 @@ class DiskFile:
     def close(self) -> None:
         with _translated("close", self.path):
             os.close(self._descriptor)
+
+
+class DiskLock:
+    """An exclusive lock between processes; the kernel drops it when its holder dies."""
+
+    def __init__(self, file: DiskFile) -> None:
+        self._file = file
+
+    def release(self) -> None:
+        self._file.close()
 
 
 class DiskWorker:
@@ -232,11 +247,37 @@ class Disk:
         with _translated("remove", path):
             path.unlink(missing_ok=True)
 
+    def lock(self, path: Path) -> DiskLock:
+        """Take the lock file at `path`, made if missing, until `release` or the end of the process.
+
+        DirectoryInUseError if another process holds it.
+        """
+        file = self._open("lock", path, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise DirectoryInUseError(
+                f"{path.parent} is used by another process: stop that bookie or command first",
+                path=path.parent,
+            ) from error
+        return DiskLock(file)
+
+    def remove_tree(self, directory: Path) -> None:
+        """Remove the directory and everything in it. Links in it are removed, not followed."""
+        with _translated("remove", directory):
+            if directory.is_dir() and not directory.is_symlink():
+                shutil.rmtree(directory)
+
     def free_space(self, directory: Path) -> tuple[int, int]:
-        """(total, free for us) bytes of the file system that holds the directory."""
+        """(total, free) bytes of the directory's file system, as far as they are ours to use.
+
+        Blocks kept back for root or by a quota are in neither number, so free / total is what `df` shows.
+        """
         with _translated("measure", directory):
             numbers = os.statvfs(directory)
-        return numbers.f_blocks * numbers.f_frsize, numbers.f_bavail * numbers.f_frsize
+        used = numbers.f_blocks - numbers.f_bfree
+        return (used + numbers.f_bavail) * numbers.f_frsize, numbers.f_bavail * numbers.f_frsize
 
     # ---- the index's store
 

@@ -45,12 +45,24 @@ class PortTakenError(UnavailableError):
     """Another process listens on the port (facts: host, port)."""
 
 
+class DirectoryInUseError(UnavailableError):
+    """Another process works on the directory (facts: path)."""
+
+
+class BookieInUseError(UnavailableError):
+    """The bookie runs, or ledgers still have entries on it (facts: bookie_id)."""
+
+
 class BookieAliveError(UnavailableError):
     """Another process is registered under this bookie id (facts: bookie_id)."""
 
 
 class DiskFullError(UnavailableError):
     """No space was left; what was to be written is not there (facts: path)."""
+
+
+class StorageInUseError(UnavailableError):
+    """Another process, or another storage of this one, has these directories open (facts: path)."""
 
 
 class StorageClosedError(UnavailableError):

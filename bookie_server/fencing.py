@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from bookie_server.errors import StorageError
 from bookie_server.requests import refuse_fence
 from bookie_server.service import BookieService, status_of
 from bookie_server.storage.ledger_state import LedgerState
+from ledger.errors import LogStoreError
 from ledger.wire.status import Status
 
 OnFenced = Callable[[LedgerState | Status], None]
@@ -24,14 +24,14 @@ OnFenced = Callable[[LedgerState | Status], None]
 def fence(service: BookieService, ledger_id: int, key: bytes, done: OnFenced) -> None:
     """Fence the ledger, creating it when this bookie never heard of it, and report once that is durable."""
     try:
-        ledger = service.storage.ledger(ledger_id)
+        ledger = service.ledger(ledger_id)
         refusal = refuse_fence(ledger, ledger_id, key)
         if refusal is not None:
             done(refusal)
             return
         if ledger is None:
             ledger = service.storage.create_ledger(ledger_id, key)
-    except StorageError as error:
+    except LogStoreError as error:
         done(status_of(error))
         return
     if ledger.fence_durable:

@@ -12,7 +12,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from bookie_server.errors import DiskFailedError, DiskFullError, IndexDamagedError, StorageError
+from bookie_server.errors import (
+    DiskFailedError,
+    DiskFullError,
+    IndexDamagedError,
+    StorageError,
+    StorageInUseError,
+)
 
 if TYPE_CHECKING:
     from rocksdict import Rdict
@@ -45,7 +51,7 @@ class KeyValues(Protocol):
         """Every write before this call is durable on return. DiskFullError, DiskFailedError."""
 
     def reopen(self) -> None:
-        """After DiskFullError: forget every write that was not synced, and accept new ones."""
+        """After DiskFullError: accept writes again. Those not synced may be forgotten or durable."""
 
     def close(self) -> None: ...
 
@@ -99,6 +105,7 @@ class _Rocks:
         self._unlogged = rocksdict.WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[assignment,method-assign]  # the stub says method
         self._options = options
+        self._full: DiskFullError | None = None
         self._database = self._open()
 
     def _open(self) -> Rdict:
@@ -107,12 +114,29 @@ class _Rocks:
         except Exception as error:
             failure = _write_error(self._directory, error)
             if isinstance(failure, DiskFullError):
-                raise failure from error
-            raise IndexDamagedError(
-                f"index {self._directory} cannot be opened ({error}): restore it, or give this bookie a "
-                "new id and let repair copy its ledgers",
+                return self._open_read_only(failure)
+            raise self._refusal(error) from error
+
+    def _open_read_only(self, full: DiskFullError) -> Rdict:
+        """Opening writes some files; on a full disk reading still works until `reopen` finds room."""
+        self._full = full
+        try:
+            mode = self._rocks.AccessType.read_only()
+            return self._rocks.Rdict(str(self._directory), self._options, access_type=mode)
+        except Exception as error:
+            raise full from error  # most likely there is no index yet
+
+    def _refusal(self, error: Exception) -> IndexDamagedError | StorageInUseError:
+        if "LOCK" in str(error):
+            return StorageInUseError(
+                f"index {self._directory} is in use: stop the other bookie on these directories first",
                 path=self._directory,
-            ) from error
+            )
+        return IndexDamagedError(
+            f"index {self._directory} cannot be opened ({error}): restore it, or give this bookie a new id "
+            "and let repair copy its ledgers",
+            path=self._directory,
+        )
 
     def get(self, key: bytes) -> bytes | None:
         with _reading(self._directory):
@@ -156,17 +180,24 @@ class _Rocks:
             batch.delete(key)
         for key, value in puts:
             batch.put(key, value)
+        self._check_writable()
         with _writing(self._directory):
             self._database.write(batch, self._unlogged)
 
     def sync(self) -> None:
+        self._check_writable()
         with _writing(self._directory):
             self._database.flush(True)
 
+    def _check_writable(self) -> None:
+        if self._full is not None:
+            raise self._full
+
     def reopen(self) -> None:
-        """Forget every write that was not synced; needed after a full disk stopped RocksDB."""
+        """A full disk stops RocksDB until it is opened anew; it may flush on closing, or may not."""
         with suppress(Exception):  # the failure that closing reports again is why we are here
             self._database.close()
+        self._full = None
         self._database = self._open()
 
     def close(self) -> None:

@@ -34,8 +34,9 @@ class Waiter:
 class LacWatchers:
     """All waiters of a bookie, by ledger."""
 
-    def __init__(self, waiters_max: int) -> None:
+    def __init__(self, waiters_max: int, wait_s_max: float) -> None:
         self._waiters_max = waiters_max
+        self._wait_s_max = wait_s_max
         self._by_ledger: dict[int, dict[Waiter, None]] = {}
         self._count = 0
 
@@ -47,10 +48,14 @@ class LacWatchers:
         return self._count
 
     def wait(self, ledger_id: int, beyond: int, timeout_s: float, wake: Callable[[Wake], None]) -> Waiter:
-        """Call `wake` once, later, on the loop, unless the waiter is cancelled before."""
+        """Call `wake` once, later, on the loop, unless the waiter is cancelled before.
+
+        A very long wait ends early: the reader is told that nothing is new, and asks again.
+        """
         waiter = Waiter(ledger_id, beyond, wake)
         loop = asyncio.get_running_loop()
-        waiter.timer = loop.call_later(timeout_s, self._finish, waiter, Wake.TIMED_OUT)
+        delay_s = min(timeout_s, self._wait_s_max)
+        waiter.timer = loop.call_later(delay_s, self._finish, waiter, Wake.TIMED_OUT)
         self._by_ledger.setdefault(ledger_id, {})[waiter] = None
         self._count += 1
         return waiter

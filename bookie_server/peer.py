@@ -25,6 +25,10 @@ class Peer(Protocol):
     def read_later(self, work: Work) -> None:
         """Run a read that waits for the disk, when its turn comes."""
 
+    @property
+    def may_wait(self) -> bool:
+        """False while so many of its long polls wait that it gets no more."""
+
     def watch(self, waiter: Waiter) -> None:
         """Cancel `waiter` when the connection goes."""
 

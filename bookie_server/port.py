@@ -27,5 +27,4 @@ def kept_port(disk: Disk, directory: Path) -> int | None:
 
 def keep_port(disk: Disk, directory: Path, port: int) -> None:
     """Remember the chosen port. Blocks."""
-    disk.make_directory(directory)
     disk.replace_file(directory / PORT_FILE, f"{port}\n".encode())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 Row = Mapping[str, object]
 
@@ -21,6 +21,12 @@ def print_rows(rows: Sequence[Row], *, as_json: bool) -> None:
     widths = [max(len(line[column]) for line in cells) for column in range(len(names))]
     for line in cells:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def print_lines(rows: Iterable[Row], *, as_json: bool) -> None:
+    """A line for each row as it comes, however many there are; with JSON one object a line."""
+    for row in rows:
+        print(json.dumps(dict(row)) if as_json else "  ".join(f"{name}={row[name]}" for name in row))
 
 
 def print_facts(facts: Row, *, as_json: bool) -> None:

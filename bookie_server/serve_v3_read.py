@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from bookie_server.errors import StorageError
 from bookie_server.fencing import fence
 from bookie_server.long_poll import Waiter, Wake
 from bookie_server.peer import Peer
@@ -17,7 +16,9 @@ from bookie_server.service import status_of
 from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.storage.ledger_storage import StoredEntry
 from bookie_server.v3_answer import answer, refuse
+from ledger.errors import LogStoreError
 from ledger.wire.availability import Group, encode_availability
+from ledger.wire.constants import MASTER_KEY_BYTES
 from ledger.wire.messages import (
     ListEntriesRequest,
     ListEntriesResponse,
@@ -44,7 +45,7 @@ def serve(peer: Peer, request: V3Request, read: V3ReadRequest) -> None:
 
 
 def _fence(peer: Peer, request: V3Request, read: V3ReadRequest) -> None:
-    if read.master_key is None:
+    if read.master_key is None or len(read.master_key) != MASTER_KEY_BYTES:
         refuse(peer, request, Status.EUA)
     else:
         fence(peer.service, read.ledger_id, read.master_key, partial(_read, peer, request, read))
@@ -100,7 +101,7 @@ def _long_poll(peer: Peer, request: V3Request, read: V3ReadRequest, previous_lac
     timeout_ms = read.timeout_ms or 0
     if timeout_ms <= 0 or ledger.lac > previous_lac:
         _answer_poll(peer, request, read, ledger, None)
-    elif peer.service.watchers.full:
+    elif peer.service.watchers.full or not peer.may_wait:
         refuse(peer, request, Status.ETOOMANYREQUESTS)
     else:
         _wait(peer, request, read, ledger, previous_lac, timeout_ms / 1000)
@@ -187,7 +188,7 @@ def list_entries(peer: Peer, request: V3Request, message: ListEntriesRequest) ->
 async def _list_entries(peer: Peer, request: V3Request, ledger: LedgerState) -> None:
     try:
         ranges = await peer.service.storage.entry_ranges(ledger)
-    except StorageError as error:
+    except LogStoreError as error:
         refuse(peer, request, status_of(error))
         return
     groups = [Group(first, first, last - first + 1, 0) for first, last in ranges]

@@ -1,7 +1,7 @@
 """One bookie from start to stop.
 
 Start, in this order, each step undone if a later one fails:
- 1. bind the port, without listening: the address is part of the identity;
+ 1. lock the directories, bind the port without listening: the address is part of the identity;
  2. prove the identity (cookie.py): nothing of a foreign or emptied disk is touched;
  3. open the storage: the journal's tail is replayed, so every fence is back;
  4. listen; 5. register; 6. start upkeep.
@@ -22,6 +22,7 @@ from typing import TypeVar
 from bookie_server.config import BookieConfig
 from bookie_server.connections import Connections
 from bookie_server.cookie import own_cookie, prove_identity
+from bookie_server.directory_lock import lock_directories
 from bookie_server.disk import Disk
 from bookie_server.disk_watch import follow_disks, writability_of
 from bookie_server.errors import ClusterMissingError, PortTakenError
@@ -80,17 +81,20 @@ class BookieServer:
 
     async def _start(self) -> None:
         instance_id = await self._instance_id()
+        await self._lock_directories()
         listener = await self._bind()
         self.bookie_id = self._config.identity(self.port)
         await self._prove_identity(instance_id)
         storage = await self._open_storage()
-        service = BookieService(storage, LacWatchers(self._config.limits.long_polls_max), self._environment)
+        limits = self._config.limits
+        watchers = LacWatchers(limits.long_polls_max, limits.long_poll_s_max)
+        service = BookieService(storage, watchers, self._environment)
         service.writability = writability_of(storage)
-        self._connections = Connections(self._config.limits, service)
+        self._connections = Connections(limits, service)
         self._stack.push_async_callback(_close_connections, self._connections, storage)
         await listener.start_serving()
         follow_disks(service, await self._register(service))
-        garbage = GarbageTask(storage, self._store, service.watchers, instance_id, self._config.gc_interval_s)
+        garbage = GarbageTask(storage, self._store, watchers, instance_id, self._config.gc_interval_s)
         self._stack.push_async_callback(garbage.close)
 
     async def _instance_id(self) -> str:
@@ -102,6 +106,11 @@ class BookieServer:
                 f"`bookie init-cluster --metadata {self._store.uri}` once",
                 uri=self._store.uri,
             ) from error
+
+    async def _lock_directories(self) -> None:
+        locks = await self._on_disk(lambda: lock_directories(self._disk, self._config.storage))
+        for each in locks:
+            self._stack.callback(each.release)
 
     async def _bind(self) -> asyncio.Server:
         directory = self._config.storage.ledger_directory

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from bookie_server.errors import DiskFullError, EntryConflictError, LimboError, StorageError
+from bookie_server.errors import DiskFullError, EntryConflictError, LimboError
 from bookie_server.long_poll import LacWatchers
 from bookie_server.requests import (
     LAST_ENTRY,
@@ -25,6 +25,7 @@ from bookie_server.requests import (
 from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.storage.ledger_storage import LedgerStorage, StoredEntry
 from ledger.environment import Environment
+from ledger.errors import LogStoreError
 from ledger.wire.status import Status
 
 OnStatus = Callable[[Status], None]
@@ -78,6 +79,10 @@ class BookieService:
         usage = {(each.total_bytes, each.free_bytes) for each in self.storage.usage()}
         return DiskRoom(sum(total for total, _ in usage), sum(free for _, free in usage))
 
+    def ledger(self, ledger_id: int) -> LedgerState | None:
+        """What is known of the ledger; nothing of a negative id, which no ledger can have."""
+        return None if ledger_id < 0 else self.storage.ledger(ledger_id)
+
     def add(
         self,
         ledger_id: int,
@@ -90,7 +95,7 @@ class BookieService:
     ) -> None:
         """Store a run of one ledger's entries; `done` hears EOK when they are durable."""
         try:
-            ledger = self.storage.ledger(ledger_id)
+            ledger = self.ledger(ledger_id)
             refusal = refuse_add(
                 self.writability, ledger, ledger_id, key, recovery=recovery, priority=priority
             )
@@ -103,7 +108,7 @@ class BookieService:
             # Whether the ledger was fenced here is not known: the writer must use another bookie.
             done(Status.EREADONLY, NONE_REFUSED)
             return
-        except StorageError as error:
+        except LogStoreError as error:
             done(status_of(error), NONE_REFUSED)
             return
         self.storage.add(ledger, entries, partial(_report_added, done))
@@ -112,14 +117,14 @@ class BookieService:
     def write_lac(self, ledger_id: int, key: bytes, packet: bytes, done: OnStatus) -> None:
         """Keep an explicit LAC; `done` hears EOK when it is durable."""
         try:
-            ledger = self.storage.ledger(ledger_id)
+            ledger = self.ledger(ledger_id)
             refusal = refuse_write_lac(self.writability, ledger, ledger_id, key, packet)
             if refusal is not None:
                 done(refusal)
                 return
             if ledger is None:
                 ledger = self.storage.create_ledger(ledger_id, key)
-        except StorageError as error:
+        except LogStoreError as error:
             done(status_of(error))
             return
         lac = int.from_bytes(packet[8:16], "big", signed=True)
@@ -133,8 +138,8 @@ class BookieService:
     def readable(self, ledger_id: int, entry_id: int) -> LedgerState | Status:
         """The ledger a plain read goes to, or the status that ends the read."""
         try:
-            ledger = self.storage.ledger(ledger_id)
-        except StorageError as error:
+            ledger = self.ledger(ledger_id)
+        except LogStoreError as error:
             return status_of(error)
         refusal = refuse_read(ledger, ledger_id, entry_id)
         if refusal is not None:
@@ -158,7 +163,7 @@ class BookieService:
                 if entry_id < 0:
                     return Found(Status.ENOENTRY)
             entry = await self.storage.read(ledger, entry_id)
-        except StorageError as error:
+        except LogStoreError as error:
             return Found(status_of(error))
         return Found(Status.ENOENTRY) if entry is None else Found(Status.EOK, entry)
 
@@ -177,7 +182,7 @@ class BookieService:
                 if first >= 0
                 else []
             )
-        except StorageError as error:
+        except LogStoreError as error:
             return status_of(error), []
         return (Status.EOK if entries else Status.ENOENTRY), entries
 

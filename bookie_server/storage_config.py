@@ -17,7 +17,7 @@ class StorageConfig:
     journal_directory: Path
     ledger_directory: Path
 
-    journal_segment_bytes: int = 64 * MIB
+    journal_segment_bytes: int = 32 * MIB
     """One preallocated journal file. Large enough that rolling is rare, small enough to be freed soon."""
 
     journal_queue_bytes_max: int = 32 * MIB
@@ -41,7 +41,7 @@ class StorageConfig:
     ledger_states_max: int = 20_000
     """Ledger states kept in memory; the others are in the index."""
 
-    reserve_bytes: int = 64 * MIB
+    reserve_bytes: int = 32 * MIB
     """Kept free for fences, recovery adds and restart when the disk is full."""
 
     disk_usage_max: float = 0.95

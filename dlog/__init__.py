@@ -1,1 +1,44 @@
-"""dlog: an unbounded, replicated, strictly fenced log on BookKeeper ledgers."""
+"""dlog: an unbounded, replicated, strictly fenced log on BookKeeper ledgers.
+
+    with dlog.standalone("data") as cluster, dlog.connect(cluster.uri) as client:
+        with client.open_writer("orders") as writer:
+            writer.append(b"payload")
+        for message in client.reader("orders", until="latest"):
+            print(message.id, message.payload)
+
+Names are loaded when first used: importing dlog costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dlog import aio, errors
+    from dlog.config import LogConfig
+    from dlog.embedded import Standalone as standalone
+    from dlog.model import Message, MessageId
+    from dlog.sync import connect
+    from ledger.model import QuorumSizes
+
+__all__ = ["LogConfig", "Message", "MessageId", "QuorumSizes", "aio", "connect", "errors", "standalone"]
+
+_OWNERS = {
+    "LogConfig": ("dlog.config", "LogConfig"),
+    "Message": ("dlog.model", "Message"),
+    "MessageId": ("dlog.model", "MessageId"),
+    "QuorumSizes": ("ledger.model", "QuorumSizes"),
+    "connect": ("dlog.sync", "connect"),
+    "standalone": ("dlog.embedded", "Standalone"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("aio", "errors"):
+        return import_module(f"dlog.{name}")
+    if name not in _OWNERS:
+        raise AttributeError(f"module 'dlog' has no attribute {name!r}")
+    module, attribute = _OWNERS[name]
+    value = globals()[name] = getattr(import_module(module), attribute)
+    return value

@@ -14,7 +14,7 @@ from ledger.errors import (
 
 
 class MessageTooLargeError(ConfigurationError):
-    """The message or batch exceeds `entry_bytes_max`; nothing was sent (facts: entry_bytes, entry_bytes_max)."""
+    """The message or batch exceeds `entry_bytes_max`; never sent (facts: entry_bytes, entry_bytes_max)."""
 
 
 class AppendRejectedError(ConfigurationError):
@@ -44,6 +44,10 @@ class UnknownPositionError(ConfigurationError):
 # ---- try later
 
 
+class RecordTooLargeError(UnavailableError):
+    """The log's record would exceed its size limit; nothing was written (facts: record_bytes, record_bytes_max)."""
+
+
 class QueueFullError(UnavailableError):
     """The writer's queue is full; the append was never sent (facts: queued_bytes, queued_bytes_max)."""
 
@@ -65,6 +69,10 @@ class AppendAbortedError(UnavailableError):
 
 class AppendIndeterminateError(OutcomeUnknownError):
     """The append was in flight; it is at `message_id` or nowhere (facts: message_id)."""
+
+
+class TakeoverTimeoutError(OutcomeUnknownError):
+    """The takeover was given up while under way; it may have happened (facts: log)."""
 
 
 # ---- ownership
@@ -109,11 +117,13 @@ __all__ = [
     "LogSealedError",
     "TrimmedError",
     "UnknownPositionError",
+    "RecordTooLargeError",
     "QueueFullError",
     "TakeoverContendedError",
     "StandaloneError",
     "AppendAbortedError",
     "AppendIndeterminateError",
+    "TakeoverTimeoutError",
     "WriterDeposedError",
     "TakeoverLostError",
     "LogNotFoundError",

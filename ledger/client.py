@@ -10,11 +10,9 @@ from ledger.core.placement import choose_ensemble
 from ledger.environment import Environment, SystemEnvironment
 from ledger.errors import (
     AddFailedError,
-    AlreadyExistsError,
     LedgerNotFoundError,
     LedgerRecoveryError,
     LogStoreError,
-    MetadataOutcomeUnknownError,
     UnauthorizedError,
 )
 from ledger.metadata.store import MetadataStore, Unwatch
@@ -43,7 +41,6 @@ _PAUSE_S = 1.0
 """A tick that comes so much too late shows that this process was stopped, and that no bookie is to blame."""
 _LOOK_UP_S = 0.5
 """How often the store is asked for a bookie that the snapshot does not hold."""
-_CREATE_ROUNDS = 5
 
 
 class LedgerClient:
@@ -126,28 +123,12 @@ class LedgerClient:
             custom=custom,
             c_token=self.environment.token(),
         )
-        ledger_id, version = await self._create(metadata)
+        ledger_id, version = await self.store.create_new_ledger(metadata)
         handle = WriteHandle(
             ledger_id, Versioned(metadata, version), self._services, visibility=visibility, listener=listener
         )
         self._handles.add(handle)
         return handle
-
-    async def _create(self, metadata: LedgerMetadata) -> tuple[LedgerId, int]:
-        ledger_id = await self.store.new_ledger_id()
-        for _ in range(_CREATE_ROUNDS):
-            try:
-                return ledger_id, await self.store.create_ledger(ledger_id, metadata)
-            except AlreadyExistsError:
-                # Somebody chose this very id by hand; generated ones never collide.
-                ledger_id = await self.store.new_ledger_id()
-            except MetadataOutcomeUnknownError:
-                continue  # the store knows our cToken again, should it have been created already
-        raise MetadataOutcomeUnknownError(
-            f"ledger {ledger_id} may or may not have been created: the metadata store lost {_CREATE_ROUNDS} "
-            "answers in a row; look at the store and try again",
-            ledger_id=ledger_id,
-        )
 
     async def _choose_ensemble(self, size: int) -> tuple[BookieId, ...]:
         if len(self._bookies.writable) < size:

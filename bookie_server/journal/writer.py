@@ -59,7 +59,7 @@ class Journal:
         files: JournalFiles,
         worker: DiskWorker,
         on_failure: Callable[[LogStoreError], None],
-        on_group: Callable[[], None],
+        on_group: Callable[[DiskFullError | None], None],
     ) -> None:
         self._files = files
         self._worker = worker
@@ -107,7 +107,7 @@ class Journal:
             self.queued_bytes -= item.queued_bytes
             if item.on_durable is not None:
                 item.on_durable(None if item.records_before <= group.written else group.error)
-        self._on_group_done()
+        self._on_group_done(group.error if isinstance(group.error, DiskFullError) else None)
 
     def _fail(self, error: LogStoreError) -> None:
         if self.failed is None:

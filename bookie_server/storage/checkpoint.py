@@ -64,6 +64,7 @@ class Checkpointer:
         except DiskFullError:
             if not self._reserve.release():
                 raise
+            self._index.reopen()
             self._store(job)
         mark = replace(job.mark, generation=self._generation)
         self._disk.replace_file(self._paths.mark, encode_log_mark(mark))
@@ -152,7 +153,7 @@ def _in_blocks(runs: Sequence[Run], bytes_max: int) -> Iterator[tuple[list[int],
         start = before = 0
         while start < len(ends):
             stop = bisect_right(ends, before + room)
-            if stop == start:  # the next entry does not fit any more
+            if stop <= start:  # the next entry does not fit any more; after a large one not even nothing fits
                 if ids:
                     yield ids, entries
                     ids, entries, room = [], [], bytes_max

@@ -32,7 +32,7 @@ class DiskLimits:
         """Whether normal adds are welcome. Without every reserve they are not, however much is free."""
         used = max((usage.used_part for usage in usages), default=0.0)
         limit = self._usage_max if self.writable else self._usage_writable
-        self.writable = reserves_held and used <= limit
+        self.writable = reserves_held and used < limit
         return self.writable
 
     def on_disk_full(self) -> bool:

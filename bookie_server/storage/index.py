@@ -190,7 +190,7 @@ class Index:
         self._store.sync()
 
     def reopen(self) -> None:
-        """Forget what was not synced (after a full disk)."""
+        """Accept writes again after a full disk; what was not synced may be forgotten."""
         self._store.reopen()
 
     def close(self) -> None:

@@ -340,11 +340,12 @@ class LedgerStorage:
     def has_room(self) -> bool:
         """False while `wait_for_room` would wait: stop reading from connections.
 
-        While not `writable` normal adds are refused anyway, so memory holds back nothing else.
+        While a full disk holds up the checkpoint, normal adds are refused (`writable` is false), and fences,
+        reads and recovery adds must not wait for it: what they need is bounded by the journal's reserve.
         """
         if self._journal.queued_bytes >= self._config.journal_queue_bytes_max:
             return False
-        return self._caches.active.size < self._config.write_cache_bytes_max or not self.writable
+        return self._caches.active.size < self._config.write_cache_bytes_max or self._upkeep.held_up
 
     async def wait_for_room(self) -> None:
         """Return once there is room in the write cache and in the journal's queue, or on failure."""
@@ -353,8 +354,8 @@ class LedgerStorage:
             self._room_waiters.append(waiter)
             await waiter
 
-    def _on_group(self) -> None:
-        self._upkeep.on_journal_progress()
+    def _on_group(self, full: DiskFullError | None) -> None:
+        self._upkeep.on_journal_progress(full)
         self._wake()
 
     def _wake(self) -> None:

@@ -12,12 +12,13 @@ from bookie_server.storage.checkpoint import Checkpointer
 from bookie_server.storage.entry_log import EntryLogReader, EntryLogWriter
 from bookie_server.storage.index import Index
 from bookie_server.storage.ledger_states import LedgerStates
-from bookie_server.storage.recovery import Recovery, open_index, read_mark
+from bookie_server.storage.recovery import Recovery, read_mark
 from bookie_server.storage.reserve import Reserve
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage.write_cache import WriteCache
 from bookie_server.storage_config import StorageConfig
 from ledger.environment import Environment
+from ledger.errors import LogStoreError
 
 
 @dataclass(slots=True)
@@ -42,17 +43,28 @@ def open_parts(config: StorageConfig, disk: Disk, environment: Environment) -> P
     paths = StoragePaths.of(config)
     for directory in (paths.journal, paths.entry_logs):
         disk.make_directory(directory)
-    reserve = Reserve(disk, paths.reserve, config.reserve_bytes)
-    index = open_index(disk, paths, reserve)
+    index = Index(disk.open_key_values(paths.index))
+    try:
+        return _parts(config, disk, environment, paths, index)
+    except LogStoreError:
+        index.close()
+        raise
+
+
+def _parts(
+    config: StorageConfig, disk: Disk, environment: Environment, paths: StoragePaths, index: Index
+) -> Parts:
+    end = index.log_end()  # refuses a newer version before anything is written
     mark = read_mark(disk, paths, index)
     states = LedgerStates(index, config.ledger_states_max)
     cache = WriteCache()
     logs = EntryLogReader(disk, paths.entry_logs)
+    reserve = Reserve(disk, paths.reserve, config.reserve_bytes)
     recovery = Recovery(index, logs, states, cache)
     files = recovery.open_journal(disk, paths, config, environment, mark, reserve)
     logs.close()
     _settle(disk, paths, index, states, mark, damaged=recovery.damaged)
-    writer = EntryLogWriter(disk, paths.entry_logs, config.entry_log_bytes_max, index.log_end())
+    writer = EntryLogWriter(disk, paths.entry_logs, config.entry_log_bytes_max, end)
     checkpointer = Checkpointer(disk, paths, writer, index, reserve, config.block_bytes_max)
     return Parts(
         disk, paths, index, reserve, states, Caches(cache), files, writer, checkpointer, recovery.deleted

@@ -7,7 +7,7 @@ Fences, keys, explicit LACs and tombstones are replayed like adds.
 from __future__ import annotations
 
 from bookie_server.disk import Disk
-from bookie_server.errors import DiskFullError, IndexDamagedError, JournalDamagedError
+from bookie_server.errors import IndexDamagedError, JournalDamagedError
 from bookie_server.journal.files import JournalFiles, file_ids
 from bookie_server.journal.log_mark import LogMark, decode_log_mark, encode_log_mark
 from bookie_server.journal.record import (
@@ -31,18 +31,6 @@ from bookie_server.storage_config import StorageConfig
 from ledger.environment import Environment
 
 _FIRST = LogMark(1, FILE_HEADER_BYTES, 1)
-
-
-def open_index(disk: Disk, paths: StoragePaths, reserve: Reserve) -> Index:
-    """Open the index; on a full disk the reserve makes the room it needs. IndexDamagedError."""
-    try:
-        index = Index(disk.open_key_values(paths.index))
-    except DiskFullError:
-        if not reserve.release():
-            raise
-        index = Index(disk.open_key_values(paths.index))
-    index.log_end()  # refuses a newer version before anything is written
-    return index
 
 
 def read_mark(disk: Disk, paths: StoragePaths, index: Index) -> LogMark | None:

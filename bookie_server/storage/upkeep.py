@@ -55,9 +55,15 @@ class Upkeep:
         self._running: asyncio.Task[None] | None = None
         self._full: DiskFullError | None = None
         self._making_spare = False
+        self._spare_possible = True
         self._periodic: list[asyncio.Task[None]] = []
         self.usages: list[DirectoryUsage] = []
         self.writable = True
+
+    @property
+    def held_up(self) -> bool:
+        """A full disk keeps the checkpoint from going on."""
+        return self._full is not None
 
     async def start(self) -> None:
         await self.check_disk()
@@ -148,19 +154,24 @@ class Upkeep:
 
     # ---- room
 
-    def on_journal_progress(self) -> None:
+    def on_journal_progress(self, full: DiskFullError | None) -> None:
         """Have the next journal file ready before it is needed."""
-        if not self._parts.files.has_spare and not self._making_spare and self._full is None:
+        if full is not None:
+            self._on_no_spare()
+        elif not self._parts.files.has_spare and not self._making_spare and self._spare_possible:
             self._making_spare = True
             self._room_worker.submit(self._parts.files.prepare_spare, self._on_spare)
 
     def _on_spare(self, _result: None, error: LogStoreError | None) -> None:
         self._making_spare = False
         if isinstance(error, DiskFullError):
-            self._full = self._full or error
-            self._set_writable(self._limits.on_disk_full())
+            self._on_no_spare()
         elif error is not None:
             self._callbacks.fail(error)
+
+    def _on_no_spare(self) -> None:
+        self._spare_possible = False
+        self._set_writable(self._limits.on_disk_full())
 
     async def check_disk(self) -> None:
         """Retry what met a full disk, measure, take the reserves back, and say whether adds are welcome."""
@@ -168,13 +179,12 @@ class Upkeep:
         if self._job is not None:
             await asyncio.shield(self._begin())
         try:
-            self.usages, reserves_held = await self._room_worker.run(self._measure)
+            self.usages, self._spare_possible = await self._room_worker.run(self._measure)
         except LogStoreError as error:
             self._callbacks.fail(error)
             return
-        if reserves_held and self._job is None:
-            self._full = None
-        self._set_writable(self._limits.on_measured(self.usages, reserves_held=self._full is None))
+        held = self._spare_possible and self._full is None
+        self._set_writable(self._limits.on_measured(self.usages, reserves_held=held))
 
     def _measure(self) -> tuple[list[DirectoryUsage], bool]:
         held = True

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from google.protobuf import text_format
-
 from ledger.errors import InvalidNameError, MetadataFormatError
 from ledger.metadata.data_formats_pb2 import CookieFormat
+from ledger.metadata.proto_text import parse_text, print_text
 from ledger.model import BookieId, check_bookie_id
 
 COOKIE_VERSION = 5
@@ -44,7 +43,7 @@ def encode_cookie(cookie: Cookie) -> bytes:
         message.instanceId = cookie.instance_id
     if cookie.index_dirs:
         message.indexDirs = _joined(cookie.index_dirs)
-    return f"{cookie.version}\n".encode() + text_format.MessageToString(message).encode()
+    return f"{cookie.version}\n".encode() + print_text(message).encode()
 
 
 def decode_cookie(data: bytes) -> Cookie:
@@ -93,12 +92,7 @@ def _from_lines(rest: str) -> Cookie:
 
 def _from_text(version: int, rest: str) -> Cookie:
     message = CookieFormat()
-    try:
-        text_format.Parse(rest, message, allow_unknown_field=True)
-    except (text_format.ParseError, RecursionError) as error:
-        raise MetadataFormatError(f"the cookie is not protobuf text: {error}") from error
-    if not message.IsInitialized():
-        raise MetadataFormatError("the cookie lacks bookieHost, journalDir or ledgerDirs")
+    parse_text(rest, message, "the cookie")
     instance_id = message.instanceId if message.HasField("instanceId") else None
     return _cookie(
         version, message.bookieHost, message.journalDir, message.ledgerDirs, message.indexDirs, instance_id

@@ -49,6 +49,10 @@ class KeyValueStore:
     async def new_ledger_id(self) -> LedgerId:
         return LedgerId(await self._write(ledger_jobs.new_id))
 
+    async def create_new_ledger(self, metadata: LedgerMetadata) -> tuple[LedgerId, int]:
+        data = check_value(encode_ledger_metadata(metadata), "metadata of a new ledger")
+        return LedgerId(await self._write(partial(ledger_jobs.create_new, data=data))), 0
+
     async def create_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> int:
         if metadata.format_version == 3 and metadata.c_token is None:
             metadata = replace(metadata, c_token=self._environment.token())

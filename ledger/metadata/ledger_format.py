@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from ledger.errors import ConfigurationError, MetadataFormatError
 from ledger.metadata import ledger_format_1
 from ledger.metadata.data_formats_pb2 import LedgerMetadataFormat
+from ledger.metadata.proto_text import parse_text, print_text
 from ledger.model import (
     LEDGER_ID_MAX,
     DigestType,
@@ -47,7 +47,7 @@ def encode_ledger_metadata(metadata: LedgerMetadata) -> bytes:
             body = _message(metadata).SerializeToString()
             return header + _varint(len(body)) + body
         case 2:
-            return header + text_format.MessageToString(_message(metadata)).encode()
+            return header + print_text(_message(metadata)).encode()
         case 1:
             return header + ledger_format_1.encode_body(metadata)
         case version:
@@ -107,10 +107,7 @@ def _decode_3(data: bytes, body: bytes) -> LedgerMetadata:
 
 def _decode_2(body: bytes) -> LedgerMetadata:
     message = LedgerMetadataFormat()
-    try:
-        text_format.Parse(body.decode(), message, allow_unknown_field=True)
-    except (text_format.ParseError, RecursionError) as error:
-        raise MetadataFormatError(f"ledger metadata is not protobuf text: {error}") from error
+    parse_text(body.decode(), message, "ledger metadata")
     _require(message, ())
     return _metadata(message, format_version=2)
 

@@ -7,21 +7,26 @@ This is the face on the event loop; the work is done in a thread (sqlite_thread.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-import threading
 from functools import partial
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote, unquote
 
 from ledger.environment import Environment
-from ledger.errors import ConfigurationError, MetadataUnavailableError
+from ledger.errors import (
+    ConfigurationError,
+    MetadataUnavailableError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
 from ledger.metadata import bookie_jobs
 from ledger.metadata.key_value import Job, T
 from ledger.metadata.key_value_store import KeyValueStore
 from ledger.metadata.sqlite_engine import Kind, SqliteEngine
 from ledger.metadata.sqlite_sessions import Session
-from ledger.metadata.sqlite_thread import SqliteThread
+from ledger.metadata.sqlite_thread import SqliteThread, SqliteThreads, process_threads
 from ledger.metadata.sqlite_watches import Watcher
 from ledger.metadata.store import Unwatch, Watch
 
@@ -30,11 +35,14 @@ _SESSION_NAMES = 8
 
 
 class SqliteBackend:
-    def __init__(self, uri: str, path: str, environment: Environment) -> None:
+    def __init__(
+        self, uri: str, path: str, environment: Environment, threads: SqliteThreads = process_threads
+    ) -> None:
         self._uri = uri
         self._path = path
         self._environment = environment
-        self._thread: SqliteThread | None = _acquire(path)
+        self._threads = threads
+        self._thread: SqliteThread | None = threads.acquire(path)
         self._session: Session | None = None
         self._session_lock = asyncio.Lock()
         self._watchers: set[Watcher] = set()
@@ -86,7 +94,7 @@ class SqliteBackend:
             if self._session is not None:
                 await _end_session(thread, self._session)
         finally:
-            await _release(self._path, thread)
+            await self._threads.release(self._path, thread)
 
     def _add(self, watcher: Watcher) -> Unwatch:
         thread = self._open_thread()
@@ -116,11 +124,12 @@ async def open_sqlite(rest: str, query: str, environment: Environment) -> KeyVal
 
 
 async def _end_session(thread: SqliteThread, session: Session) -> None:
-    """Withdraw what the session registered; it ends in any case, and with it the registrations."""
+    """Withdraw what the session registered, politely if the store can be written; its lock ends it anyhow."""
     try:
-        await thread.ask(Kind.WRITE, partial(bookie_jobs.end_session, session=session.name))
+        with contextlib.suppress(UnavailableError, OutcomeUnknownError):
+            await thread.ask(Kind.WRITE, partial(bookie_jobs.end_session, session=session.name))
     finally:
-        await thread.ask(Kind.CALL, lambda _: session.close())
+        session.close()
 
 
 def _path(rest: str) -> str:
@@ -135,25 +144,3 @@ def _path(rest: str) -> str:
     if Path(path).is_dir():
         raise ConfigurationError(f"metadata address names the directory {path}: name a file in it")
     return path
-
-
-_threads: dict[tuple[int, str], tuple[SqliteThread, int]] = {}
-"""(process, path) → the thread of that file and how many handles use it."""
-_threads_lock = threading.Lock()
-
-
-def _acquire(path: str) -> SqliteThread:
-    with _threads_lock:
-        thread, handles = _threads.get((os.getpid(), path)) or (SqliteThread(path), 0)
-        _threads[os.getpid(), path] = thread, handles + 1
-    return thread
-
-
-async def _release(path: str, thread: SqliteThread) -> None:
-    with _threads_lock:
-        _, handles = _threads[os.getpid(), path]
-        if handles > 1:
-            _threads[os.getpid(), path] = thread, handles - 1
-            return
-        del _threads[os.getpid(), path]
-    await thread.stop()

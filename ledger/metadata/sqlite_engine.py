@@ -34,6 +34,9 @@ _SESSIONS_INTERVAL_S = 0.05
 """Sessions are looked at no more often than this, however short the interval of watches is."""
 
 
+_UNKNOWN = -1
+
+
 class Kind(Enum):
     READ = 1
     WRITE = 2
@@ -60,7 +63,7 @@ class SqliteEngine:
         self._connection: sqlite3.Connection | None = None
         self._tx: SqliteTransaction | None = None
         self._file: tuple[int, int] | None = None
-        self._data_version = 0
+        self._data_version = _UNKNOWN
         self._sessions_due_s = 0.0
         self.watches = WatchTable()
 
@@ -86,7 +89,7 @@ class SqliteEngine:
                     return self._read(self._connected(), works)
                 case _:
                     return self._write(self._connected(), works)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             _fail(works, translated(error, self._path))
         except LogStoreError as error:
             _fail(works, error)
@@ -137,7 +140,7 @@ class SqliteEngine:
 
     def _create(self, work: Work) -> None:
         def populate(connection: sqlite3.Connection) -> None:
-            work.result = work.job(SqliteTransaction(connection, self._is_alive))
+            work.result = work.job(SqliteTransaction(connection, self._path, self._is_alive))
 
         create_file(self._path, populate)
 
@@ -164,7 +167,7 @@ class SqliteEngine:
         try:
             tx = self._connected()
             _Patience().call(partial(self._in_transaction, "BEGIN", lambda: self.watches.add(watcher, tx)))
-        except (sqlite3.Error, LogStoreError):
+        except (sqlite3.Error, UnicodeDecodeError, LogStoreError):
             # Nothing seen yet: the watch fires as soon as the store can be read, and reads report the error.
             self.watches.add(watcher, None)
 
@@ -178,14 +181,20 @@ class SqliteEngine:
     def poll(self) -> list[Watcher]:
         """Watches to fire for what other processes did. A store that cannot be read now is read next time."""
         try:
+            if (
+                self._connection is not None
+                and time.monotonic() < self._sessions_due_s
+                and self._read_data_version() == self._data_version
+            ):
+                return []  # by far the most frequent outcome, so it costs one statement
             tx = self._connected()
             return self._in_transaction("BEGIN", lambda: self._compare(tx))
-        except (sqlite3.Error, LogStoreError):
+        except (sqlite3.Error, UnicodeDecodeError, LogStoreError):
             return []
 
     def _compare(self, tx: SqliteTransaction) -> list[Watcher]:
         fired: list[Watcher] = []
-        data_version = self._execute("PRAGMA data_version").fetchone()[0]
+        data_version = self._read_data_version()
         if data_version != self._data_version:
             fired += self.watches.changed_by_others(tx)
             self._data_version = data_version
@@ -194,21 +203,29 @@ class SqliteEngine:
             self._sessions_due_s = time.monotonic() + _SESSIONS_INTERVAL_S
         return fired
 
+    def _read_data_version(self) -> int:
+        """A number that changes when another connection commits."""
+        version: int = self._execute("PRAGMA data_version").fetchone()[0]
+        return version
+
     # ---- the connection
 
     def _connected(self) -> SqliteTransaction:
         if self._connection is None or self._tx is None:
-            connection = _Patience().call(lambda: open_file(self._path))
-            self._connection = connection
-            self._tx = SqliteTransaction(connection, self._is_alive)
-            self._file = self._file or _identity(self._path)
-            self._data_version = connection.execute("PRAGMA data_version").fetchone()[0]
+            self._tx = _Patience().call(self._open)
         if _identity(self._path) != self._file:
             # Going on would write into a file that nobody else sees, or mix two clusters.
             raise MetadataUnavailableError(
                 f"{self._path} was removed or replaced while in use: restart this program", path=self._path
             )
         return self._tx
+
+    def _open(self) -> SqliteTransaction:
+        self._connection = open_file(self._path)
+        self._file = self._file or _identity(self._path)
+        # Versions of different connections do not compare: let the next look go through all watches.
+        self._data_version = _UNKNOWN
+        return SqliteTransaction(self._connection, self._path, self._is_alive)
 
     def _execute(self, statement: str) -> sqlite3.Cursor:
         assert self._connection is not None

@@ -16,21 +16,21 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def is_busy(error: sqlite3.Error) -> bool:
+def is_busy(error: Exception) -> bool:
     return _code(error) in _BUSY
 
 
-def translated(error: sqlite3.Error, path: str) -> LogStoreError:
+def translated(error: sqlite3.Error | UnicodeDecodeError, path: str) -> LogStoreError:
     """The error for anything that failed before a commit was tried: certainly nothing was changed."""
+    if isinstance(error, UnicodeDecodeError):  # Python's module on an error message that quotes damaged text
+        return damaged(path, "its text is not UTF-8")
     match _code(error):
         case code if code in _BUSY:
             return MetadataUnavailableError(
                 f"{path} stayed locked by another process for too long: try again, or look for a stuck one"
             )
         case code if code in _DAMAGED:
-            return MetadataStoreDamagedError(
-                f"{path} is damaged or no metadata store ({error}): restore it from a backup", path=path
-            )
+            return damaged(path, str(error))
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
             return not_writable(path)
         case sqlite3.SQLITE_FULL:
@@ -43,6 +43,12 @@ def commit_failed(error: sqlite3.Error, path: str) -> LogStoreError:
     """A commit that met an I/O error may be on the disk or not: only reading tells."""
     return MetadataOutcomeUnknownError(
         f"the change of {path} may or may not have been stored ({error}): read it again"
+    )
+
+
+def damaged(path: str, reason: str) -> MetadataStoreDamagedError:
+    return MetadataStoreDamagedError(
+        f"{path} is damaged or no metadata store ({reason}): restore it from a backup", path=path
     )
 
 
@@ -61,6 +67,6 @@ def not_writable(path: str) -> ConfigurationError:
     )
 
 
-def _code(error: sqlite3.Error) -> int:
+def _code(error: Exception) -> int:
     """The primary result code; 0 for errors that Python's module raises by itself."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -5,8 +5,9 @@
     nodes            key, version, value, session (null, or the name of a lock file: sqlite_sessions.py)
 
 Law: the file appears whole (schema, LAYOUT and INSTANCEID in it) or not at all, readable by its owner only;
-opening never makes one. The journal mode is DELETE with synchronous=EXTRA, because several processes write
-and SQLite before 3.51.3 can damage a WAL then. Nothing here opens the file except SQLite: closing any other
+opening never makes one. The journal mode is a rollback one with synchronous=EXTRA, because several processes
+write and SQLite before 3.51.3 can damage a WAL then; and of those it is PERSIST, whose commits sync data and no
+directory (docs/decisions/0003-sqlite-journal-mode.md). Nothing here opens the file except SQLite: closing any other
 file descriptor would drop the locks that SQLite holds.
 """
 
@@ -20,11 +21,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ledger.errors import AlreadyExistsError, LayoutMismatchError, MetadataUnavailableError
-from ledger.metadata.errors import MetadataStoreDamagedError
-from ledger.metadata.sqlite_errors import is_busy, missing, not_writable, translated
+from ledger.metadata.sqlite_errors import damaged, is_busy, missing, not_writable, translated
 
 APPLICATION_ID = 0x646C6F67
 SCHEMA_VERSION = 1
+JOURNAL_MODE = "persist"
 CHECKED_BYTES_MAX = 16 * 1024 * 1024
 """Files up to this size get a quick_check at open (some 30 ms at the limit); larger ones are trusted."""
 
@@ -53,7 +54,7 @@ def open_file(path: str) -> sqlite3.Connection:
         except BaseException:
             connection.close()
             raise
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         if is_busy(error):
             raise
         raise translated(error, path) from error
@@ -82,7 +83,7 @@ def create_file(path: str, populate: Callable[[sqlite3.Connection], None]) -> No
 
 
 def _fill(draft: str, populate: Callable[[sqlite3.Connection], None]) -> None:
-    connection = _connect(draft)
+    connection = _connect(draft, "delete")  # a draft must not leave a journal behind
     try:
         connection.execute("BEGIN IMMEDIATE")
         for statement in _SCHEMA.split(";"):
@@ -93,7 +94,7 @@ def _fill(draft: str, populate: Callable[[sqlite3.Connection], None]) -> None:
         connection.close()
 
 
-def _connect(path: str) -> sqlite3.Connection:
+def _connect(path: str, journal_mode: str = JOURNAL_MODE) -> sqlite3.Connection:
     # Waiting for locks is ours (sqlite_engine.py): SQLite's own waits in steps of up to 100 ms.
     connection = sqlite3.connect(f"file:{quote(path)}?mode=rw", uri=True, isolation_level=None, timeout=0)
     try:
@@ -101,10 +102,10 @@ def _connect(path: str) -> sqlite3.Connection:
         connection.execute("PRAGMA cell_size_check=ON")
         connection.execute("PRAGMA cache_spill=OFF")
         connection.execute("PRAGMA synchronous=EXTRA")
-        mode = connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0]
-        if mode != "delete":
+        mode = connection.execute(f"PRAGMA journal_mode={journal_mode}").fetchone()[0]
+        if mode != journal_mode:
             raise MetadataUnavailableError(
-                f"{path} is in journal mode {mode!r} and in use, DELETE is needed: stop its other users",
+                f"{path} is in journal mode {mode!r} and in use, {journal_mode} is needed: stop its users",
                 path=path,
             )
     except BaseException:
@@ -129,9 +130,7 @@ def _check(connection: sqlite3.Connection, path: str) -> None:
     if size * page <= CHECKED_BYTES_MAX:
         verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
-            raise MetadataStoreDamagedError(
-                f"{path} is damaged ({verdict}): restore it from a backup", path=path
-            )
+            raise damaged(path, verdict.splitlines()[-1])
 
 
 def _sync_directory(path: Path) -> None:

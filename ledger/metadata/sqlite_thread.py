@@ -50,27 +50,30 @@ class SqliteThread:
 
     async def ask(self, kind: Kind, job: Callable[[Any], Any]) -> Any:
         """Run `job` in the thread and return its answer. One cancelled before its turn is not run."""
+        self._check_usable()
         loop = asyncio.get_running_loop()
         future = loop.create_future()
-        self._put(Request(kind, job, loop=loop, future=future))
+        self._queue.put(Request(kind, job, loop=loop, future=future))
         return await future
 
     def tell(self, job: Callable[[SqliteEngine], Any]) -> None:
-        """Run a CALL job whose answer nobody waits for."""
-        self._put(Request(Kind.CALL, job))
+        """Run a CALL job whose answer nobody waits for; nothing when the thread has died."""
+        if self._dead is None:
+            self._check_usable()
+            self._queue.put(Request(Kind.CALL, job))
 
     async def stop(self) -> None:
-        """Returns when the file is closed."""
-        await self.ask(Kind.CALL, self._stop)
+        """Returns when the file is closed; a thread that has died is stopped already."""
+        if self._dead is None:
+            await self.ask(Kind.CALL, self._stop)
 
-    def _put(self, request: Request) -> None:
+    def _check_usable(self) -> None:
         if os.getpid() != self._process_id:
             raise ConfigurationError(
                 f"{self._path} was opened before this process was forked: open it again in the child"
             )
         if self._dead is not None:
             raise MetadataUnavailableError(f"the thread of {self._path} has died: {self._dead!r}")
-        self._queue.put(request)
 
     # ---- in the thread
 
@@ -116,6 +119,34 @@ class SqliteThread:
         for request in waiting:
             request.result, request.error = None, error
         _deliver(waiting, [])
+
+
+class SqliteThreads:
+    """The threads that handles share: one per file, as long as anybody uses it."""
+
+    def __init__(self) -> None:
+        self._threads: dict[tuple[int, str], tuple[SqliteThread, int]] = {}
+        self._lock = threading.Lock()
+
+    def acquire(self, path: str) -> SqliteThread:
+        key = os.getpid(), path  # a forked child must not find its parent's thread
+        with self._lock:
+            thread, handles = self._threads.get(key) or (SqliteThread(path), 0)
+            self._threads[key] = thread, handles + 1
+        return thread
+
+    async def release(self, path: str, thread: SqliteThread) -> None:
+        """Give the thread back; returns when the last handle's file is closed."""
+        key = os.getpid(), path
+        with self._lock:
+            _, handles = self._threads.pop(key)
+            if handles > 1:
+                self._threads[key] = thread, handles - 1
+                return
+        await thread.stop()
+
+
+process_threads = SqliteThreads()
 
 
 def _deliver(requests: Iterable[Request], fired: Iterable[Watcher]) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 
 from ledger.metadata.key_value import Node
+from ledger.metadata.sqlite_errors import damaged
 
 _COLUMNS = "value, version, session"
 
@@ -13,14 +14,15 @@ _COLUMNS = "value, version, session"
 class SqliteTransaction:
     """Lives as long as its connection; whoever runs jobs takes `changed` and empties it."""
 
-    def __init__(self, connection: sqlite3.Connection, is_alive: Callable[[str], bool]) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str, is_alive: Callable[[str], bool]) -> None:
         self._execute = connection.execute
+        self._path = path
         self._is_alive = is_alive
         self.changed: set[str] = set()
 
     def get(self, key: str) -> Node | None:
         row = self._execute(f"SELECT {_COLUMNS} FROM nodes WHERE key = ?", (key,)).fetchone()
-        return None if row is None else Node(*row)
+        return None if row is None else self._node(*row)
 
     def keys(self, prefix: str, *, start: str = "", limit: int) -> list[str]:
         rows = self._execute(
@@ -34,7 +36,7 @@ class SqliteTransaction:
             f"SELECT key, {_COLUMNS} FROM nodes WHERE key >= ? AND key < ? ORDER BY key",
             (prefix, _end(prefix)),
         )
-        return [(key, Node(*row)) for key, *row in rows]
+        return [(key, self._node(*row)) for key, *row in rows]
 
     def create(self, key: str, value: bytes, session: str | None = None) -> bool:
         return self._change(
@@ -67,6 +69,11 @@ class SqliteTransaction:
 
     def is_alive(self, session: str) -> bool:
         return self._is_alive(session)
+
+    def _node(self, value: object, version: object, session: object) -> Node:
+        if isinstance(value, bytes) and isinstance(version, int) and isinstance(session, str | None):
+            return Node(value, version, session)
+        raise damaged(self._path, "a value has the wrong type")
 
     def _change(self, key: str, statement: str, value: bytes, session: str | None) -> bool:
         return self._note(key, self._execute(statement, (key, value, session)).rowcount)

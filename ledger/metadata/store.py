@@ -51,6 +51,9 @@ class MetadataStore(Protocol):
     async def new_ledger_id(self) -> LedgerId:
         """An id never handed out before, greater than every earlier one."""
 
+    async def create_new_ledger(self, metadata: LedgerMetadata) -> tuple[LedgerId, int]:
+        """Store new metadata under a new id, in one step where the store can; return id and version."""
+
     async def create_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> int:
         """Store new metadata, return its version.
 

@@ -25,6 +25,8 @@ from ledger.wire.entry import ENTRY_HEADER, ENTRY_HEADER_BYTES, Buffer, EntryHea
 
 Payload: TypeAlias = Buffer | Sequence[Buffer]
 """One buffer, or the parts of one payload in order."""
+OpenedEntry: TypeAlias = tuple[int, int, bytes]
+"""LAC, length of the ledger, and payload of an entry that proved right."""
 
 _LAC_PACKET = Struct(">qq")
 _CRC32 = Struct(">Q")
@@ -83,6 +85,15 @@ class Digester(ABC):
             raise _mismatch(f"calls itself {header.ledger_id}:{header.entry_id}", ledger_id, entry_id)
         return header
 
+    def open_entry(self, block: bytes, start: int, end: int, ledger_id: int, entry_id: int) -> OpenedEntry:
+        """What the entry in block[start:end] holds, proved right as by `verify`. DigestMismatchError.
+
+        The way for many small entries: slices of bytes cost less than slices of views.
+        """
+        entry = block[start:end]
+        header = self.verify(entry, ledger_id, entry_id)
+        return header.lac, header.length, entry[self.overhead_bytes :]
+
     def lac_packet(self, ledger_id: int, lac: int) -> bytes:
         """Body of an explicit-LAC write."""
         packet = _LAC_PACKET.pack(ledger_id, lac)
@@ -129,6 +140,20 @@ class Crc32cDigester(Digester):
         ):
             return super().verify(entry, ledger_id, entry_id)  # raises, with the reason
         return EntryHeader(found_ledger, found_entry, lac, length)
+
+    def open_entry(self, block: bytes, start: int, end: int, ledger_id: int, entry_id: int) -> OpenedEntry:
+        if end - start < _SEALED.size:
+            return super().open_entry(block, start, end, ledger_id, entry_id)
+        found_ledger, found_entry, lac, length, digest = _SEALED.unpack_from(block, start)
+        payload = block[start + _SEALED.size : end]
+        header = block[start : start + ENTRY_HEADER_BYTES]
+        if (
+            extend_crc32c(extend_crc32c(0, header), payload) != digest
+            or found_ledger != ledger_id
+            or found_entry != entry_id
+        ):
+            return super().open_entry(block, start, end, ledger_id, entry_id)  # raises, with the reason
+        return lac, length, payload
 
 
 class Crc32Digester(Digester):

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.support import Driver
+from tests.conformance.support import ApartDriver, Driver
 
 _names = itertools.count()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "sqlite-apart"])
 def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
     if request.param == "memory":
         return Driver(f"memory:conformance-{next(_names)}")
+    if request.param == "sqlite-apart":
+        return ApartDriver(f"{tmp_path}/meta.db")
     return Driver(f"sqlite:///{tmp_path}/meta.db")
 
 

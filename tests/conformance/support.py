@@ -7,7 +7,11 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ledger.environment import SystemEnvironment
 from ledger.metadata.drivers import open_store
+from ledger.metadata.key_value_store import KeyValueStore
+from ledger.metadata.sqlite import SqliteBackend
+from ledger.metadata.sqlite_thread import SqliteThreads
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, BookieInfo, EntryId, Fragment, LedgerMetadata, QuorumSizes
 
@@ -37,6 +41,21 @@ class Driver:
     async def close(self) -> None:
         for store in self._stores:
             await store.close()
+
+
+class ApartDriver(Driver):
+    """SQLite handles that share no thread and no connection, as if each were in a process of its own."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"sqlite:///{path}")
+        self._path = path
+
+    async def open(self) -> MetadataStore:
+        environment = SystemEnvironment()
+        backend = SqliteBackend(self.uri, self._path, environment, SqliteThreads())
+        await backend.open()
+        self._stores.append(KeyValueStore(backend, environment))
+        return self._stores[-1]
 
 
 def on_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:

@@ -1,4 +1,7 @@
-"""Watches: ledger, record, bookies; by one's own handle and by others."""
+"""Watches: ledger, record, bookies; by one's own handle and by others.
+
+A watch counts from the first read after it was set, so each test reads once before it changes anything.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,7 @@ async def test_a_ledger_watch_sees_create_write_and_remove(driver: Driver) -> No
     for writer in (store, other):
         watch = Counter()
         unwatch = store.watch_ledger(LedgerId(5), watch)
+        await store.bookies()
         await writer.create_ledger(LedgerId(5), new_metadata())
         seen = await watch.next(after=0)
         await writer.write_ledger(LedgerId(5), new_metadata().closed_at(EntryId(1), 10), 0)
@@ -43,6 +47,7 @@ async def test_a_record_watch_sees_each_change(driver: Driver) -> None:
     store, other = await driver.cluster(), await driver.open()
     watch = Counter()
     store.watch_record("/a", watch, urgent=True)
+    await store.bookies()
     await other.create_record("/a", b"")
     seen = await watch.next(after=0)
     for version in range(5):
@@ -90,6 +95,7 @@ async def test_a_bookie_watch_sees_coming_moving_and_going(driver: Driver) -> No
     store, other = await driver.cluster(), await driver.open()
     watch = Counter()
     store.watch_bookies(watch)
+    await store.bookies()
     registration = await other.register_bookie(bookie(B1))
     seen = await watch.next(after=0)
     await registration.set_read_only(True)
@@ -121,6 +127,7 @@ async def test_many_watches_are_cheap_to_keep(driver: Driver) -> None:
     watches = [Counter() for _ in range(2000)]
     for index, watch in enumerate(watches):
         store.watch_ledger(LedgerId(index), watch)
+    await store.bookies()
     await asyncio.gather(
         *(other.create_ledger(LedgerId(index), new_metadata()) for index in range(0, 2000, 100))
     )

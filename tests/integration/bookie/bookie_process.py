@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import selectors
@@ -14,6 +15,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[3]
 READY = re.compile(r"bookie (\S+):(\d+) is ready")
 PATIENCE_S = 30.0
+SMALL_FILES: dict[str, object] = {"journal_segment_bytes": 8 << 20, "reserve_bytes": 1 << 20}
+"""A hundred bookies in one test run should not preallocate gigabytes."""
 
 
 def run_bookie(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -31,11 +34,13 @@ def run_bookie(*arguments: str) -> subprocess.CompletedProcess[str]:
 class BookieProcess:
     """One bookie on its directory; it can be started again and again."""
 
-    def __init__(self, metadata: str, data: Path, *arguments: str) -> None:
+    def __init__(self, metadata: str, data: Path, **settings: dict[str, object]) -> None:
         self.metadata = metadata
         self.data = data
-        self.arguments = arguments
+        self.settings = settings
         self.port = 0
+        self.errors = ""
+        """What all its runs so far wrote to stderr."""
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -46,7 +51,7 @@ class BookieProcess:
     def start(self) -> None:
         """Start it and wait until it serves; the output is the failure if it does not."""
         command = [sys.executable, "-m", "bookie_server", "start", "--metadata", self.metadata]
-        command += ["--data", str(self.data), "--port", "0", *self.arguments]
+        command += ["--data", str(self.data), "--port", "0", "--config", str(self._write_settings())]
         self._process = subprocess.Popen(
             command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -70,8 +75,9 @@ class BookieProcess:
     def wait(self) -> tuple[int, str]:
         """Wait for it to end by itself; the exit code and what it wrote to stderr."""
         assert self._process is not None
-        _, errors = self._process.communicate(timeout=PATIENCE_S)
-        return self._process.returncode, errors
+        before = self.errors
+        code = self._finish()
+        return code, self.errors.removeprefix(before)
 
     def restart(self) -> None:
         """kill -9 and start again."""
@@ -92,9 +98,20 @@ class BookieProcess:
     def open_descriptors(self) -> int:
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
 
+    def _write_settings(self) -> Path:
+        """The settings file: small preallocated files, and what the test asks for."""
+        tables = {**self.settings, "storage": {**SMALL_FILES, **self.settings.get("storage", {})}}
+        lines = []
+        for name, table in tables.items():
+            lines.append(f"[{name}]")
+            lines += [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+        path = self.data.with_suffix(".toml")
+        path.write_text("\n".join(lines))
+        return path
+
     def _finish(self) -> int:
         assert self._process is not None
-        self._process.communicate(timeout=PATIENCE_S)
+        self.errors += self._process.communicate(timeout=PATIENCE_S)[1]
         return self._process.returncode
 
     def _first_line(self) -> str:

@@ -21,8 +21,10 @@ def metadata(tmp_path: Path) -> str:
 
 @pytest.fixture
 def bookie(metadata: str, tmp_path: Path) -> Iterator[BookieProcess]:
-    """A running bookie."""
+    """A running bookie, which must not have complained of a bug when the test is over."""
     process = BookieProcess(metadata, tmp_path / "bookie")
     process.start()
     yield process
     process.stop()
+    assert "Traceback" not in process.errors
+    assert "Exception" not in process.errors

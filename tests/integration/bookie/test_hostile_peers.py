@@ -6,35 +6,47 @@ import contextlib
 import random
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from ledger.wire import v2, v3
+from ledger.wire.constants import HIGH_PRIORITY, RECOVERY_ADD
+from ledger.wire.messages import (
+    AddRequest,
+    ForceLedgerRequest,
+    ListEntriesRequest,
+    Operation,
+    ReadFlag,
+    ReadLacRequest,
+    V3AddRequest,
+    V3ReadRequest,
+    V3Request,
+    V3RequestBody,
+    WriteLacRequest,
+)
 from ledger.wire.status import Status
 from tests.integration.bookie.bookie_process import BookieProcess, eventually
-from tests.integration.bookie.entries import add, add_answer, batch_read, entry, read, read_answer
+from tests.integration.bookie.entries import KEY, add, add_answer, batch_read, entry, fence, read, read_answer
 from tests.integration.bookie.raw_client import ConnectionClosed, RawClient
 
 pytestmark = pytest.mark.integration
 
 MIB = 1024 * 1024
-STRICT = """
-[limits]
-first_frame_s = 1
-frame_progress_s = 1
-send_stall_s = 2
-connections_max = 60
-connections_per_address_max = 50
-"""
+STRICT: dict[str, object] = {
+    "first_frame_s": 1,
+    "frame_progress_s": 1,
+    "send_stall_s": 2,
+    "connections_max": 60,
+    "connections_per_address_max": 50,
+}
 
 
 @pytest.fixture
 def strict(metadata: str, tmp_path: Path) -> Iterator[BookieProcess]:
     """A bookie with short deadlines."""
-    settings = tmp_path / "bookie.toml"
-    settings.write_text(STRICT)
-    process = BookieProcess(metadata, tmp_path / "strict", "--config", str(settings))
+    process = BookieProcess(metadata, tmp_path / "strict", limits=STRICT)
     process.start()
     yield process
     process.stop()
@@ -71,6 +83,72 @@ def test_garbage_closes_and_leaves_no_memory_behind(bookie: BookieProcess) -> No
         honest_add_works(honest, 1)
         eventually(lambda: bookie.open_descriptors() <= descriptors)
         assert bookie.resident_bytes() < before + 16 * MIB
+
+
+EXTREMES = (-(2**63), -(2**31), -5, -2, -1, 0, 1, 2**31, 2**63 - 1)
+
+
+def extreme_v2() -> Iterator[bytes]:
+    """Every v2 request with every odd id."""
+    for ledger_id in EXTREMES:
+        for entry_id in EXTREMES:
+            header = struct.pack(">qqqq", ledger_id, entry_id, entry_id, entry_id)
+            for flags in (0, RECOVERY_ADD, HIGH_PRIORITY):
+                yield v2.encode_request(AddRequest(master_key=KEY, entry=header + bytes(8), flags=flags))
+            yield read(ledger_id, entry_id)
+            yield fence(ledger_id, entry_id)
+            for limit in EXTREMES:
+                count = max(-(2**31), min(2**31 - 1, limit))
+                yield batch_read(ledger_id, entry_id, max_count=count, max_bytes=limit)
+
+
+def extreme_v3() -> Iterator[bytes]:
+    """Every v3 request with every odd id."""
+    for ledger_id in EXTREMES:
+        yield v3_request(Operation.READ_LAC, ReadLacRequest(ledger_id=ledger_id))
+        yield v3_request(Operation.FORCE_LEDGER, ForceLedgerRequest(ledger_id=ledger_id))
+        yield v3_request(Operation.LIST_ENTRIES, ListEntriesRequest(ledger_id=ledger_id))
+        for entry_id in EXTREMES:
+            packet = struct.pack(">qq", ledger_id, entry_id)
+            body = packet + packet + bytes(8)
+            for key in (KEY, b"", b"short"):
+                yield v3_request(
+                    Operation.WRITE_LAC,
+                    WriteLacRequest(ledger_id=ledger_id, lac=entry_id, master_key=key, packet=packet),
+                )
+                yield v3_request(
+                    Operation.ADD_ENTRY,
+                    V3AddRequest(ledger_id=ledger_id, entry_id=entry_id, master_key=key, entry=body),
+                )
+                for flag in (None, ReadFlag.FENCE, ReadFlag.PIGGYBACK):
+                    yield v3_request(
+                        Operation.READ_ENTRY,
+                        V3ReadRequest(
+                            ledger_id=ledger_id,
+                            entry_id=entry_id,
+                            master_key=key,
+                            flag=flag,
+                            previous_lac=None if flag is None else ledger_id,
+                            timeout_ms=entry_id if entry_id < 2 else None,
+                        ),
+                    )
+
+
+def v3_request(operation: Operation, body: V3RequestBody) -> bytes:
+    return v3.encode_request(V3Request(txn_id=1, operation=operation, body=body))
+
+
+@pytest.mark.parametrize("requests", [extreme_v2, extreme_v3])
+def test_odd_numbers_are_answered_each_and_break_nothing(
+    bookie: BookieProcess, requests: Callable[[], Iterator[bytes]]
+) -> None:
+    """Every request gets an answer, and the bookie starts again on what it has stored of them."""
+    with RawClient(bookie.port) as client:
+        for frame in requests():
+            client.ask(frame)
+    bookie.restart()
+    with RawClient(bookie.port) as honest:
+        assert add_answer(honest.ask(add(4242, 0))).status is Status.EOK
 
 
 def test_a_slow_loris_is_cut_off(strict: BookieProcess) -> None:

@@ -12,7 +12,7 @@ NEVER_S = 3600.0
 
 def test_an_advance_wakes_those_it_passes_and_no_others() -> None:
     async def scenario() -> None:
-        watchers, woken = LacWatchers(10), []
+        watchers, woken = LacWatchers(10, NEVER_S), []
         watchers.wait(1, 3, NEVER_S, lambda why: woken.append((3, why)))
         watchers.wait(1, 5, NEVER_S, lambda why: woken.append((5, why)))
         watchers.wait(2, 0, NEVER_S, lambda why: woken.append((0, why)))
@@ -26,7 +26,7 @@ def test_an_advance_wakes_those_it_passes_and_no_others() -> None:
 
 def test_an_equal_lac_is_no_news() -> None:
     async def scenario() -> None:
-        watchers, woken = LacWatchers(10), []
+        watchers, woken = LacWatchers(10, NEVER_S), []
         watchers.wait(1, 3, NEVER_S, woken.append)
         watchers.advanced(1, 3)
         await asyncio.sleep(0)
@@ -37,7 +37,7 @@ def test_an_equal_lac_is_no_news() -> None:
 
 def test_a_fence_wakes_everybody_of_the_ledger() -> None:
     async def scenario() -> None:
-        watchers, woken = LacWatchers(10), []
+        watchers, woken = LacWatchers(10, NEVER_S), []
         watchers.wait(1, 3, NEVER_S, woken.append)
         watchers.wait(1, 9, NEVER_S, woken.append)
         watchers.fenced(1)
@@ -50,7 +50,7 @@ def test_a_fence_wakes_everybody_of_the_ledger() -> None:
 
 def test_time_runs_out() -> None:
     async def scenario() -> None:
-        watchers = LacWatchers(10)
+        watchers = LacWatchers(10, NEVER_S)
         woken: asyncio.Future[Wake] = asyncio.get_running_loop().create_future()
         watchers.wait(1, 3, SOON_S, woken.set_result)
         assert await woken is Wake.TIMED_OUT
@@ -59,9 +59,19 @@ def test_time_runs_out() -> None:
     asyncio.run(scenario())
 
 
+def test_a_wait_longer_than_allowed_ends_early() -> None:
+    async def scenario() -> None:
+        watchers = LacWatchers(10, SOON_S)
+        woken: asyncio.Future[Wake] = asyncio.get_running_loop().create_future()
+        watchers.wait(1, 3, NEVER_S, woken.set_result)
+        assert await woken is Wake.TIMED_OUT
+
+    asyncio.run(scenario())
+
+
 def test_a_cancelled_waiter_never_wakes_and_frees_its_place() -> None:
     async def scenario() -> None:
-        watchers, woken = LacWatchers(1), []
+        watchers, woken = LacWatchers(1, NEVER_S), []
         waiter = watchers.wait(1, 3, SOON_S, woken.append)
         assert watchers.full
         watchers.cancel(waiter)

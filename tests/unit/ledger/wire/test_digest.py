@@ -134,3 +134,20 @@ def test_cutting_a_short_entry_is_a_protocol_error() -> None:
         decode_header(bytes(31))
     with pytest.raises(ProtocolError, match="35 bytes"):
         decode_entry(bytes(35), 4)
+
+
+@pytest.mark.parametrize("digest_type", DigestType)
+def test_an_entry_is_opened_within_a_block_or_refused_as_verify_refuses(digest_type: DigestType) -> None:
+    """Every entry of a batch is read through this; each damaged byte must show, whatever the digest."""
+    digester = make_digester(digest_type, b"secret")
+    entry = digester.seal_entry(7, 3, 2, 500, (b"payload",)) + b"payload"
+    block, end = b"before" + entry + b"behind", 6 + len(entry)
+    assert digester.open_entry(block, 6, end, 7, 3) == (2, 500, b"payload")
+    for ledger_id, entry_id, stop in ((8, 3, end), (7, 4, end), (7, 3, 6 + 20)):
+        with pytest.raises(DigestMismatchError):
+            digester.open_entry(block, 6, stop, ledger_id, entry_id)
+    if digest_type is not DigestType.DUMMY:
+        for place in range(6, end):
+            damaged = block[:place] + bytes([block[place] ^ 1]) + block[place + 1 :]
+            with pytest.raises(DigestMismatchError):
+                digester.open_entry(damaged, 6, end, 7, 3)

@@ -1,0 +1,57 @@
+# Every target makes the virtual environment first, when it is missing or pyproject.toml has changed.
+#
+#   make demo      the main job on real data: three bookies, a kill -9, a takeover, a proof, a Spark query
+#   make test      the test suite           (TESTS="tests/unit -k name" narrows it)
+#   make lint      ruff: rules and layout   make format   let ruff rewrite
+#   make types     mypy --strict            make bench    the benchmarks, a table and a plot
+#
+# PYTHON=python3.12 chooses the interpreter; ARGS="--no-spark" goes to the demonstration or the benchmarks.
+
+SHELL := /bin/bash
+PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3))
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TESTS ?=
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format types bench clean venv
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '3,6p'
+
+$(READY): pyproject.toml tools/make-venv
+	@tools/make-venv "$(PYTHON)" $(VENV)
+	@touch $@
+
+venv: $(READY)
+
+demo: $(READY)
+	@echo "make demo: the main job end to end on a temporary cluster (dlog demo $(ARGS))"
+	@$(BIN)/dlog demo $(ARGS)
+
+test: $(READY)
+	@echo "make test: the whole suite, real bookie processes included (pytest $(TESTS))"
+	@PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python" $(BIN)/python -m pytest $(TESTS)
+
+lint: $(READY)
+	@echo "make lint: ruff, rules and layout"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: $(READY)
+	@echo "make format: ruff rewrites imports and layout"
+	@$(BIN)/ruff check --fix --select I .
+	@$(BIN)/ruff format .
+
+types: $(READY)
+	@echo "make types: mypy --strict over every package"
+	@$(BIN)/mypy
+
+bench: $(READY)
+	@echo "make bench: each question as a ratio to a floor measured in the same run (python -m benchmarks $(ARGS))"
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,57 @@
+"""What the command line says, the same for every benchmark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.report import RESULTS
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    directory: Path
+    """Where bookies and floors keep their files: the disk that is measured."""
+
+    results: Path | None = RESULTS
+    """Where tables and plots go; None prints only."""
+
+    rounds: int = 5
+    """Rounds of every contender, interleaved; the median counts."""
+
+    seconds: float = 1.5
+    """Length of one measurement of throughput."""
+
+    warm_up_s: float = 0.5
+    entry_bytes: tuple[int, ...] = (100, 1024, 10 * 1024, 64 * 1024)
+    appends: int = 500
+    """Appends one at a time, in a round."""
+
+    takeovers: int = 30
+    read_bytes: int = 128 * MIB
+    """Written once and read in every round."""
+
+    written_bytes: int = 5 * 1024 * MIB
+    """What the benchmark of memory writes."""
+
+    starts: int = 10
+    """Processes started by the benchmark of start-up."""
+
+
+def quick(directory: Path) -> Options:
+    """Everything once or twice, in seconds: shows that the benchmarks work, not what is fast."""
+    return Options(
+        directory=directory,
+        results=None,
+        rounds=1,
+        seconds=0.4,
+        warm_up_s=0.2,
+        entry_bytes=(100, 1024),
+        appends=50,
+        takeovers=3,
+        read_bytes=8 * MIB,
+        written_bytes=64 * MIB,
+        starts=2,
+    )

@@ -1,0 +1,138 @@
+"""Delete ledgers that metadata no longer knows, and the entry logs that die with them.
+
+Law: local ids are taken before the listing, so a ledger created meanwhile is not a candidate. A ledger is
+deleted only when a complete listing lacked it for the whole grace time and a read of its own metadata then
+proves it absent; any error keeps it. A failed or partial listing proves nothing. One pass deletes no more
+than a part of all ledgers, so that a wrong metadata store cannot empty a bookie at once. Ledger ids never
+come back, and the tombstone stays for ever, so a late add cannot bring a deleted ledger to life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bookie_server.errors import StorageError
+from bookie_server.storage.ledger_storage import LedgerStorage
+from ledger.errors import ConfigurationError, LedgerNotFoundError, LogStoreError
+from ledger.metadata.store import MetadataStore
+from ledger.model import LedgerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GarbageCollectorConfig:
+    interval_s: float = 600.0
+    """Between passes; BookKeeper's default."""
+    grace_s: float = 60.0
+    """A ledger must be missing from every listing for this long. Covers metadata replicas that lag."""
+    deletes_part_max: float = 0.5
+    """A pass deletes at most this part of the local ledgers, or `deletes_always`, whichever is more."""
+    deletes_always: int = 100
+
+    def __post_init__(self) -> None:
+        if not 0 < self.deletes_part_max <= 1:
+            raise ConfigurationError(
+                f"deletes_part_max is {self.deletes_part_max}, it must be above 0 and at most 1"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectorPass:
+    """What one pass did."""
+
+    deleted: int = 0
+    waiting: int = 0
+    """Missing from metadata but still within the grace time, or over the limit of this pass."""
+    removed_logs: int = 0
+    error: LogStoreError | None = None
+    """Why the pass ended early, if it did; everything not proved absent was kept."""
+
+
+class GarbageCollector:
+    """One per bookie; passes run one after the other on the loop."""
+
+    def __init__(
+        self,
+        storage: LedgerStorage,
+        store: MetadataStore,
+        config: GarbageCollectorConfig | None = None,
+        *,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        """`now` is monotonic seconds, the loop's clock unless given."""
+        self._storage = storage
+        self._store = store
+        self._config = config or GarbageCollectorConfig()
+        self._now = now or asyncio.get_running_loop().time
+        self._missing_since: dict[int, float] = {}
+
+    async def run(self) -> None:
+        """Pass after pass, until cancelled."""
+        while True:
+            await asyncio.sleep(self._config.interval_s)
+            await self.collect()
+
+    async def collect(self) -> CollectorPass:
+        """One pass. Never raises for what metadata or storage answer: the next pass tries again."""
+        deleted = 0
+        try:
+            ripe = await self._ripe()
+            for ledger_id in ripe:
+                if await self._is_proved_absent(ledger_id):
+                    await self._delete(ledger_id)
+                    deleted += 1
+            if deleted:
+                await self._storage.checkpoint()
+            removed = await self._storage.remove_dead_logs()
+        except LogStoreError as error:
+            return CollectorPass(deleted=deleted, waiting=len(self._missing_since), error=error)
+        return CollectorPass(deleted=deleted, waiting=len(self._missing_since), removed_logs=removed)
+
+    async def _ripe(self) -> list[int]:
+        """Local ledgers that are missing for the grace time, as many as one pass may delete."""
+        local = sorted(self._storage.ledger_ids())
+        now = self._now()
+        missing = await self._missing(local)
+        self._missing_since = {ledger_id: self._missing_since.get(ledger_id, now) for ledger_id in missing}
+        ripe = [
+            ledger_id
+            for ledger_id, since in self._missing_since.items()
+            if now - since >= self._config.grace_s
+        ]
+        limit = max(self._config.deletes_always, int(len(local) * self._config.deletes_part_max))
+        return ripe[:limit]
+
+    async def _missing(self, local: list[int]) -> list[int]:
+        """Local ids that the complete listing lacks. Both ascend, so one walk compares them."""
+        missing: list[int] = []
+        at, previous = 0, -1
+        async for listed in self._store.ledger_ids():
+            if listed <= previous:
+                raise StorageError(
+                    f"the metadata listing is not ascending: {listed} after {previous}; nothing is deleted"
+                )
+            previous = listed
+            while at < len(local) and local[at] < listed:
+                missing.append(local[at])
+                at += 1
+            if at < len(local) and local[at] == listed:
+                at += 1
+        return missing + local[at:]
+
+    async def _is_proved_absent(self, ledger_id: int) -> bool:
+        try:
+            await self._store.read_ledger(LedgerId(ledger_id))
+        except LedgerNotFoundError:
+            return True
+        except LogStoreError:
+            return False
+        return False
+
+    async def _delete(self, ledger_id: int) -> None:
+        outcome: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self._storage.delete_ledger(ledger_id, outcome.set_result)
+        error = await outcome
+        if error is not None:
+            raise error
+        self._missing_since.pop(ledger_id, None)

@@ -1,0 +1,241 @@
+"""From the caller to the ledger in use: batching, order, backpressure.
+
+    append_many ─┐
+    submit ──► batcher ──► held ──► lane (one ledger) ──► acks, by the run
+                                 └─ while a barrier is up, or no ledger can be written, entries wait here
+
+Law (log semantics, rules 6, 7, 8 and 11): order of calls is order of ids. What was not yet handed to a ledger is
+certainly absent if it fails or is cancelled. No task is made for a message, and no timer but one for the
+partial batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from dlog.config import LogConfig
+from dlog.core.batching import Batch, Batcher, Headers
+from dlog.errors import MessageTooLargeError, QueueFullError
+from dlog.format.entry import ENTRY_OVERHEAD_BYTES
+from dlog.format.message import Buffer, Flat, as_bin, flat_headers
+from dlog.lane import Lane
+from dlog.message_ids import MessageIds
+from dlog.outgoing import Outgoing, Waiter
+from dlog.room import Room
+from ledger.environment import Environment
+from ledger.errors import LogStoreError
+
+_NO_HEADERS: Flat = []
+_MESSAGE_OVERHEAD_BYTES = 16
+
+
+class AppendQueue:
+    """Everything a writer has accepted and not yet settled."""
+
+    def __init__(
+        self, config: LogConfig, environment: Environment, *, epoch: int, last_append_us: int = 0
+    ) -> None:
+        self._limits = config.batching
+        self._codec = config.codec
+        self._environment = environment
+        self._epoch = epoch
+        self._last_append_us = last_append_us
+        self._loop = asyncio.get_running_loop()
+        self._batcher: Batcher[Waiter] = Batcher(config.batching)
+        self._room = Room(config.buffer_bytes_max)
+        self._buffer_bytes_max = config.buffer_bytes_max
+        self._held: deque[Outgoing] = deque()
+        self._lane: Lane | None = None
+        self._entries_in_flight = 0
+        self._flush_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._refusal: LogStoreError | None = None
+
+    # ---- facts
+
+    @property
+    def holding(self) -> bool:
+        """Whether entries or messages wait that no ledger has taken."""
+        return bool(self._held) or self._batcher.open_count > 0
+
+    @property
+    def lane(self) -> Lane | None:
+        return self._lane
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._room.used + self._batcher.open_bytes
+
+    # ---- appending
+
+    async def submit(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
+        """Take one message, waiting for room first; the future gets its id."""
+        size = _size(payload, key)
+        if not self._room.fits(size):
+            self._check_open()
+            self._check_size(size)
+            await self._room.wait(size)
+        return self._take(payload, key, headers)
+
+    def submit_nowait(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
+        """The same without waiting: QueueFullError if the buffer is full."""
+        if not self._room.fits(_size(payload, key)):
+            self._check_open()
+            raise QueueFullError(
+                f"the writer holds {self.buffered_bytes} unacknowledged bytes, the limit is "
+                f"{self._buffer_bytes_max}: wait for appends to succeed, or raise buffer_bytes_max",
+                queued_bytes=self.buffered_bytes,
+                queued_bytes_max=self._buffer_bytes_max,
+            )
+        return self._take(payload, key, headers)
+
+    def _take(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
+        if self._refusal is not None:
+            raise _copy(self._refusal)
+        waiter: Waiter = self._loop.create_future()
+        full = self._batcher.add(
+            as_bin(payload, "a payload"),
+            as_bin(key, "a key"),
+            flat_headers(headers) if headers else _NO_HEADERS,
+            waiter,
+            self._loop.time(),
+        )
+        for batch in full:
+            self._dispatch(Outgoing(batch, whole=False))
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self._flush_due)
+        return waiter
+
+    async def append_many(
+        self,
+        payloads: Iterable[Buffer | None],
+        keys: Sequence[Buffer | None] | None,
+        headers: Sequence[Headers] | None,
+    ) -> asyncio.Future[MessageIds]:
+        """Take a whole entry, waiting for room first; the future gets its ids."""
+        self._check_open()
+        waiter: asyncio.Future[MessageIds] = self._loop.create_future()
+        outgoing = Outgoing(Batch.of(self._limits, payloads, waiter, keys=keys, headers=headers), whole=True)
+        if not self._room.fits(outgoing.size):
+            await self._room.wait(outgoing.size)
+            self._check_open()
+        self.flush()
+        self._dispatch(outgoing)
+        return waiter
+
+    def flush(self) -> None:
+        """Send the partial batch now."""
+        batch = self._batcher.take()
+        if batch is not None:
+            self._dispatch(Outgoing(batch, whole=False))
+
+    def _flush_due(self) -> None:
+        """At the end of a loop iteration, after acks, and when a partial batch has lingered long enough."""
+        self._flush_scheduled = False
+        batch = self._batcher.due(self._loop.time(), in_flight=self._entries_in_flight > 0)
+        if batch is not None:
+            self._dispatch(Outgoing(batch, whole=False))
+        deadline = self._batcher.deadline()
+        if deadline is not None and self._timer is None:
+            self._timer = self._loop.call_at(deadline, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._flush_due()
+
+    # ---- to the ledger
+
+    def _dispatch(self, outgoing: Outgoing) -> None:
+        self._room.take(outgoing.size)
+        if self._lane is None or self._held:
+            self._held.append(outgoing)
+        else:
+            self._send(self._lane, outgoing)
+
+    def _send(self, lane: Lane, outgoing: Outgoing) -> None:
+        now_us = self._last_append_us = max(self._last_append_us, self._environment.wall_us())
+        if outgoing.encode(self._epoch, now_us, self._codec):
+            lane.submit(outgoing, self._loop.time())
+            self._entries_in_flight += 1
+        else:
+            self._room.give_back(outgoing.size)
+
+    def hold(self) -> None:
+        """Hand nothing to any ledger until told which."""
+        self._lane = None
+
+    def submit_to(self, lane: Lane) -> None:
+        """Hand over what was held, in order, and then what comes."""
+        self._lane = lane
+        held = self._held
+        while held and self._lane is lane and lane.handle.failed is None:
+            self._send(lane, held.popleft())
+
+    # ---- from the ledger
+
+    def on_acked(self, entries: int, size: int) -> None:
+        """Entries have been acked: their bytes are free, and a waiting partial batch may leave."""
+        self._entries_in_flight -= entries
+        self._room.give_back(size)
+        if self._batcher.open_count:
+            self._flush_due()
+
+    def take_back(self, outgoing: Sequence[Outgoing]) -> None:
+        """Entries whose absence is proved wait again, before all others, with the bytes they had."""
+        self._entries_in_flight -= len(outgoing)
+        self._held.extendleft(reversed(outgoing))
+
+    def fail_indeterminate(self, lane: Lane, cause: LogStoreError) -> None:
+        """Nobody can tell now what became of the entries in flight in this ledger."""
+        taken = lane.take_back()
+        for outgoing in taken:
+            outgoing.fail_indeterminate(lane.ledger_id, cause)
+        self.on_acked(len(taken), sum(outgoing.size for outgoing in taken))
+
+    # ---- the end
+
+    def refuse(self, error: LogStoreError) -> None:
+        """Take nothing new; callers that wait for room get this error."""
+        if self._refusal is None:
+            self._refusal = error
+        self._room.refuse_all(error)
+
+    def fail_held(self, error: LogStoreError) -> None:
+        """What no ledger has taken is certainly absent, and its callers are told why."""
+        self.refuse(error)
+        self._lane = None
+        batch = self._batcher.take()
+        if batch is not None:
+            self._dispatch(Outgoing(batch, whole=False))
+        held, self._held = self._held, deque()
+        for outgoing in held:
+            outgoing.fail_absent(lambda: _copy(error))
+            self._room.give_back(outgoing.size)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check_open(self) -> None:
+        if self._refusal is not None:
+            raise _copy(self._refusal)
+
+    def _check_size(self, size: int) -> None:
+        """A message that can never fit is refused before it waits for room."""
+        if size > self._limits.entry_bytes_max + _MESSAGE_OVERHEAD_BYTES:
+            raise MessageTooLargeError(
+                f"the message takes {size} bytes, entry_bytes_max is {self._limits.entry_bytes_max}: split it",
+                entry_bytes=size + ENTRY_OVERHEAD_BYTES,
+                entry_bytes_max=self._limits.entry_bytes_max,
+            )
+
+
+def _size(payload: Buffer | None, key: Buffer | None) -> int:
+    return _MESSAGE_OVERHEAD_BYTES + (len(payload) if payload else 0) + (len(key) if key else 0)
+
+
+def _copy(error: LogStoreError) -> LogStoreError:
+    """An error of its own for every caller: one object raised twice collects tracebacks."""
+    return type(error)(str(error), **error.facts)

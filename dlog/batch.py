@@ -1,0 +1,71 @@
+"""What a reader gets from one entry: columns, and messages built from them only when asked for.
+
+Building an object per message costs more than fetching and decoding it, so whoever can work on columns
+(Spark, a bulk copy) never pays for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+from dlog.format.message import Flat
+from dlog.model import Header, Message, MessageId
+
+_new: Any = tuple.__new__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageBatch:
+    """The messages of one entry from `first_index` on; column i belongs to batch index `first_index` + i."""
+
+    ledger_id: int
+    entry_id: int
+    first_index: int
+    append_time_us: int
+    keys: Sequence[bytes | None]
+    payloads: Sequence[bytes | None]
+    headers: Sequence[Flat]
+    """Flat per message: key, value, key, value."""
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    @property
+    def first_id(self) -> MessageId:
+        return MessageId(self.ledger_id, self.entry_id, self.first_index)
+
+    @property
+    def last_id(self) -> MessageId:
+        return MessageId(self.ledger_id, self.entry_id, self.first_index + len(self.payloads) - 1)
+
+    def ids(self) -> Iterator[MessageId]:
+        """The id of every message, derived."""
+        first = self.first_index
+        indexes = range(first, first + len(self.payloads))
+        # tuple.__new__ is what MessageId's constructor calls after three Python frames.
+        return map(_new, repeat(MessageId), zip(repeat(self.ledger_id), repeat(self.entry_id), indexes))
+
+    def __iter__(self) -> Iterator[Message]:
+        headers: Iterator[tuple[Header, ...]] = map(_pairs, self.headers)
+        columns = zip(self.ids(), self.payloads, self.keys, headers, repeat(self.append_time_us))
+        return map(_new, repeat(Message), columns)
+
+    def slice(self, start: int, stop: int) -> MessageBatch:
+        """The messages whose batch index lies in [start, stop)."""
+        low, high = max(start - self.first_index, 0), max(stop - self.first_index, 0)
+        return MessageBatch(
+            ledger_id=self.ledger_id,
+            entry_id=self.entry_id,
+            first_index=self.first_index + low,
+            append_time_us=self.append_time_us,
+            keys=self.keys[low:high],
+            payloads=self.payloads[low:high],
+            headers=self.headers[low:high],
+        )
+
+
+def _pairs(flat: Flat) -> tuple[Header, ...]:
+    return tuple(zip(flat[0::2], flat[1::2], strict=True)) if flat else ()

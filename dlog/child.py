@@ -1,0 +1,30 @@
+"""Starts a program as a child that dies with its parent: `python -m dlog.child PARENT_PID PROGRAM ARGUMENT…`.
+
+The kernel sends SIGTERM when the parent ends, however it ends. A session of its own keeps the terminal's Ctrl-C
+away from it: the parent decides when it stops. (Doing this between fork and exec in the parent would run Python
+in a process that had threads.)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    parent, *command = sys.argv[1:]
+    os.setsid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != int(parent):
+        # It died before the kernel was told.
+        sys.exit(1)
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main()

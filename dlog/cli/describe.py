@@ -1,0 +1,82 @@
+"""What `dlog info` and `dlog ledgers` say about a log's record. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlog.admin import LogInfo
+from dlog.cli.output import instant
+from dlog.model import ListedLedger, LogRecord, MessageId, SealFacts
+from ledger.model import LedgerMetadata, QuorumSizes
+
+LEDGER_COLUMNS = ("ledger", "epoch", "state", "entries", "messages", "bytes", "created", "first", "last")
+
+Facts = list[tuple[str, object]]
+
+
+def facts_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> Facts:
+    """Names and values, most important first. `newest` is the metadata of the last ledger, if there is one."""
+    record = info.record
+    sealed = [one.seal for one in record.ledgers if one.seal is not None]
+    facts: Facts = [
+        ("log", str(info.ref.name)),
+        ("state", str(record.state)),
+        ("first", str(_first(record))),
+        ("next", str(tail)),
+        ("ledgers", len(record.ledgers)),
+        ("sealed messages", _messages(sealed)),
+        ("sealed bytes", sum(one.byte_count for one in sealed)),
+        ("epoch", record.epoch),
+        ("owner", _owner(record)),
+        ("copies", _copies(newest)),
+        ("waiting for deletion", len(record.pending_delete)),
+        ("uuid", record.log_uuid),
+    ]
+    return facts
+
+
+def _messages(sealed: Sequence[SealFacts]) -> str:
+    """A takeover seals without counting, so the sum may be only part of it."""
+    known = f"{sum(max(0, one.message_count) for one in sealed):,}"
+    return known if all(one.message_count >= 0 for one in sealed) else f"{known} and those not counted"
+
+
+def _first(record: LogRecord) -> MessageId:
+    begin = MessageId(record.ledgers[0].ledger_id, 0, 0) if record.ledgers else record.trim_before
+    return max(record.trim_before, begin)
+
+
+def _owner(record: LogRecord) -> str:
+    owner = record.owner
+    if owner is None:
+        return "nobody yet"
+    name = f"{owner.name} " if owner.name else ""
+    return f"{name}process {owner.process_id} on {owner.host} since {instant(owner.started_us)}"
+
+
+def _copies(newest: LedgerMetadata | None) -> str:
+    """How the newest ledger is replicated; it says so if that is less than usual (log semantics, 19b)."""
+    if newest is None:
+        return "-"
+    quorum, usual = newest.quorum, QuorumSizes()
+    text = f"{quorum.write} on {quorum.ensemble} bookies, {quorum.ack} before an acknowledgement"
+    if quorum.write < usual.write:
+        return f"degraded: {text}; the next ledger has {usual.write} again once so many bookies are up"
+    return text
+
+
+def ledger_row(listed: ListedLedger) -> dict[str, object]:
+    """One line of `dlog ledgers`; what the record does not tell yet is None."""
+    row: dict[str, object] = dict.fromkeys(LEDGER_COLUMNS)
+    row |= {"ledger": listed.ledger_id, "epoch": listed.epoch, "created": instant(listed.created_us)}
+    facts = listed.seal
+    if facts is None:
+        return row | {"state": "open"}
+    return row | {
+        "state": "sealed",
+        "entries": facts.last_entry + 1,
+        "messages": facts.message_count if facts.message_count >= 0 else None,
+        "bytes": facts.byte_count,
+        "first": instant(facts.first_append_us),
+        "last": instant(facts.last_append_us),
+    }

@@ -1,0 +1,119 @@
+"""Commands on logs as a whole: create, ls, info, ledgers, rotate, shrink, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
+from dlog.cli.output import print_facts, print_json, print_table
+
+if TYPE_CHECKING:
+    from dlog.admin import LogInfo
+    from dlog.client import LogClient
+    from dlog.model import MessageId
+    from ledger.model import LedgerMetadata
+
+
+def register(app: typer.Typer) -> None:
+    for command in (create, ls, info, ledgers, rotate, shrink, delete):
+        app.command()(command)
+
+
+def create(log: LogName, metadata: Metadata = "", namespace: Namespace = "default") -> None:
+    """Create an empty log."""
+    administer(metadata, namespace, lambda client: client.create(log))
+    print(f"created {log}")
+
+
+def ls(metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT) -> None:
+    """List the logs of a namespace."""
+    names = administer(metadata, namespace, lambda client: client.list())
+    if output is TableOutput.JSON:
+        print_json(names)
+        return
+    for name in names:
+        print(name)
+
+
+def info(
+    log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
+) -> None:
+    """Show a log's owner and size."""
+    from dlog.cli.describe import facts_of
+
+    facts = facts_of(*administer(metadata, namespace, lambda client: _look(client, log)))
+    if output is TableOutput.JSON:
+        print_json({name.replace(" ", "_"): value for name, value in facts})
+    else:
+        print_facts(facts)
+
+
+async def _look(client: LogClient, log: str) -> tuple[LogInfo, MessageId, LedgerMetadata | None]:
+    from dlog.tail_position import tail_of
+
+    found = await client.describe(log)
+    newest = found.record.tail
+    if newest is None:
+        return found, await tail_of(client.logs, found.ref, client.ledgers), None
+    metadata = await client.ledgers.store.read_ledger(newest.ledger_id)
+    return found, await tail_of(client.logs, found.ref, client.ledgers), metadata.value
+
+
+def ledgers(
+    log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
+) -> None:
+    """List the ledgers of a log, oldest first."""
+    from dlog.cli.describe import LEDGER_COLUMNS, ledger_row
+
+    found = administer(metadata, namespace, lambda client: client.describe(log))
+    rows = [ledger_row(listed) for listed in found.record.ledgers]
+    if output is TableOutput.JSON:
+        print_json(rows)
+    else:
+        print_table(LEDGER_COLUMNS, [["-" if v is None else v for v in row.values()] for row in rows])
+
+
+def rotate(log: LogName, metadata: Metadata = "", namespace: Namespace = "default") -> None:
+    """Take the log over and seal its newest ledger.
+
+    Whoever writes the log now is shut out, and may open it again; the next message goes to a new ledger.
+    """
+    found = administer(metadata, namespace, lambda client: client.rotate(log))
+    print(f"sealed; log {log} is at epoch {found.record.epoch} with {len(found.record.ledgers)} ledgers")
+
+
+def shrink(
+    log: LogName,
+    before: Annotated[str, typer.Argument(metavar="ID", help="The first id to keep.")],
+    metadata: Metadata = "",
+    namespace: Namespace = "default",
+) -> None:
+    """Drop messages before an id.
+
+    They become invisible at once; ledgers that lie wholly before the id are freed.
+    """
+    from dlog.model import MessageId
+
+    bound = MessageId.parse(before)
+    record = administer(metadata, namespace, lambda client: client.shrink(log, bound))
+    administer(metadata, namespace, lambda client: client.collect(log))
+    print(f"log {log} begins at {record.trim_before}")
+
+
+def delete(
+    log: LogName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    metadata: Metadata = "",
+    namespace: Namespace = "default",
+) -> None:
+    """Delete a log and everything in it."""
+    if not yes:
+        typer.confirm(f"Delete log {log} and all its messages for good?", abort=True, err=True)
+    if administer(metadata, namespace, lambda client: client.delete(log)):
+        print(f"deleted {log}")
+    else:
+        print(
+            f"{log} takes no more messages; its last ledgers go, and its name is free, when their grace ends"
+        )

@@ -1,0 +1,97 @@
+"""Messages and tables as text, JSON or raw bytes. Pure but for the console at the end.
+
+Text is for people: id, key and payload, separated by tabs, what cannot be shown escaped. JSON is one object a
+line; bytes that are not UTF-8 appear under a name ending in `_base64`. Raw is the payload and a line end.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from dlog.cli.options import Output
+
+if TYPE_CHECKING:
+    from dlog.model import Message
+
+_CONTROLS = {n: f"\\x{n:02x}" for n in (*range(32), 127)} | {9: "\\t", 10: "\\n", 13: "\\r"}
+
+
+def printable(value: bytes | None) -> str:
+    """Bytes as one line of text; None as `-`."""
+    if value is None:
+        return "-"
+    return value.decode("utf-8", "backslashreplace").translate(_CONTROLS)
+
+
+def instant(time_us: int) -> str:
+    """Microseconds since 1970 as ISO 8601 in UTC; 0 is unknown."""
+    return datetime.fromtimestamp(time_us / 1e6, UTC).isoformat(timespec="milliseconds") if time_us else "-"
+
+
+def as_text(message: Message) -> bytes:
+    text = f"{message.id}\t{printable(message.key)}\t{printable(message.payload)}\n"
+    return text.encode("utf-8", "backslashreplace")
+
+
+def as_json(message: Message) -> bytes:
+    found: dict[str, Any] = {"id": str(message.id), "time": instant(message.append_time_us)}
+    found |= _json_bytes("key", message.key)
+    found |= _json_bytes("payload", message.payload)
+    if message.headers:
+        found["headers"] = [
+            {**_json_bytes("key", key), **_json_bytes("value", value)} for key, value in message.headers
+        ]
+    return json.dumps(found, ensure_ascii=False).encode() + b"\n"
+
+
+def as_raw(message: Message) -> bytes:
+    return (message.payload or b"") + b"\n"
+
+
+def _json_bytes(name: str, value: bytes | None) -> dict[str, str | None]:
+    if value is None:
+        return {name: None}
+    try:
+        return {name: value.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": b64encode(value).decode()}
+
+
+def formatter(output: Output) -> Callable[[Message], bytes]:
+    """The function that turns a message into the bytes to print."""
+    return {Output.TEXT: as_text, Output.JSON: as_json, Output.RAW: as_raw}[output]
+
+
+def print_json(value: object) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table for people: as wide as the terminal, or as wide as it needs to be when piped."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    terminal = sys.stdout.isatty()
+    console = Console(width=None if terminal else 250, highlight=False)
+    table = Table(box=box.SIMPLE if terminal else None, pad_edge=False)
+    for index, name in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[index], int) for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=not terminal)
+    for row in rows:
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row))
+    console.print(table)
+
+
+def print_facts(facts: Sequence[tuple[str, object]]) -> None:
+    """Names and values, one a line."""
+    width = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        text = f"{value:,}" if isinstance(value, int) else str(value)
+        sys.stdout.write(f"{name:<{width}}  {text}\n")

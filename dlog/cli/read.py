@@ -1,0 +1,90 @@
+"""`dlog read` and `dlog tail`: messages to stdout. Neither fences nor changes anything."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dlog.cli.options import LogName, Messages, Metadata, Namespace, Output, connect
+from dlog.cli.output import formatter
+
+if TYPE_CHECKING:
+    from dlog.model import Message, MessageId
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(read)
+    app.command()(tail)
+
+
+def read(
+    log: LogName,
+    start: Annotated[
+        str, typer.Option("--from", metavar="ID", help="First id (ledger:entry:batch) or earliest.")
+    ] = "earliest",
+    until: Annotated[
+        str,
+        typer.Option("--until", metavar="ID", help="Id to stop before, or latest for the tail as it is now."),
+    ] = "latest",
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=0, help="At most so many messages.")
+    ] = None,
+    output: Messages = Output.TEXT,
+    metadata: Metadata = "",
+    namespace: Namespace = "default",
+) -> None:
+    """Print messages between two ids."""
+    bounds = (_bound(start), _bound(until))
+    with (
+        connect(metadata, namespace) as client,
+        client.reader(log, start=bounds[0], until=bounds[1]) as reader,
+    ):
+        _print(_limited(reader, limit), output)
+
+
+def tail(
+    log: LogName,
+    last: Annotated[
+        int, typer.Option("-n", "--lines", min=0, help="How many of the newest to begin with.")
+    ] = 10,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Wait for more until Ctrl-C.")] = False,
+    output: Messages = Output.TEXT,
+    metadata: Metadata = "",
+    namespace: Namespace = "default",
+) -> None:
+    """Print the newest messages, and follow.
+
+    With -f it waits for more, until Ctrl-C.
+    """
+    with connect(metadata, namespace) as client, client.tail(log, last=last or None, follow=follow) as reader:
+        try:
+            _print(reader, output)
+        except KeyboardInterrupt:
+            # Following has no other end, so ending it is not a failure.
+            if not follow:
+                raise
+
+
+def _bound(text: str) -> MessageId | str:
+    from dlog.model import MessageId
+
+    return text if text in ("earliest", "latest") else MessageId.parse(text)
+
+
+def _limited(messages: Iterable[Message], limit: int | None) -> Iterable[Message]:
+    if limit is None:
+        return messages
+    from itertools import islice
+
+    return islice(messages, limit)
+
+
+def _print(messages: Iterable[Message], output: Output) -> None:
+    as_bytes = formatter(output)
+    write, flush = sys.stdout.buffer.write, sys.stdout.buffer.flush
+    for message in messages:
+        write(as_bytes(message))
+        flush()

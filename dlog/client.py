@@ -1,0 +1,278 @@
+"""The log client in asyncio: create, open, read, list, describe, shrink, seal, delete.
+
+    async with await connect("sqlite:///data/meta.db") as client:
+        async with await client.open_writer("orders") as writer:
+            await writer.append(b"payload")
+
+The blocking face (dlog/sync.py) is the same, one call at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import TracebackType
+from typing import Self
+from weakref import WeakSet
+
+from dlog.admin import LogAdmin, LogInfo
+from dlog.append_queue import AppendQueue
+from dlog.config import LogConfig
+from dlog.core import record_keys
+from dlog.core.tailing import OnMissing
+from dlog.errors import LogExistsError, LogNotFoundError
+from dlog.format.entry import encode_entry
+from dlog.format.message import Columns
+from dlog.ledger_maker import LedgerMaker
+from dlog.log_store import LogRef, LogStore
+from dlog.model import LogName, LogRecord, MessageId
+from dlog.read_range import Where, read_range
+from dlog.reader import Reader
+from dlog.reader_config import ReaderConfig
+from dlog.succession import Succession
+from dlog.takeover_runner import TakeoverRunner, new_owner
+from dlog.writer import LogWriter
+from ledger.client import LedgerClient
+from ledger.environment import Environment, SystemEnvironment
+from ledger.errors import LogStoreError, NotEnoughBookiesError
+from ledger.metadata.drivers import open_store, parse_uri
+from ledger.metadata.store import MetadataStore
+from ledger.model import LedgerId
+
+DEFAULT_NAMESPACE = "default"
+
+
+async def connect(
+    uri: str,
+    namespace: str = DEFAULT_NAMESPACE,
+    *,
+    config: LogConfig | None = None,
+    environment: Environment | None = None,
+) -> LogClient:
+    """A client of the cluster whose metadata is at `uri`. Starts nothing; closing it closes all it opened."""
+    environment = environment or SystemEnvironment()
+    store = await open_store(uri, environment)
+    root = parse_uri(uri).option("root") or record_keys.DEFAULT_ROOT
+    client = LogClient(store, namespace, config=config, environment=environment, root=root)
+    try:
+        await client.start()
+    except BaseException:
+        await client.close()
+        raise
+    return client
+
+
+class LogClient:
+    """The logs of one namespace. Owns the store it is given. Use it on the loop that started it."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        namespace: str = DEFAULT_NAMESPACE,
+        *,
+        config: LogConfig | None = None,
+        environment: Environment | None = None,
+        root: str = record_keys.DEFAULT_ROOT,
+    ) -> None:
+        self.config = config or LogConfig()
+        self.namespace = namespace
+        self._environment = environment or SystemEnvironment()
+        self._store = store
+        self.ledgers = LedgerClient(store, config=self.config.ledger, environment=self._environment)
+        self.logs = LogStore(store, self._environment, root=root)
+        self.admin = LogAdmin(self.logs, self.ledgers, self.config)
+        self._writers: set[LogWriter] = set()
+        # Weak: a reader that its user has dropped stops by itself.
+        self._readers: WeakSet[Reader] = WeakSet()
+        _check_codec(self.config)
+
+    @property
+    def uri(self) -> str:
+        return self._store.uri
+
+    @property
+    def writers(self) -> frozenset[LogWriter]:
+        """Open writers of this client."""
+        return frozenset(self._writers)
+
+    async def start(self) -> None:
+        """Read the registered bookies. MetadataUnavailableError."""
+        await self.ledgers.start()
+
+    async def close(self) -> None:
+        """Close writers (settling what they accepted), readers, connections and the store."""
+        for writer in list(self._writers):
+            await writer.close()
+        for reader in list(self._readers):
+            await reader.close()
+        await self.ledgers.close()
+        await self._store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def name(self, log: str) -> LogName:
+        """The full name of a log in this client's namespace. InvalidNameError."""
+        return LogName(namespace=self.namespace, name=log)
+
+    # ---- writing
+
+    async def create(self, log: str) -> None:
+        """Make an empty log. LogExistsError."""
+        await self.logs.create(self.name(log))
+
+    async def open_writer(
+        self, log: str, *, create: bool = True, given_up: Collection[LedgerId] = ()
+    ) -> LogWriter:
+        """Take the log over: fence whoever wrote it, go on in a new ledger. Creates the log if asked.
+
+        `given_up`: ledgers that are lost and whose loss you accept. LogNotFoundError, LogSealedError,
+        TakeoverLostError (somebody else opened it at the same time), NotEnoughBookiesError, DataLossError.
+        """
+        name = self.name(log)
+        ref = await self._find_or_create(name) if create else await self.logs.find(name)
+        try:
+            writer = await self._take_over(ref, given_up)
+        except NotEnoughBookiesError as error:
+            raise self._explain(error) from error
+        self._writers.add(writer)
+        writer.over.add_done_callback(lambda _: self._writers.discard(writer))
+        return writer
+
+    async def _find_or_create(self, name: LogName) -> LogRef:
+        while True:
+            try:
+                return await self.logs.find(name)
+            except LogNotFoundError:
+                pass
+            try:
+                return await self.logs.create(name)
+            except LogExistsError:
+                continue  # somebody else has just created it
+
+    async def _take_over(self, ref: LogRef, given_up: Collection[LedgerId]) -> LogWriter:
+        owner = new_owner(self._environment, self.config.owner_name)
+        claim = await TakeoverRunner(
+            ref, owner, logs=self.logs, ledgers=self.ledgers, config=self.config, given_up=given_up
+        ).run()
+        queue = AppendQueue(
+            self.config,
+            self._environment,
+            epoch=claim.record.epoch,
+            last_append_us=_last_append_us(claim.record),
+        )
+        maker = LedgerMaker(ref, owner, self.ledgers, self.config)
+        succession = Succession(
+            ref,
+            claim,
+            queue,
+            maker,
+            logs=self.logs,
+            ledgers=self.ledgers,
+            config=self.config,
+            collect=lambda: self.admin.collect_ref(ref),
+        )
+        succession.start()
+        return LogWriter(ref, owner, queue, succession)
+
+    def _explain(self, error: NotEnoughBookiesError) -> LogStoreError:
+        if self.ledgers.bookies().writable:
+            return error
+        return NotEnoughBookiesError(
+            f"no bookie is registered at {self.uri}: start some with `bookie start`, "
+            "or a whole local cluster with `dlog standalone`",
+            **error.facts,
+        )
+
+    # ---- reading
+
+    def reader(
+        self,
+        log: str,
+        start: Where | None = None,
+        *,
+        after: Where | None = None,
+        until: Where | None = None,
+        last: int | None = None,
+        on_trimmed: OnMissing | str = OnMissing.FAIL,
+        on_data_loss: OnMissing | str = OnMissing.FAIL,
+        config: ReaderConfig | None = None,
+    ) -> Reader:
+        """Messages from `start` (inclusive), behind `after`, or the `last` n, up to `until` (exclusive).
+
+        Without `until` the reader waits for more. Fences nothing.
+        """
+        reader = Reader(
+            self.logs,
+            self.ledgers,
+            self.name(log),
+            read_range(start=start, after=after, until=until, last=last),
+            config=config,
+            on_trimmed=on_trimmed,
+            on_data_loss=on_data_loss,
+            password=self.config.password,
+        )
+        self._readers.add(reader)
+        return reader
+
+    def tail(
+        self,
+        log: str,
+        *,
+        start: Where | None = None,
+        last: int | None = None,
+        follow: bool = True,
+        config: ReaderConfig | None = None,
+    ) -> Reader:
+        """Messages as they come, from now on unless `start` or `last` (so many before now) says otherwise.
+
+        Without `follow` it ends at the tail as it is when the reader opens.
+        """
+        if start is None and not last:
+            start, last = "latest", None
+        return self.reader(log, start, last=last, until=None if follow else "latest", config=config)
+
+    # ---- administration
+
+    async def list(self) -> list[str]:
+        """Names of the logs in the namespace, sorted."""
+        return await self.logs.names(self.namespace)
+
+    async def describe(self, log: str) -> LogInfo:
+        return await self.admin.describe(self.name(log))
+
+    async def rotate(self, log: str) -> LogInfo:
+        """Take the log over, which seals its ledger, and give it up again: the way to rotate from outside.
+
+        Only an owner rotates, so this deposes the writer there is; a program that has the writer open calls its
+        `rotate` instead.
+        """
+        writer = await self.open_writer(log, create=False)
+        await writer.close()
+        return await self.describe(log)
+
+    async def shrink(self, log: str, before: MessageId) -> LogRecord:
+        return await self.admin.shrink(self.name(log), before)
+
+    async def seal(self, log: str) -> LogRecord:
+        return await self.admin.seal(self.name(log))
+
+    async def delete(self, log: str) -> bool:
+        return await self.admin.delete(self.name(log))
+
+    async def collect(self, log: str) -> LogRecord | None:
+        return await self.admin.collect(self.name(log))
+
+
+def _last_append_us(record: LogRecord) -> int:
+    """The newest append time recorded: the next entry's is not below it, whatever the clock says."""
+    return max((one.seal.last_append_us for one in record.ledgers if one.seal is not None), default=0)
+
+
+def _check_codec(config: LogConfig) -> None:
+    """A compression library that is missing shows here, not at the first append."""
+    encode_entry(Columns([None], [b"\0" * 256], [[]]), epoch=0, append_time_us=0, codec=config.codec)

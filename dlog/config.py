@@ -1,0 +1,89 @@
+"""Settings of the log client, built once at the edge and passed down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dlog.core.batching import BatchLimits
+from dlog.core.degraded import DegradedPolicy
+from dlog.core.rotation_triggers import RotationLimits
+from dlog.format.entry import Codec
+from ledger.config import LedgerClientConfig, Visibility
+from ledger.errors import ConfigurationError
+from ledger.model import DigestType, QuorumSizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    quorum: QuorumSizes = field(default_factory=QuorumSizes)
+    """Three copies of which two are durable before an ack: one bookie may be down at any time."""
+
+    digest_type: DigestType = DigestType.CRC32C
+    """The fastest digest that Apache BookKeeper knows; ledgers that exist are opened with their own."""
+
+    password: bytes = b""
+    """Master password of the log's ledgers."""
+
+    visibility: Visibility = Visibility.STRICT
+    """An append that returned is seen by every reader opened afterwards."""
+
+    degraded: DegradedPolicy = DegradedPolicy.ALLOW
+    """A three-bookie cluster with one dead keeps working; an ack means the full ack quorum all the same."""
+
+    batching: BatchLimits = field(default_factory=BatchLimits)
+
+    codec: Codec = Codec.NONE
+    """Compression of an entry's messages."""
+
+    rotation: RotationLimits = field(default_factory=RotationLimits)
+
+    buffer_bytes_max: int = 64 * 1024 * 1024
+    """Bytes accepted and not yet acked by one writer; above it `append` and `submit` wait."""
+
+    hold_limit_s: float = 120.0
+    """Appends held back longer than this, because no ledger can be written, are given up."""
+
+    late_success_s: float = 5.0
+    """A deposed writer still delivers acks that reached their quorum before the fence, for this long."""
+
+    candidate_wait_s: float = 2.0
+    """A fenced owner waits about this long, so that a candidate under way wins (rule 24b)."""
+
+    store_probe_s: float = 0.25
+    """During a drain that takes long, the metadata store must answer within this, or appends go on."""
+
+    takeover_timeout_s: float = 60.0
+    """Longest takeover; recovery of a large unconfirmed tail takes seconds."""
+
+    zombie_grace_s: float | None = None
+    """Time before a ledger is deleted whose writer may still be asleep (rule 25).
+
+    None: 7 days if any registered bookie does not promise durable deletion marks, else 0.
+    """
+
+    owner_name: str = ""
+    """A name for operators, recorded with the log while this process owns it."""
+
+    ledger: LedgerClientConfig = field(default_factory=LedgerClientConfig)
+
+    def __post_init__(self) -> None:
+        for name in (
+            "hold_limit_s",
+            "late_success_s",
+            "candidate_wait_s",
+            "store_probe_s",
+            "takeover_timeout_s",
+        ):
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name} must be positive, got {getattr(self, name)}")
+        if self.degraded not in tuple(DegradedPolicy):
+            raise ConfigurationError(f"degraded must be allow or refuse, got {self.degraded!r}")
+        if self.buffer_bytes_max < self.batching.entry_bytes_max:
+            raise ConfigurationError(
+                f"buffer_bytes_max must hold one entry of {self.batching.entry_bytes_max} bytes, "
+                f"got {self.buffer_bytes_max}"
+            )
+        if self.zombie_grace_s is not None and self.zombie_grace_s < 0:
+            raise ConfigurationError(f"zombie_grace_s must not be negative, got {self.zombie_grace_s}")
+        if len(self.owner_name) > 200:
+            raise ConfigurationError(f"owner_name takes 200 characters, got {len(self.owner_name)}")

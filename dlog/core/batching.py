@@ -1,0 +1,198 @@
+"""Messages → entries: when a batch is full, and when a partial one leaves. Pure; time is told.
+
+Law (log semantics, rule 11):
+
+- A full batch (by bytes or by count) leaves at once.
+- A partial batch leaves as soon as nothing is in flight, so a lone append on an idle writer is not delayed;
+  else after `linger_s`, counted from its first message.
+- Messages leave in the order in which they came; no batch exceeds `entry_bytes_max` (encoded, all included),
+  and a message that cannot fit into any is refused before anything changes.
+
+How the shell uses it: `add` hands back the batches that must be submitted now, in order. After the `add`s of
+one loop iteration, and whenever entries were acknowledged, it calls `due(now, in_flight=...)`; otherwise it
+sets one timer for `deadline()`. `append_many` is one entry of its own: `take()` what is open, submit that,
+then submit `Batch.of(...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from dlog.errors import AppendRejectedError, MessageTooLargeError
+from dlog.format.entry import ENTRY_OVERHEAD_BYTES
+from dlog.format.message import (
+    Buffer,
+    Columns,
+    Flat,
+    as_bin_column,
+    columns_bytes,
+    flat_headers,
+    message_bytes,
+)
+from ledger.errors import ConfigurationError
+from ledger.model import ENTRY_BYTES_MAX
+
+T = TypeVar("T")
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimits:
+    """When a batch is full, and how long a partial one may wait."""
+
+    entry_bytes_max: int = 1024 * 1024
+    """Largest encoded entry: ledger header, digest, envelope and messages before compression."""
+
+    batch_bytes: int = 64 * 1024
+    """Messages of this many bytes fill a batch: large enough that cost per entry vanishes."""
+
+    batch_count_max: int = 10_000
+    """Messages that fill a batch, however small they are; bounds the work of one acknowledgement."""
+
+    linger_s: float = 0.001
+    """Longest wait of a partial batch while other entries are in flight: about one append's round trip."""
+
+    def __post_init__(self) -> None:
+        if not ENTRY_OVERHEAD_BYTES + 1024 <= self.entry_bytes_max <= ENTRY_BYTES_MAX:
+            raise ConfigurationError(
+                f"entry_bytes_max must be {ENTRY_OVERHEAD_BYTES + 1024} to {ENTRY_BYTES_MAX}, "
+                f"got {self.entry_bytes_max}"
+            )
+        if self.batch_bytes < 1 or self.batch_count_max < 1 or not 0 <= self.linger_s < 60:
+            raise ConfigurationError(
+                f"need batch_bytes >= 1, batch_count_max >= 1 and 0 <= linger_s < 60, "
+                f"got {self.batch_bytes}, {self.batch_count_max} and {self.linger_s}"
+            )
+
+    @property
+    def body_bytes_max(self) -> int:
+        """Room for messages in one entry."""
+        return self.entry_bytes_max - ENTRY_OVERHEAD_BYTES
+
+    def check(self, body_bytes: int, what: str) -> None:
+        """MessageTooLargeError if messages of this encoded size do not fit into one entry."""
+        if body_bytes > self.body_bytes_max:
+            raise MessageTooLargeError(
+                f"the {what} takes {body_bytes + ENTRY_OVERHEAD_BYTES} bytes as an entry, entry_bytes_max "
+                f"is {self.entry_bytes_max}: send less at a time, or raise it (up to {ENTRY_BYTES_MAX})",
+                entry_bytes=body_bytes + ENTRY_OVERHEAD_BYTES,
+                entry_bytes_max=self.entry_bytes_max,
+            )
+
+
+@dataclass(slots=True)
+class Batch(Generic[T]):
+    """Messages that become one entry. `tokens` are the caller's own, one per message or one for all."""
+
+    keys: list[bytes | None] = field(default_factory=list)
+    payloads: list[bytes | None] = field(default_factory=list)
+    headers: list[Flat] = field(default_factory=list)
+    tokens: list[T] = field(default_factory=list)
+    body_bytes: int = 0
+
+    @property
+    def count(self) -> int:
+        return len(self.payloads)
+
+    @property
+    def columns(self) -> Columns:
+        return Columns(self.keys, self.payloads, self.headers)
+
+    @classmethod
+    def of(
+        cls,
+        limits: BatchLimits,
+        payloads: Iterable[Buffer | None],
+        token: T,
+        *,
+        keys: Sequence[Buffer | None] | None = None,
+        headers: Sequence[Headers] | None = None,
+    ) -> Batch[T]:
+        """A whole entry at once (`append_many`): checked, never split.
+
+        AppendRejectedError if it is empty, ConfigurationError if the columns differ in length,
+        MessageTooLargeError above the limit.
+        """
+        payload_column = as_bin_column(payloads, "a payload")
+        count = len(payload_column)
+        if not count:
+            raise AppendRejectedError("append_many got no message: give it at least one")
+        key_column = as_bin_column([None] * count if keys is None else keys, "a key")
+        header_column: list[Flat] = [[]] * count if headers is None else list(map(flat_headers, headers))
+        if len(key_column) != count or len(header_column) != count:
+            raise ConfigurationError(
+                f"append_many needs as many keys and headers as payloads, got {len(key_column)} keys and "
+                f"{len(header_column)} headers for {count} payloads"
+            )
+        batch = cls(key_column, payload_column, header_column, [token])
+        batch.body_bytes = columns_bytes(batch.columns)
+        limits.check(batch.body_bytes, f"batch of {count} messages")
+        return batch
+
+
+class Batcher(Generic[T]):
+    """Collects single messages. Nothing is shared between batches, so a taken one is the caller's."""
+
+    def __init__(self, limits: BatchLimits) -> None:
+        self._limits = limits
+        self._open: Batch[T] = Batch()
+        self._leaves_at = 0.0
+
+    @property
+    def open_count(self) -> int:
+        """Messages that wait in the partial batch; the next one gets this batch index."""
+        return len(self._open.payloads)
+
+    @property
+    def open_bytes(self) -> int:
+        return self._open.body_bytes
+
+    def deadline(self) -> float | None:
+        """When the partial batch must leave even if others are in flight; None if there is none."""
+        return self._leaves_at if self._open.payloads else None
+
+    def add(
+        self, payload: bytes | None, key: bytes | None, headers: Flat, token: T, now: float
+    ) -> Sequence[Batch[T]]:
+        """Take one message; return the batches (none, one or two) that leave now because they are full.
+
+        The values are checked already (`as_bin`, `flat_headers`). MessageTooLargeError changes nothing.
+        """
+        size = message_bytes(key, payload, headers)
+        limits = self._limits
+        room = limits.body_bytes_max
+        if size > room:
+            limits.check(size, "message")
+        full: tuple[Batch[T], ...] = ()
+        batch = self._open
+        if batch.body_bytes + size > room:
+            full = (batch,)
+            batch = self._open = Batch()
+        if not batch.payloads:
+            self._leaves_at = now + limits.linger_s
+        batch.keys.append(key)
+        batch.payloads.append(payload)
+        batch.headers.append(headers)
+        batch.tokens.append(token)
+        batch.body_bytes += size
+        if batch.body_bytes >= limits.batch_bytes or len(batch.payloads) >= limits.batch_count_max:
+            self._open = Batch()
+            return (*full, batch)
+        return full
+
+    def due(self, now: float, *, in_flight: bool) -> Batch[T] | None:
+        """The partial batch if it leaves now: nothing is in flight, or it has lingered long enough."""
+        if not self._open.payloads or (in_flight and now < self._leaves_at):
+            return None
+        return self.take()
+
+    def take(self) -> Batch[T] | None:
+        """The partial batch whatever the time: before an entry of its own, at flush, rotation or close."""
+        batch = self._open
+        if not batch.payloads:
+            return None
+        self._open = Batch()
+        return batch

@@ -1,0 +1,178 @@
+"""The changes a log's record can go through, each a pure function from the record read to the record to set.
+
+Every change carries the nonce of its request and is made by compare-and-set at the version that was read (log
+semantics, rules 1, 3, 20, 25, 33, 34b and the crash windows). The caller checks the result of the set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from dlog.model import (
+    EARLIEST_ID,
+    ListedLedger,
+    LogRecord,
+    LogState,
+    MessageId,
+    Owner,
+    PendingDelete,
+    SealFacts,
+)
+from ledger.model import LedgerId
+
+Seals = Mapping[LedgerId, SealFacts]
+
+
+def with_seals(record: LogRecord, seals: Seals, nonce: int) -> LogRecord:
+    """Record what is known of sealed ledgers. Facts once recorded never change (invariant I10)."""
+    return replace(record, ledgers=tuple(_sealed(listed, seals) for listed in record.ledgers), nonce=nonce)
+
+
+def with_new_ledger(record: LogRecord, new: ListedLedger, seals: Seals, nonce: int) -> LogRecord:
+    """Rotation: list + [new], epoch and owner unchanged."""
+    _assert_may_enter(record, new)
+    sealed = with_seals(record, seals, nonce)
+    return replace(sealed, ledgers=(*sealed.ledgers, new), last_ledger_id=new.ledger_id)
+
+
+def taken_over(
+    record: LogRecord, new: ListedLedger, owner: Owner, seals: Seals, *, keep_until_us: int, nonce: int
+) -> LogRecord:
+    """Takeover: epoch + 1, owner, seal facts, list + [new]; empty ledgers leave the list (rule 20).
+
+    `keep_until_us` (now + zombie grace) holds for every ledger whose seal the record did not hold (rule 25).
+    """
+    _assert_may_enter(record, new)
+    fenced = _fenced(record, seals, keep_until_us)
+    kept, dropped = _without(fenced, [listed.ledger_id for listed in fenced if listed.known_empty])
+    return replace(
+        record,
+        epoch=record.epoch + 1,
+        owner=owner,
+        ledgers=(*kept, replace(new, epoch=record.epoch + 1)),
+        last_ledger_id=new.ledger_id,
+        pending_delete=_merged(record.pending_delete, dropped),
+        nonce=nonce,
+    )
+
+
+def ended(
+    record: LogRecord, state: LogState, owner: Owner, seals: Seals, *, keep_until_us: int, nonce: int
+) -> LogRecord:
+    """Seal and Delete: a takeover without a new ledger (rule 34b). DELETING empties the list."""
+    fenced = _fenced(record, seals, keep_until_us)
+    gone = [one.ledger_id for one in fenced if state is LogState.DELETING or one.known_empty]
+    kept, dropped = _without(fenced, gone)
+    return replace(
+        record,
+        state=state,
+        epoch=record.epoch + 1,
+        owner=owner,
+        ledgers=kept,
+        pending_delete=_merged(record.pending_delete, dropped),
+        nonce=nonce,
+    )
+
+
+def shrunk(record: LogRecord, before: MessageId, nonce: int) -> LogRecord:
+    """Trim: raise `trim_before`; ledgers wholly below it whose seal is recorded leave the list (rule 33).
+
+    Never removes the last ledger, nor one whose seal the record does not hold, nor any behind such a one.
+    """
+    trim = max(record.trim_before, before)
+    gone: list[LedgerId] = []
+    for listed, successor in zip(record.ledgers, record.ledgers[1:], strict=False):
+        if listed.seal is None or MessageId(successor.ledger_id, 0, 0) > trim:
+            break
+        gone.append(listed.ledger_id)
+    kept, dropped = _without(record.ledgers, gone)
+    return replace(
+        record,
+        trim_before=trim,
+        ledgers=kept,
+        pending_delete=_merged(record.pending_delete, dropped),
+        nonce=nonce,
+    )
+
+
+def with_orphan_barred(record: LogRecord, orphan: LedgerId, not_before_us: int, nonce: int) -> LogRecord:
+    """The sweep's step for a ledger newer than all listed ones: after this it can never be listed."""
+    assert orphan > record.last_ledger_id, "an older orphan can never be listed and needs no change"
+    barred = PendingDelete(ledger_id=orphan, not_before_us=not_before_us)
+    return replace(
+        record,
+        last_ledger_id=orphan,
+        pending_delete=_merged(record.pending_delete, [barred]),
+        nonce=nonce,
+    )
+
+
+def without_deleted(record: LogRecord, deleted: Collection[LedgerId], nonce: int) -> LogRecord:
+    """Forget pending deletions that are done."""
+    left = tuple(one for one in record.pending_delete if one.ledger_id not in deleted)
+    return replace(record, pending_delete=left, nonce=nonce)
+
+
+def due_for_deletion(record: LogRecord, now_us: int) -> list[LedgerId]:
+    """Ledgers whose time has come. Never one that is listed (invariant I13)."""
+    listed = set(record.ledger_ids)
+    return [
+        one.ledger_id
+        for one in record.pending_delete
+        if one.not_before_us <= now_us and one.ledger_id not in listed
+    ]
+
+
+def shrink_limit(record: LogRecord) -> MessageId:
+    """Ids up to this one may be trimmed to without asking a bookie (rule 33)."""
+    for listed in record.ledgers:
+        if listed.seal is None:
+            return MessageId(listed.ledger_id, 0, 0)
+    if not record.ledgers:
+        return max(record.trim_before, EARLIEST_ID)
+    tail = record.ledgers[-1]
+    assert tail.seal is not None
+    return MessageId(tail.ledger_id, tail.seal.last_entry + 1, 0)
+
+
+# ---- parts
+
+
+def _assert_may_enter(record: LogRecord, new: ListedLedger) -> None:
+    assert new.ledger_id > record.last_ledger_id, "a ledger enters the list above every earlier id (rule 3)"
+
+
+def _sealed(listed: ListedLedger, seals: Seals) -> ListedLedger:
+    if listed.seal is not None or listed.ledger_id not in seals:
+        return listed
+    return replace(listed, seal=seals[listed.ledger_id])
+
+
+def _fenced(record: LogRecord, seals: Seals, keep_until_us: int) -> tuple[ListedLedger, ...]:
+    """The list with the seals that a fencing found; the record's own facts win."""
+    found = []
+    for listed in record.ledgers:
+        if listed.seal is None:
+            assert listed.ledger_id in seals, "a takeover fences every ledger without a recorded seal"
+            listed = replace(_sealed(listed, seals), keep_until_us=max(listed.keep_until_us, keep_until_us))
+        found.append(listed)
+    return tuple(found)
+
+
+def _without(
+    ledgers: tuple[ListedLedger, ...], gone: Collection[LedgerId]
+) -> tuple[tuple[ListedLedger, ...], list[PendingDelete]]:
+    """Split the list into what stays and what becomes pending for deletion."""
+    left = set(gone)
+    kept = tuple(one for one in ledgers if one.ledger_id not in left)
+    dropped = [
+        PendingDelete(ledger_id=one.ledger_id, not_before_us=one.keep_until_us)
+        for one in ledgers
+        if one.ledger_id in left
+    ]
+    return kept, dropped
+
+
+def _merged(pending: tuple[PendingDelete, ...], more: Collection[PendingDelete]) -> tuple[PendingDelete, ...]:
+    return tuple(sorted((*pending, *more), key=lambda one: one.ledger_id))

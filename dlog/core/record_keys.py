@@ -1,0 +1,47 @@
+"""Where a log's values live in the metadata store, and the tags on its ledgers. Pure.
+
+    /dlog/<namespace>/<name>                 name node: current uuid and state; never removed
+    /dlog/<namespace>/<name>/<uuid>/record   the record that every change compares and sets
+    …/<uuid>/properties, retention, cursors/<cursor>, pages/<page>   reserved
+
+Recreating a log makes a new uuid and so a new path: an old handle's version can never match (rule 5).
+"""
+
+from __future__ import annotations
+
+from dlog.model import LogName
+
+DEFAULT_ROOT = "/dlog"
+
+TAG_LOG_UUID = "dlog.log"
+TAG_LOG_NAME = "dlog.name"
+TAG_EPOCH = "dlog.epoch"
+TAG_OWNER = "dlog.owner"
+TAG_CREATED_US = "dlog.created_us"
+TAG_KIND = "dlog.kind"
+"""Reserved: `staging` marks a sink's ledgers, which have their own grace."""
+
+
+def namespace_key(root: str, namespace: str) -> str:
+    return f"{root}/{namespace}"
+
+
+def name_key(root: str, log: LogName) -> str:
+    return f"{root}/{log.namespace}/{log.name}"
+
+
+def record_key(root: str, log: LogName, log_uuid: str) -> str:
+    return f"{name_key(root, log)}/{log_uuid}/record"
+
+
+def ledger_tags(
+    *, log: LogName, log_uuid: str, epoch: int, owner_instance: str, created_us: int
+) -> tuple[tuple[str, bytes], ...]:
+    """Custom metadata that lets anyone attribute a ledger found outside every list (rule 4)."""
+    return (
+        (TAG_LOG_UUID, log_uuid.encode()),
+        (TAG_LOG_NAME, str(log).encode()),
+        (TAG_EPOCH, str(epoch).encode()),
+        (TAG_OWNER, owner_instance.encode()),
+        (TAG_CREATED_US, str(created_us).encode()),
+    )

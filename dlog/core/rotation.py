@@ -1,0 +1,538 @@
+"""The ledgers of one writer: which takes submissions, whose acks are released, how one replaces the other. Pure.
+
+P is the ledger in use, N its listed successor. An undisturbed rotation:
+
+    steady     P takes submissions
+    creating   N is being created; P goes on
+    listing    list + [N] by compare-and-set; P goes on
+    draining   barrier: P takes nothing more, its in-flight appends are awaited
+    closing    the close of P is sent; N takes submissions, but none of its acks is released
+    steady     P is sealed: N's acks are released, N is the new P
+
+Law (log semantics, rules 15 to 19, 24, 24b): nothing is submitted to N before P is drained, nothing acked in N
+before P is sealed; P takes nothing after its close was sent or after N took something; at most two unsealed
+ledgers. A failed ledger is settled by its recovery before anything else, in list order. FENCED alone proves
+nothing: the record is read again. Losing the record is final.
+
+Commands are carried out in the order given. Those that wait are answered by one event each; a command of
+`Hold` or `SubmitTo` replaces the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from dlog.core import record_changes
+from dlog.core.record_update import (
+    Applied,
+    Deposed,
+    NotOurs,
+    Rebase,
+    may_enter_list,
+    owner_verdict,
+    same_ownership,
+)
+from dlog.model import ListedLedger, LogRecord, SealFacts
+from ledger.model import LedgerId, Versioned
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitTo:
+    """Appends go to this ledger, those held back first."""
+
+    ledger_id: LedgerId
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Appends are held back, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Acks of this ledger may be delivered from now on."""
+
+    ledger_id: LedgerId
+
+
+@dataclass(frozen=True, slots=True)
+class CreateLedger:
+    """→ on_ledger_created, on_create_failed"""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardLedger:
+    """Delete a ledger that was never listed and never can be. No event."""
+
+    ledger_id: LedgerId
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRecord:
+    """Compare-and-set, lost answers resolved → on_answer, on_store_unavailable"""
+
+    record: LogRecord
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecord:
+    """Linearizably, however long it takes → on_record"""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """→ on_drained once no append is in flight in this ledger"""
+
+    ledger_id: LedgerId
+
+
+@dataclass(frozen=True, slots=True)
+class CloseLedger:
+    """→ on_closed, on_close_undecided, on_failed"""
+
+    ledger_id: LedgerId
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Detach the handles, recover in this order; each recovery decides the appends in flight there.
+
+    Up to the recovered last entry they are acked, the others are held back in order. → on_settled,
+    on_settle_failed, on_ledger_gone
+    """
+
+    ledger_ids: tuple[LedgerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """→ on_retry after a pause that grows with `attempt`"""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForCandidate:
+    """→ on_waited after about two seconds with jitter, so that a candidate under way wins (rule 24b)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Depose:
+    """The log is lost for good. `found` tells to whom, if it is known."""
+
+    found: LogRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The writer is closed; everything it accepted is acked."""
+
+
+Command = (
+    SubmitTo
+    | Hold
+    | Release
+    | CreateLedger
+    | DiscardLedger
+    | WriteRecord
+    | ReadRecord
+    | Drain
+    | CloseLedger
+    | Settle
+    | Retry
+    | WaitForCandidate
+    | Depose
+    | Finished
+)
+
+
+class Phase(Enum):
+    STEADY = "steady"
+    CREATING = "creating"
+    LISTING = "listing"
+    DRAINING = "draining"
+    LIFTED = "lifted"
+    CLOSING = "closing"
+    CONFIRMING = "confirming"
+    SETTLING = "settling"
+    WAITING = "waiting"
+    RECHECKING = "rechecking"
+    FINISHING = "finishing"
+    RECORDING = "recording"
+    OVER = "over"
+
+
+class Rotation:
+    """The decisions of one writer, from its takeover until it is closed or deposed."""
+
+    def __init__(self, record: LogRecord, version: int, current: LedgerId) -> None:
+        self._record = record
+        self._version = version
+        self._current: LedgerId | None = current
+        self._next: LedgerId | None = None
+        self._next_listed = False
+        self._sent: LogRecord | None = None
+        self._seals: dict[LedgerId, SealFacts] = {}
+        self._phase = Phase.STEADY
+        self._attempts = 0
+        self._waits_for_retry = False
+        self._dead: set[LedgerId] = set()
+        self._fenced = False
+        self._closing = False
+        self._left = False
+
+    # ---- what others may look at
+
+    @property
+    def phase(self) -> Phase:
+        return self._phase
+
+    @property
+    def record(self) -> LogRecord:
+        return self._record
+
+    @property
+    def current(self) -> LedgerId | None:
+        return self._current
+
+    @property
+    def over(self) -> bool:
+        return self._phase is Phase.OVER
+
+    def start(self) -> list[Command]:
+        assert self._current is not None
+        return [SubmitTo(self._current), Release(self._current)]
+
+    # ---- rotation
+
+    def on_rotation_due(self) -> list[Command]:
+        """A limit is reached or somebody asks. Nothing while a rotation or a settling is under way."""
+        if self._phase is not Phase.STEADY or self._closing:
+            return []
+        return self._create()
+
+    def on_ledger_created(self, ledger_id: LedgerId, now_us: int, nonce: int) -> list[Command]:
+        if self.over:
+            return [DiscardLedger(ledger_id)]
+        assert self._phase is Phase.CREATING
+        self._attempts = 0
+        if self._closing and not self._left:
+            return [DiscardLedger(ledger_id), *(self._settle_failed() if self._dead else self._finish())]
+        if not may_enter_list(self._record, ledger_id):
+            return [DiscardLedger(ledger_id), CreateLedger()]
+        self._next = ledger_id
+        return self._list(now_us, nonce)
+
+    def on_create_failed(self) -> list[Command]:
+        """Best effort while P lives: P goes on beyond its limits, and this is tried again (rule 17)."""
+        if self.over:
+            return []
+        assert self._phase is Phase.CREATING
+        if self._dead:
+            return self._settle_failed()
+        if self._closing and not self._left:
+            return self._finish()
+        return self._retry()
+
+    def on_answer(self, answer: Applied | NotOurs, now_us: int, nonce: int) -> list[Command]:
+        """What became of the compare-and-set."""
+        if self.over:
+            return []
+        assert self._sent is not None
+        if self._phase is Phase.RECORDING:
+            return self._over(Finished())
+        assert self._phase is Phase.LISTING
+        match owner_verdict(self._record, self._sent, answer):
+            case Applied(record, version):
+                self._attempts = 0
+                self._adopt(record, version)
+                self._next_listed = True
+                return self._on_listed()
+            case Rebase(found):
+                self._adopt(found.value, found.version)
+                return self._rebase(now_us, nonce)
+            case Deposed(found_record):
+                return self._over(Depose(found_record))
+
+    def on_store_unavailable(self) -> list[Command]:
+        """The compare-and-set was certainly not made: P goes on, and the same ledger is tried again."""
+        if self.over:
+            return []
+        if self._phase is Phase.RECORDING:
+            return self._over(Finished())
+        if self._dead:
+            return self._settle_failed()
+        return self._retry()
+
+    def on_drained(self, ledger_id: LedgerId) -> list[Command]:
+        """P has nothing in flight: its close is sent, and from now on N may take submissions."""
+        if ledger_id != self._current:
+            return []
+        if self._phase is Phase.FINISHING:
+            return [CloseLedger(ledger_id)]
+        if self._phase is not Phase.DRAINING:
+            return []
+        assert self._next is not None
+        self._phase = Phase.CLOSING
+        return [CloseLedger(ledger_id), SubmitTo(self._next)]
+
+    def on_store_unreachable(self) -> list[Command]:
+        """Seen while P drains: lift the barrier, since nothing was submitted to N yet (rule 17).
+
+        Once the close of P is sent there is no way back, whatever its answer.
+        """
+        if self._phase is not Phase.DRAINING:
+            return []
+        assert self._current is not None
+        self._phase = Phase.LIFTED
+        return [SubmitTo(self._current), *self._retry()]
+
+    def on_closed(self, ledger_id: LedgerId, seal: SealFacts, nonce: int) -> list[Command]:
+        """P is sealed; only now are acks of N released."""
+        self._seals.setdefault(ledger_id, seal)
+        if self._phase not in (Phase.CLOSING, Phase.FINISHING):
+            return []
+        assert ledger_id == self._current
+        self._attempts = 0
+        if self._phase is Phase.FINISHING:
+            return self._record_seals(nonce)
+        return self._go_on_in_next()
+
+    def on_close_undecided(self) -> list[Command]:
+        """The store did not answer. Acks of N wait until P's seal is decided."""
+        return self._retry() if self._phase in (Phase.CLOSING, Phase.FINISHING) else []
+
+    def on_hard_limit(self) -> list[Command]:
+        """P is far beyond its limits and cannot be replaced: take nothing more until it is (rule 17)."""
+        replacing = self._phase in (Phase.CREATING, Phase.LISTING, Phase.LIFTED)
+        return [Hold()] if replacing else self.on_rotation_due()
+
+    def on_retry(self, now_us: int, nonce: int) -> list[Command]:
+        """The pause is over: do again what the phase was about."""
+        if not self._waits_for_retry:
+            return []
+        self._waits_for_retry = False
+        match self._phase:
+            case Phase.CREATING:
+                return [CreateLedger()]
+            case Phase.LISTING:
+                return self._list(now_us, nonce)
+            case Phase.LIFTED:
+                return self._drain()
+            case Phase.CLOSING | Phase.FINISHING:
+                assert self._current is not None
+                return [CloseLedger(self._current)]
+            case Phase.SETTLING:
+                return [Settle(self._to_settle())]
+            case _:
+                return []
+
+    # ---- failure and fencing
+
+    def on_failed(self, ledger_id: LedgerId, *, fenced: bool) -> list[Command]:
+        """A handle is dead: too few members are left, or somebody fenced its ledger (rules 19 and 24b)."""
+        if self.over or ledger_id not in (self._current, self._next):
+            return []
+        if ledger_id in self._dead:
+            return []
+        unlisted = ledger_id == self._next and not self._next_listed
+        self._dead.add(ledger_id)
+        self._fenced = self._fenced or (fenced and not unlisted)
+        waiting = self._phase in (Phase.WAITING, Phase.RECHECKING)
+        if self._phase in (Phase.CONFIRMING, Phase.SETTLING) or (waiting and unlisted):
+            return []  # found once what is under way has ended
+        hold: list[Command] = [] if unlisted else [Hold()]
+        if self._phase in (Phase.CREATING, Phase.LISTING) and not self._waits_for_retry:
+            return hold  # the request under way is decided first; then _settle_failed
+        return [*hold, *self._settle_failed()]
+
+    def on_record(self, read: Versioned[LogRecord] | None) -> list[Command]:
+        """The record read again after FENCED."""
+        if self._phase not in (Phase.CONFIRMING, Phase.RECHECKING):
+            return self.on_record_seen(read)
+        if read is None or not same_ownership(self._record, read.value):
+            return self._over(Depose(None if read is None else read.value))
+        self._adopt(read.value, read.version)
+        if self._phase is Phase.CONFIRMING:
+            self._phase = Phase.SETTLING
+            return [Settle(self._to_settle())]
+        return self._go_on()
+
+    def on_record_seen(self, read: Versioned[LogRecord] | None) -> list[Command]:
+        """A watch or a confirmation of the epoch brought a fresh record: deposed, or a newer version."""
+        if self.over:
+            return []
+        if read is None or not same_ownership(self._record, read.value):
+            if self._phase is Phase.LISTING and not self._waits_for_retry:
+                return []  # the answer under way tells it, and whether N may be listed
+            return self._over(Depose(None if read is None else read.value))
+        unlisted = self._phase is not Phase.LISTING
+        if unlisted and read.version > self._version and read.value.ledger_ids[-1:] == self._tail:
+            self._adopt(read.value, read.version)
+        return []
+
+    def on_settled(self, seals: Mapping[LedgerId, SealFacts], *, left: bool) -> list[Command]:
+        """Recovery sealed all that was to be settled. `left`: appends wait to be submitted again."""
+        if self.over:
+            return []
+        assert self._phase is Phase.SETTLING
+        self._attempts = 0
+        self._seals.update(seals)
+        self._left = left
+        self._dead -= seals.keys()
+        if self._dead - {self._next if not self._next_listed else None}:
+            return [Settle(self._to_settle())]
+        if self._fenced:
+            self._phase = Phase.WAITING
+            return [WaitForCandidate()]
+        return self._go_on()
+
+    def on_settle_failed(self) -> list[Command]:
+        """Coverage or copies are missing: appends wait, and recovery is tried again."""
+        return [] if self.over else self._retry()
+
+    def on_ledger_gone(self) -> list[Command]:
+        """An own ledger has vanished from metadata: whoever deleted it owns the log now."""
+        return [] if self.over else self._over(Depose(None))
+
+    def on_waited(self) -> list[Command]:
+        if self._phase is not Phase.WAITING:
+            return []
+        self._phase = Phase.RECHECKING
+        return [ReadRecord()]
+
+    # ---- the end
+
+    def on_close_requested(self, *, left: bool) -> list[Command]:
+        """Let a rotation under way come to its end, then drain and seal the last ledger.
+
+        `left`: appends are held back. None is accepted from now on.
+        """
+        if self._closing or self.over:
+            return []
+        self._closing, self._left = True, left
+        idle = self._phase is Phase.CREATING and self._waits_for_retry and not left
+        return self._finish() if idle or self._phase is Phase.STEADY else []
+
+    def give_up(self) -> None:
+        """The hard time limit: nothing more is decided here."""
+        self._phase = Phase.OVER
+
+    # ---- parts
+
+    @property
+    def _tail(self) -> tuple[LedgerId, ...]:
+        return self._record.ledger_ids[-1:]
+
+    def _create(self) -> list[Command]:
+        self._phase = Phase.CREATING
+        return [CreateLedger()]
+
+    def _list(self, now_us: int, nonce: int) -> list[Command]:
+        assert self._next is not None
+        self._phase = Phase.LISTING
+        self._waits_for_retry = False
+        new = ListedLedger(ledger_id=self._next, epoch=self._record.epoch, created_us=now_us)
+        self._sent = record_changes.with_new_ledger(self._record, new, self._seals, nonce)
+        return [WriteRecord(self._sent, self._version)]
+
+    def _rebase(self, now_us: int, nonce: int) -> list[Command]:
+        """Refused while we own the log: the same ledger again if rule 3 still lets it in, else another."""
+        assert self._next is not None
+        if may_enter_list(self._record, self._next) and self._next not in self._dead:
+            return self._list(now_us, nonce)
+        refused, self._next = self._next, None
+        self._dead.discard(refused)
+        if self._dead:
+            return [DiscardLedger(refused), *self._settle_failed()]
+        return [DiscardLedger(refused), *self._create()]
+
+    def _on_listed(self) -> list[Command]:
+        if self._dead:
+            return self._settle_failed()
+        if self._current is None:
+            return self._go_on_in_next()
+        return self._drain()
+
+    def _drain(self) -> list[Command]:
+        assert self._current is not None
+        self._phase = Phase.DRAINING
+        return [Hold(), Drain(self._current)]
+
+    def _go_on_in_next(self) -> list[Command]:
+        """N is the ledger in use. P, if there was one, is sealed."""
+        assert self._next is not None and self._next_listed
+        self._current, self._next, self._next_listed = self._next, None, False
+        self._phase = Phase.STEADY
+        self._left = False
+        commands: list[Command] = [SubmitTo(self._current), Release(self._current)]
+        return [*commands, *self._finish()] if self._closing else commands
+
+    def _settle_failed(self) -> list[Command]:
+        self._attempts = 0
+        self._waits_for_retry = False
+        discarded = self._drop_dead_unlisted()
+        if not self._dead:
+            return [*discarded, *self._create()]
+        if self._fenced:
+            self._phase = Phase.CONFIRMING
+            return [*discarded, ReadRecord()]
+        self._phase = Phase.SETTLING
+        return [*discarded, Settle(self._to_settle())]
+
+    def _to_settle(self) -> tuple[LedgerId, ...]:
+        """Every own unsealed ledger up to the failed one, in list order."""
+        last = max(self._dead)
+        listed = (self._current, self._next if self._next_listed else None)
+        return tuple(one for one in listed if one is not None and one not in self._seals and one <= last)
+
+    def _drop_dead_unlisted(self) -> list[Command]:
+        """N that died before its compare-and-set was made can be deleted, and need not be settled."""
+        if self._next is None or self._next_listed or self._next not in self._dead:
+            return []
+        dead, self._next = self._next, None
+        self._dead.discard(dead)
+        return [DiscardLedger(dead)]
+
+    def _go_on(self) -> list[Command]:
+        """After settling: in N if it is listed and alive, else in a ledger yet to be made."""
+        self._fenced = False
+        discarded = self._drop_dead_unlisted()
+        if self._next is not None and self._next_listed and self._next not in self._seals:
+            return self._go_on_in_next()
+        self._current = None
+        if self._next is not None and not self._next_listed:
+            self._phase, self._waits_for_retry = Phase.LISTING, True
+            return [Retry(0)]
+        self._next, self._next_listed = None, False
+        done = self._closing and not self._left
+        return [*discarded, *(self._finish() if done else self._create())]
+
+    def _adopt(self, record: LogRecord, version: int) -> None:
+        self._record, self._version = record, version
+        unrecorded = {one.ledger_id for one in record.ledgers if one.seal is None}
+        self._seals = {one: seal for one, seal in self._seals.items() if one in unrecorded}
+
+    def _finish(self) -> list[Command]:
+        self._phase = Phase.FINISHING
+        self._waits_for_retry = False
+        if self._current is None:
+            return self._over(Finished())
+        return [Drain(self._current)]
+
+    def _record_seals(self, nonce: int) -> list[Command]:
+        self._phase = Phase.RECORDING
+        self._sent = record_changes.with_seals(self._record, self._seals, nonce)
+        return [WriteRecord(self._sent, self._version)]
+
+    def _retry(self) -> list[Command]:
+        self._attempts += 1
+        self._waits_for_retry = True
+        return [Retry(self._attempts)]
+
+    def _over(self, command: Command) -> list[Command]:
+        self._phase = Phase.OVER
+        return [Hold(), command]

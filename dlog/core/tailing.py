@@ -1,0 +1,381 @@
+"""What a reader does next, across the borders of ledgers. Pure.
+
+Law (log semantics, rules 26-30):
+
+- In a sealed ledger read to its last entry, in an unsealed one to its LAC, never further.
+- A successor in the list is no permission to advance: only the ledger's own seal is, and the record that
+  names the successor is read after the seal was seen. An earlier record may list a ledger that the takeover
+  which sealed this one has dropped, or miss the one that it added.
+- A ledger that the log no longer lists was trimmed (the position lies below `trim_before`) or dropped empty;
+  one that it lists and that is gone is data loss. Neither is ever skipped in silence.
+
+The shell asks `next_step`, carries the step out and reports by one of the `on_…` methods; it may report that
+the record has changed at any time. Positions are the next id to fetch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dlog.errors import DataLossError, LogNotFoundError, TrimmedError, UnknownPositionError
+from dlog.model import ListedLedger, LogRecord, LogState, MessageId
+from ledger.model import NO_ENTRY
+
+# ---- what the shell is asked to do
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecord:
+    """Read the record, linearizably, then `on_record`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLedger:
+    """Open without recovery, then `on_ledger` or `on_ledger_missing`."""
+
+    ledger_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEntries:
+    """Fetch one or more entries from `first` on, none above `last`; `on_read` or `on_entry_missing`."""
+
+    ledger_id: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForEntries:
+    """Wait until the ledger's LAC passes `beyond`, it is sealed, or the record changes; then `on_ledger`."""
+
+    ledger_id: int
+    beyond: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForLedger:
+    """Wait until the record changes (`on_record_changed`): nothing listed lies ahead."""
+
+    why: str
+
+
+class GapReason(StrEnum):
+    TRIMMED = "trimmed"
+    DATA_LOSS = "data loss"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Ids from `first` up to, and not including, `resume_at` cannot be returned."""
+
+    first: MessageId
+    resume_at: MessageId
+    reason: GapReason
+
+
+@dataclass(frozen=True, slots=True)
+class ReportGap:
+    """Hand the gap to the user; reading goes on behind it."""
+
+    gap: Gap
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end was reached: `until`, or the last message of a sealed log."""
+
+
+Step = ReadRecord | OpenLedger | ReadEntries | WaitForEntries | WaitForLedger | ReportGap | Finish
+
+
+class OnMissing(StrEnum):
+    """What to do about messages that cannot be returned."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    GAP = "gap"
+
+
+# ---- the machine
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """What is known of the ledger at the position."""
+
+    ledger_id: int
+    readable: int
+    sealed: bool
+
+
+class _Missing(StrEnum):
+    """What was not found at the position; a fresh record tells what that means."""
+
+    LEDGER = "ledger"
+    ENTRY = "entry"
+
+
+class Tailing:
+    """One reader's way through one log.
+
+    `on_record` raises TrimmedError, UnknownPositionError, DataLossError and LogNotFoundError; the reader has
+    ended then.
+    """
+
+    def __init__(
+        self,
+        log: str,
+        *,
+        position: MessageId,
+        until: MessageId | None = None,
+        from_earliest: bool = False,
+        on_trimmed: OnMissing = OnMissing.FAIL,
+        on_data_loss: OnMissing = OnMissing.FAIL,
+    ) -> None:
+        self._log = log
+        self._position = position
+        self._until = until
+        self._from_earliest = from_earliest
+        self._on_trimmed = on_trimmed
+        self._on_data_loss = on_data_loss
+        self._record: LogRecord | None = None
+        self._ledger: _Ledger | None = None
+        self._record_is_stale = True
+        self._missing: _Missing | None = None
+        self._gaps: list[Gap] = []
+
+    @property
+    def position(self) -> MessageId:
+        """The next id to fetch."""
+        return self._position
+
+    @property
+    def at_tail(self) -> bool:
+        """Everything known to be readable has been fetched, and nothing listed is ahead."""
+        if self._record is None:
+            return False
+        caught_up = self._ledger is None or self._position.entry_id > self._ledger.readable
+        return caught_up and _next_listed(self._record, self._position.ledger_id + 1) is None
+
+    @property
+    def readable_entry(self) -> int:
+        """Last entry known to be readable in the ledger at the position, -1 if none is."""
+        return -1 if self._ledger is None else self._ledger.readable
+
+    @property
+    def ledgers_ahead(self) -> int:
+        """Listed ledgers behind the one at the position."""
+        if self._record is None:
+            return 0
+        return sum(listed.ledger_id > self._position.ledger_id for listed in self._record.ledgers)
+
+    # ---- events
+
+    def on_record(self, record: LogRecord) -> None:
+        """A linearizable read of the record, begun after the step that asked for it."""
+        if record.state is LogState.DELETING:
+            raise LogNotFoundError(
+                f"log {self._log} is being deleted and cannot be read any more", log=self._log
+            )
+        self._record = record
+        self._record_is_stale = False
+        self._apply_trim(record)
+        self._apply_list(record)
+
+    def on_record_changed(self) -> None:
+        """A watch fired, or the slow poll says so: read the record before going on."""
+        self._record_is_stale = True
+
+    def on_ledger(self, ledger_id: int, *, readable: int, sealed: bool) -> None:
+        """The ledger's LAC, or its last entry if it is sealed."""
+        known = self._ledger
+        if ledger_id != self._position.ledger_id or (known is not None and known.sealed):
+            return
+        if known is not None:
+            # An answer that took the slow way must not move the end of the readable part back.
+            readable = readable if sealed else max(readable, known.readable)
+        if sealed:
+            # The record that picks the successor must be younger than this moment.
+            self._record_is_stale = True
+        self._ledger = _Ledger(ledger_id, readable, sealed)
+
+    def on_ledger_missing(self, ledger_id: int) -> None:
+        """No such ledger in metadata. A fresh record tells whether it was trimmed, dropped or lost."""
+        if ledger_id == self._position.ledger_id:
+            self._missing = _Missing.LEDGER
+            self._record_is_stale = True
+
+    def on_entry_missing(self, ledger_id: int) -> None:
+        """The entry at the position is proved absent: its ledger is being deleted, or data is lost."""
+        if ledger_id == self._position.ledger_id:
+            self._missing = _Missing.ENTRY
+            self._record_is_stale = True
+
+    def on_read(self, ledger_id: int, through: int) -> None:
+        """Entries up to `through` were fetched."""
+        assert ledger_id == self._position.ledger_id and through >= self._position.entry_id
+        self._position = MessageId(ledger_id, through + 1, 0)
+        self._from_earliest = False
+
+    # ---- decisions
+
+    def next_step(self) -> Step:
+        """What to do now. The same answer again until something is reported."""
+        if self._gaps:
+            return ReportGap(self._gaps.pop(0))
+        if self._until is not None and self._position >= self._until:
+            return Finish()
+        record = self._record
+        if record is None or self._record_is_stale:
+            return ReadRecord()
+        ledger = self._ledger
+        if ledger is None:
+            return self._enter_ledger(record)
+        if self._position.entry_id <= ledger.readable:
+            return ReadEntries(ledger.ledger_id, self._position.entry_id, self._last_wanted(ledger))
+        if not ledger.sealed:
+            return WaitForEntries(ledger.ledger_id, ledger.readable, self._why(record, ledger))
+        return self._leave_ledger(record)
+
+    def _enter_ledger(self, record: LogRecord) -> Step:
+        listed = _next_listed(record, self._position.ledger_id)
+        if listed is None:
+            return self._nothing_ahead(record)
+        assert listed.ledger_id == self._position.ledger_id, "on_record moves to a listed ledger"
+        if listed.seal is not None and listed.seal.last_entry < self._position.entry_id:
+            return self._leave_ledger(record)
+        return OpenLedger(listed.ledger_id)
+
+    def _leave_ledger(self, record: LogRecord) -> Step:
+        """The ledger is sealed and read to its end, and the record is younger than that."""
+        following = _next_listed(record, self._position.ledger_id + 1)
+        if following is None:
+            return self._nothing_ahead(record)
+        self._move_to(MessageId(following.ledger_id, 0, 0))
+        return self.next_step()
+
+    def _nothing_ahead(self, record: LogRecord) -> Step:
+        if record.state is LogState.SEALED:
+            return Finish()
+        if not record.ledgers:
+            return WaitForLedger(f"log {self._log} has no ledger yet: nobody has opened it for writing")
+        return WaitForLedger(
+            f"log {self._log} has no writer: its last ledger {record.ledgers[-1].ledger_id} is sealed "
+            "and read to the end"
+        )
+
+    def _last_wanted(self, ledger: _Ledger) -> int:
+        until = self._until
+        if until is None or until.ledger_id > ledger.ledger_id:
+            return ledger.readable
+        # `until` is exclusive; with a batch index it lies inside its entry.
+        last = until.entry_id if until.batch_index > 0 else until.entry_id - 1
+        return min(ledger.readable, last)
+
+    def _why(self, record: LogRecord, ledger: _Ledger) -> str:
+        following = _next_listed(record, ledger.ledger_id + 1)
+        if following is None:
+            return f"ledger {ledger.ledger_id} is read up to its last confirmed entry {ledger.readable}"
+        return (
+            f"ledger {ledger.ledger_id} is not sealed yet, so ledger {following.ledger_id} may not be read: "
+            "its writer is rotating, or has died and the next one will seal it"
+        )
+
+    # ---- the list and the trim mark
+
+    def _move_to(self, position: MessageId) -> None:
+        self._position = position
+        self._ledger = None
+        self._missing = None
+
+    def _apply_trim(self, record: LogRecord) -> None:
+        requested = self._position
+        if requested >= record.trim_before:
+            return
+        earliest = _earliest(record)
+        if not self._from_earliest:
+            self._report_trim(requested, earliest)
+        if earliest.ledger_id == requested.ledger_id:
+            self._position = earliest  # the ledger is kept, and what is known of it stays true
+        else:
+            self._move_to(earliest)
+
+    def _report_trim(self, requested: MessageId, earliest: MessageId) -> None:
+        if self._on_trimmed is OnMissing.FAIL:
+            raise TrimmedError(
+                f"message {requested} of log {self._log} is trimmed away, the earliest is {earliest}: "
+                "start there, or let the reader skip",
+                requested=requested,
+                earliest=earliest,
+            )
+        if self._on_trimmed is OnMissing.GAP:
+            self._gaps.append(Gap(requested, earliest, GapReason.TRIMMED))
+
+    def _apply_list(self, record: LogRecord) -> None:
+        ledger_id = self._position.ledger_id
+        if ledger_id > max(record.last_ledger_id, 0):
+            raise self._unknown_position(record)
+        listed = _next_listed(record, ledger_id)
+        if listed is None:
+            self._ledger = self._missing = None
+        elif listed.ledger_id != ledger_id:
+            # Not listed and not below trim_before: dropped because it was empty, or never listed. Nothing
+            # else leaves the list without raising trim_before.
+            self._move_to(MessageId(listed.ledger_id, 0, 0))
+        elif self._missing is not None:
+            self._lose(record, listed, self._missing)
+
+    def _unknown_position(self, record: LogRecord) -> UnknownPositionError:
+        last = record.ledgers[-1].ledger_id if record.ledgers else None
+        return UnknownPositionError(
+            f"message {self._position} lies above the last ledger ({last}) of log {self._log}: "
+            "start at an id that a reader or writer returned, at 'earliest' or at 'latest'",
+            requested=self._position,
+            last=last,
+        )
+
+    def _lose(self, record: LogRecord, listed: ListedLedger, missing: _Missing) -> None:
+        """A fresh record still lists the ledger of which something was not found."""
+        self._missing = None
+        if listed.seal is not None and listed.seal.last_entry < self._position.entry_id:
+            return  # nothing of it is wanted any more; `_enter_ledger` passes it by
+        following = _next_listed(record, listed.ledger_id + 1)
+        if missing is _Missing.ENTRY:
+            resume_at = MessageId(listed.ledger_id, self._position.entry_id + 1, 0)
+        else:
+            resume_at = MessageId(following.ledger_id if following else listed.ledger_id + 1, 0, 0)
+        gap = Gap(self._position, resume_at, GapReason.DATA_LOSS)
+        if self._on_data_loss is OnMissing.FAIL:
+            raise DataLossError(
+                f"messages from {gap.first} to before {resume_at} of log {self._log} are listed and cannot "
+                "be found on any bookie: restore them, or resume behind them",
+                first=gap.first,
+                resume_at=resume_at,
+            )
+        self._gaps.append(gap)
+        if missing is _Missing.ENTRY:
+            self._position = resume_at
+        elif following is not None:
+            self._move_to(resume_at)
+        else:
+            # Stay: an id above the last ledger would be an unknown position at the next record.
+            self._ledger = _Ledger(listed.ledger_id, NO_ENTRY, sealed=True)
+
+
+def _next_listed(record: LogRecord, ledger_id: int) -> ListedLedger | None:
+    """The smallest listed ledger at or above `ledger_id`."""
+    for listed in record.ledgers:
+        if listed.ledger_id >= ledger_id:
+            return listed
+    return None
+
+
+def _earliest(record: LogRecord) -> MessageId:
+    """The first id that is not trimmed."""
+    listed = _next_listed(record, record.trim_before.ledger_id)
+    if listed is None or listed.ledger_id == record.trim_before.ledger_id:
+        return record.trim_before
+    return MessageId(listed.ledger_id, 0, 0)

@@ -1,0 +1,261 @@
+"""Taking a log over: fence its tail, then claim it with one compare-and-set. Pure.
+
+Commands are carried out in the order given and each is answered by one event:
+
+    ReadRecord     read linearizably                        → on_record
+    FenceLedgers   recover all of them, in parallel         → on_fenced
+    CreateLedger   only after every fence has succeeded     → on_ledger_created
+    WriteRecord    one compare-and-set at the version read  → on_answer
+    DiscardLedger  delete; no event. Only a ledger that certainly never gets listed
+    Finish, Fail   the end
+
+Nothing may be submitted to the new ledger before Finish. Seal and Delete are the same machine without a new
+ledger (log semantics, rules 20 to 23 and 34b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from dlog.core import record_changes
+from dlog.core.record_update import (
+    Applied,
+    Lost,
+    NotOurs,
+    StartOver,
+    Won,
+    may_enter_list,
+    takeover_verdict,
+)
+from dlog.errors import (
+    DataLossError,
+    LogNotFoundError,
+    LogSealedError,
+    TakeoverContendedError,
+    TakeoverLostError,
+)
+from dlog.model import ListedLedger, LogRecord, LogState, Owner, SealFacts
+from ledger.errors import LogStoreError
+from ledger.model import LedgerId, Versioned
+
+TAKEOVER_ROUNDS_MAX = 10
+"""Each round means that the owner rotated or somebody shrank meanwhile; ten in a row is a storm."""
+
+LOST_EMPTY = SealFacts(last_entry=-1, message_count=0, byte_count=0)
+"""Recorded for a missing ledger that the operator has given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecord:
+    """`pauses` counts the rounds so far; the shell waits a jittered time that grows with it."""
+
+    pauses: int
+
+
+@dataclass(frozen=True, slots=True)
+class FenceLedgers:
+    ledger_ids: tuple[LedgerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateLedger:
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRecord:
+    record: LogRecord
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardLedger:
+    ledger_id: LedgerId
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The log is ours: append to the ledger created last (or go on deleting, sealing)."""
+
+    record: LogRecord
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    error: LogStoreError
+
+
+Command = ReadRecord | FenceLedgers | CreateLedger | WriteRecord | DiscardLedger | Finish | Fail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """What the machine must be told because it has neither clock nor chance."""
+
+    nonce: int
+    now_us: int
+    keep_until_us: int
+
+
+def ledgers_to_fence(record: LogRecord) -> tuple[LedgerId, ...]:
+    """The last two, and every one whose seal the record does not hold (rule 20)."""
+    last_two = record.ledger_ids[-2:]
+    return tuple(one.ledger_id for one in record.ledgers if one.seal is None or one.ledger_id in last_two)
+
+
+class Takeover:
+    """One candidate for one log. `end` turns it into Seal (SEALED) or Delete (DELETING).
+
+    `given_up`: missing ledgers whose loss the operator accepts.
+    """
+
+    def __init__(
+        self, log: str, owner: Owner, *, end: LogState | None = None, given_up: Collection[LedgerId] = ()
+    ) -> None:
+        self._log = log
+        self._owner = owner
+        self._end = end
+        self._given_up = frozenset(given_up)
+        self._rounds = 0
+        self._before: Versioned[LogRecord] | None = None
+        self._missing: tuple[LedgerId, ...] = ()
+        self._seals: Mapping[LedgerId, SealFacts] = {}
+        self._new: LedgerId | None = None
+        self._sent: LogRecord | None = None
+
+    def start(self) -> list[Command]:
+        return [ReadRecord(0)]
+
+    def on_record(self, read: Versioned[LogRecord]) -> list[Command]:
+        """Fence what this record lists, or learn that a missing ledger really is missing."""
+        before, self._before = self._before, read
+        refusal = self._refusal(read.value)
+        if refusal is not None:
+            return [Fail(refusal)]
+        if self._missing and before is not None and before.version == read.version:
+            return [Fail(self._data_loss())]
+        self._missing = ()
+        return [FenceLedgers(ledgers_to_fence(read.value))]
+
+    def on_fenced(
+        self, seals: Mapping[LedgerId, SealFacts], missing: Collection[LedgerId], stamp: Stamp
+    ) -> list[Command]:
+        """All answered: `seals` of those recovered, and the ids that have no ledger metadata."""
+        record = self._record
+        explained = self._given_up.union(one.ledger_id for one in record.ledgers if one.known_empty)
+        unexplained = [one for one in missing if one not in explained]
+        if unexplained:
+            # Only a stale record may name a ledger that is gone: look once more before crying loss (rule 23).
+            self._missing = tuple(unexplained)
+            return self._next_round()
+        self._seals = {**seals, **dict.fromkeys(missing, LOST_EMPTY)}
+        if self._end is None:
+            return [CreateLedger(record.epoch + 1)]
+        return self._write(
+            record_changes.ended(
+                record,
+                self._end,
+                self._owner,
+                self._seals,
+                keep_until_us=stamp.keep_until_us,
+                nonce=stamp.nonce,
+            )
+        )
+
+    def on_ledger_created(self, ledger_id: LedgerId, stamp: Stamp) -> list[Command]:
+        record = self._record
+        if not may_enter_list(record, ledger_id):
+            return [DiscardLedger(ledger_id), CreateLedger(record.epoch + 1)]
+        self._new = ledger_id
+        new = ListedLedger(ledger_id=ledger_id, epoch=record.epoch + 1, created_us=stamp.now_us)
+        return self._write(
+            record_changes.taken_over(
+                record,
+                new,
+                self._owner,
+                self._seals,
+                keep_until_us=stamp.keep_until_us,
+                nonce=stamp.nonce,
+            )
+        )
+
+    def on_answer(self, answer: Applied | NotOurs) -> list[Command]:
+        """What became of the compare-and-set."""
+        assert self._sent is not None
+        match takeover_verdict(self._record, self._sent, answer):
+            case Won(record, version):
+                return [Finish(record, version)]
+            case StartOver():
+                return [*self._discard(), *self._next_round()]
+            case Lost(found, may_delete_new):
+                discarded = self._discard() if may_delete_new else []
+                return [*discarded, Fail(self._lost(found))]
+
+    # ---- parts
+
+    @property
+    def _record(self) -> LogRecord:
+        assert self._before is not None
+        return self._before.value
+
+    def _write(self, record: LogRecord) -> list[Command]:
+        assert self._before is not None
+        self._sent = record
+        return [WriteRecord(record, self._before.version)]
+
+    def _discard(self) -> list[Command]:
+        new, self._new = self._new, None
+        return [] if new is None else [DiscardLedger(new)]
+
+    def _next_round(self) -> list[Command]:
+        self._rounds += 1
+        if self._rounds >= TAKEOVER_ROUNDS_MAX:
+            return [Fail(self._contended())]
+        return [ReadRecord(self._rounds)]
+
+    def _refusal(self, record: LogRecord) -> LogStoreError | None:
+        if record.state is LogState.ACTIVE:
+            return None
+        if self._end is LogState.DELETING and record.state is LogState.SEALED:
+            return None
+        return LogSealedError(
+            f"log {self._log} is {record.state.value} and takes no writer", log=self._log, state=record.state
+        )
+
+    def _data_loss(self) -> DataLossError:
+        ids = ", ".join(str(one) for one in self._missing)
+        return DataLossError(
+            f"log {self._log} lists ledger {ids}, which no longer exists; give it up explicitly to go on",
+            log=self._log,
+            first=self._missing[0],
+            last=self._missing[-1],
+        )
+
+    def _contended(self) -> TakeoverContendedError:
+        return TakeoverContendedError(
+            f"log {self._log} changed during each of {self._rounds} takeover rounds; try again later",
+            log=self._log,
+            rounds=self._rounds,
+        )
+
+    def _lost(self, found: Versioned[LogRecord] | None) -> LogStoreError:
+        if found is None:
+            return LogNotFoundError(f"log {self._log} was deleted during the takeover", log=self._log)
+        record = found.value
+        return TakeoverLostError(
+            f"log {self._log} was taken over by {describe_owner(record.owner)} in epoch {record.epoch}; "
+            "open it again to take it back",
+            log=self._log,
+            epoch=record.epoch,
+            owner=record.owner,
+        )
+
+
+def describe_owner(owner: Owner | None) -> str:
+    """The owner as an error message names it."""
+    if owner is None:
+        return "nobody"
+    name = f"{owner.name} " if owner.name else ""
+    return f"{name}{owner.instance} (process {owner.process_id} on {owner.host or 'an unknown host'})"

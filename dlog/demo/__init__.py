@@ -1,0 +1,1 @@
+"""The demonstration behind `dlog demo`: real data, a killed bookie, a takeover, and a proof of every message."""

@@ -1,0 +1,88 @@
+"""A process of the demonstration, and the events that it tells."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from dlog.demo.events import parse
+from ledger.errors import UnavailableError
+
+Event = dict[str, Any]
+
+
+class ChildFailedError(UnavailableError):
+    """A process of the demonstration ended without saying what the story needs (facts: module, status)."""
+
+
+class Child:
+    """Runs `python -m module arguments`, keeps its events, and lets callers wait for one."""
+
+    def __init__(self, process: Process, module: str, log: Path) -> None:
+        self._process = process
+        self._module = module
+        self._log = log
+        self._changed = asyncio.Event()
+        self.events: list[Event] = []
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def start(cls, module: str, *arguments: str, log: Path) -> Self:
+        """Start it; what it writes to standard error goes to the file `log`."""
+        with log.open("wb") as errors:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                module,
+                *arguments,
+                stdout=PIPE,
+                stderr=errors,
+                cwd=log.parent,
+                # It starts elsewhere, and finds our packages where we found them: a checkout works, too.
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(filter(None, map(os.path.abspath, sys.path))),
+                },
+            )
+        return cls(process, module, log)
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            self.events.append(parse(line))
+            self._changed.set()
+        await self._process.wait()
+        self._changed.set()
+
+    async def event(self, name: str, wanted: Callable[[Event], bool] = lambda _: True) -> Event:
+        """The first event of this name that is wanted. ChildFailedError if the process ends without it."""
+        seen = 0
+        while True:
+            self._changed.clear()
+            for event in self.events[seen:]:
+                if event["event"] == name and wanted(event):
+                    return event
+            seen = len(self.events)
+            if self._reading.done():
+                raise ChildFailedError(
+                    f"{self._module} ended with status {self._process.returncode} before it said {name!r}: "
+                    f"{self._log.read_text(errors='replace').strip()[-2000:]}",
+                    module=self._module,
+                    status=self._process.returncode,
+                )
+            await self._changed.wait()
+
+    def all(self, name: str) -> list[Event]:
+        """Every event of this name so far."""
+        return [event for event in self.events if event["event"] == name]
+
+    async def stop(self) -> None:
+        """End it if it still runs."""
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._reading

@@ -1,0 +1,117 @@
+"""One writer of the demonstration, a process of its own.
+
+    python -m dlog.demo.writer_process URI LOG DATA
+
+Takes the log over, reads back how far the writer before it came, and goes on with the next flight, at a pace
+that leaves time to watch. Events on standard output say when it owns the log, what was acknowledged, and how
+it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from dlog.client import LogClient, connect
+from dlog.demo.events import tell
+from dlog.demo.flights import Flight, load
+from dlog.demo.proof import ROW_HEADER
+from dlog.writer import LogWriter
+from ledger.errors import LogStoreError
+
+BATCH = 100
+BATCHES_A_SECOND = 40
+ROTATE_EVERY = 4_000
+PENDING_MAX = 8
+
+
+async def main(uri: str, log: str, data: str) -> None:
+    """Append what the log lacks of the file."""
+    flights = load(Path(data))
+    async with await connect(uri) as client:
+        started = time.monotonic()
+        writer = await client.open_writer(log, create=False)
+        opened_ms = (time.monotonic() - started) * 1000
+        first = await _rows_there(client, log)
+        tell("open", epoch=writer.epoch, milliseconds=opened_ms, first=first, degraded=writer.degraded)
+        run = _Run(writer, flights, first)
+        if await run.append_all():
+            await writer.close()
+            tell("done", rotations=run.rotations)
+            return
+        # Keep trying: whatever is tried after a takeover, the answer stays the same.
+        try:
+            await writer.append(b"one more")
+        except LogStoreError as error:
+            tell("deposed", error=type(error).__name__, message=str(error), unsettled=run.unsettled)
+
+
+async def _rows_there(client: LogClient, log: str) -> int:
+    """How many flights the log has: one more than the number that the last message carries."""
+    async with client.reader(log, last=1, until="latest") as reader:
+        async for message in reader:
+            return int(dict(message.headers)[ROW_HEADER]) + 1
+    return 0
+
+
+class _Run:
+    """Appends batches at a fixed pace, several on their way at once, until all is there or the log is lost."""
+
+    def __init__(self, writer: LogWriter, flights: Sequence[Flight], first: int) -> None:
+        self._writer = writer
+        self._flights = flights
+        self._next = first
+        self._pending: set[asyncio.Task[None]] = set()
+        self._failed = False
+        self.unsettled = 0
+        self.rotations = 0
+
+    async def append_all(self) -> bool:
+        """True if everything was acknowledged, False if somebody else owns the log now."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while self._next < len(self._flights) and not self._failed:
+            due = max(due + 1 / BATCHES_A_SECOND, loop.time() - 0.1)
+            await asyncio.sleep(due - loop.time())
+            while len(self._pending) >= PENDING_MAX:
+                await asyncio.wait(self._pending, return_when=asyncio.FIRST_COMPLETED)
+            self._start(self._append(self._next))
+            if self._next // ROTATE_EVERY != (self._next + BATCH) // ROTATE_EVERY:
+                self._start(self._rotate())
+            self._next += BATCH
+        if self._pending:
+            await asyncio.wait(self._pending)
+        return not self._failed
+
+    def _start(self, work: asyncio.Future[None] | object) -> None:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type]  # a coroutine
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+
+    async def _append(self, first: int) -> None:
+        batch = self._flights[first : first + BATCH]
+        try:
+            ids = await self._writer.append_many(
+                [flight.line for flight in batch],
+                keys=[flight.carrier for flight in batch],
+                headers=[[(ROW_HEADER, b"%d" % (first + n))] for n in range(len(batch))],
+            )
+        except LogStoreError:
+            self._failed = True
+            self.unsettled += len(batch)
+            return
+        tell("acked", count=first + len(batch), id=str(ids[-1]), time=time.monotonic())
+
+    async def _rotate(self) -> None:
+        try:
+            await self._writer.rotate()
+        except LogStoreError:
+            return  # the next append says why
+        self.rotations += 1
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,249 @@
+"""A cluster on this machine: real bookie processes, supervised, and SQLite metadata, all in one directory.
+
+    with dlog.standalone("data", bookies=3) as cluster, dlog.connect(cluster.uri) as client: ...
+
+    data/meta.db         metadata of the cluster
+    data/bookie-1/ …     what each bookie stores, its port among it
+    data/log/            what each bookie says
+    data/lock            held while a cluster runs here; names its process
+
+What is in the directory is there again the next time. Bookies end with the process that started them, however
+that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import re
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from dlog.errors import StandaloneError
+from dlog.loop_thread import LoopThread
+from dlog.supervisor import BookieFacts, BookieSupervisor, Report
+from ledger.errors import AlreadyExistsError, ConfigurationError
+from ledger.metadata.drivers import open_store
+
+_BOOKIE_DIRECTORY = re.compile(r"bookie-([1-9]\d*)")
+_BOOKIES_MAX = 64
+
+
+def _ignore(event: str) -> None:
+    """What happens is in the log files, too."""
+
+
+class AsyncStandalone:
+    """The cluster for asyncio: `async with dlog.aio.standalone("data") as cluster`."""
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        bookies: int = 3,
+        *,
+        report: Report | None = None,
+        restart: bool = True,
+    ) -> None:
+        if not 1 <= bookies <= _BOOKIES_MAX:
+            raise ConfigurationError(f"bookies must be 1 to {_BOOKIES_MAX}, got {bookies}")
+        self._directory = Path(directory).resolve()
+        if set("?\n") & set(str(self._directory)):
+            raise ConfigurationError(
+                f"directory {str(self._directory)!r} cannot be part of an address: choose one without '?'"
+            )
+        self._asked = bookies
+        self._report = report or _ignore
+        self._restart = restart
+        self._lock: IO[str] | None = None
+        self._supervisors: list[BookieSupervisor] = []
+
+    @property
+    def uri(self) -> str:
+        """The address to connect to."""
+        return f"sqlite:///{self._directory / 'meta.db'}"
+
+    @property
+    def bookies(self) -> list[BookieFacts]:
+        """The bookies as they are now, in the order of their directories."""
+        return [supervisor.facts for supervisor in self._supervisors]
+
+    async def start(self) -> None:
+        """Start all bookies; on return they serve. StandaloneError if the directory is in use or one fails."""
+        self._take_lock()
+        try:
+            await self._init_metadata()
+            self._supervisors = [self._supervisor(number) for number in self._numbers()]
+            await self._start_all()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop all bookies cleanly; a second call does nothing."""
+        await asyncio.gather(*(supervisor.stop() for supervisor in self._supervisors))
+        self._supervisors = []
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    async def kill(self, index: int) -> None:
+        """SIGKILL `bookies[index]` and leave it dead until `restart`. For failure tests."""
+        await self._find(index).kill()
+
+    async def restart(self, index: int) -> None:
+        """Start `bookies[index]` after a kill; on return it serves."""
+        await self._find(index).start()
+
+    async def wait(self) -> None:
+        """Run until cancelled. StandaloneError once a bookie is given up."""
+        while True:
+            for supervisor in self._supervisors:
+                if supervisor.failed is not None:
+                    raise supervisor.failed
+            await asyncio.sleep(0.2)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    # ---- parts
+
+    def _take_lock(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        lock = (self._directory / "lock").open("a+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.seek(0)
+            holder = lock.read().strip() or "unknown"
+            lock.close()
+            raise StandaloneError(
+                f"a cluster runs in {self._directory} already (process {holder}): "
+                f"connect to {self.uri}, or choose another directory",
+                directory=self._directory,
+            ) from error
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        self._lock = lock
+
+    async def _init_metadata(self) -> None:
+        store = await open_store(self.uri)
+        try:
+            await store.init_cluster()
+        except AlreadyExistsError:
+            return  # it was started here before
+        finally:
+            await store.close()
+
+    def _numbers(self) -> list[int]:
+        """Every bookie that has data here, and as many as were asked for."""
+        found = {int(match[1]) for path in self._directory.iterdir() if (match := _named(path))}
+        return sorted(found | set(range(1, self._asked + 1)))
+
+    def _supervisor(self, number: int) -> BookieSupervisor:
+        logs = self._directory / "log"
+        logs.mkdir(exist_ok=True)
+        return BookieSupervisor(
+            number,
+            self._directory / f"bookie-{number}",
+            logs / f"bookie-{number}.log",
+            self.uri,
+            self._report,
+            restart=self._restart,
+        )
+
+    async def _start_all(self) -> None:
+        results = await asyncio.gather(
+            *(supervisor.start() for supervisor in self._supervisors), return_exceptions=True
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    def _find(self, index: int) -> BookieSupervisor:
+        if not 0 <= index < len(self._supervisors):
+            raise ConfigurationError(
+                f"there is no bookie {index}: {len(self._supervisors)} run, counted from 0"
+            )
+        return self._supervisors[index]
+
+
+class Standalone:
+    """The same for callers without a loop: `with dlog.standalone("data") as cluster`."""
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        bookies: int = 3,
+        *,
+        report: Report | None = None,
+        restart: bool = True,
+    ) -> None:
+        self._cluster = AsyncStandalone(directory, bookies, report=report, restart=restart)
+        self._thread: LoopThread | None = None
+
+    @property
+    def uri(self) -> str:
+        """The address to connect to."""
+        return self._cluster.uri
+
+    @property
+    def bookies(self) -> list[BookieFacts]:
+        """The bookies as they are now, in the order of their directories."""
+        return self._cluster.bookies
+
+    def start(self) -> None:
+        """Start all bookies; on return they serve. StandaloneError if the directory is in use or one fails."""
+        # Not uvloop: its child processes want the main thread's signal handler.
+        thread = LoopThread("dlog standalone", new_loop=asyncio.new_event_loop)
+        try:
+            thread.run(self._cluster.start())
+        except BaseException:
+            thread.close()
+            raise
+        self._thread = thread
+
+    def stop(self) -> None:
+        """Stop all bookies cleanly; a second call does nothing."""
+        if self._thread is not None:
+            self._thread.run(self._cluster.stop())
+            self._thread.close()
+            self._thread = None
+
+    def kill(self, index: int) -> None:
+        """SIGKILL `bookies[index]` and leave it dead until `restart`. For failure tests."""
+        self._running().run(self._cluster.kill(index))
+
+    def restart(self, index: int) -> None:
+        """Start `bookies[index]` after a kill; on return it serves."""
+        self._running().run(self._cluster.restart(index))
+
+    def wait(self) -> None:
+        """Block until interrupted. StandaloneError once a bookie is given up."""
+        self._running().run(self._cluster.wait())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _running(self) -> LoopThread:
+        if self._thread is None:
+            raise ConfigurationError("the cluster is not running: use it inside 'with dlog.standalone(...)'")
+        return self._thread
+
+
+def _named(path: Path) -> re.Match[str] | None:
+    return _BOOKIE_DIRECTORY.fullmatch(path.name) if path.is_dir() else None

@@ -1,0 +1,67 @@
+"""Recovery of a log's ledgers, all at once, and what is recorded of each afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dlog.format.entry import decode_envelope
+from dlog.model import SealFacts
+from ledger.client import LedgerClient
+from ledger.errors import LedgerNotFoundError
+from ledger.model import LedgerId
+from ledger.read_handle import ReadHandle
+
+NOT_COUNTED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """The outcome of a fencing: no old writer can be acknowledged in any of these any more."""
+
+    seals: dict[LedgerId, SealFacts]
+    missing: list[LedgerId]
+
+
+async def fence(ledgers: LedgerClient, ledger_ids: Iterable[LedgerId], password: bytes) -> Fenced:
+    """Recover every one of these ledgers, in parallel. Any error but a missing ledger is raised (rule 20)."""
+    ids = list(ledger_ids)
+    facts = await asyncio.gather(*(_fence_one(ledgers, one, password) for one in ids))
+    found = dict(zip(ids, facts, strict=True))
+    return Fenced(
+        {one: seal for one, seal in found.items() if seal is not None},
+        [one for one, seal in found.items() if seal is None],
+    )
+
+
+async def _fence_one(ledgers: LedgerClient, ledger_id: LedgerId, password: bytes) -> SealFacts | None:
+    try:
+        handle = await ledgers.open_with_recovery(ledger_id, password)
+    except LedgerNotFoundError:
+        return None
+    try:
+        return await seal_facts(handle)
+    finally:
+        await handle.close()
+
+
+async def seal_facts(handle: ReadHandle) -> SealFacts:
+    """Facts of a closed ledger; its times are those of its first and last entry, its messages not counted."""
+    last_entry = handle.last_readable
+    if last_entry < 0:
+        return SealFacts(last_entry=-1, message_count=0, byte_count=0)
+    first_us, last_us = await asyncio.gather(_append_time(handle, 0), _append_time(handle, last_entry))
+    return SealFacts(
+        last_entry=last_entry,
+        message_count=NOT_COUNTED,
+        byte_count=handle.metadata.length,
+        first_append_us=first_us,
+        last_append_us=last_us,
+    )
+
+
+async def _append_time(handle: ReadHandle, entry_id: int) -> int:
+    [entry] = await handle.read(entry_id, entry_id)
+    envelope, _ = decode_envelope(entry.payload)
+    return envelope.append_time_us

@@ -1,0 +1,290 @@
+"""Fetches what a reader will return: carries out the steps of `core/tailing`, one after the other.
+
+Law (log semantics, rules 26-28 and 32): the machine decides, this waits. Fetched entries stay within a byte
+limit. What waits for the log to move is woken by the long poll, by a watch on the record, and beneath both by a
+slow poll; what waits for bookies or the store to come back says so and gives up after a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+from dlog.backoff import Backoff
+from dlog.core.tailing import (
+    Finish,
+    Gap,
+    OpenLedger,
+    ReadEntries,
+    ReadRecord,
+    ReportGap,
+    Step,
+    Tailing,
+    WaitForEntries,
+    WaitForLedger,
+)
+from dlog.log_store import LogRef, LogStore
+from dlog.model import MessageId
+from dlog.reader_config import ReaderConfig
+from ledger.bookie_reads import Entry
+from ledger.client import LedgerClient
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError, UnavailableError
+from ledger.metadata.store import Unwatch
+from ledger.model import LedgerId
+from ledger.read_handle import ReadHandle
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Consecutive entries of one ledger; of the first one, messages below `first_index` are not wanted."""
+
+    ledger_id: int
+    first_index: int
+    entries: list[Entry]
+    entry_bytes: int
+
+
+class Fetcher:
+    """One reader's background half. `start` once, `take` until None, `close` always."""
+
+    def __init__(
+        self,
+        machine: Tailing,
+        logs: LogStore,
+        ref: LogRef,
+        ledgers: LedgerClient,
+        config: ReaderConfig,
+        *,
+        password: bytes = b"",
+    ) -> None:
+        self._password = password
+        self._machine = machine
+        self._logs = logs
+        self._ref = ref
+        self._ledgers = ledgers
+        self._config = config
+        self._ready: deque[Fetched | Gap] = deque()
+        self._ready_bytes = 0
+        self._something_ready = asyncio.Event()
+        self._room = asyncio.Event()
+        self._record_changed = asyncio.Event()
+        self._handle: ReadHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._unwatch: Unwatch | None = None
+        self._waits_for: str | None = None
+        self._poll_s = config.first_poll_s
+        self._backoff = Backoff(ledgers.environment)
+        self._stuck_since: float | None = None
+
+    # ---- the consumer's side
+
+    def start(self) -> None:
+        self._unwatch = self._logs.watch(self._ref, self._record_changed.set)
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"dlog reader of {self._ref}")
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            task.exception()  # whoever takes next gets it; an abandoned reader's is nobody's
+        self._something_ready.set()
+
+    async def take(self) -> Fetched | Gap | None:
+        """The next thing fetched; None at the end. Raises what ended the fetching, after all before it."""
+        while not self._ready:
+            assert self._task is not None
+            if self._task.done():
+                self._task.result()
+                return None
+            self._something_ready.clear()
+            await self._something_ready.wait()
+        found = self._ready.popleft()
+        if isinstance(found, Fetched):
+            self._ready_bytes -= found.entry_bytes
+            self._room.set()
+        return found
+
+    @property
+    def waits_for(self) -> str | None:
+        """Why nothing comes at the moment, as a sentence; None while there is something to return."""
+        return None if self._ready else self._waits_for
+
+    @property
+    def at_tail(self) -> bool:
+        return not self._ready and self._machine.at_tail
+
+    def abandon(self) -> None:
+        """Begin to stop; nobody will take any more."""
+        if self._task is not None:
+            self._task.cancel()
+        self._ready.clear()
+
+    async def close(self) -> None:
+        """Stop fetching; what was fetched is dropped."""
+        self.abandon()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    # ---- the loop
+
+    async def _run(self) -> None:
+        try:
+            await self._follow()
+        finally:
+            if self._unwatch is not None:
+                self._unwatch()
+            await self._close_handle()
+
+    async def _follow(self) -> None:
+        while True:
+            if self._record_changed.is_set():
+                self._record_changed.clear()
+                self._machine.on_record_changed()
+            step = self._machine.next_step()
+            if isinstance(step, Finish):
+                return
+            try:
+                await self._carry_out(step)
+                self._stuck_since = None
+            except UnavailableError as error:
+                await self._back_off(error)
+
+    async def _carry_out(self, step: Step) -> None:
+        match step:
+            case ReadEntries():
+                await self._read_entries(step)
+            case ReadRecord():
+                self._machine.on_record((await self._logs.read(self._ref)).value)
+            case OpenLedger(ledger_id):
+                await self._open_ledger(LedgerId(ledger_id))
+            case WaitForEntries():
+                await self._wait_for_entries(step)
+            case WaitForLedger(why):
+                self._waits_for = why
+                await self._wait_for_record(self._next_poll_s())
+                self._machine.on_record_changed()
+            case ReportGap(gap):
+                self._offer(gap)
+            case Finish():
+                raise AssertionError("the loop ends before")
+            case _:
+                assert_never(step)
+
+    async def _back_off(self, error: UnavailableError) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._stuck_since is None:
+            self._stuck_since = now
+            self._backoff.reset()
+        if now - self._stuck_since >= self._config.unavailable_timeout_s:
+            raise error
+        self._waits_for = str(error)
+        await asyncio.sleep(self._backoff.next_s())
+
+    # ---- steps
+
+    async def _open_ledger(self, ledger_id: LedgerId) -> None:
+        await self._close_handle()
+        try:
+            handle = self._handle = await self._ledgers.open(ledger_id, self._password)
+        except LedgerNotFoundError:
+            self._machine.on_ledger_missing(ledger_id)
+            return
+        self._tell(handle)
+
+    async def _read_entries(self, step: ReadEntries) -> None:
+        await self._wait_for_room()
+        handle = self._handle
+        assert handle is not None and handle.ledger_id == step.ledger_id
+        first_index = self._machine.position.batch_index
+        try:
+            entries = await handle.read_batch(
+                step.first,
+                max_entries=min(step.last - step.first + 1, self._config.fetch_entries_max),
+                max_bytes=self._config.fetch_bytes,
+            )
+        except EntryNotFoundError:
+            self._machine.on_entry_missing(step.ledger_id)
+            return
+        self._machine.on_read(step.ledger_id, entries[-1].entry_id)
+        entry_bytes = sum(len(entry.payload) for entry in entries)
+        self._ready_bytes += entry_bytes
+        self._offer(Fetched(step.ledger_id, first_index, entries, entry_bytes))
+
+    async def _wait_for_entries(self, step: WaitForEntries) -> None:
+        handle = self._handle
+        assert handle is not None and handle.ledger_id == step.ledger_id
+        self._waits_for = step.why
+        poll_s = self._next_poll_s()
+        moved = await self._unless_record_changes(lambda: self._wait_for_lac(handle, step.beyond, poll_s))
+        if moved and handle.last_readable <= step.beyond and not handle.closed:
+            self._machine.on_record_changed()  # the slow poll looks at everything
+
+    async def _wait_for_lac(self, handle: ReadHandle, beyond: int, timeout_s: float) -> None:
+        try:
+            await handle.wait_for_lac(beyond, timeout_s)
+        except LedgerNotFoundError:
+            self._machine.on_ledger_missing(handle.ledger_id)
+            return
+        self._tell(handle)
+
+    async def _unless_record_changes(self, wait: Callable[[], Awaitable[None]]) -> bool:
+        """Wait, or until the record changes; whether the wait came to its end."""
+        task = asyncio.ensure_future(wait())
+        change = asyncio.ensure_future(self._record_changed.wait())
+        try:
+            await asyncio.wait((task, change), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                return False
+            await task
+            return True
+        finally:
+            for each in (task, change):
+                each.cancel()
+            await asyncio.gather(task, change, return_exceptions=True)
+
+    async def _wait_for_record(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._record_changed.wait()
+        except TimeoutError:
+            return
+
+    async def _wait_for_room(self) -> None:
+        while self._ready_bytes >= self._config.read_ahead_bytes:
+            self._room.clear()
+            await self._room.wait()
+
+    # ---- parts
+
+    def _next_poll_s(self) -> float:
+        poll_s = self._poll_s
+        self._poll_s = min(2 * poll_s, self._config.slow_poll_s)
+        return poll_s
+
+    def _tell(self, handle: ReadHandle) -> None:
+        self._machine.on_ledger(handle.ledger_id, readable=handle.last_readable, sealed=handle.closed)
+
+    def _offer(self, found: Fetched | Gap) -> None:
+        self._poll_s = self._config.first_poll_s
+        self._waits_for = None
+        self._ready.append(found)
+        self._something_ready.set()
+
+    async def _close_handle(self) -> None:
+        if self._handle is not None:
+            await self._handle.close()
+            self._handle = None
+
+    # ---- how far behind
+
+    def entries_behind(self, returned: MessageId) -> int:
+        """Entries known to be readable in the ledger of `returned` from its entry on."""
+        if returned.ledger_id != self._machine.position.ledger_id:
+            return sum(len(found.entries) for found in self._ready if isinstance(found, Fetched))
+        return max(0, self._machine.readable_entry - returned.entry_id + 1)
+
+    @property
+    def ledgers_ahead(self) -> int:
+        return self._machine.ledgers_ahead

@@ -1,0 +1,77 @@
+"""One ledger as its writer uses it: the handle, and the entries in flight in the order of their ids."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from dlog.core.rotation_triggers import LedgerUse
+from dlog.model import SealFacts
+from dlog.outgoing import Outgoing
+from ledger.errors import LogStoreError
+from ledger.model import LedgerId, LedgerMetadata
+from ledger.write_handle import WriteHandle
+
+
+class Lane:
+    """Acks are delivered only while `released`: those of a successor wait for its predecessor's seal."""
+
+    def __init__(self, handle: WriteHandle, use: LedgerUse) -> None:
+        self.handle = handle
+        self.ledger_id: LedgerId = handle.ledger_id
+        self.use = use
+        self.released = False
+        self.detached = False
+        """Given up by the writer: what the handle still says is about somebody else's recovery or our own."""
+        self._pending: deque[Outgoing] = deque()
+        self._messages_acked = 0
+        self._first_append_us = 0
+        self._last_append_us = 0
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._pending)
+
+    def submit(self, outgoing: Outgoing, now: float) -> None:
+        """Hand an encoded entry to the ledger; it gets the next entry id."""
+        outgoing.entry_id = self.handle.submit(outgoing.entry)
+        self._pending.append(outgoing)
+        use = self.use
+        use.bytes_taken += len(outgoing.entry)
+        use.entries_taken += 1
+        use.last_append_at = now
+
+    def deliver(self, through: int) -> tuple[int, int]:
+        """Ack what is in flight up to entry `through`; return how many entries and bytes that were."""
+        pending, ledger_id = self._pending, self.ledger_id
+        entries = size = 0
+        while pending and pending[0].entry_id <= through:
+            outgoing = pending.popleft()
+            entries += 1
+            size += outgoing.size
+            self._messages_acked += outgoing.count
+            if not self._first_append_us:
+                self._first_append_us = outgoing.append_time_us
+            self._last_append_us = outgoing.append_time_us
+            outgoing.succeed(ledger_id)
+        return entries, size
+
+    def take_back(self) -> list[Outgoing]:
+        """Everything in flight, in order; the lane forgets it."""
+        taken = list(self._pending)
+        self._pending.clear()
+        return taken
+
+    def detach(self, error: LogStoreError) -> None:
+        """Stop the handle; nothing it says counts from now on."""
+        self.detached = True
+        self.handle.abandon(error)
+
+    def seal_facts(self, metadata: LedgerMetadata) -> SealFacts:
+        """What is recorded once the ledger is CLOSED; everything up to its last entry has been delivered."""
+        return SealFacts(
+            last_entry=metadata.last_entry,
+            message_count=self._messages_acked,
+            byte_count=metadata.length,
+            first_append_us=self._first_append_us,
+            last_append_us=self._last_append_us,
+        )

@@ -1,0 +1,59 @@
+"""Creates the ledgers of one log, tagged so that an orphan can be attributed, with fewer bookies if need be."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dlog.config import LogConfig
+from dlog.core.degraded import fallback_quorum
+from dlog.core.record_keys import ledger_tags
+from dlog.core.rotation_triggers import LedgerUse
+from dlog.lane import Lane
+from dlog.log_store import LogRef
+from dlog.model import Owner
+from ledger.client import LedgerClient
+from ledger.errors import NotEnoughBookiesError
+from ledger.model import QuorumSizes
+from ledger.write_handle import WriteHandle
+
+
+class LedgerMaker:
+    def __init__(self, ref: LogRef, owner: Owner, ledgers: LedgerClient, config: LogConfig) -> None:
+        self._ref = ref
+        self._owner = owner
+        self._ledgers = ledgers
+        self._config = config
+
+    async def create(self, epoch: int) -> Lane:
+        """A new ledger. NotEnoughBookiesError if the log's policy permits no smaller ensemble (rule 19b)."""
+        wanted = self._config.quorum
+        try:
+            return self._lane(await self._create(wanted, epoch), degraded=False)
+        except NotEnoughBookiesError:
+            live = len(self._ledgers.bookies().writable)
+            smaller = fallback_quorum(wanted, live, self._config.degraded)
+            if smaller is None:
+                raise
+        return self._lane(await self._create(smaller, epoch), degraded=True)
+
+    async def _create(self, quorum: QuorumSizes, epoch: int) -> WriteHandle:
+        tags = ledger_tags(
+            log=self._ref.name,
+            log_uuid=self._ref.log_uuid,
+            epoch=epoch,
+            owner_instance=self._owner.instance,
+            created_us=self._ledgers.environment.wall_us(),
+        )
+        return await self._ledgers.create(
+            quorum,
+            digest_type=self._config.digest_type,
+            password=self._config.password,
+            custom=tags,
+            visibility=self._config.visibility,
+        )
+
+    def _lane(self, handle: WriteHandle, *, degraded: bool) -> Lane:
+        now = asyncio.get_running_loop().time()
+        use = LedgerUse(opened_at=now, chance=self._ledgers.environment.chance.random(), degraded=degraded)
+        use.last_append_at = now
+        return Lane(handle, use)

@@ -1,0 +1,248 @@
+"""Log records in the metadata store: find by name, create, compare-and-set with lost answers resolved.
+
+A name is created as a name node in state DELETED, then the record is written under a fresh uuid, then the
+name is set to that uuid: whatever is interrupted leaves a name that names nothing, or a record that nothing
+names (log semantics, rules 4, 5 and 10). Reads here are linearizable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dlog.backoff import Backoff
+from dlog.core import record_keys
+from dlog.core.record_update import Applied, Look, NotOurs, look_again
+from dlog.errors import LogExistsError, LogNotFoundError
+from dlog.format.log_metadata import decode_name, decode_record, encode_name, encode_record
+from dlog.model import LogName, LogRecord, NameNode, NameState
+from ledger.environment import Environment
+from ledger.errors import (
+    AlreadyExistsError,
+    LayoutMismatchError,
+    MetadataOutcomeUnknownError,
+    MetadataUnavailableError,
+    MetadataVersionError,
+    RecordNotFoundError,
+)
+from ledger.metadata.store import MetadataStore, Unwatch, Watch
+from ledger.model import Versioned
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class LogRef:
+    """One incarnation of a log: every later access goes to this uuid's path and no other (rule 5)."""
+
+    name: LogName
+    log_uuid: str
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+
+class LogStore:
+    """The logs of one cluster. Cheap; holds no connection of its own."""
+
+    def __init__(
+        self, store: MetadataStore, environment: Environment, *, root: str = record_keys.DEFAULT_ROOT
+    ) -> None:
+        self._store = store
+        self._environment = environment
+        self._root = root
+        self._instance_id: str | None = None
+
+    # ---- names
+
+    async def find(self, log: LogName) -> LogRef:
+        """The current incarnation. LogNotFoundError if the name was never used or its log is deleted."""
+        node = await self._read_name(log)
+        if node is None or node.value.state is NameState.DELETED:
+            raise LogNotFoundError(f"log {log} does not exist; create it first", log=str(log))
+        return LogRef(log, node.value.log_uuid)
+
+    async def names(self, namespace: str) -> list[str]:
+        """Names of the logs in a namespace, sorted."""
+        found = []
+        for name in await self._store.list_records(record_keys.namespace_key(self._root, namespace)):
+            node = await self._read_name(LogName(namespace=namespace, name=name))
+            if node is not None and node.value.state is NameState.ACTIVE:
+                found.append(name)
+        return found
+
+    async def create(self, log: LogName) -> LogRef:
+        """Make a log with an empty list and epoch 0. LogExistsError if the name is in use."""
+        node = await self._free_name(log)
+        ref = LogRef(log, self._environment.new_uuid())
+        record = LogRecord(
+            log_uuid=ref.log_uuid, instance_id=await self._instance(), nonce=self._environment.token()
+        )
+        await self._create_value(self._record_key(ref), encode_record(record))
+        try:
+            await self._set_name(log, node, NameNode(log_uuid=ref.log_uuid, state=NameState.ACTIVE))
+        except LogExistsError:
+            await self._remove_unnamed(ref)
+            raise
+        return ref
+
+    async def end_name(self, ref: LogRef) -> None:
+        """Set the name to DELETED once the log's ledgers are gone. Done already, or a newer log: nothing."""
+        while True:
+            node = await self._read_name(ref.name)
+            ended = NameNode(log_uuid=ref.log_uuid, state=NameState.DELETED)
+            if node is None or node.value == ended or node.value.log_uuid != ref.log_uuid:
+                return
+            try:
+                await self._store.write_record(
+                    record_keys.name_key(self._root, ref.name), encode_name(ended), node.version
+                )
+            except (MetadataVersionError, MetadataOutcomeUnknownError):
+                continue  # the loop re-reads and so learns what happened
+            return
+
+    # ---- records
+
+    async def read(self, ref: LogRef) -> Versioned[LogRecord]:
+        """The record, linearizably. LogNotFoundError if this incarnation is gone."""
+        found = await self._read_or_none(ref)
+        if found is None:
+            raise LogNotFoundError(f"log {ref.name} ({ref.log_uuid}) no longer exists", log=str(ref.name))
+        return found
+
+    def watch(self, ref: LogRef, watch: Watch) -> Unwatch:
+        return self._store.watch_record(self._record_key(ref), watch)
+
+    async def compare_and_set(self, ref: LogRef, record: LogRecord, version: int) -> Applied | NotOurs:
+        """Set the record if it still has `version`. Lost answers are resolved by fresh reads (rule 10).
+
+        MetadataUnavailableError means that the change was certainly not made. While an answer is in doubt and
+        the store cannot be reached this waits, however long: only cancelling ends it, and then the outcome is
+        unknown. `record` must carry a nonce of its own.
+        """
+        value = encode_record(record)
+        key = self._record_key(ref)
+        in_doubt = False
+        while True:
+            try:
+                return Applied(record, await self._store.write_record(key, value, version))
+            except RecordNotFoundError:
+                return NotOurs(None, definite=not in_doubt)
+            except MetadataVersionError:
+                if not in_doubt:
+                    return NotOurs(await self._patiently(self._read_or_none, ref), definite=True)
+            except MetadataOutcomeUnknownError:
+                in_doubt = True
+            except MetadataUnavailableError:
+                if not in_doubt:
+                    raise
+            found = await self._patiently(self._read_or_none, ref)
+            match look_again(record, version, found):
+                case Look.APPLIED:
+                    assert found is not None
+                    return Applied(found.value, found.version)
+                case Look.DECIDED:
+                    return NotOurs(found, definite=False)
+                case Look.SEND_AGAIN:
+                    continue
+
+    async def remove_record(self, ref: LogRef) -> None:
+        """Remove a deleted log's record. Its path is never used again."""
+        found = await self._read_or_none(ref)
+        if found is None:
+            return
+        try:
+            await self._store.remove_record(self._record_key(ref), found.version)
+        except (RecordNotFoundError, MetadataVersionError, MetadataOutcomeUnknownError):
+            return  # whoever resumes the deletion finishes it; nothing names this record
+
+    # ---- parts
+
+    def _record_key(self, ref: LogRef) -> str:
+        return record_keys.record_key(self._root, ref.name, ref.log_uuid)
+
+    async def _instance(self) -> str:
+        if self._instance_id is None:
+            self._instance_id = await self._store.instance_id()
+        return self._instance_id
+
+    async def _read_or_none(self, ref: LogRef) -> Versioned[LogRecord] | None:
+        try:
+            found = await self._store.read_record(self._record_key(ref))
+        except RecordNotFoundError:
+            return None
+        record = decode_record(found.value)
+        instance = await self._instance()
+        if record.instance_id != instance:
+            raise LayoutMismatchError(
+                f"log {ref.name} belongs to cluster {record.instance_id}, this store is cluster {instance}; "
+                "open it with the metadata it was made in",
+                log=str(ref.name),
+            )
+        return Versioned(record, found.version)
+
+    async def _patiently(self, read: Callable[[LogRef], Awaitable[_T]], ref: LogRef) -> _T:
+        """Repeat a read until the store answers."""
+        backoff = Backoff(self._environment)
+        while True:
+            try:
+                return await read(ref)
+            except MetadataUnavailableError:
+                await asyncio.sleep(backoff.next_s())
+
+    async def _read_name(self, log: LogName) -> Versioned[NameNode] | None:
+        try:
+            found = await self._store.read_record(record_keys.name_key(self._root, log))
+        except RecordNotFoundError:
+            return None
+        return Versioned(decode_name(found.value), found.version)
+
+    async def _free_name(self, log: LogName) -> Versioned[NameNode]:
+        """The name node, made if need be, in state DELETED; LogExistsError if it names a log."""
+        node = await self._read_name(log)
+        if node is None:
+            unused = NameNode(log_uuid="", state=NameState.DELETED)
+            await self._create_value(record_keys.name_key(self._root, log), encode_name(unused))
+            node = await self._read_name(log)
+            assert node is not None, "a name node is never removed"
+        if node.value.state is NameState.ACTIVE:
+            raise _exists(log)
+        return node
+
+    async def _create_value(self, key: str, value: bytes) -> None:
+        """Make sure that there is a value under `key`: ours, or one that was there before."""
+        while True:
+            try:
+                await self._store.create_record(key, value)
+            except AlreadyExistsError:
+                return
+            except MetadataOutcomeUnknownError:
+                continue  # creating again either succeeds or finds it there
+            return
+
+    async def _set_name(self, log: LogName, node: Versioned[NameNode], new: NameNode) -> None:
+        """Compare-and-set the name. A fresh uuid is the nonce of this request. LogExistsError if refused."""
+        key = record_keys.name_key(self._root, log)
+        while True:
+            try:
+                await self._store.write_record(key, encode_name(new), node.version)
+                return
+            except (MetadataVersionError, MetadataOutcomeUnknownError) as error:
+                found = await self._read_name(log)
+                if found is not None and found.value == new:
+                    return
+                if isinstance(error, MetadataVersionError) or found is None or found.version != node.version:
+                    raise _exists(log) from error
+
+    async def _remove_unnamed(self, ref: LogRef) -> None:
+        """Take back the record of a create that lost; version 0 proves that nobody has used it."""
+        try:
+            await self._store.remove_record(self._record_key(ref), 0)
+        except (RecordNotFoundError, MetadataVersionError, MetadataOutcomeUnknownError):
+            return  # unreachable either way: no name refers to it
+
+
+def _exists(log: LogName) -> LogExistsError:
+    return LogExistsError(f"log {log} exists already; open it, or choose another name", log=str(log))

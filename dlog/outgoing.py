@@ -1,0 +1,95 @@
+"""One entry on its way: its messages, who waits for them, and every way in which that can end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import compress
+from typing import Any
+
+from dlog.core.batching import Batch
+from dlog.errors import AppendIndeterminateError
+from dlog.format.entry import ENTRY_OVERHEAD_BYTES, Codec, encode_entry
+from dlog.message_ids import MessageIds
+from dlog.model import MessageId
+from ledger.errors import LogStoreError
+
+Waiter = asyncio.Future[Any]
+"""Gets a MessageId, or MessageIds where one caller waits for the whole entry."""
+
+
+class Outgoing:
+    """A batch until it is encoded, then the entry's bytes, which never change again (they may be sent twice).
+
+    `whole`: one waiter for all messages (`append_many`), else one for each.
+    """
+
+    __slots__ = ("append_time_us", "batch", "count", "entry", "entry_id", "size", "waiters", "whole")
+
+    def __init__(self, batch: Batch[Waiter], *, whole: bool) -> None:
+        self.batch: Batch[Waiter] | None = batch
+        self.waiters = batch.tokens
+        self.whole = whole
+        self.count = batch.count
+        self.size = batch.body_bytes + ENTRY_OVERHEAD_BYTES
+        """Counts against the writer's buffer, from acceptance to the end."""
+        self.entry = b""
+        self.entry_id = -1
+        self.append_time_us = 0
+
+    def encode(self, epoch: int, append_time_us: int, codec: Codec) -> bool:
+        """Fix the bytes, leaving out what its caller has cancelled. False if nothing is left to send."""
+        batch = self.batch
+        if batch is None:
+            return True
+        if any(waiter.cancelled() for waiter in self.waiters) and not self._leave_out_cancelled(batch):
+            return False
+        columns = batch.columns
+        self.entry = b"".join(encode_entry(columns, epoch=epoch, append_time_us=append_time_us, codec=codec))
+        self.append_time_us = append_time_us
+        self.batch = None
+        return True
+
+    def _leave_out_cancelled(self, batch: Batch[Waiter]) -> bool:
+        """Cancelled before submit means certainly absent (rule 8)."""
+        if self.whole:
+            return False
+        keep = [not waiter.cancelled() for waiter in self.waiters]
+        columns: tuple[list[Any], ...] = (batch.keys, batch.payloads, batch.headers, batch.tokens)
+        for column in columns:
+            column[:] = compress(column, keep)
+        self.waiters, self.count = batch.tokens, batch.count
+        return bool(self.count)
+
+    def succeed(self, ledger_id: int) -> None:
+        """Tell every caller that has not gone away its id."""
+        entry_id = self.entry_id
+        if self.whole:
+            waiter = self.waiters[0]
+            if not waiter.done():
+                waiter.set_result(MessageIds(ledger_id, entry_id, self.count))
+            return
+        for index, waiter in enumerate(self.waiters):
+            if not waiter.done():
+                waiter.set_result(MessageId(ledger_id, entry_id, index))
+
+    def fail_absent(self, make: Callable[[], LogStoreError]) -> None:
+        """The entry was never sent, or its absence is proved."""
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_exception(make())
+
+    def fail_indeterminate(self, ledger_id: int, cause: LogStoreError) -> None:
+        """The entry was in flight: each message is at its would-be id or nowhere (rule 8)."""
+        for index, waiter in enumerate(self.waiters):
+            if waiter.done():
+                continue
+            message_id = MessageId(ledger_id, self.entry_id, index)
+            error = AppendIndeterminateError(
+                f"the append may or may not have happened: it is at {message_id} or nowhere ({cause}); "
+                "resolve that id before appending again",
+                message_id=message_id,
+                message_count=self.count if self.whole else 1,
+            )
+            error.__cause__ = cause
+            waiter.set_exception(error)

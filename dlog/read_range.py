@@ -1,0 +1,67 @@
+"""From where to where a reader reads, as the user says it. Pure.
+
+One of `start` (inclusive), `after` (exclusive) or `last` (so many messages before the tail) says where it begins,
+`until` (exclusive) where it ends; without `until` it waits for more. `latest` is the tail when the reader opens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dlog.model import MessageId
+from ledger.errors import ConfigurationError
+
+
+class Place(StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+Where = MessageId | str
+"""A message id, its text (`17:420:3`), or the word `earliest` or `latest`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRange:
+    """`last` counts back from the tail and then `start` is ignored. No `until`: wait for more."""
+
+    start: MessageId | Place = Place.EARLIEST
+    until: MessageId | Place | None = None
+    last: int | None = None
+
+
+def read_range(
+    *,
+    start: Where | None = None,
+    after: Where | None = None,
+    until: Where | None = None,
+    last: int | None = None,
+) -> ReadRange:
+    """Check what the caller said. ConfigurationError (InvalidNameError for a bad id)."""
+    if sum(value is not None for value in (start, after, last)) > 1:
+        raise ConfigurationError(
+            f"give one of start, after and last, got start={start}, after={after}, last={last}"
+        )
+    if last is not None and last < 1:
+        raise ConfigurationError(f"last counts messages and must be at least 1, got {last}")
+    end = None if until is None else _place_or_id(until)
+    if after is not None:
+        return ReadRange(start=_behind(after), until=end)
+    return ReadRange(start=_place_or_id(start or Place.EARLIEST), until=end, last=last)
+
+
+def _place_or_id(where: Where) -> MessageId | Place:
+    if isinstance(where, MessageId):
+        return where
+    if where in (Place.EARLIEST, Place.LATEST):
+        return Place(where)
+    return MessageId.parse(where)
+
+
+def _behind(where: Where) -> MessageId:
+    """The smallest id above."""
+    found = _place_or_id(where)
+    if isinstance(found, Place):
+        raise ConfigurationError(f"after takes a message id, got {where!r}: use start={where!r}")
+    return found._replace(batch_index=found.batch_index + 1)

@@ -1,0 +1,296 @@
+"""The reader of a log: what a program iterates over.
+
+A background task fetches raw entries (dlog/fetcher.py); here they are decoded, one at a time, when asked for. So
+what is fetched ahead costs its bytes and nothing else, and the next batch is under way while this one is decoded.
+A reader fences nothing and changes nothing.
+
+Law (log semantics, rules 26-32): ids rise; whatever is left out is reported as a gap, or was asked to be left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from operator import length_hint
+from types import TracebackType
+from typing import Self
+from weakref import finalize
+
+from dlog.batch import MessageBatch
+from dlog.core.tailing import Gap, OnMissing, Tailing
+from dlog.errors import EntryFormatError
+from dlog.fetcher import Fetched, Fetcher
+from dlog.format.entry import decode_entry
+from dlog.log_store import LogRef, LogStore
+from dlog.model import EARLIEST_ID, LogName, Message, MessageId
+from dlog.read_range import Place, ReadRange
+from dlog.reader_config import ReaderConfig
+from dlog.tail_position import opener, start_of_last, tail_of
+from ledger.bookie_reads import Entry
+from ledger.client import LedgerClient
+from ledger.errors import ConfigurationError
+
+_NOTHING: Iterator[Message] = iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a reader is behind: readable entries of its ledger not yet returned, and listed ledgers beyond."""
+
+    entries: int
+    ledgers: int
+
+
+class Reader:
+    """Iterates over messages, in order, from one place on. One consumer at a time; it goes on where it stopped.
+
+        async with client.reader("orders", start="earliest", until="latest") as reader:
+            async for message in reader: ...
+
+    It opens itself at the first message, or at `async with` (then `until="latest"` means: as of now). Raises
+    LogNotFoundError, TrimmedError, UnknownPositionError, DataLossError, and what the bookies or the store last
+    said when they cannot be reached for `unavailable_timeout_s`.
+    """
+
+    def __init__(
+        self,
+        logs: LogStore,
+        ledgers: LedgerClient,
+        log: LogName,
+        wanted: ReadRange,
+        *,
+        config: ReaderConfig | None = None,
+        on_trimmed: OnMissing | str = OnMissing.FAIL,
+        on_data_loss: OnMissing | str = OnMissing.FAIL,
+        password: bytes = b"",
+    ) -> None:
+        self._logs = logs
+        self._password = password
+        self._ledgers = ledgers
+        self._log = log
+        self._wanted = wanted
+        self._config = config or ReaderConfig()
+        self._on_trimmed = _policy(on_trimmed, "on_trimmed", tuple(OnMissing))
+        self._on_data_loss = _policy(on_data_loss, "on_data_loss", (OnMissing.FAIL, OnMissing.GAP))
+        self._fetcher: Fetcher | None = None
+        self._until: MessageId | None = None
+        self._position = EARLIEST_ID
+        self._last = EARLIEST_ID
+        self._returned: Message | None = None
+        self._fetched: Fetched | None = None
+        self._entries: Iterator[Entry] = iter(())
+        self._messages = _NOTHING
+        self._closed = False
+
+    # ---- life
+
+    async def open(self) -> None:
+        """Find the log, and fix where the reader begins and ends. Done once; a second call does nothing."""
+        if self._closed:
+            raise ConfigurationError(f"the reader of log {self._log} is closed: open another one")
+        if self._fetcher is not None:
+            return
+        ref = await self._logs.find(self._log)
+        self._position, self._until = await self._resolve(ref)
+        machine = Tailing(
+            str(self._log),
+            position=self._position,
+            until=self._until,
+            from_earliest=self._position == EARLIEST_ID and not isinstance(self._wanted.start, MessageId),
+            on_trimmed=self._on_trimmed,
+            on_data_loss=self._on_data_loss,
+        )
+        self._fetcher = Fetcher(
+            machine, self._logs, ref, self._ledgers, self._config, password=self._password
+        )
+        self._fetcher.start()
+        # A program that leaves its loop early may just drop the reader: its other half must not go on for ever.
+        loop = asyncio.get_running_loop()
+        self._dropped = finalize(self, _abandon, loop, self._fetcher)
+        self._dropped.atexit = False
+
+    async def close(self) -> None:
+        """Stop reading ahead. `position` stays."""
+        self._closed = True
+        if self._fetcher is not None:
+            self._dropped.detach()
+            await self._fetcher.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _resolve(self, ref: LogRef) -> tuple[MessageId, MessageId | None]:
+        """Begin and end as ids; the tail is looked up once, so that both mean the same."""
+        wanted = self._wanted
+        needs_tail = wanted.last is not None or Place.LATEST in (wanted.start, wanted.until)
+        tail = await tail_of(self._logs, ref, self._ledgers, self._password) if needs_tail else EARLIEST_ID
+        if wanted.last is not None:
+            record = (await self._logs.read(ref)).value
+            start = await start_of_last(wanted.last, tail, record, opener(self._ledgers, self._password))
+        else:
+            start = _place(wanted.start, tail)
+        return start, None if wanted.until is None else _place(wanted.until, tail)
+
+    # ---- iteration
+
+    def __aiter__(self) -> Self:
+        self._refuse_gaps("iterate over items()")
+        return self
+
+    async def __anext__(self) -> Message:
+        for message in self._messages:
+            self._returned = message
+            return message
+        while (found := await self.next_item()) is not None:
+            assert isinstance(found, MessageBatch), "gaps were refused"
+            self._messages = iter(found)
+            for message in self._messages:
+                self._returned = message
+                return message
+        raise StopAsyncIteration
+
+    async def batches(self) -> AsyncIterator[MessageBatch]:
+        """A batch per entry, in columns: the fast way to read much."""
+        self._refuse_gaps("iterate over batch_items()")
+        async for item in self.batch_items():
+            assert isinstance(item, MessageBatch)
+            yield item
+
+    async def items(self) -> AsyncIterator[Message | Gap]:
+        """Messages, and gaps where the policy is `gap`."""
+        async for item in self.batch_items():
+            if isinstance(item, Gap):
+                yield item
+                continue
+            for message in item:
+                self._returned = message
+                yield message
+
+    async def batch_items(self) -> AsyncIterator[MessageBatch | Gap]:
+        """Batches, and gaps where the policy is `gap`."""
+        while (item := await self.next_item()) is not None:
+            yield item
+
+    async def next_item(self) -> MessageBatch | Gap | None:
+        """The next batch or gap; None at the end. After a cancelled call nothing is lost."""
+        while True:
+            for entry in self._entries:
+                batch = self._decode(entry)
+                if batch is not None:
+                    return batch
+            await self.open()
+            assert self._fetcher is not None
+            # The fetcher shares this thread: let it send its next request before decoding this answer.
+            await asyncio.sleep(0)
+            found = await self._fetcher.take()
+            if isinstance(found, Gap):
+                self._returned, self._position = None, found.resume_at
+                return found
+            if found is None:
+                return None
+            self._fetched, self._entries = found, iter(found.entries)
+
+    async def next_items(self, count_max: int) -> list[MessageBatch | Gap]:
+        """The next items, waiting only for the first; none at the end. Few calls where each one is costly."""
+        first = await self.next_item()
+        if first is None or isinstance(first, Gap):
+            return [] if first is None else [first]
+        found: list[MessageBatch | Gap] = [first]
+        for entry in self._entries:
+            batch = self._decode(entry)
+            if batch is not None:
+                found.append(batch)
+            if len(found) >= count_max:
+                break
+        return found
+
+    def _decode(self, entry: Entry) -> MessageBatch | None:
+        """The wanted messages of the entry, or None; they count as returned from now on."""
+        fetched = self._fetched
+        assert fetched is not None
+        try:
+            envelope, columns = decode_entry(entry.payload)
+        except EntryFormatError as error:
+            raise EntryFormatError(
+                f"entry {entry.entry_id} of ledger {fetched.ledger_id}, log {self._log}: {error}",
+                ledger_id=fetched.ledger_id,
+                entry_id=entry.entry_id,
+            ) from error
+        batch = MessageBatch(
+            ledger_id=fetched.ledger_id,
+            entry_id=entry.entry_id,
+            first_index=0,
+            append_time_us=envelope.append_time_us,
+            keys=columns.keys,
+            payloads=columns.payloads,
+            headers=columns.headers,
+        )
+        return self._clip(batch, fetched)
+
+    def _clip(self, batch: MessageBatch, fetched: Fetched) -> MessageBatch | None:
+        """Only what lies between start and until; both may lie inside an entry."""
+        first = fetched.first_index if batch.entry_id == fetched.entries[0].entry_id else 0
+        stop, behind = len(batch), MessageId(batch.ledger_id, batch.entry_id + 1, 0)
+        if self._until is not None and self._until < behind:
+            stop, behind = min(stop, self._until.batch_index), self._until
+        self._returned, self._position = None, behind
+        if first >= stop:
+            return None
+        self._last = MessageId(batch.ledger_id, batch.entry_id, stop - 1)
+        return batch if first == 0 and stop == len(batch) else batch.slice(first, stop)
+
+    def _refuse_gaps(self, way_out: str) -> None:
+        if OnMissing.GAP in (self._on_trimmed, self._on_data_loss):
+            raise ConfigurationError(f"a reader with policy 'gap' also returns gaps: {way_out}")
+
+    # ---- where it is
+
+    @property
+    def position(self) -> MessageId:
+        """The next id to return; a reader started there goes on without loss or repetition."""
+        if self._returned is None or self._returned.id == self._last:
+            return self._position
+        return self._returned.id._replace(batch_index=self._returned.id.batch_index + 1)
+
+    @property
+    def at_tail(self) -> bool:
+        """Everything that is known to be readable has been returned."""
+        if self._fetcher is None or not self._fetcher.at_tail:
+            return False
+        return length_hint(self._entries) == 0 and self.position == self._position
+
+    @property
+    def lag(self) -> Lag:
+        """As far as known here; asks nobody."""
+        if self._fetcher is None:
+            return Lag(0, 0)
+        return Lag(self._fetcher.entries_behind(self.position), self._fetcher.ledgers_ahead)
+
+    @property
+    def waits_for(self) -> str | None:
+        """Why nothing comes at the moment, as a sentence; None while there is something to return."""
+        return None if self._fetcher is None else self._fetcher.waits_for
+
+
+def _abandon(loop: asyncio.AbstractEventLoop, fetcher: Fetcher) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(fetcher.abandon)
+
+
+def _place(where: MessageId | Place, tail: MessageId) -> MessageId:
+    if isinstance(where, MessageId):
+        return where
+    return tail if where is Place.LATEST else EARLIEST_ID
+
+
+def _policy(value: OnMissing | str, name: str, allowed: tuple[OnMissing, ...]) -> OnMissing:
+    if value not in allowed:
+        raise ConfigurationError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+    return OnMissing(value)

@@ -1,0 +1,40 @@
+"""Settings of a reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ledger.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderConfig:
+    read_ahead_bytes: int = 8 * 1024 * 1024
+    """Encoded entries fetched and not yet returned. Some fetches long, so that decoding never waits."""
+
+    fetch_bytes: int = 1024 * 1024
+    """Budget of one batch read: large enough that its cost vanishes, small enough to arrive in milliseconds."""
+
+    fetch_entries_max: int = 5_000
+    """Entries of one batch read, however small they are."""
+
+    first_poll_s: float = 0.1
+    """Slow poll of a reader that has just caught up. It doubles up to `slow_poll_s` while nothing comes."""
+
+    slow_poll_s: float = 5.0
+    """Safety net beneath the long poll and the watches, which may be late or lost."""
+
+    unavailable_timeout_s: float = 60.0
+    """A reader that could not go on for so long raises the reason. A restarted bookie is back well before."""
+
+    def __post_init__(self) -> None:
+        if min(self.read_ahead_bytes, self.fetch_bytes, self.fetch_entries_max) < 1:
+            raise ConfigurationError(
+                f"read_ahead_bytes, fetch_bytes and fetch_entries_max must be at least 1, got "
+                f"{self.read_ahead_bytes}, {self.fetch_bytes} and {self.fetch_entries_max}"
+            )
+        if not 0 < self.first_poll_s <= self.slow_poll_s or self.unavailable_timeout_s < 0:
+            raise ConfigurationError(
+                f"need 0 < first_poll_s <= slow_poll_s and unavailable_timeout_s >= 0, got "
+                f"{self.first_poll_s}, {self.slow_poll_s} and {self.unavailable_timeout_s}"
+            )

@@ -1,0 +1,529 @@
+"""Carries out the decisions about a writer's ledgers (dlog/core/rotation.py), and brings it what happens to them.
+
+It listens to the handles of at most two ledgers, delivers acks by the run, and runs one short task for each
+request to the store or to the bookies. Acks are delivered only while the epoch was confirmed recently enough
+(log semantics, rule 25).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any, assert_never
+
+from dlog.append_queue import AppendQueue
+from dlog.config import LogConfig
+from dlog.core import rotation
+from dlog.core.record_update import Applied, same_ownership
+from dlog.core.rotation import Command, Phase, Rotation
+from dlog.core.rotation_triggers import at_hard_limit, is_full, next_check, reason_to_rotate
+from dlog.core.takeover import describe_owner
+from dlog.errors import AppendAbortedError, LogNotFoundError, RecordTooLargeError, WriterDeposedError
+from dlog.grace import zombie_grace_s
+from dlog.lane import Lane
+from dlog.ledger_maker import LedgerMaker
+from dlog.log_store import LogRef, LogStore
+from dlog.model import LogRecord
+from dlog.takeover_runner import Claim
+from ledger.client import LedgerClient
+from ledger.errors import (
+    LedgerFencedError,
+    LedgerNotFoundError,
+    LogStoreError,
+    MetadataUnavailableError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
+from ledger.model import LedgerId, Versioned
+from ledger.write_handle import WriteHandle
+
+_RETRY_FIRST_S = 0.05
+_RETRY_MAX_S = 5.0
+_DRAIN_PATIENCE_S = 0.05
+"""A drain that takes longer has the store probed, so that appends go on if the store is away."""
+_DEGRADED_CHECK_S = 0.5
+
+
+class Succession:
+    """The ledgers of one writer, from its takeover on."""
+
+    def __init__(
+        self,
+        ref: LogRef,
+        claim: Claim,
+        queue: AppendQueue,
+        maker: LedgerMaker,
+        *,
+        logs: LogStore,
+        ledgers: LedgerClient,
+        config: LogConfig,
+        collect: Callable[[], Awaitable[object]],
+    ) -> None:
+        assert claim.lane is not None
+        self._ref = ref
+        self._queue = queue
+        self._maker = maker
+        self._logs = logs
+        self._ledgers = ledgers
+        self._config = config
+        self._collect = collect
+        self._environment = ledgers.environment
+        self._loop = asyncio.get_running_loop()
+        self._machine = Rotation(claim.record, claim.version, claim.lane.ledger_id)
+        self._lanes: dict[LedgerId, Lane] = {}
+        self._draining: LedgerId | None = None
+        self._commands: deque[Command] = deque()
+        self._carrying_out = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._check: asyncio.TimerHandle | None = None
+        self._stall: asyncio.TimerHandle | None = None
+        self._confirmed_at = claim.confirmed_at
+        self._confirming = False
+        self._look_again = False
+        self._full_noted = False
+        self._over_error: LogStoreError | None = None
+        self._half_grace_s = zombie_grace_s(config, ledgers.bookies()) / 2
+        self._rotated: list[asyncio.Future[LedgerId]] = []
+        self.over: asyncio.Future[None] = self._loop.create_future()
+        """Done when the writer is closed, deposed or has given up, and every append is settled."""
+        self._add_lane(claim.lane)
+        self._unwatch = logs.watch(ref, self._record_may_have_changed)
+
+    # ---- facts
+
+    @property
+    def record(self) -> LogRecord:
+        return self._machine.record
+
+    @property
+    def phase(self) -> Phase:
+        return self._machine.phase
+
+    @property
+    def current(self) -> Lane | None:
+        current = self._machine.current
+        return None if current is None else self._lanes.get(current)
+
+    # ---- what the writer asks
+
+    def start(self) -> None:
+        self._apply(self._machine.start())
+        lane = self.current
+        if lane is not None and lane.handle.failed is not None:
+            self.on_failure(lane.handle, lane.handle.failed)
+
+    def rotate(self) -> asyncio.Future[LedgerId]:
+        """Replace the ledger in use, empty ones excepted; the future gets the ledger in use afterwards."""
+        done: asyncio.Future[LedgerId] = self._loop.create_future()
+        lane = self.current
+        if lane is not None and not lane.use.entries_taken and self._machine.phase is Phase.STEADY:
+            done.set_result(lane.ledger_id)
+            return done
+        self._rotated.append(done)
+        self._apply(self._machine.on_rotation_due())
+        return done
+
+    def close(self) -> None:
+        """Settle everything accepted, seal the last ledger and record it; then `over` is done."""
+        self._apply(self._machine.on_close_requested(left=self._queue.holding))
+
+    def give_up(self, error: LogStoreError) -> None:
+        """Stop at once: in-flight appends end indeterminate, held ones absent."""
+        if self.over.done():
+            return
+        self._machine.give_up()
+        self._queue.fail_held(error)
+        self._end(error)
+
+    # ---- what the handles tell (WriteListener)
+
+    def on_progress(self, handle: WriteHandle, done_through: int) -> None:
+        """Entries are durable and visible; called once for a whole run of them."""
+        lane = self._lanes.get(handle.ledger_id)
+        if lane is not None and lane.released and not lane.detached:
+            self._deliver(lane, done_through)
+            self._check_full()
+
+    def on_failure(self, handle: WriteHandle, error: LogStoreError) -> None:
+        lane = self._lanes.get(handle.ledger_id)
+        if lane is None or lane.detached:
+            return
+        if self._machine.over:
+            self._queue.fail_indeterminate(lane, self._over_error or error)
+            return
+        self._apply(self._machine.on_failed(lane.ledger_id, fenced=isinstance(error, LedgerFencedError)))
+
+    def _deliver(self, lane: Lane, through: int) -> None:
+        if self._epoch_is_stale():
+            if self._machine.over:
+                self._queue.fail_indeterminate(lane, self._over_error or _unconfirmed(self._ref))
+            else:
+                self._confirm_epoch()
+            return
+        entries, size = lane.deliver(through)
+        if entries:
+            self._queue.on_acked(entries, size)
+        if self._draining == lane.ledger_id:
+            self._check_drained()
+
+    def _check_drained(self) -> None:
+        lane = None if self._draining is None else self._lanes.get(self._draining)
+        if lane is not None and not lane.in_flight and lane.handle.failed is None:
+            self._draining = None
+            self._apply(self._machine.on_drained(lane.ledger_id))
+
+    # ---- carrying out
+
+    def _apply(self, commands: list[Command]) -> None:
+        """Carry out in order; what a command brings about at once is carried out behind the rest."""
+        self._commands.extend(commands)
+        if self._carrying_out:
+            return
+        self._carrying_out = True
+        try:
+            while self._commands:
+                self._do(self._commands.popleft())
+        finally:
+            self._carrying_out = False
+        self._watch_for_stall()
+
+    def _do(self, command: Command) -> None:
+        match command:
+            case rotation.SubmitTo(ledger_id):
+                self._queue.submit_to(self._lanes[ledger_id])
+            case rotation.Hold():
+                self._queue.hold()
+            case rotation.Release(ledger_id):
+                self._release(self._lanes[ledger_id])
+            case rotation.CreateLedger():
+                self._spawn(self._create())
+            case rotation.DiscardLedger(ledger_id):
+                self._spawn(self._discard(ledger_id))
+            case rotation.WriteRecord(record, version):
+                self._spawn(self._write(record, version))
+            case rotation.ReadRecord():
+                self._spawn(self._reread())
+            case rotation.Drain(ledger_id):
+                self._drain(ledger_id)
+            case rotation.CloseLedger(ledger_id):
+                self._spawn(self._close_ledger(self._lanes[ledger_id]))
+            case rotation.Settle(ledger_ids):
+                self._spawn(self._settle([self._lanes[one] for one in ledger_ids]))
+            case rotation.Retry(attempt):
+                self._later(self._pause_s(attempt), self._retry)
+            case rotation.WaitForCandidate():
+                wait_s = self._config.candidate_wait_s * self._environment.chance.uniform(0.75, 1.25)
+                self._later(wait_s, lambda: self._apply(self._machine.on_waited()))
+            case rotation.Depose(found):
+                self._depose(found)
+            case rotation.Finished():
+                self._end(AppendAbortedError(f"the writer of log {self._ref} is closed"))
+            case _:
+                assert_never(command)
+
+    def _release(self, lane: Lane) -> None:
+        """The ledger is the one in use: deliver what it has, and let go of the one before."""
+        lane.released = True
+        self._full_noted = False
+        for ledger_id in [one for one in self._lanes if one < lane.ledger_id]:
+            del self._lanes[ledger_id]
+        self._deliver(lane, lane.handle.done_through)
+        self._schedule_check()
+        if self._machine.record.pending_delete:
+            self._spawn(self._collect_garbage())
+        waiting, self._rotated = self._rotated, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(lane.ledger_id)
+
+    def _drain(self, ledger_id: LedgerId) -> None:
+        self._draining = ledger_id
+        if self._machine.phase is Phase.DRAINING:
+            self._later(_DRAIN_PATIENCE_S, lambda: self._probe_store(ledger_id))
+        self._check_drained()
+
+    def _probe_store(self, ledger_id: LedgerId) -> None:
+        if self._draining == ledger_id and self._machine.phase is Phase.DRAINING:
+            self._spawn(self._probe())
+
+    def _retry(self) -> None:
+        self._apply(self._machine.on_retry(self._environment.wall_us(), self._environment.token()))
+
+    def _pause_s(self, attempt: int) -> float:
+        bound = min(_RETRY_MAX_S, _RETRY_FIRST_S * 2.0 ** min(attempt, 20)) if attempt else 0.0
+        return self._environment.chance.uniform(bound / 2, bound)
+
+    # ---- requests: each ends in one event
+
+    async def _create(self) -> None:
+        try:
+            lane = await self._maker.create(self._machine.record.epoch)
+        except LogStoreError as error:
+            self._fail_rotations(error)
+            self._apply(self._machine.on_create_failed())
+            return
+        self._add_lane(lane)
+        now_us, nonce = self._environment.wall_us(), self._environment.token()
+        self._apply(self._machine.on_ledger_created(lane.ledger_id, now_us, nonce))
+
+    async def _discard(self, ledger_id: LedgerId) -> None:
+        lane = self._lanes.pop(ledger_id, None)
+        if lane is not None:
+            lane.detach(LogStoreError(f"ledger {ledger_id} was never listed"))
+        try:
+            await self._ledgers.delete(ledger_id)
+        except LogStoreError:
+            return  # an orphan; the sweep finds it by its tags
+
+    async def _write(self, record: LogRecord, version: int) -> None:
+        asked_at = self._environment.boot_s()
+        try:
+            answer = await self._logs.compare_and_set(self._ref, record, version)
+        except (MetadataUnavailableError, RecordTooLargeError) as error:
+            self._fail_rotations(error)
+            self._apply(self._machine.on_store_unavailable())
+            return
+        if isinstance(answer, Applied):
+            self._confirmed(asked_at)
+        now_us, nonce = self._environment.wall_us(), self._environment.token()
+        self._apply(self._machine.on_answer(answer, now_us, nonce))
+
+    async def _read(self) -> Versioned[LogRecord] | None:
+        """The record, however long it takes; None if it is gone."""
+        attempt = 0
+        while True:
+            asked_at = self._environment.boot_s()
+            try:
+                read = await self._logs.read(self._ref)
+            except LogNotFoundError:
+                return None
+            except MetadataUnavailableError:
+                attempt += 1
+                await asyncio.sleep(self._pause_s(attempt))
+                continue
+            if same_ownership(self._machine.record, read.value):
+                self._confirmed(asked_at)
+            return read
+
+    async def _reread(self) -> None:
+        self._apply(self._machine.on_record(await self._read()))
+
+    async def _look_at_record(self) -> None:
+        while self._look_again:
+            self._look_again = False
+            self._apply(self._machine.on_record_seen(await self._read()))
+        self._confirming = False
+        for lane in list(self._lanes.values()):
+            if lane.released and not lane.detached:
+                self._deliver(lane, lane.handle.done_through)
+
+    async def _probe(self) -> None:
+        try:
+            async with asyncio.timeout(self._config.store_probe_s):
+                await self._logs.read(self._ref)
+        except (TimeoutError, MetadataUnavailableError):
+            self._apply(self._machine.on_store_unreachable())
+        except LogNotFoundError:
+            return  # the close will tell
+
+    async def _collect_garbage(self) -> None:
+        """Delete what left the list and is due; whoever owns the log next tries again."""
+        with suppress(UnavailableError, OutcomeUnknownError):
+            await self._collect()
+
+    async def _close_ledger(self, lane: Lane) -> None:
+        try:
+            metadata = await lane.handle.close()
+        except LedgerFencedError:
+            if not lane.detached:
+                self._apply(self._machine.on_failed(lane.ledger_id, fenced=True))
+        except LedgerNotFoundError:
+            self._apply(self._machine.on_ledger_gone())
+        except LogStoreError:
+            if not lane.detached:
+                self._apply(self._machine.on_close_undecided())
+        else:
+            nonce = self._environment.token()
+            self._apply(self._machine.on_closed(lane.ledger_id, lane.seal_facts(metadata), nonce))
+
+    async def _settle(self, lanes: list[Lane]) -> None:
+        """Recover own ledgers in list order; only then decide the appends that were in flight in them."""
+        for lane in lanes:
+            # First of all: our own fence must not look like somebody's takeover.
+            lane.detach(LogStoreError(f"ledger {lane.ledger_id} is being recovered by its own writer"))
+        ends = []
+        for lane in lanes:
+            try:
+                handle = await self._ledgers.open_with_recovery(lane.ledger_id, self._config.password)
+            except LedgerNotFoundError:
+                self._apply(self._machine.on_ledger_gone())
+                return
+            except LogStoreError:
+                self._apply(self._machine.on_settle_failed())
+                return
+            ends.append(handle.metadata)
+        if self._machine.over:
+            return
+        left = []
+        seals = {}
+        for lane, metadata in zip(lanes, ends, strict=True):
+            self._queue.on_acked(*lane.deliver(metadata.last_entry))
+            left += lane.take_back()
+            seals[lane.ledger_id] = lane.seal_facts(metadata)
+        self._queue.take_back(left)
+        self._apply(self._machine.on_settled(seals, left=self._queue.holding))
+
+    # ---- the epoch
+
+    def _confirmed(self, asked_at: float) -> None:
+        self._confirmed_at = max(self._confirmed_at, asked_at)
+
+    def _epoch_is_stale(self) -> bool:
+        """Whether a takeover could be so long ago that our ledgers are deleted already (rule 25)."""
+        grace_s = self._half_grace_s
+        return grace_s > 0 and self._environment.boot_s() - self._confirmed_at > grace_s
+
+    def _confirm_epoch(self) -> None:
+        self._look_again = True
+        if not self._confirming:
+            self._confirming = True
+            self._spawn(self._look_at_record())
+
+    def _record_may_have_changed(self) -> None:
+        if not self._machine.over:
+            self._confirm_epoch()
+
+    # ---- fullness
+
+    def _check_full(self) -> None:
+        lane = self.current
+        if lane is None:
+            return
+        limits, now = self._config.rotation, self._loop.time()
+        if at_hard_limit(lane.use, limits):
+            self._apply(self._machine.on_hard_limit())
+        available = len(self._ledgers.bookies().writable) >= self._config.quorum.ensemble
+        if reason_to_rotate(lane.use, limits, now, ensemble_available=available) is not None:
+            self._apply(self._machine.on_rotation_due())
+        elif is_full(lane.use, limits) and not self._full_noted:
+            self._full_noted = True
+            self._schedule_check()
+
+    def _schedule_check(self) -> None:
+        """Age, idleness and returning bookies fill a ledger without any append: look again in time."""
+        if self._check is not None:
+            self._check.cancel()
+        self._check = None
+        lane = self.current
+        if lane is None or self._machine.over:
+            return
+        now = self._loop.time()
+        at = now + _DEGRADED_CHECK_S if lane.use.degraded else next_check(lane.use, self._config.rotation)
+        self._check = self._loop.call_at(max(at, now + 0.05), self._on_check)
+
+    def _on_check(self) -> None:
+        self._check_full()
+        self._schedule_check()
+
+    # ---- the end
+
+    def _watch_for_stall(self) -> None:
+        """Appends that wait for a ledger wait no longer than the hard limit (rule 19)."""
+        stalled = not self._machine.over and (
+            self._queue.lane is None or self._machine.phase in (Phase.CLOSING, Phase.SETTLING)
+        )
+        if not stalled and self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+        elif stalled and self._stall is None:
+            self._stall = self._loop.call_later(self._config.hold_limit_s, self._on_stall)
+
+    def _on_stall(self) -> None:
+        self.give_up(
+            AppendAbortedError(
+                f"log {self._ref} could not be written for {self._config.hold_limit_s} s; "
+                "open a new writer once its bookies and the metadata store are back",
+                log=str(self._ref),
+            )
+        )
+
+    def _depose(self, found: LogRecord | None) -> None:
+        """Terminal: what was held is absent; what is in flight may yet succeed, for a little while."""
+        known = "" if found is None else f" by {describe_owner(found.owner)} in epoch {found.epoch}"
+        error = WriterDeposedError(
+            f"log {self._ref} was taken over{known}; this writer takes no more appends",
+            log=str(self._ref),
+            epoch=None if found is None else found.epoch,
+            owner=None if found is None else found.owner,
+        )
+        self._over_error = error
+        self._queue.fail_held(error)
+        waiting = False
+        for lane in self._lanes.values():
+            if lane.released and not lane.detached and lane.handle.failed is None and lane.in_flight:
+                waiting = True
+            else:
+                self._queue.fail_indeterminate(lane, error)
+        self._later(self._config.late_success_s if waiting else 0, lambda: self._end(error))
+
+    def _end(self, error: LogStoreError) -> None:
+        if self.over.done():
+            return
+        self._over_error = error
+        self._queue.refuse(error)
+        for lane in self._lanes.values():
+            lane.detach(error)
+            self._queue.fail_indeterminate(lane, error)
+        self._fail_rotations(error)
+        self._unwatch()
+        for timer in (*self._timers, self._check, self._stall):
+            if timer is not None:
+                timer.cancel()
+        for task in self._tasks:
+            if task is not asyncio.current_task():
+                task.cancel()
+        self.over.set_result(None)
+
+    def _fail_rotations(self, error: LogStoreError) -> None:
+        waiting, self._rotated = self._rotated, []
+        for future in waiting:
+            if not future.done():
+                future.set_exception(type(error)(str(error), **error.facts))
+
+    # ---- parts
+
+    def _add_lane(self, lane: Lane) -> None:
+        self._lanes[lane.ledger_id] = lane
+        lane.handle.listener = self
+
+    def _later(self, delay_s: float, call: Callable[[], Any]) -> None:
+        def run() -> None:
+            self._timers.discard(timer)
+            call()
+
+        timer = self._loop.call_later(delay_s, run)
+        self._timers.add(timer)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        """An error that no event stands for ends the writer instead of leaving it half alive."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, LogStoreError):
+            self.give_up(error)
+        elif error is not None:
+            self.give_up(
+                LogStoreError(f"the writer of log {self._ref} stopped by a fault of its own: {error!r}")
+            )
+            raise error
+
+
+def _unconfirmed(ref: LogRef) -> LogStoreError:
+    return AppendAbortedError(f"the ownership of log {ref} could not be confirmed in time", log=str(ref))

@@ -1,0 +1,223 @@
+"""Keeps one bookie process running: starts it, waits until it serves, restarts it when it dies, stops it.
+
+What happens is told by one sentence each to `report`. A bookie that keeps dying right after its start is given up,
+because its own log says why and trying again would only bury that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import dlog
+from dlog.errors import StandaloneError
+from ledger.errors import ConfigurationError
+
+Report = Callable[[str], None]
+
+START_TIMEOUT_S = 60.0
+"""Replaying a full journal takes seconds; beyond this something is wrong."""
+STOP_TIMEOUT_S = 15.0
+"""SIGTERM drains and checkpoints; a bookie that has not ended by then is killed, which loses nothing."""
+_FIRST_PAUSE_S = 0.2
+_PAUSE_MAX_S = 5.0
+_QUICK_S = 5.0
+_QUICK_DEATHS_MAX = 5
+_LOG_BYTES_MAX = 8 * 1024 * 1024
+_LAST_LINES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class BookieFacts:
+    """What there is to know of a supervised bookie. `process_id` is None while it does not run."""
+
+    number: int
+    bookie_id: str
+    process_id: int | None
+    directory: Path
+
+
+class BookieSupervisor:
+    """One bookie. `start` returns when it serves."""
+
+    def __init__(
+        self,
+        number: int,
+        directory: Path,
+        log_file: Path,
+        metadata_uri: str,
+        report: Report,
+        *,
+        restart: bool = True,
+    ) -> None:
+        self.number = number
+        self._restart = restart
+        self.failed: StandaloneError | None = None
+        self._directory = directory
+        self._log_file = log_file
+        self._metadata_uri = metadata_uri
+        self._report = report
+        self._address = ""
+        self._process: asyncio.subprocess.Process | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def facts(self) -> BookieFacts:
+        process = self._process
+        alive = process is not None and process.returncode is None
+        return BookieFacts(
+            self.number,
+            self._address,
+            process.pid if process is not None and alive else None,
+            self._directory,
+        )
+
+    async def start(self) -> None:
+        """Run it, and from then on restart it whenever it dies. StandaloneError if it does not come up."""
+        if self.facts.process_id is not None:
+            raise ConfigurationError(f"bookie {self.number} is running already: kill it first")
+        await self._end(signal.SIGTERM)
+        self.failed = None
+        await self._launch()
+        self._watcher = asyncio.get_running_loop().create_task(
+            self._watch(), name=f"watch bookie {self.number}"
+        )
+
+    async def stop(self) -> None:
+        """SIGTERM, wait, and SIGKILL only if that does not help."""
+        await self._end(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """SIGKILL, and no restart before the next `start`."""
+        await self._end(signal.SIGKILL)
+
+    async def _end(self, number: signal.Signals) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+            self._watcher = None
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        try:
+            process.send_signal(number)
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await process.wait()
+        except ProcessLookupError:
+            await process.wait()
+        except TimeoutError:
+            self._report(f"bookie {self.number} did not stop within {STOP_TIMEOUT_S:.0f} s and is killed")
+            process.kill()
+            await process.wait()
+
+    # ---- life and death
+
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause_s, quick_deaths = _FIRST_PAUSE_S, 0
+        while True:
+            started = loop.time()
+            how = await self._death()
+            quick = loop.time() - started < _QUICK_S
+            quick_deaths = quick_deaths + 1 if quick else 0
+            pause_s = min(2 * pause_s, _PAUSE_MAX_S) if quick else _FIRST_PAUSE_S
+            if quick_deaths > _QUICK_DEATHS_MAX:
+                self._give_up(how)
+                return
+            if not self._restart:
+                self._report(f"bookie {self.number} ({self._address}) {how}")
+                return
+            self._report(f"bookie {self.number} ({self._address}) {how}; it is restarted")
+            await asyncio.sleep(pause_s)
+            await self._relaunch()
+
+    async def _relaunch(self) -> None:
+        try:
+            await self._launch()
+        except StandaloneError as error:
+            self._report(str(error))
+        else:
+            self._report(f"bookie {self.number} ({self._address}) is back")
+
+    async def _death(self) -> str:
+        process = self._process
+        assert process is not None and process.stdout is not None
+        while await process.stdout.read(1 << 16):
+            pass  # it says more there than that it is ready: a full pipe must not stop it
+        code = await process.wait()
+        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+    def _give_up(self, how: str) -> None:
+        self.failed = StandaloneError(
+            f"bookie {self.number} ({self._address}) {how}, {_QUICK_DEATHS_MAX + 1} times in a row, and is given "
+            f"up: {self._last_words()}",
+            log_file=self._log_file,
+        )
+        self._report(str(self.failed))
+
+    # ---- one process
+
+    async def _launch(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._turn_log()
+        with self._log_file.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env=_environment(),
+            )
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                self._address = await self._ready(self._process)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+            raise StandaloneError(
+                f"bookie {self.number} did not serve within {START_TIMEOUT_S:.0f} s: {self._last_words()}",
+                log_file=self._log_file,
+            ) from None
+        except asyncio.CancelledError:
+            self._process.kill()
+            raise
+
+    def _command(self) -> list[str]:
+        python = [sys.executable, "-P", "-m"]
+        bookie = ["bookie_server", "start", "--metadata", self._metadata_uri, "--data", str(self._directory)]
+        return [*python, "dlog.child", str(os.getpid()), *python, *bookie, "--port", "0"]
+
+    async def _ready(self, process: asyncio.subprocess.Process) -> str:
+        """The address in the line that the bookie prints when it serves."""
+        assert process.stdout is not None
+        while line := await process.stdout.readline():
+            words = line.decode(errors="replace").split()
+            if words[:1] == ["bookie"] and words[2:] == ["is", "ready"]:
+                return words[1]
+        code = await process.wait()
+        raise StandaloneError(
+            f"bookie {self.number} ended with code {code} instead of serving: {self._last_words()}",
+            log_file=self._log_file,
+        )
+
+    def _last_words(self) -> str:
+        """The end of its log, on one line, and where the rest is."""
+        text = self._log_file.read_text(errors="replace") if self._log_file.exists() else ""
+        lines = [line.strip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]
+        return f"{' | '.join(lines) or 'it said nothing'} (log: {self._log_file})"
+
+    def _turn_log(self) -> None:
+        if self._log_file.exists() and self._log_file.stat().st_size > _LOG_BYTES_MAX:
+            self._log_file.replace(self._log_file.with_suffix(".old.log"))
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with the directory that our packages come from, so that a source tree works without installing."""
+    home = str(Path(dlog.__file__).resolve().parent.parent)
+    inherited = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([home, inherited] if inherited else [home])}

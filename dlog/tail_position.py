@@ -1,0 +1,115 @@
+"""Where a log ends now, and where its last n messages begin. Fences nothing and changes nothing.
+
+Law (log semantics, rules 15 and 29): the tail lies in the first listed ledger that is not sealed. What the next
+one holds is not acknowledged before this one is sealed, so everything that had succeeded before the call lies
+below the tail; all reads here are linearizable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from dlog.errors import DataLossError
+from dlog.format.entry import decode_envelope
+from dlog.log_store import LogRef, LogStore
+from dlog.model import EARLIEST_ID, ListedLedger, LogRecord, MessageId
+from ledger.client import LedgerClient
+from ledger.errors import LedgerNotFoundError
+from ledger.model import LedgerId
+from ledger.read_handle import ReadHandle
+
+_ENTRIES_AT_ONCE = 16
+"""Read backwards in steps of so many entries: few round trips, little memory."""
+
+
+OpenLedger = Callable[[LedgerId], Awaitable[ReadHandle]]
+
+
+def opener(ledgers: LedgerClient, password: bytes) -> OpenLedger:
+    """How the log's ledgers are opened: without recovery."""
+    return lambda ledger_id: ledgers.open(ledger_id, password)
+
+
+async def tail_of(logs: LogStore, ref: LogRef, ledgers: LedgerClient, password: bytes = b"") -> MessageId:
+    """The id behind everything that has succeeded so far. DataLossError if an unsealed listed ledger is gone."""
+    while True:
+        record = (await logs.read(ref)).value
+        try:
+            return await _tail_of_record(record, opener(ledgers, password))
+        except LedgerNotFoundError as error:
+            if (await logs.read(ref)).value == record:
+                raise DataLossError(
+                    f"it cannot be told where log {ref.name} ends ({error}): restore that ledger",
+                    ledger_id=error.facts.get("ledger_id"),
+                ) from error
+
+
+async def _tail_of_record(record: LogRecord, open_ledger: OpenLedger) -> MessageId:
+    tail = EARLIEST_ID
+    for listed in record.ledgers:
+        last, sealed = await _end_of(listed, open_ledger)
+        tail = MessageId(listed.ledger_id, last + 1, 0)
+        if not sealed:
+            break
+    return max(tail, record.trim_before) if record.ledgers else EARLIEST_ID
+
+
+async def _end_of(listed: ListedLedger, open_ledger: OpenLedger) -> tuple[int, bool]:
+    """Last readable entry, and whether it is the last for ever."""
+    if listed.seal is not None:
+        return listed.seal.last_entry, True
+    handle = await open_ledger(listed.ledger_id)
+    await handle.close()
+    return handle.last_readable, handle.closed
+
+
+async def start_of_last(count: int, tail: MessageId, record: LogRecord, open_ledger: OpenLedger) -> MessageId:
+    """The id at which the last `count` messages below `tail` begin; the earliest if there are fewer."""
+    missing = count
+    for listed in reversed(record.ledgers):
+        if listed.ledger_id > tail.ledger_id:
+            continue
+        end = (
+            tail.entry_id
+            if listed.ledger_id == tail.ledger_id
+            else (await _end_of(listed, open_ledger))[0] + 1
+        )
+        whole = listed.ledger_id < tail.ledger_id and listed.ledger_id > record.trim_before.ledger_id
+        if whole and listed.seal is not None and 0 <= listed.seal.message_count < missing:
+            missing -= listed.seal.message_count
+            continue
+        found = await _search(listed.ledger_id, end, missing, record.trim_before, open_ledger)
+        if isinstance(found, MessageId):
+            return found
+        missing -= found
+        if listed.ledger_id <= record.trim_before.ledger_id:
+            break
+    return max(record.trim_before, MessageId(record.ledgers[0].ledger_id, 0, 0)) if record.ledgers else tail
+
+
+async def _search(
+    ledger_id: LedgerId, end: int, count: int, trim_before: MessageId, open_ledger: OpenLedger
+) -> MessageId | int:
+    """Where the last `count` messages below entry `end` begin, or how many there are if fewer."""
+    if end == 0:
+        return 0
+    handle = await open_ledger(ledger_id)
+    try:
+        return await _count_back(handle, end, count, trim_before)
+    finally:
+        await handle.close()
+
+
+async def _count_back(handle: ReadHandle, end: int, count: int, trim_before: MessageId) -> MessageId | int:
+    floor = trim_before.entry_id if trim_before.ledger_id == handle.ledger_id else 0
+    seen = 0
+    while end > floor:
+        first = max(floor, end - _ENTRIES_AT_ONCE)
+        for entry in reversed(await handle.read(first, end - 1)):
+            held = decode_envelope(entry.payload)[0].count
+            if seen + held >= count:
+                found = MessageId(handle.ledger_id, entry.entry_id, seen + held - count)
+                return max(found, trim_before)
+            seen += held
+        end = first
+    return seen

@@ -1,0 +1,152 @@
+"""Carries out a takeover (dlog/core/takeover.py): reads, recovers, creates, compares and sets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import assert_never
+
+from dlog.backoff import Backoff
+from dlog.config import LogConfig
+from dlog.core.takeover import (
+    Command,
+    CreateLedger,
+    DiscardLedger,
+    Fail,
+    FenceLedgers,
+    Finish,
+    ReadRecord,
+    Stamp,
+    Takeover,
+    WriteRecord,
+)
+from dlog.errors import TakeoverTimeoutError
+from dlog.fencing import fence
+from dlog.grace import zombie_grace_s
+from dlog.lane import Lane
+from dlog.ledger_maker import LedgerMaker
+from dlog.log_store import LogRef, LogStore
+from dlog.model import LogRecord, LogState, Owner
+from ledger.client import LedgerClient
+from ledger.environment import Environment
+from ledger.errors import LogStoreError
+from ledger.model import LedgerId
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A log that is ours: its record, and the new ledger (None after Seal and Delete)."""
+
+    record: LogRecord
+    version: int
+    lane: Lane | None
+    confirmed_at: float
+    """Boot clock just before the compare-and-set that proved our epoch."""
+
+
+def new_owner(environment: Environment, name: str) -> Owner:
+    """An identity for one takeover; no two are ever alike."""
+    return Owner(
+        instance=environment.new_uuid(),
+        name=name,
+        host=environment.host_name(),
+        process_id=environment.process_id(),
+        started_us=environment.wall_us(),
+    )
+
+
+class TakeoverRunner:
+    """One candidate. `run` either claims the log or leaves nothing behind but, at worst, an orphan ledger."""
+
+    def __init__(
+        self,
+        ref: LogRef,
+        owner: Owner,
+        *,
+        logs: LogStore,
+        ledgers: LedgerClient,
+        config: LogConfig,
+        end: LogState | None = None,
+        given_up: Collection[LedgerId] = (),
+    ) -> None:
+        self._ref = ref
+        self._logs = logs
+        self._ledgers = ledgers
+        self._config = config
+        self._environment = ledgers.environment
+        self._maker = LedgerMaker(ref, owner, ledgers, config)
+        self._machine = Takeover(str(ref), owner, end=end, given_up=given_up)
+        self._backoff = Backoff(ledgers.environment)
+        self._lane: Lane | None = None
+        self._confirmed_at = 0.0
+
+    async def run(self) -> Claim:
+        """Take the log over.
+
+        TakeoverLostError, TakeoverContendedError, TakeoverTimeoutError, LogSealedError, LogNotFoundError,
+        DataLossError, and what recovery, creation and the store may raise.
+        """
+        try:
+            async with asyncio.timeout(self._config.takeover_timeout_s):
+                return await self._run()
+        except TimeoutError as error:
+            self._drop_lane()
+            raise TakeoverTimeoutError(
+                f"taking over log {self._ref} took more than {self._config.takeover_timeout_s} s: it may have "
+                "happened; open the log again, or raise takeover_timeout_s",
+                log=str(self._ref),
+            ) from error
+        except BaseException:
+            self._drop_lane()
+            raise
+
+    async def _run(self) -> Claim:
+        todo: list[Command] = self._machine.start()
+        while True:
+            for command in todo[:-1]:
+                await self._do(command)
+            last = todo[-1]
+            if isinstance(last, Finish):
+                return Claim(last.record, last.version, self._lane, self._confirmed_at)
+            todo = await self._do(last)
+
+    async def _do(self, command: Command) -> list[Command]:
+        match command:
+            case ReadRecord(pauses):
+                if pauses:
+                    await asyncio.sleep(self._backoff.next_s())
+                return self._machine.on_record(await self._logs.read(self._ref))
+            case FenceLedgers(ledger_ids):
+                fenced = await fence(self._ledgers, ledger_ids, self._config.password)
+                return self._machine.on_fenced(fenced.seals, fenced.missing, self._stamp())
+            case CreateLedger(epoch):
+                self._lane = await self._maker.create(epoch)
+                return self._machine.on_ledger_created(self._lane.ledger_id, self._stamp())
+            case WriteRecord(record, version):
+                self._confirmed_at = self._environment.boot_s()
+                return self._machine.on_answer(await self._logs.compare_and_set(self._ref, record, version))
+            case DiscardLedger(ledger_id):
+                self._drop_lane()
+                await self._ledgers.delete(ledger_id)
+                return []
+            case Fail(error):
+                raise error
+            case Finish():
+                return []
+            case _:
+                assert_never(command)
+
+    def _stamp(self) -> Stamp:
+        now_us = self._environment.wall_us()
+        grace_s = zombie_grace_s(self._config, self._ledgers.bookies())
+        return Stamp(
+            nonce=self._environment.token(),
+            now_us=now_us,
+            keep_until_us=now_us + int(grace_s * 1e6) if grace_s else 0,
+        )
+
+    def _drop_lane(self) -> None:
+        if self._lane is not None:
+            lane, self._lane = self._lane, None
+            lane.detach(LogStoreError(f"the takeover of log {self._ref} did not succeed"))

@@ -1,0 +1,208 @@
+"""The writer of a log: what a program appends through.
+
+    async with await client.open_writer("orders") as writer:
+        message_id = await writer.append(b"payload")
+
+One handle owns the log until it is closed or another writer takes over. Ids rise in the order of the calls, and
+an append that returned is durable and readable. Every append ends in one of four ways (log semantics, rule 8):
+its id; an error that says it is certainly absent; AppendIndeterminateError with the only id it can have; or, for
+a caller that is cancelled, whichever of these came true without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+from dlog.append_queue import AppendQueue
+from dlog.core.batching import Headers
+from dlog.errors import AppendAbortedError, AppendRejectedError
+from dlog.format.message import Buffer
+from dlog.log_store import LogRef
+from dlog.message_ids import MessageIds
+from dlog.model import LogRecord, MessageId, Owner
+from dlog.succession import Succession
+from ledger.model import LedgerId
+
+
+class LogWriter:
+    """Obtained from LogClient.open_writer."""
+
+    def __init__(self, ref: LogRef, owner: Owner, queue: AppendQueue, succession: Succession) -> None:
+        self._ref = ref
+        self._owner = owner
+        self._queue = queue
+        self._succession = succession
+        self._closing: asyncio.Future[None] | None = None
+
+    # ---- facts
+
+    @property
+    def log(self) -> str:
+        return str(self._ref)
+
+    @property
+    def owner(self) -> Owner:
+        return self._owner
+
+    @property
+    def over(self) -> asyncio.Future[None]:
+        """Done once the writer is closed, deposed or has given up and every append is settled. Do not cancel."""
+        return self._succession.over
+
+    @property
+    def epoch(self) -> int:
+        return self._succession.record.epoch
+
+    @property
+    def record(self) -> LogRecord:
+        """The log's record as this writer last knew it."""
+        return self._succession.record
+
+    @property
+    def position(self) -> MessageId | None:
+        """The id that the next entry would get, were it sent now; None while no ledger takes appends."""
+        lane = self._queue.lane
+        if lane is None or self._queue.holding:
+            return None
+        return MessageId(lane.ledger_id, lane.handle.last_add_pushed + 1, 0)
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the ledger in use has fewer bookies than configured (rule 19b)."""
+        lane = self._succession.current
+        return lane is not None and lane.use.degraded
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes accepted and not yet acked."""
+        return self._queue.buffered_bytes
+
+    @property
+    def active(self) -> bool:
+        """False once closed, deposed, or given up."""
+        return self._closing is None and not self._succession.over.done()
+
+    # ---- appending
+
+    async def append(
+        self,
+        payload: Buffer | None,
+        key: Buffer | None = None,
+        headers: Headers = (),
+        *,
+        expect_tail: MessageId | None = None,
+    ) -> MessageId:
+        """Append one message; return once it is durable and readable.
+
+        `expect_tail`: append only if the entry is the next one after this id; AppendRejectedError otherwise.
+        MessageTooLargeError, WriterDeposedError, AppendAbortedError: certainly absent. AppendIndeterminateError:
+        it is at `message_id` or nowhere.
+        """
+        future: asyncio.Future[MessageId]
+        if expect_tail is None:
+            future = await self._queue.submit(payload, key, headers)
+        else:
+            self._check_tail(expect_tail)
+            future = self._queue.submit_nowait(payload, key, headers)
+        return await future
+
+    async def append_many(
+        self,
+        payloads: Iterable[Buffer | None],
+        *,
+        keys: Sequence[Buffer | None] | None = None,
+        headers: Sequence[Headers] | None = None,
+    ) -> MessageIds:
+        """Append messages as one entry: all of them or none. Rejected whole if it is empty or too large."""
+        return await (await self._queue.append_many(payloads, keys, headers))
+
+    async def submit_many(
+        self,
+        payloads: Iterable[Buffer | None],
+        *,
+        keys: Sequence[Buffer | None] | None = None,
+        headers: Sequence[Headers] | None = None,
+    ) -> asyncio.Future[MessageIds]:
+        """Hand over messages that become one entry, waiting only for room; the future gets their ids."""
+        return await self._queue.append_many(payloads, keys, headers)
+
+    async def submit(
+        self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
+    ) -> asyncio.Future[MessageId]:
+        """Hand over one message, waiting only for room; the future gets its id, in the order of the calls.
+
+        Cancelling the future before the message has left its batch makes it certainly absent.
+        """
+        return await self._queue.submit(payload, key, headers)
+
+    def submit_nowait(
+        self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
+    ) -> asyncio.Future[MessageId]:
+        """The same without waiting: QueueFullError if the buffer is full."""
+        return self._queue.submit_nowait(payload, key, headers)
+
+    def flush(self) -> None:
+        """Send a partial batch now instead of after its linger time."""
+        self._queue.flush()
+
+    def _check_tail(self, expected: MessageId) -> None:
+        """There is one writer, so the condition is decided here (rule 12)."""
+        self._queue.flush()
+        position = self.position
+        if position is None or (expected.ledger_id, expected.entry_id + 1) != position[:2]:
+            raise AppendRejectedError(
+                f"the log does not end with {expected}: the next entry would be {position or 'held back'}; "
+                "read up to the tail and decide again",
+                expected=expected,
+                position=position,
+            )
+
+    # ---- ledgers
+
+    async def rotate(self) -> LedgerId:
+        """Seal the ledger in use and go on in a new one; an empty ledger is kept. Returns the one in use then.
+
+        Appends go on meanwhile. An error means that the old ledger stays in use; a later attempt is made anyway.
+        """
+        return await self._succession.rotate()
+
+    # ---- the end
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Wait until everything accepted is acked, seal the ledger, give the log up.
+
+        After `timeout_s`, or if cancelled, appends in flight end indeterminate and held ones are aborted.
+        """
+        if self._closing is None:
+            self._closing = self._succession.over
+            self._queue.flush()
+            self._queue.refuse(_closed(self._ref))
+            self._succession.close()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.shield(self._closing)
+        except TimeoutError:
+            self.abort()
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        """Stop at once and leave the ledger unsealed; the next writer recovers it."""
+        self._succession.give_up(_closed(self._ref))
+        self._closing = self._succession.over
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _closed(ref: LogRef) -> AppendAbortedError:
+    return AppendAbortedError(f"the writer of log {ref} is closed: open another one", log=str(ref))

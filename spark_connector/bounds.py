@@ -1,0 +1,49 @@
+"""Where a batch read begins and ends, as ids. Pure: the record and the ledgers have been looked up.
+
+Both bounds are resolved once, while planning, so that every task and every retry of it reads the same range.
+The end never lies beyond the tail as it was then; an `endingId` above it simply ends there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlog.errors import TrimmedError, UnknownPositionError
+from dlog.model import EARLIEST_ID, LogRecord, MessageId
+from spark_connector.options import EndingBound, StartingBound
+from spark_connector.partitions import Extent, within_bounds
+
+
+def bounded(
+    record: LogRecord, extents: Sequence[Extent], starting: StartingBound, ending: EndingBound
+) -> list[Extent]:
+    """The parts of `extents`, the log up to its tail, between the bounds.
+
+    TrimmedError if `starting` was trimmed away, UnknownPositionError if its ledger does not exist yet.
+    """
+    tail = extents[-1].end if extents else EARLIEST_ID
+    start = _start(record, starting, tail)
+    end = tail if ending == "latest" else min(ending, tail)
+    parts = (within_bounds(extent, start, end) for extent in extents)
+    return [part for part in parts if part is not None]
+
+
+def _start(record: LogRecord, starting: StartingBound, tail: MessageId) -> MessageId:
+    if starting == "earliest":
+        return record.trim_before
+    if starting == "latest":
+        return max(tail, record.trim_before)
+    if starting < record.trim_before:
+        raise TrimmedError(
+            f"startingId {starting} was trimmed away; the log begins at {record.trim_before}",
+            requested=starting,
+            earliest=record.trim_before,
+        )
+    if starting.ledger_id > record.last_ledger_id:
+        raise UnknownPositionError(
+            f"startingId {starting} lies in a ledger that the log does not have; its last one is "
+            f"{record.last_ledger_id}",
+            requested=starting,
+            last=record.last_ledger_id,
+        )
+    return starting

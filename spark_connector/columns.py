@@ -1,0 +1,153 @@
+"""Messages to Arrow, a column at a time. No I/O.
+
+Entries come in with their messages as columns already, and record batches of a fixed number of rows go out.
+Nothing here takes a Python step per field of a message, except for headers when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from dlog.batch import MessageBatch
+
+_ID = np.dtype([("ledger", ">i8"), ("entry", ">i8"), ("batch", ">i4")])
+"""20 bytes, big-endian, as MessageId.to_bytes packs them."""
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Rows gathered so far: runs for what is constant within an entry, flat lists for the rest."""
+
+    counts: list[int] = field(default_factory=list)
+    ledger_ids: list[int] = field(default_factory=list)
+    entry_ids: list[int] = field(default_factory=list)
+    first_indexes: list[int] = field(default_factory=list)
+    times_us: list[int] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    payloads: list[bytes | None] = field(default_factory=list)
+    headers: list[Sequence[bytes]] = field(default_factory=list)
+
+    def repeated(self, values: list[int], kind: str = "i8") -> np.ndarray:
+        return np.repeat(np.array(values, dtype=kind), self.counts)
+
+    def batch_indexes(self) -> np.ndarray:
+        """0, 1, 2 … within each run, from the run's first index on."""
+        starts = np.cumsum([0, *self.counts[:-1]])
+        within = np.arange(sum(self.counts)) - np.repeat(starts, self.counts)
+        indexes: np.ndarray = within + self.repeated(self.first_indexes)
+        return indexes
+
+
+class ArrowColumns:
+    """Gathers messages and hands out record batches of `batch_rows` rows, in order, of exactly `schema`."""
+
+    def __init__(self, schema: pa.Schema, log: str, batch_rows: int) -> None:
+        self._schema = schema
+        self._log = log
+        self._batch_rows = batch_rows
+        self._rows = _Rows()
+        self._count = 0
+        self._wants_headers = "headers" in schema.names
+
+    def add(self, batch: MessageBatch) -> Iterator[pa.RecordBatch]:
+        """Take an entry's messages; yield the record batches that became full with them."""
+        taken = 0
+        while taken < len(batch):
+            upto = min(len(batch), taken + self._batch_rows - self._count)
+            self._append(batch, taken, upto)
+            taken = upto
+            if self._count == self._batch_rows:
+                yield self._take()
+
+    def _append(self, batch: MessageBatch, low: int, high: int) -> None:
+        rows = self._rows
+        rows.counts.append(high - low)
+        rows.ledger_ids.append(batch.ledger_id)
+        rows.entry_ids.append(batch.entry_id)
+        rows.first_indexes.append(batch.first_index + low)
+        rows.times_us.append(batch.append_time_us)
+        rows.keys += batch.keys[low:high]
+        rows.payloads += batch.payloads[low:high]
+        if self._wants_headers:
+            rows.headers += batch.headers[low:high]
+        self._count += high - low
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """The last, partly filled batch, if there is one."""
+        if self._count:
+            yield self._take()
+
+    def _take(self) -> pa.RecordBatch:
+        rows, self._rows, self._count = self._rows, _Rows(), 0
+        arrays = [_BUILD[column.name](rows, column.type, self._log) for column in self._schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _log_names(rows: _Rows, kind: pa.DataType, log: str) -> pa.Array:
+    return pa.repeat(pa.scalar(log, kind), sum(rows.counts))
+
+
+def _message_ids(rows: _Rows, kind: pa.DataType, _: str) -> pa.Array:
+    count = sum(rows.counts)
+    packed = np.empty(count, _ID)
+    packed["ledger"] = rows.repeated(rows.ledger_ids)
+    packed["entry"] = rows.repeated(rows.entry_ids)
+    packed["batch"] = rows.batch_indexes()
+    offsets = np.arange(0, (count + 1) * _ID.itemsize, _ID.itemsize, dtype="i4")
+    array = pa.Array.from_buffers(
+        pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(packed.tobytes())]
+    )
+    return array.cast(kind)
+
+
+def _ledger_ids(rows: _Rows, kind: pa.DataType, _: str) -> pa.Array:
+    return pa.array(rows.repeated(rows.ledger_ids), kind)
+
+
+def _entry_ids(rows: _Rows, kind: pa.DataType, _: str) -> pa.Array:
+    return pa.array(rows.repeated(rows.entry_ids), kind)
+
+
+def _batch_indexes(rows: _Rows, kind: pa.DataType, _: str) -> pa.Array:
+    return pa.array(rows.batch_indexes().astype("i4"), kind)
+
+
+def _keys(rows: _Rows, kind: pa.DataType, _: str) -> pa.Array:
+    return pa.array(rows.keys, kind)
+
+
+def _values(rows: _Rows, kind: pa.DataType, _: str) -> pa.Array:
+    return pa.array(rows.payloads, kind)
+
+
+def _times(rows: _Rows, kind: pa.DataType, _: str) -> pa.Array:
+    return pa.array(rows.repeated(rows.times_us), kind)
+
+
+def _headers(rows: _Rows, kind: pa.ListType, _: str) -> pa.Array:
+    """Header keys are bytes in the log and text in Spark; what is not UTF-8 shows as \\xNN."""
+    pair = kind.value_type
+    flat = list(chain.from_iterable(rows.headers))
+    names = pa.array([key.decode("utf-8", "backslashreplace") for key in flat[0::2]], pair.field("key").type)
+    values = pa.array(flat[1::2], pair.field("value").type)
+    pairs = pa.StructArray.from_arrays([names, values], fields=[pair.field("key"), pair.field("value")])
+    offsets = np.cumsum([0, *(len(headers) // 2 for headers in rows.headers)], dtype="i4")
+    return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=kind)
+
+
+_BUILD: dict[str, Callable[[_Rows, pa.DataType, str], pa.Array]] = {
+    "log": _log_names,
+    "message_id": _message_ids,
+    "ledger_id": _ledger_ids,
+    "entry_id": _entry_ids,
+    "batch_index": _batch_indexes,
+    "key": _keys,
+    "value": _values,
+    "publish_time": _times,
+    "headers": _headers,
+}

@@ -1,0 +1,124 @@
+"""Reads a run of one ledger's entries. Never fences, and never returns less than it was asked for.
+
+The next entries are fetched while the caller works on the ones it got. A ledger or an entry that planning saw
+and that is gone now is data loss, whatever the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from typing import TypeVar
+
+from dlog.batch import MessageBatch
+from dlog.format.entry import decode_entry, decode_envelope
+from ledger.bookie_reads import Entry
+from ledger.client import LedgerClient
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError, RequestTimeoutError
+from ledger.model import LedgerId
+from ledger.read_handle import ReadHandle
+from spark_connector.errors import PartitionDataLossError
+from spark_connector.partitions import Extent
+
+T = TypeVar("T")
+
+FETCH_ENTRIES = 1000
+FETCH_BYTES = 4 * 1024 * 1024
+"""Two fetches are held at a time, so a task needs some 8 MiB besides its rows."""
+
+
+class ExtentReader:
+    """Reads extents of one cluster's ledgers, each wait limited to `timeout_ms`."""
+
+    def __init__(self, ledgers: LedgerClient, timeout_ms: int) -> None:
+        self._ledgers = ledgers
+        self._timeout_ms = timeout_ms
+
+    async def batches(self, extent: Extent) -> AsyncIterator[MessageBatch]:
+        """The extent's messages, an entry at a time, in order."""
+        async for entry in self._entries(extent):
+            envelope, columns = decode_entry(entry.payload)
+            batch = MessageBatch(
+                ledger_id=extent.ledger_id,
+                entry_id=entry.entry_id,
+                first_index=0,
+                append_time_us=envelope.append_time_us,
+                keys=columns.keys,
+                payloads=columns.payloads,
+                headers=columns.headers,
+            )
+            skipped, limit = _cut(extent, entry.entry_id, envelope.count)
+            yield batch if limit - skipped == envelope.count else batch.slice(skipped, limit)
+
+    async def count(self, extent: Extent) -> int:
+        """How many messages the extent has, from the entries' envelopes alone."""
+        total = 0
+        async for entry in self._entries(extent):
+            envelope, _ = decode_envelope(entry.payload)
+            skipped, limit = _cut(extent, entry.entry_id, envelope.count)
+            total += limit - skipped
+        return total
+
+    async def _entries(self, extent: Extent) -> AsyncIterator[Entry]:
+        try:
+            handle = await self._in_time(self._ledgers.open(LedgerId(extent.ledger_id)), extent)
+            try:
+                _check_reach(handle, extent)
+                async for entries in self._fetched(handle, extent):
+                    for entry in entries:
+                        yield entry
+            finally:
+                await handle.close()
+        except (LedgerNotFoundError, EntryNotFoundError) as error:
+            raise PartitionDataLossError(
+                f"messages {extent.start} to {extent.end} are gone since the query was planned ({error})",
+                start=extent.start,
+                end=extent.end,
+            ) from error
+
+    async def _fetched(self, handle: ReadHandle, extent: Extent) -> AsyncIterator[list[Entry]]:
+        ahead = self._fetch(handle, extent.first_entry, extent)
+        try:
+            while True:
+                entries = await ahead
+                following = entries[-1].entry_id + 1
+                if following > extent.last_entry:
+                    yield entries
+                    return
+                ahead = self._fetch(handle, following, extent)
+                yield entries
+        finally:
+            ahead.cancel()
+
+    def _fetch(self, handle: ReadHandle, first: int, extent: Extent) -> asyncio.Task[list[Entry]]:
+        wanted = min(FETCH_ENTRIES, extent.last_entry - first + 1)
+        reading = handle.read_batch(first, max_entries=wanted, max_bytes=FETCH_BYTES)
+        return asyncio.ensure_future(self._in_time(reading, extent))
+
+    async def _in_time(self, waiting: Awaitable[T], extent: Extent) -> T:
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                return await waiting
+        except TimeoutError as error:
+            raise RequestTimeoutError(
+                f"ledger {extent.ledger_id} was not read within readTimeoutMs={self._timeout_ms}; "
+                "check its bookies or allow more time"
+            ) from error
+
+
+def _check_reach(handle: ReadHandle, extent: Extent) -> None:
+    if handle.last_readable < extent.last_entry:
+        raise PartitionDataLossError(
+            f"ledger {extent.ledger_id} ends at entry {handle.last_readable}, planning saw entry {extent.last_entry}",
+            start=extent.start,
+            end=extent.end,
+        )
+
+
+def _cut(extent: Extent, entry_id: int, count: int) -> tuple[int, int]:
+    """Which of the entry's messages belong to the extent: from index, to index."""
+    skipped = extent.skip if entry_id == extent.first_entry else 0
+    limit = count
+    if extent.limit is not None and entry_id == extent.last_entry:
+        limit = min(extent.limit, count)
+    return min(skipped, limit), limit

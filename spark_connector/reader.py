@@ -1,0 +1,72 @@
+"""One task: reads its partition and yields Arrow batches, then proves that nothing was missing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_connector.cluster import open_cluster
+from spark_connector.columns import ArrowColumns
+from spark_connector.errors import PartitionDataLossError
+from spark_connector.extent_reader import ExtentReader
+from spark_connector.partitions import Extent, Partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSettings:
+    """What a task needs besides its partition; travels to the executor."""
+
+    log: str
+    batch_rows: int
+    read_timeout_ms: int
+
+
+def read_partition(
+    uri: str, partition: Partition, schema: pa.Schema, settings: TaskSettings
+) -> Iterator[pa.RecordBatch]:
+    """The partition's messages as record batches of `schema`, on an event loop of their own."""
+    with asyncio.Runner() as runner:
+        batches = _record_batches(uri, partition, schema, settings)
+        try:
+            while (batch := runner.run(_next(batches))) is not None:
+                yield batch
+        finally:
+            runner.run(batches.aclose())
+
+
+async def _next(batches: AsyncIterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return await anext(batches, None)
+
+
+async def _record_batches(
+    uri: str, partition: Partition, schema: pa.Schema, settings: TaskSettings
+) -> AsyncGenerator[pa.RecordBatch, None]:
+    columns = ArrowColumns(schema, settings.log, settings.batch_rows)
+    async with open_cluster(uri) as cluster:
+        reader = ExtentReader(cluster.ledgers, settings.read_timeout_ms)
+        for extent in partition.extents:
+            entries = messages = 0
+            async for batch in reader.batches(extent):
+                entries += 1
+                messages += len(batch)
+                for full in columns.add(batch):
+                    yield full
+            _check(extent, entries, messages)
+    for rest in columns.rest():
+        yield rest
+
+
+def _check(extent: Extent, entries: int, messages: int) -> None:
+    """Compare what came with what was planned."""
+    if entries == extent.entries and extent.messages in (None, messages):
+        return
+    planned = f"{extent.entries} entries" if extent.messages is None else f"{extent.messages} messages"
+    raise PartitionDataLossError(
+        f"planning saw {planned} from {extent.start} to {extent.end}, "
+        f"{messages} messages in {entries} entries were found",
+        start=extent.start,
+        end=extent.end,
+    )

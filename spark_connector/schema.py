@@ -1,0 +1,60 @@
+"""The columns that Spark sees, flat and in the order of the id. Needs pyspark.
+
+`message_id` is the 20-byte form of the id, so sorting the column sorts the log.
+A null `key` differs from an empty one; a null `value` is a tombstone.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from spark_connector.errors import BadOptionError
+
+_HEADER = StructType(
+    [StructField("key", StringType(), nullable=False), StructField("value", BinaryType(), nullable=False)]
+)
+
+_COLUMNS = (
+    StructField("log", StringType(), nullable=False),
+    StructField("message_id", BinaryType(), nullable=False),
+    StructField("ledger_id", LongType(), nullable=False),
+    StructField("entry_id", LongType(), nullable=False),
+    StructField("batch_index", IntegerType(), nullable=False),
+    StructField("key", BinaryType(), nullable=True),
+    StructField("value", BinaryType(), nullable=True),
+    StructField("publish_time", TimestampType(), nullable=False),
+)
+_HEADERS = StructField("headers", ArrayType(_HEADER, containsNull=False), nullable=False)
+
+
+def read_schema(include_headers: bool) -> StructType:
+    """The schema of a read: eight columns, and the headers if asked for."""
+    return StructType([*_COLUMNS, *([_HEADERS] if include_headers else [])])
+
+
+def check_schema(asked: StructType, include_headers: bool) -> StructType:
+    """Allow a user's `.schema(...)` that picks columns by name and type; BadOptionError names another one."""
+    known = {field.name: field.dataType for field in read_schema(include_headers)}
+    for field in asked:
+        if field.name not in known:
+            raise BadOptionError(
+                f"column {field.name!r} is not one of {', '.join(known)}"
+                + ("" if include_headers else "; set includeHeaders=true for headers"),
+                option="schema",
+            )
+        if field.dataType.simpleString() != known[field.name].simpleString():
+            raise BadOptionError(
+                f"column {field.name!r} is {known[field.name].simpleString()}, "
+                f"not {field.dataType.simpleString()}",
+                option="schema",
+            )
+    return asked

@@ -1,0 +1,93 @@
+"""The Spark data source "dlog": batch read of one log.
+
+    spark.read.format("dlog").option("metadata", uri).option("log", "orders").load()
+
+Everything beyond PySpark is imported on use, since every Spark session that finds this package imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_connector.options import ReadOptions
+    from spark_connector.partitions import Partition
+
+
+class DlogDataSource(DataSource):
+    """A log as a DataFrame. Options and schema: docs/spark.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "dlog"
+
+    def schema(self) -> StructType:
+        from spark_connector.schema import read_schema
+
+        return read_schema(self._parsed().include_headers)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from spark_connector.errors import spark_errors
+        from spark_connector.schema import check_schema
+
+        options = self._parsed()
+        with spark_errors():
+            return DlogReader(options, check_schema(schema, options.include_headers))
+
+    def _parsed(self) -> ReadOptions:
+        from spark_connector.errors import spark_errors
+        from spark_connector.options import parse_options
+
+        with spark_errors():
+            return parse_options(self.options)
+
+
+class LogPartition(InputPartition):
+    """One task's range of the log, and where its cluster is."""
+
+    def __init__(self, uri: str, partition: Partition) -> None:
+        super().__init__(partition)
+        self.uri = uri
+        self.partition = partition
+
+
+class DlogReader(DataSourceReader):
+    """Plans on the driver, reads in tasks. Holds plain values only, since Spark pickles it."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        import asyncio
+
+        from spark_connector.errors import spark_errors
+        from spark_connector.planning import plan_read
+
+        with spark_errors():
+            plan = asyncio.run(plan_read(self._options))
+        return [LogPartition(plan.uri, partition) for partition in plan.partitions]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from spark_connector.errors import spark_errors
+        from spark_connector.reader import TaskSettings, read_partition
+
+        if not isinstance(partition, LogPartition):
+            return  # Spark turns an empty plan into one task without a partition
+        settings = TaskSettings(
+            log=self._options.log,
+            batch_rows=self._options.batch_rows,
+            read_timeout_ms=self._options.read_timeout_ms,
+        )
+        # Spark compares the first batch with exactly this conversion, nullability included.
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        with spark_errors():
+            yield from read_partition(partition.uri, partition.partition, schema, settings)

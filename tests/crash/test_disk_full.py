@@ -1,0 +1,167 @@
+"""A full disk is survived: reads, fences and recovery adds go on, restart works, space makes it writable."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bookie_server.errors import DiskFullError
+from bookie_server.storage.ledger_storage import LedgerStorage
+from tests.storage_kit import KEY, add, copy_as_after_kill, fence, found_ids, open_storage
+
+SETTINGS = {
+    "journal_segment_bytes": 256 * 1024,
+    "write_cache_bytes_max": 256 * 1024,
+    "reserve_bytes": 512 * 1024,
+}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 6 MiB of its own."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(tmp_path)]
+    mounted = subprocess.run(mount, capture_output=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip(f"cannot mount a tmpfs: {mounted.stderr.decode().strip()}")
+    yield tmp_path
+    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def fill_up(directory: Path) -> Path:
+    filler = directory / "filler"
+    with filler.open("ab", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            return filler
+
+
+async def add_until_full(storage: LedgerStorage, ledger_id: int) -> int:
+    """Add as a writer does, which stops at the first refusal; how many were acknowledged."""
+    state = storage.ledger(ledger_id) or storage.create_ledger(ledger_id, KEY)
+    acked = 0
+    while storage.writable:
+        try:
+            await add(storage, state, range(acked, acked + 50))
+        except DiskFullError:
+            break
+        acked += 50
+        await storage.wait_for_room()
+    return acked
+
+
+def test_a_full_disk_refuses_nothing_but_normal_adds(small_disk: Path) -> None:
+    async def main() -> None:
+        storage = await open_storage(small_disk / "bookie", **SETTINGS)
+        changes: list[bool] = []
+        storage.on_writable_change = changes.append
+        acked = await add_until_full(storage, 1)
+        assert acked > 1000
+        assert changes == [False]
+        for _ in range(5):  # a checkpoint on the reserve frees journal files, so more than once
+            fill_up(small_disk)
+            await storage.check_disk()
+        assert not storage.writable
+        assert storage.has_room
+        state, new = storage.ledger(1), storage.create_ledger(2, KEY)
+        assert state is not None
+        await fence(storage, state)
+        await fence(storage, new)
+        await add(storage, state, range(acked, acked + 50))  # a recovery add
+        assert await found_ids(storage, 1, acked + 50) == list(range(acked + 50))
+        assert storage.failed is None
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_restart_works_on_a_full_disk_and_space_makes_it_writable(small_disk: Path) -> None:
+    async def main() -> None:
+        storage = await open_storage(small_disk / "bookie", **SETTINGS)
+        acked = await add_until_full(storage, 1)
+        await storage.close()
+        filler = fill_up(small_disk)
+        for ledger_id in (11, 12, 13):
+            storage = await open_storage(small_disk / "bookie", **SETTINGS)
+            assert not storage.writable
+            assert await found_ids(storage, 1, acked) == list(range(acked))
+            await fence(storage, storage.create_ledger(ledger_id, KEY))
+            await storage.close()
+            fill_up(small_disk)
+        filler.unlink()
+        storage = await open_storage(small_disk / "bookie", **SETTINGS)
+        await storage.check_disk()
+        for ledger_id in (11, 12, 13):
+            fenced = storage.ledger(ledger_id)
+            assert fenced is not None
+            assert fenced.fenced
+        assert storage.writable or storage.usage()[0].free_bytes < 2 * 1024 * 1024
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_space_that_comes_back_makes_it_writable_again(small_disk: Path) -> None:
+    async def main() -> None:
+        storage = await open_storage(small_disk / "bookie", **SETTINGS)
+        state = storage.create_ledger(1, KEY)
+        await add(storage, state, range(100))
+        filler = fill_up(small_disk)
+        acked = 100
+        while storage.writable:
+            try:
+                await add(storage, state, range(acked, acked + 50))
+            except DiskFullError:
+                break
+            acked += 50
+            await storage.check_disk()
+        await storage.check_disk()
+        assert not storage.writable
+        filler.unlink()
+        await storage.check_disk()
+        assert storage.writable
+        await add(storage, state, range(acked, acked + 500))
+        await storage.checkpoint()
+        assert await found_ids(storage, 1, acked + 500) == list(range(acked + 500))
+        await storage.close()
+        storage = await open_storage(small_disk / "bookie", **SETTINGS)
+        assert await found_ids(storage, 1, acked + 500) == list(range(acked + 500))
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_a_ledger_created_on_a_full_disk_keeps_its_key(small_disk: Path) -> None:
+    """The key record could not be written; it must come before the first entry that could."""
+
+    async def main() -> None:
+        storage = await open_storage(small_disk / "bookie", **SETTINGS)
+        one = storage.create_ledger(1, KEY)
+        filler, count = fill_up(small_disk), 0
+        with pytest.raises(DiskFullError):
+            while True:
+                await fence(storage, one)
+                await add(storage, one, range(count, count + 50))
+                count += 50
+        two = storage.create_ledger(2, KEY)
+        with pytest.raises(DiskFullError):
+            await add(storage, two, range(3000))
+        filler.unlink()
+        await storage.check_disk()
+        await add(storage, two, range(10))
+        image = copy_as_after_kill(small_disk / "bookie", small_disk / "copy")
+        await storage.close()
+        storage = await open_storage(image, **SETTINGS)
+        again = storage.ledger(2)
+        assert again is not None
+        assert again.master_key == KEY
+        assert (await found_ids(storage, 2, 10)) == list(range(10))
+        await storage.close()
+
+    asyncio.run(main())

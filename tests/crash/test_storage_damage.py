@@ -1,0 +1,176 @@
+"""Damage to entry log, index or log mark is an error or a refusal to start, never an answer "not there"."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bookie_server.errors import IndexDamagedError, JournalDamagedError, LimboError, StorageError
+from ledger.errors import CorruptionError
+from tests.storage_kit import KEY, add, copy_as_after_kill, make_entry, open_storage
+
+COUNT = 200
+
+Damage = Callable[[Path], None]
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def zero_page(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 512] = bytes(len(content[middle : middle + 512]))
+    path.write_bytes(content)
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def replace_by_other(path: Path) -> None:
+    """Swap with another file of the same kind, or turn it around if there is none."""
+    others = [other for other in path.parent.glob("*" + path.suffix) if other != path and other.is_file()]
+    path.write_bytes(others[0].read_bytes() if others else path.read_bytes()[::-1])
+
+
+DAMAGES = [flip, truncate, zero_page, delete, replace_by_other]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed bookie with two ledgers in several entry logs."""
+    directory = tmp_path_factory.mktemp("damage") / "bookie"
+
+    async def main() -> None:
+        storage = await open_storage(directory, entry_log_bytes_max=4096)
+        for ledger_id in (1, 2):
+            state = storage.create_ledger(ledger_id, KEY)
+            for first in range(0, COUNT, 50):
+                await add(storage, state, range(first, first + 50))
+                await storage.checkpoint()
+        await storage.close()
+
+    asyncio.run(main())
+    return directory
+
+
+async def count_unknown(directory: Path) -> int:
+    """How many entries cannot be read. None may read as absent or with other bytes."""
+    storage = await open_storage(directory)
+    unknown = 0
+    try:
+        for ledger_id in (1, 2):
+            state = storage.ledger(ledger_id)
+            assert state is not None, "a ledger vanished"
+            for entry_id in range(COUNT):
+                try:
+                    entry = await storage.read(state, entry_id)
+                except StorageError:
+                    unknown += 1
+                else:
+                    assert entry == make_entry(ledger_id, entry_id), f"entry {entry_id} reads as {entry!r}"
+    finally:
+        await storage.close()
+    return unknown
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_entry_log_answers_unknown(filled: Path, tmp_path: Path, damage: Damage) -> None:
+    directory = copy_as_after_kill(filled, tmp_path / "bookie")
+    damage(sorted((directory / "ledgers" / "entry-logs").iterdir())[2])
+    assert 0 < asyncio.run(count_unknown(directory)) <= COUNT
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("kind", ["*.sst", "MANIFEST*", "CURRENT"])
+def test_a_damaged_index_refuses_or_answers_unknown(
+    filled: Path, tmp_path: Path, kind: str, damage: Damage
+) -> None:
+    directory = copy_as_after_kill(filled, tmp_path / "bookie")
+    for path in sorted((directory / "ledgers" / "index").glob(kind))[:1]:
+        damage(path)
+    try:
+        unknown = asyncio.run(count_unknown(directory))
+    except CorruptionError:
+        return
+    if damage is delete and kind == "*.sst":
+        assert unknown
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_log_mark_refuses_to_start(filled: Path, tmp_path: Path, damage: Damage) -> None:
+    directory = copy_as_after_kill(filled, tmp_path / "bookie")
+    damage(directory / "ledgers" / "log-mark")
+    with pytest.raises((IndexDamagedError, JournalDamagedError)):
+        asyncio.run(count_unknown(directory))
+
+
+def test_an_old_copy_of_the_index_refuses_to_start(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage = await open_storage(tmp_path / "bookie")
+        await add(storage, storage.create_ledger(1, KEY), range(10))
+        await storage.checkpoint()
+        old = copy_as_after_kill(tmp_path / "bookie" / "ledgers" / "index", tmp_path / "old")
+        await add(storage, storage.create_ledger(2, KEY), range(10))
+        await storage.close()
+        (tmp_path / "bookie" / "ledgers" / "index").rename(tmp_path / "new")
+        old.rename(tmp_path / "bookie" / "ledgers" / "index")
+        with pytest.raises(IndexDamagedError, match="old copy"):
+            await open_storage(tmp_path / "bookie")
+
+    asyncio.run(main())
+
+
+def test_an_emptied_journal_directory_refuses_to_start(filled: Path, tmp_path: Path) -> None:
+    directory = copy_as_after_kill(filled, tmp_path / "bookie")
+    for path in (directory / "journal").iterdir():
+        path.unlink()
+    with pytest.raises(JournalDamagedError, match="missing"):
+        asyncio.run(count_unknown(directory))
+
+
+def test_limbo_serves_what_is_there_and_proves_no_absence(tmp_path: Path) -> None:
+    """The operator accepts a damaged journal; the first group of adds is lost."""
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path / "bookie")
+        state = storage.create_ledger(1, KEY)
+        for first in range(0, 30, 10):
+            await add(storage, state, range(first, first + 10))
+        directory = copy_as_after_kill(tmp_path / "bookie", tmp_path / "copy")
+        await storage.close()
+        journal = next((directory / "journal").glob("*.journal"))
+        journal.write_bytes(journal.read_bytes().replace(b"payload of 1/3 ", b"Payload of 1/3 "))
+        with pytest.raises(JournalDamagedError):
+            await open_storage(directory)
+        for accept in (True, False):  # limbo lasts although the damaged file is gone after a checkpoint
+            storage = await open_storage(directory, limbo_on_damage=accept)
+            assert storage.limbo
+            limbo = storage.ledger(1)
+            assert limbo is not None
+            assert limbo.limbo
+            assert await storage.read(limbo, 15) == make_entry(1, 15)
+            with pytest.raises(LimboError):
+                await storage.read(limbo, 3)
+            with pytest.raises(LimboError):
+                await storage.read_batch(limbo, 3, 0, 1000)
+            with pytest.raises(LimboError):
+                storage.last_entry(limbo)
+            with pytest.raises(LimboError):
+                storage.ledger(99)
+            await storage.close()
+        storage = await open_storage(directory)
+        await storage.clear_limbo()
+        assert storage.ledger(99) is None
+        await storage.close()
+
+    asyncio.run(main())

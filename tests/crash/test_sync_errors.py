@@ -1,0 +1,81 @@
+"""The first write or sync error ends the storage: nothing is retried, nothing that waited is acknowledged."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bookie_server.errors import DiskFailedError
+from ledger.errors import LogStoreError
+from tests.crash.forgetful_disk import FailingDisk
+from tests.storage_kit import KEY, add, found_ids, open_storage
+
+
+@pytest.mark.parametrize("kind", ["write", "sync"])
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_a_journal_error_stops_the_storage_for_good(tmp_path: Path, kind: str, number: int) -> None:
+    disk = FailingDisk(kind, ".journal", number)
+
+    async def main() -> int:
+        storage = await open_storage(tmp_path / "bookie", disk)
+        failures: list[Exception] = []
+        storage.on_failure = failures.append
+        state = storage.create_ledger(1, KEY)
+        await add(storage, state, [0])
+        disk.armed = True
+        acked = 1
+        with pytest.raises(DiskFailedError, match="injected"):
+            while True:
+                await add(storage, state, [acked])
+                acked += 1
+        assert failures == [storage.failed]
+        for _ in range(3):
+            with pytest.raises(DiskFailedError, match="injected"):
+                await add(storage, state, [acked])
+        await storage.wait_for_room()
+        await storage.close()
+        assert disk.failed_count == 1
+        return acked
+
+    acked = asyncio.run(main())
+
+    async def after_restart() -> None:
+        storage = await open_storage(disk.image(tmp_path / "bookie", tmp_path / "image"))
+        assert (await found_ids(storage, 1, acked))[:acked] == list(range(acked))
+        await storage.close()
+
+    asyncio.run(after_restart())
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        ("write", "entry-logs"),
+        ("sync", "entry-logs"),
+        ("sync", "index"),
+        ("write", "log-mark"),
+        ("sync", "log-mark"),
+    ],
+)
+def test_an_error_of_a_checkpoint_never_advances_the_log_mark(tmp_path: Path, kind: str, part: str) -> None:
+    disk = FailingDisk(kind, part, 1)
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path / "bookie", disk)
+        failures: list[Exception] = []
+        storage.on_failure = failures.append
+        await add(storage, storage.create_ledger(1, KEY), range(50))
+        disk.armed = True
+        await storage.checkpoint()
+        assert disk.failed_count == len(failures) == 1
+        assert isinstance(storage.failed, LogStoreError)
+        await storage.close()
+
+    asyncio.run(main())
+
+    async def after_restart() -> None:
+        storage = await open_storage(disk.image(tmp_path / "bookie", tmp_path / "image"))
+        assert await found_ids(storage, 1, 60) == list(range(50))
+        await storage.close()
+
+    asyncio.run(after_restart())

@@ -1,0 +1,115 @@
+"""Broken journals: refused, or served with "unknown" where the bookie cannot know."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ledger.wire.status import Status
+from tests.integration.bookie.bookie_process import BookieProcess, eventually, run_bookie
+from tests.integration.bookie.entries import add, add_answer, entry, fence, read, read_answer
+from tests.integration.bookie.raw_client import ConnectionClosed, RawClient
+from tests.integration.bookie.test_stopping import listed
+
+pytestmark = pytest.mark.integration
+
+
+def damage_the_middle_of_the_journal(bookie: BookieProcess) -> None:
+    """Flip a byte of an entry that was acknowledged long before the last one."""
+    [journal] = (bookie.data / "journal").glob("*.journal")
+    content = bytearray(journal.read_bytes())
+    place = content.find(entry(1, 3))
+    assert place > 0
+    content[place + 30] ^= 0xFF
+    journal.write_bytes(content)
+
+
+def killed_after_ten_adds(bookie: BookieProcess) -> None:
+    with RawClient(bookie.port) as client:
+        for entry_id in range(10):
+            assert add_answer(client.ask(add(1, entry_id))).status is Status.EOK
+    bookie.kill()
+
+
+def test_a_damaged_journal_refuses_to_start(bookie: BookieProcess) -> None:
+    killed_after_ten_adds(bookie)
+    damage_the_middle_of_the_journal(bookie)
+    done = run_bookie("start", "--metadata", bookie.metadata, "--data", str(bookie.data), "--port", "0")
+    assert done.returncode == 1
+    assert "is damaged at offset" in done.stderr
+    assert "limbo_on_damage" in done.stderr
+    assert listed(bookie.metadata) == []
+
+
+def test_in_limbo_nothing_is_said_to_be_absent(bookie: BookieProcess) -> None:
+    """What is found is served. What is not found may have been in the lost part: unknown, never "no"."""
+    killed_after_ten_adds(bookie)
+    damage_the_middle_of_the_journal(bookie)
+    bookie.settings = {"storage": {"limbo_on_damage": True}}
+    bookie.start()
+    assert [each["state"] for each in listed(bookie.metadata)] == ["read-only"]
+    with RawClient(bookie.port) as client:
+        assert read_answer(client.ask(read(1, 0))).entry == entry(1, 0)
+        assert read_answer(client.ask(read(1, 9))).entry == entry(1, 9)
+        unknown = Status.EUNKNOWNLEDGERSTATE
+        assert read_answer(client.ask(read(1, 3))).status is unknown
+        assert read_answer(client.ask(read(1, -1))).status is unknown
+        assert read_answer(client.ask(fence(1, 3))).status is unknown
+        assert read_answer(client.ask(read(77, 0))).status is unknown
+        assert add_answer(client.ask(add(77, 0))).status is Status.EREADONLY
+        assert add_answer(client.ask(add(1, 10))).status in (Status.EREADONLY, Status.EFENCED)
+        assert add_answer(client.ask(add(1, 3, recovery=True, priority=True))).status is Status.EOK
+        assert read_answer(client.ask(read(1, 3))).entry == entry(1, 3)
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to make a sync fail")
+def test_the_first_failed_sync_ends_the_bookie_and_nothing_is_acknowledged(bookie: BookieProcess) -> None:
+    strace = ["strace", "-f", "-q", "-o", "/dev/null", "-e", "inject=fdatasync:error=EIO"]
+    with RawClient(bookie.port) as client:
+        assert add_answer(client.ask(add(1, 0))).status is Status.EOK
+        with subprocess.Popen([*strace, "-p", str(bookie.pid)], stderr=subprocess.DEVNULL):
+            wait_until_traced(bookie.pid)
+            client.send(add(1, 1))
+            with contextlib.suppress(ConnectionClosed):
+                assert add_answer(client.frame()).status is Status.EIO
+            code, errors = bookie.wait()
+    assert code == 1
+    assert "Input/output error" in errors
+    assert "Traceback" not in errors
+    assert listed(bookie.metadata) == []
+
+
+def wait_until_traced(pid: int) -> None:
+    def traced() -> bool:
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        return all("TracerPid:\t0\n" not in (task / "status").read_text() for task in tasks)
+
+    eventually(traced)
+
+
+def test_files_made_unwritable_do_not_hide_the_reason(bookie: BookieProcess) -> None:
+    """A directory that cannot be read says so in one sentence."""
+    bookie.terminate()
+    mark = bookie.data / "ledgers" / "log-mark"
+    mark.write_bytes(os.urandom(48))
+    done = run_bookie("start", "--metadata", bookie.metadata, "--data", str(bookie.data), "--port", "0")
+    assert done.returncode == 1
+    assert "log-mark" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_stopped_process_goes_on_where_it_was(bookie: BookieProcess) -> None:
+    """SIGSTOP and SIGCONT, as a paused machine: nothing is lost, nothing answered twice."""
+    with RawClient(bookie.port) as client:
+        os.kill(bookie.pid, signal.SIGSTOP)
+        client.send(b"".join(add(1, each) for each in range(100)))
+        os.kill(bookie.pid, signal.SIGCONT)
+        answers = [add_answer(client.frame()) for _ in range(100)]
+    assert [each.entry_id for each in answers] == list(range(100))
+    assert all(each.status is Status.EOK for each in answers)

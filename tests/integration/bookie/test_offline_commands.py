@@ -1,0 +1,128 @@
+"""What `bookie` tells about a stopped bookie's files, and how its directories are given up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from ledger.metadata.drivers import open_store
+from ledger.model import EntryId, Fragment, LedgerMetadata, QuorumSizes, check_bookie_id
+from tests.integration.bookie.bookie_process import BookieProcess, run_bookie
+from tests.integration.bookie.entries import add, entry, fence
+from tests.integration.bookie.raw_client import RawClient
+
+pytestmark = pytest.mark.integration
+
+
+def stop_with_entries(bookie: BookieProcess, *, killed: bool) -> None:
+    with RawClient(bookie.port) as client:
+        for entry_id in range(5):
+            client.ask(add(1, entry_id))
+        client.ask(add(2, 0))
+        client.ask(fence(2))
+    if killed:
+        bookie.kill()
+    else:
+        assert bookie.terminate() == 0
+
+
+def lines(*arguments: str) -> list[dict[str, object]]:
+    done = run_bookie(*arguments, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_ledger_is_read_from_entry_logs_and_journal(bookie: BookieProcess, killed: bool) -> None:
+    stop_with_entries(bookie, killed=killed)
+    rows = lines("read-ledger", "1", "--data", str(bookie.data), "--first", "1", "--last", "3")
+    assert [(row["entry"], row["after_header"]) for row in rows] == [
+        (each, entry(1, each)[32:].hex()) for each in (1, 2, 3)
+    ]
+
+
+def test_the_journal_is_listed_record_by_record(bookie: BookieProcess) -> None:
+    stop_with_entries(bookie, killed=True)
+    rows = lines("read-journal", "--data", str(bookie.data))
+    kinds = {str(row["type"]) for row in rows}
+    assert {"adds", "ledger_key", "fence"} <= kinds
+    assert [row["detail"] for row in rows if row["type"] == "fence"] == ["ledger 2"]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_info_tells_whose_directories_they_are(bookie: BookieProcess, killed: bool) -> None:
+    stop_with_entries(bookie, killed=killed)
+    [facts] = lines("info", "--data", str(bookie.data))
+    assert facts["bookie"] == f"127.0.0.1:{bookie.port}"
+    assert facts["kept_port"] == bookie.port
+    assert facts["ledgers"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["info"], ["read-journal"], ["read-ledger", "1"], ["format", "--yes"]],
+    ids=lambda each: each[0],
+)
+def test_nothing_is_touched_while_the_bookie_runs(bookie: BookieProcess, arguments: list[str]) -> None:
+    extra = ["--metadata", bookie.metadata] if arguments[0] == "format" else []
+    done = run_bookie(*arguments, *extra, "--data", str(bookie.data))
+    assert done.returncode == 1
+    assert "used by another process" in done.stderr
+
+
+def test_an_unknown_ledger_is_named(bookie: BookieProcess) -> None:
+    bookie.terminate()
+    done = run_bookie("read-ledger", "77", "--data", str(bookie.data))
+    assert done.returncode == 1
+    assert "ledger 77" in done.stderr
+
+
+def test_a_formatted_bookie_starts_anew(bookie: BookieProcess) -> None:
+    stop_with_entries(bookie, killed=False)
+    done = run_bookie("format", "--yes", "--metadata", bookie.metadata, "--data", str(bookie.data))
+    assert done.returncode == 0, done.stderr
+    bookie.start()
+    assert bookie.terminate() == 0
+    [facts] = lines("info", "--data", str(bookie.data))
+    assert facts["ledgers"] == []
+
+
+def test_format_asks_and_takes_no_for_an_answer(bookie: BookieProcess) -> None:
+    stop_with_entries(bookie, killed=False)
+    done = run_bookie("format", "--metadata", bookie.metadata, "--data", str(bookie.data))
+    assert done.returncode == 1
+    bookie.start()
+
+
+def test_format_refuses_while_a_ledger_needs_the_bookie(bookie: BookieProcess) -> None:
+    """The bookie would come back empty under its old name, and recovery would believe it."""
+
+    async def create_ledger() -> None:
+        store = await open_store(bookie.metadata)
+        member = check_bookie_id(f"127.0.0.1:{bookie.port}")
+        metadata = LedgerMetadata(
+            quorum=QuorumSizes(ensemble=1, write=1, ack=1), fragments=(Fragment(EntryId(0), (member,)),)
+        )
+        await store.create_ledger(await store.new_ledger_id(), metadata)
+        await store.close()
+
+    asyncio.run(create_ledger())
+    stop_with_entries(bookie, killed=False)
+    format_it = ("format", "--yes", "--metadata", bookie.metadata, "--data", str(bookie.data))
+    done = run_bookie(*format_it)
+    assert done.returncode == 1
+    assert "repair" in done.stderr
+    assert run_bookie(*format_it, "--force").returncode == 0
+
+
+def test_two_processes_never_share_a_directory(bookie: BookieProcess, tmp_path: Path) -> None:
+    """Another port and a fixed id get past the address and the cookie, not past the lock."""
+    done = run_bookie(
+        *("start", "--metadata", bookie.metadata, "--data", str(bookie.data)),
+        *("--port", "0", "--bookie-id", "same"),
+    )
+    assert done.returncode == 1
+    assert "used by another process" in done.stderr

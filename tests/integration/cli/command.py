@@ -1,0 +1,74 @@
+"""Runs the commands as a user does: a process of its own, with its exit code and what it printed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    def must_succeed(self) -> str:
+        assert self.code == 0, self.err
+        return self.out
+
+    def must_fail(self, code: int, *parts: str) -> str:
+        """One sentence on stderr that has all the parts, this exit code, nothing on stdout, no traceback."""
+        assert self.code == code, (self.code, self.err)
+        assert "Traceback" not in self.err
+        assert self.out == ""
+        sentence = self.err.rstrip("\n").splitlines()[-1]
+        assert sentence.startswith(("dlog: ", "bookie: "))
+        for part in parts:
+            assert part in sentence, sentence
+        return sentence
+
+
+@dataclass(frozen=True)
+class Command:
+    """`dlog` with the address of one cluster."""
+
+    uri: str = ""
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name != "DLOG_METADATA"}
+        return {**kept, "PYTHONPATH": str(ROOT), **({"DLOG_METADATA": self.uri} if self.uri else {})}
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start it with pipes on all three streams."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "dlog.cli.main", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment(),
+        )
+
+    def __call__(self, *arguments: str, stdin: bytes = b"", timeout_s: float = 60) -> Result:
+        with self.start(*arguments) as process:
+            try:
+                out, err = process.communicate(stdin, timeout=timeout_s)
+            finally:
+                process.kill()
+        return Result(process.returncode, out.decode(), err.decode())
+
+
+def bookie(*arguments: str, timeout_s: float = 60) -> Result:
+    """`bookie`, for what must end by itself."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bookie_server", *arguments],
+        capture_output=True,
+        timeout=timeout_s,
+        env=Command().environment(),
+        check=False,
+    )
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -1,0 +1,236 @@
+"""Bad input: one sentence that names the value, the limit and the way out; exit code 1 or 2; nothing changed."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from dlog.client import LogClient, connect
+from dlog.core import record_keys
+from dlog.embedded import Standalone
+from ledger.metadata.drivers import open_store
+from tests.integration.cli.command import Command, bookie
+
+pytestmark = pytest.mark.integration
+
+T = TypeVar("T")
+
+
+def on_cluster(uri: str, work: Callable[[LogClient], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with await connect(uri) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+# ---- addresses
+
+
+def test_no_address() -> None:
+    Command()("ls").must_fail(
+        2, "no cluster to connect to", "--metadata", "DLOG_METADATA", "`dlog standalone`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("uri", "code", "parts"),
+    [
+        ("nonsense", 2, ("'nonsense'", "scheme:rest", "sqlite:///")),
+        ("etcd://localhost", 2, ("etcd", "sqlite")),
+        ("sqlite:////nowhere/at/all/meta.db", 1, ("/nowhere/at/all/meta.db", "dlog standalone")),
+        ("sqlite:////dev/null", 1, ("/dev/null",)),
+    ],
+)
+def test_wrong_address(uri: str, code: int, parts: tuple[str, ...]) -> None:
+    Command(uri)("ls").must_fail(code, *parts)
+
+
+def test_an_address_that_is_a_file_of_something_else(tmp_path: Path) -> None:
+    file = tmp_path / "meta.db"
+    file.write_bytes(b"this is no database, " * 100)
+    Command(f"sqlite:///{file}")("ls").must_fail(1, str(file))
+    assert file.read_bytes().startswith(b"this is no database")
+
+
+# ---- bookies
+
+
+def test_no_bookies(tmp_path: Path) -> None:
+    """A cluster without bookies: the log is not touched, and the error says how to start some."""
+    uri = f"sqlite:///{tmp_path / 'meta.db'}"
+
+    async def init() -> None:
+        store = await open_store(uri)
+        await store.init_cluster()
+        await store.close()
+
+    asyncio.run(init())
+    dlog = Command(uri)
+    dlog("create", "orders").must_succeed()
+    dlog("append", "orders", stdin=b"x\n").must_fail(1, "no bookie", "`bookie start`", "`dlog standalone`")
+    assert on_cluster(uri, lambda client: client.describe("orders")).record.epoch == 0
+
+
+def test_not_enough_bookies(tmp_path: Path) -> None:
+    """One bookie where two copies are promised before an acknowledgement."""
+    with Standalone(tmp_path / "data", bookies=1) as cluster:
+        dlog = Command(cluster.uri)
+        dlog("create", "orders").must_succeed()
+        dlog("append", "orders", stdin=b"x\n").must_fail(1, "bookies", "2", "1")
+        assert on_cluster(cluster.uri, lambda client: client.describe("orders")).record.epoch == 0
+
+
+# ---- logs, names, ids
+
+
+@pytest.mark.parametrize("command", ["append", "read", "tail", "info", "ledgers", "rotate"])
+def test_unknown_log(dlog: Command, command: str) -> None:
+    dlog(command, "missing").must_fail(1, "missing", "does not exist", "create")
+    assert "missing" not in dlog("ls").must_succeed()
+
+
+def test_a_log_that_exists(dlog: Command) -> None:
+    dlog("create", "twice").must_succeed()
+    dlog("create", "twice").must_fail(2, "twice", "exists already", "another name")
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "", "x" * 201, "sp ace"])
+def test_a_name_that_is_not_valid(dlog: Command, name: str) -> None:
+    dlog("create", name).must_fail(2, repr(name[:80]), "1 to 200 letters")
+
+
+def test_a_namespace_that_is_not_valid(dlog: Command) -> None:
+    dlog("ls", "--namespace", "a/b").must_fail(2, "'a/b'", "1 to 200 letters")
+
+
+@pytest.mark.parametrize(
+    "text", ["7", "1:2", "1:2:x", "-1:0:0", "99999999999999999999:0:0", "1:2:4294967296"]
+)
+def test_an_id_that_is_not_valid(dlog: Command, text: str) -> None:
+    dlog("read", "x", "--from", text).must_fail(2, repr(text), "ledger:entry:batch", "17:420:3")
+
+
+def test_an_id_beyond_the_log(dlog: Command) -> None:
+    dlog("append", "small", "--create", stdin=b"x\n").must_succeed()
+    dlog("read", "small", "--from", "999999:0:0").must_fail(2, "999999")
+    dlog("shrink", "small", "999999:0:0").must_fail(2, "999999:0:0", "highest id")
+
+
+# ---- messages
+
+
+def test_a_message_above_the_limit(dlog: Command) -> None:
+    """What comes before it is appended and named; it and what follows are not."""
+    large = b"x" * 1_100_000
+    result = dlog("append", "large", "--create", stdin=b"before\n" + large + b"\nafter\n")
+    assert "1 message acknowledged" in result.err
+    result.must_fail(2, "message 2", "1100", "1048576", "split it")
+    assert dlog("read", "large", "-o", "raw").must_succeed() == "before\n"
+
+
+def test_a_line_without_end(dlog: Command) -> None:
+    dlog("create", "endless").must_succeed()
+    dlog("append", "endless", stdin=b"x" * 6_000_000).must_fail(
+        2, "a line of the input", "5242380", "split it"
+    )
+
+
+def test_input_that_does_not_fit_its_format(dlog: Command, tmp_path: Path) -> None:
+    dlog("create", "misfit").must_succeed()
+    dlog("append", "misfit", "--format", "jsonl", stdin=b"{}\n{\n").must_fail(2, "line 2", "not JSON")
+    dlog("append", "misfit", "--key-column", "a", stdin=b"x\n").must_fail(2, "--key-column", "csv or jsonl")
+    dlog("append", "misfit", str(tmp_path / "none")).must_fail(1, "No such file", str(tmp_path / "none"))
+
+
+# ---- ownership
+
+
+def test_a_log_opened_by_someone_else(dlog: Command) -> None:
+    """The first writer has its input still open when the second takes the log over."""
+    dlog("create", "owned").must_succeed()
+    with dlog.start("append", "owned") as first, dlog.start("tail", "owned", "-f", "-o", "raw") as tail:
+        assert first.stdin is not None and tail.stdout is not None
+        first.stdin.write(b"first\n")
+        first.stdin.flush()
+        assert tail.stdout.readline() == b"first\n"
+        tail.kill()
+        dlog("append", "owned", stdin=b"second\n").must_succeed()
+        out, err = first.communicate(b"too late\n", timeout=60)
+        tail.communicate()
+    assert (first.returncode, out) == (1, b"")
+    assert b"1 message acknowledged" in err
+    assert b"was taken over by" in err and b"epoch 2" in err and b"Traceback" not in err
+    assert dlog("read", "owned", "-o", "raw").must_succeed() == "first\nsecond\n"
+
+
+# ---- damage
+
+
+def test_a_damaged_metadata_value(dlog: Command, cluster: Standalone) -> None:
+    dlog("create", "damaged").must_succeed()
+
+    async def damage(client: LogClient) -> str:
+        ref = await client.logs.find(client.name("damaged"))
+        key = record_keys.record_key(record_keys.DEFAULT_ROOT, ref.name, ref.log_uuid)
+        store = client.ledgers.store
+        found = await store.read_record(key)
+        await store.write_record(key, found.value[: len(found.value) // 2], found.version)
+        return key
+
+    on_cluster(cluster.uri, damage)
+    for command in ("append", "read", "info"):
+        dlog(command, "damaged").must_fail(1, "damaged")
+
+
+def test_a_record_of_a_newer_version(dlog: Command, cluster: Standalone) -> None:
+    dlog("create", "newer").must_succeed()
+
+    async def change(client: LogClient) -> None:
+        ref = await client.logs.find(client.name("newer"))
+        key = record_keys.record_key(record_keys.DEFAULT_ROOT, ref.name, ref.log_uuid)
+        found = await client.ledgers.store.read_record(key)
+        await client.ledgers.store.write_record(key, b"\xff" + found.value[1:], found.version)
+
+    on_cluster(cluster.uri, change)
+    dlog("info", "newer").must_fail(1, "newer")
+
+
+def stopped_cluster(directory: Path) -> str:
+    with Standalone(directory, bookies=2) as cluster:
+        return cluster.uri
+
+
+def test_a_journal_from_a_newer_version(tmp_path: Path) -> None:
+    """Nothing of the bookie is changed, and it does not serve."""
+    uri = stopped_cluster(tmp_path / "data")
+    data = tmp_path / "data" / "bookie-1"
+    journal = next((data / "journal").glob("*.journal"))
+    content = bytearray(journal.read_bytes())
+    content[8:12] = (7).to_bytes(4, "big")
+    journal.write_bytes(content)
+    bookie("start", "--metadata", uri, "--data", str(data), "--port", "0").must_fail(
+        1, str(journal), "7", "1"
+    )
+    assert journal.read_bytes() == content
+
+
+def test_a_swapped_disk(tmp_path: Path) -> None:
+    """Bookie 1 finds what bookie 2 has written, then a disk that is new."""
+    uri = stopped_cluster(tmp_path / "data")
+    one, two = tmp_path / "data" / "bookie-1", tmp_path / "data" / "bookie-2"
+    start = ("start", "--metadata", uri, "--data", str(one), "--port", "0")
+    kept = tmp_path / "kept"
+    (one / "ledgers").rename(kept)
+    shutil.copytree(two / "ledgers", one / "ledgers")
+    shutil.copy(kept / "port", one / "ledgers" / "port")
+    bookie(*start).must_fail(1, str(one / "ledgers"))
+    shutil.rmtree(one / "ledgers")
+    (one / "ledgers").mkdir()
+    shutil.copy(kept / "port", one / "ledgers" / "port")
+    bookie(*start).must_fail(1, str(one / "ledgers"))

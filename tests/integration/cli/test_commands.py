@@ -1,0 +1,157 @@
+"""The commands against a real cluster: what goes in comes out, and what is printed can be used."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlog.embedded import Standalone
+from tests.integration.cli.command import Command
+
+pytestmark = pytest.mark.integration
+
+
+def test_lines_go_in_and_come_out(dlog: Command) -> None:
+    text = b"one\n\nthree, \xff and \xc3\xa9\n"
+    assert dlog("append", "lines", "--create", stdin=text).must_succeed().startswith("3 messages appended, ")
+    assert dlog("read", "lines", "-o", "raw").out.encode("utf-8", "surrogateescape") is not None
+    with dlog.start("read", "lines", "-o", "raw") as process:
+        out, _ = process.communicate()
+    assert out == text
+
+
+def test_printed_ids_bound_a_later_read(dlog: Command) -> None:
+    """First and last id of an append, used as --from and --until."""
+    dlog("append", "bounds", "--create", stdin=b"before\n").must_succeed()
+    printed = dlog("append", "bounds", stdin=b"".join(b"%d\n" % n for n in range(3000))).must_succeed()
+    first, last = printed.strip().rsplit(", ", 1)[1].split(" to ")
+    dlog("append", "bounds", stdin=b"after\n").must_succeed()
+    rows = dlog("read", "bounds", "--from", first, "--until", last).must_succeed().splitlines()
+    assert [row.split("\t")[2] for row in rows] == [str(n) for n in range(2999)]
+    assert rows[0].split("\t")[0] == first
+
+
+def test_csv_rows_get_their_key(dlog: Command, tmp_path: Path) -> None:
+    file = tmp_path / "in.csv"
+    file.write_bytes(b"day,carrier\n1,AA\n2,UA\n")
+    dlog("append", "csv", str(file), "--create", "--format", "csv", "--key-column", "carrier").must_succeed()
+    found = [json.loads(line) for line in dlog("read", "csv", "-o", "json").must_succeed().splitlines()]
+    assert [(row["key"], row["payload"]) for row in found] == [("AA", "1,AA"), ("UA", "2,UA")]
+
+
+def test_tail_follows_a_slow_writer(dlog: Command) -> None:
+    """Lines come out while the writer still runs; Ctrl-C ends the tail without an error."""
+    dlog("append", "slow", "--create", stdin=b"a\nb\nc\n").must_succeed()
+    with (
+        dlog.start("tail", "slow", "-n", "2", "-f", "-o", "raw") as tail,
+        dlog.start("append", "slow") as writer,
+    ):
+        assert tail.stdout is not None and writer.stdin is not None
+        assert [tail.stdout.readline() for _ in range(2)] == [b"b\n", b"c\n"]
+        for line in (b"d\n", b"e\n"):
+            writer.stdin.write(line)
+            writer.stdin.flush()
+            assert tail.stdout.readline() == line
+        writer.communicate()
+        tail.send_signal(signal.SIGINT)
+        _, err = tail.communicate(timeout=20)
+    assert (tail.returncode, writer.returncode, err) == (0, 0, b"")
+
+
+def test_tail_without_follow_ends(dlog: Command) -> None:
+    dlog("append", "short", "--create", stdin=b"a\nb\nc\n").must_succeed()
+    assert dlog("tail", "short", "-n", "2", "-o", "raw").must_succeed() == "b\nc\n"
+    assert dlog("tail", "short", "-n", "0").must_succeed() == ""
+    assert dlog("tail", "short", "-n", "99", "-o", "raw").must_succeed() == "a\nb\nc\n"
+
+
+def test_a_broken_pipe_is_not_an_error(dlog: Command) -> None:
+    dlog("append", "pipe", "--create", stdin=b"".join(b"%d\n" % n for n in range(50_000))).must_succeed()
+    with dlog.start("read", "pipe") as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read()
+    assert (process.returncode, err) == (0, b"")
+
+
+def test_interrupted_append_says_what_is_there(dlog: Command) -> None:
+    """Ctrl-C with the input still open: what was read is acknowledged, and the ids that are printed hold it."""
+    dlog("create", "interrupted").must_succeed()
+    with dlog.start("append", "interrupted") as process, dlog.start("tail", "interrupted", "-f") as tail:
+        assert process.stdin is not None and tail.stdout is not None
+        process.stdin.write(b"one\ntwo\n")
+        process.stdin.flush()
+        assert tail.stdout.readline().endswith(b"one\n")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        tail.send_signal(signal.SIGINT)
+        tail.communicate(timeout=20)
+    assert (process.returncode, out) == (1, b"")
+    assert b"ended early, 2 messages acknowledged, " in err and b"Traceback" not in err
+    assert dlog("read", "interrupted", "-o", "raw").must_succeed() == "one\ntwo\n"
+
+
+def test_logs_are_created_listed_described_and_deleted(dlog: Command) -> None:
+    dlog("create", "life", "--namespace", "other").must_succeed()
+    assert dlog("ls", "--namespace", "other").must_succeed() == "life\n"
+    assert "life" not in dlog("ls").must_succeed()
+    dlog("append", "life", "--namespace", "other", stdin=b"a\nb\n").must_succeed()
+    dlog("rotate", "life", "--namespace", "other").must_succeed()
+    dlog("append", "life", "--namespace", "other", stdin=b"c\n").must_succeed()
+    rows = json.loads(dlog("ledgers", "life", "--namespace", "other", "-o", "json").must_succeed())
+    assert [(row["state"], row["messages"]) for row in rows if row["entries"]] == [
+        ("sealed", 2),
+        ("sealed", 1),
+    ]
+    kept = f"{rows[-1]['ledger']}:0:0"
+    assert (
+        dlog("shrink", "life", kept, "--namespace", "other").must_succeed() == f"log life begins at {kept}\n"
+    )
+    assert dlog("read", "life", "--namespace", "other", "-o", "raw").must_succeed() == "c\n"
+    info = json.loads(dlog("info", "life", "--namespace", "other", "-o", "json").must_succeed())
+    assert (info["log"], info["first"], info["state"]) == ("other/life", kept, "active")
+    dlog("delete", "life", "--yes", "--namespace", "other").must_succeed()
+    assert dlog("ls", "--namespace", "other").must_succeed() == ""
+
+
+def test_a_question_comes_before_a_deletion(dlog: Command) -> None:
+    dlog("create", "asked").must_succeed()
+    assert dlog("delete", "asked", stdin=b"n\n").code == 1
+    assert "asked" in dlog("ls").must_succeed()
+
+
+def test_standalone_runs_until_it_is_interrupted_and_keeps_the_data(tmp_path: Path) -> None:
+    """The printed address works; after Ctrl-C nothing runs; the second start has the log again."""
+    arguments = ("standalone", "--bookies", "3", "--data", str(tmp_path / "data"))
+    for expected in ("", "kept\n"):
+        with Command().start(*arguments) as process:
+            assert process.stdout is not None
+            printed = [process.stdout.readline().decode() for _ in range(7)]
+            uri = printed[2].partition("DLOG_METADATA=")[2].strip()
+            assert uri.startswith("sqlite:////"), printed
+            dlog = Command(uri)
+            assert dlog("ls").must_succeed() == expected
+            if not expected:
+                dlog("append", "kept", "--create", stdin=b"x\n").must_succeed()
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+        assert (process.returncode, out.decode().splitlines()[-1], err) == (0, "stopping", b"")
+    dlog("append", "kept", stdin=b"y\n").must_fail(1, "no bookie is registered", "dlog standalone")
+
+
+def test_help_is_quick_to_load(cluster: Standalone) -> None:
+    """Nothing heavy is imported before a command runs; the time itself is measured by hand, machines differ."""
+    code = (
+        "import sys, dlog.cli.main; "
+        "print([m for m in ('rich', 'google.protobuf', 'msgpack', 'uvloop', 'pyspark', 'asyncio') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=Command().environment(), check=True
+    )
+    assert done.stdout == "[]\n"

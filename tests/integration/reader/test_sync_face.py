@@ -1,0 +1,123 @@
+"""The blocking face against real bookies: the same outcomes, order kept, interrupts clean."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import dlog
+from dlog.embedded import Standalone
+from dlog.errors import MessageTooLargeError, WriterDeposedError
+from dlog.model import MessageId
+from ledger.errors import ConfigurationError
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_order_is_kept_across_all_ways_to_append(cluster: Standalone, log: str) -> None:
+    """submit, append and append_many of one thread: ids rise in the order of the calls."""
+    with dlog.connect(cluster.uri) as client:
+        with client.open_writer(log) as writer:
+            pending = []
+            ids: list[MessageId] = []
+            for number in range(300):
+                pending.append(writer.submit(b"s%d" % number))
+                if number % 100 == 50:
+                    many = writer.append_many([b"m%d" % number, b"n%d" % number])
+                    ids += [one.result() for one in pending] + list(many)
+                    pending.clear()
+            ids += [one.result() for one in pending]
+            last = writer.append(b"end")
+        assert ids == sorted(ids) and last > ids[-1]
+        assert [message.id for message in client.reader(log, until="latest")] == [*ids, last]
+
+
+def test_a_reader_goes_on_where_its_loop_was_left(cluster: Standalone, log: str) -> None:
+    """break, look at the position, iterate again; next() works, too."""
+    with dlog.connect(cluster.uri) as client:
+        with client.open_writer(log) as writer:
+            ids = list(writer.append_many([b"%d" % number for number in range(10)]))
+        with client.reader(log, until="latest") as reader:
+            for message in reader:
+                if message.payload == b"3":
+                    break
+            assert reader.position == MessageId(ids[3].ledger_id, ids[3].entry_id, 4)
+            assert next(reader).payload == b"4"
+            assert [message.payload for message in reader] == [b"5", b"6", b"7", b"8", b"9"]
+            assert reader.position > ids[-1]
+        with client.reader(log, until="latest") as reader:
+            assert [len(batch) for batch in reader.batches()] == [10]
+        with client.tail(log, last=2, follow=False) as reader:
+            assert [message.payload for message in reader] == [b"8", b"9"]
+        with client.tail(log, last=0, follow=False) as reader:
+            assert list(reader) == []
+
+
+def test_a_tail_in_one_thread_sees_what_another_appends(cluster: Standalone, log: str) -> None:
+    """One client serves several threads."""
+    with dlog.connect(cluster.uri) as client, client.open_writer(log) as writer:
+        seen: list[bytes | None] = []
+
+        def follow() -> None:
+            for message in client.tail(log, start="earliest"):
+                seen.append(message.payload)
+                if message.payload == b"end":
+                    return
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        for number in range(20):
+            writer.append(b"%d" % number)
+        writer.append(b"end")
+        thread.join(timeout=30)
+        assert seen == [b"%d" % number for number in range(20)] + [b"end"]
+
+
+def test_errors_come_out_of_the_call_that_caused_them(cluster: Standalone, log: str) -> None:
+    """Too large, deposed, closed."""
+    with dlog.connect(cluster.uri) as client, dlog.connect(cluster.uri) as other:
+        writer = client.open_writer(log)
+        with pytest.raises(MessageTooLargeError, match="entry_bytes_max"):
+            writer.append(b"x" * 2_000_000)
+        with pytest.raises(ConfigurationError, match="encode it first"):
+            writer.append("text")  # type: ignore[arg-type]
+        writer.append(b"fine")
+        with other.open_writer(log) as successor:
+            successor.append(b"mine now")
+            with pytest.raises(WriterDeposedError):
+                writer.append(b"too late")
+        writer.close()
+        with pytest.raises(ConfigurationError, match="closed"):
+            writer.append(b"closed")
+    with pytest.raises(ConfigurationError, match="connect again"):
+        client.list()
+
+
+def test_ctrl_c_ends_a_waiting_tail(cluster: Standalone, log: str) -> None:
+    """KeyboardInterrupt, then a clean exit: nothing hangs and nothing is left running."""
+    program = (
+        "import dlog, sys\n"
+        "with dlog.connect(sys.argv[1]) as client:\n"
+        "    client.open_writer(sys.argv[2]).append(b'a')\n"
+        "    try:\n"
+        "        for message in client.tail(sys.argv[2], start='earliest'):\n"
+        "            print(message.payload, flush=True)\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('interrupted', flush=True)\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program, cluster.uri, log], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "b'a'\n"
+    os.kill(child.pid, signal.SIGINT)
+    said, _ = child.communicate(timeout=60)
+    assert (said, child.returncode) == ("interrupted\n", 0)

@@ -1,0 +1,202 @@
+"""The embedded cluster: real processes, restarts, locks, and who ends with whom."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import dlog
+from dlog.errors import StandaloneError
+from ledger.errors import ConfigurationError, MetadataUnavailableError, NotEnoughBookiesError
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[3]
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.02)
+
+
+def alive(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
+    return state != "Z"
+
+
+def test_what_is_in_the_directory_is_there_again(tmp_path: Path) -> None:
+    """Addresses and messages survive a clean stop and start; nothing runs in between."""
+    with dlog.standalone(tmp_path / "data", bookies=3) as cluster, dlog.connect(cluster.uri) as client:
+        with client.open_writer("orders") as writer:
+            first = writer.append(b"payload", key=b"42", headers=[(b"source", b"web")])
+            writer.append_many([b"a", b"b", b"c"])
+        before = cluster.bookies
+    assert not any(bookie.process_id and alive(bookie.process_id) for bookie in before)
+    assert cluster.bookies == []
+    with dlog.standalone(tmp_path / "data", bookies=1) as cluster, dlog.connect(cluster.uri) as client:
+        assert [bookie.bookie_id for bookie in cluster.bookies] == [bookie.bookie_id for bookie in before]
+        found = list(client.reader("orders", until="latest"))
+        assert [message.payload for message in found] == [b"payload", b"a", b"b", b"c"]
+        assert (found[0].id, found[0].key, found[0].headers) == (first, b"42", ((b"source", b"web"),))
+
+
+def test_a_bookie_that_dies_is_reported_and_restarted(tmp_path: Path) -> None:
+    """kill -9 from outside: two sentences, a new process, the same address."""
+    said: list[str] = []
+    with dlog.standalone(tmp_path / "data", bookies=1, report=said.append) as cluster:
+        (before,) = cluster.bookies
+        assert before.process_id is not None
+        os.kill(before.process_id, signal.SIGKILL)
+        wait_until(lambda: len(said) == 2)
+        (after,) = cluster.bookies
+        assert after.process_id not in (None, before.process_id)
+        assert after.bookie_id == before.bookie_id
+    assert said == [
+        f"bookie 1 ({before.bookie_id}) was ended by SIGKILL; it is restarted",
+        f"bookie 1 ({before.bookie_id}) is back",
+    ]
+
+
+def test_a_killed_bookie_stays_dead_until_it_is_restarted(tmp_path: Path) -> None:
+    """For failure tests: the log goes on without it, and it comes back at its address."""
+    with dlog.standalone(tmp_path / "data", bookies=3) as cluster, dlog.connect(cluster.uri) as client:
+        with client.open_writer("orders") as writer:
+            writer.append(b"before")
+            cluster.kill(0)
+            assert cluster.bookies[0].process_id is None
+            writer.append(b"while it is dead")
+            cluster.restart(0)
+            assert cluster.bookies[0].process_id is not None
+            writer.append(b"after")
+        found = [message.payload for message in client.reader("orders", until="latest")]
+        assert found == [b"before", b"while it is dead", b"after"]
+        with pytest.raises(ConfigurationError, match="running already"):
+            cluster.restart(0)
+        with pytest.raises(ConfigurationError, match="no bookie 7"):
+            cluster.kill(7)
+
+
+def test_one_cluster_a_directory(tmp_path: Path) -> None:
+    """The second one is refused, names the process of the first, and leaves it alone."""
+    with dlog.standalone(tmp_path / "data", bookies=1) as cluster:
+        with (
+            pytest.raises(StandaloneError, match=rf"runs in .* already \(process {os.getpid()}\)"),
+            dlog.standalone(tmp_path / "data", bookies=1),
+        ):
+            pass
+        assert cluster.bookies[0].process_id is not None
+    with pytest.raises(ConfigurationError, match="not running"):
+        cluster.kill(0)
+
+
+def test_a_bookie_that_cannot_start_says_why(tmp_path: Path) -> None:
+    """The error carries the end of its log; the other bookies are stopped again; the directory is free."""
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "bookie-2").mkdir()
+    (data / "bookie-2" / "journal").write_text("not a directory")
+    with (
+        pytest.raises(StandaloneError, match=r"bookie 2 ended with code .*bookie-2\.log"),
+        dlog.standalone(data),
+    ):
+        pass
+    (data / "bookie-2" / "journal").unlink()
+    with dlog.standalone(data, bookies=1) as cluster:
+        assert len(cluster.bookies) == 3
+
+
+def test_bookies_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    """Also when it is killed with -9 and cannot say goodbye."""
+    program = (
+        "import dlog, sys\n"
+        "with dlog.standalone(sys.argv[1], bookies=2) as cluster:\n"
+        "    print(*(bookie.process_id for bookie in cluster.bookies), flush=True)\n"
+        "    cluster.wait()\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "data")], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    try:
+        assert parent.stdout is not None
+        children = [int(word) for word in parent.stdout.readline().split()]
+        assert len(children) == 2 and all(map(alive, children))
+        parent.kill()
+        wait_until(lambda: not any(map(alive, children)))
+    finally:
+        parent.kill()
+        parent.communicate()
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+
+
+def test_ctrl_c_stops_the_cluster_cleanly(tmp_path: Path) -> None:
+    """SIGINT to the whole terminal: the bookies do not see it, `wait` ends, everything is stopped in order."""
+    program = (
+        "import dlog, sys\n"
+        "with dlog.standalone(sys.argv[1], bookies=2, report=print) as cluster:\n"
+        "    try:\n"
+        "        print(*(bookie.process_id for bookie in cluster.bookies), flush=True)\n"
+        "        cluster.wait()\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('interrupted', flush=True)\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "data")],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        start_new_session=True,
+    )
+    assert parent.stdout is not None
+    children = [int(word) for word in parent.stdout.readline().split()]
+    os.killpg(parent.pid, signal.SIGINT)
+    said, _ = parent.communicate(timeout=60)
+    assert (said, parent.returncode) == ("interrupted\n", 0)
+    assert not any(map(alive, children))
+
+
+def test_a_store_without_bookies_names_the_command(tmp_path: Path) -> None:
+    """connect starts nothing; opening a writer says what to do, and so does an address with nothing behind it."""
+    with dlog.standalone(tmp_path / "data", bookies=1) as cluster:
+        uri = cluster.uri
+    with (
+        dlog.connect(uri) as client,
+        pytest.raises(NotEnoughBookiesError, match="dlog standalone"),
+    ):
+        client.open_writer("orders")
+    with pytest.raises(MetadataUnavailableError, match="dlog standalone"):
+        dlog.connect(f"sqlite:///{tmp_path}/nothing/meta.db")
+
+
+def test_wrong_use_is_refused(tmp_path: Path) -> None:
+    """Before anything is started."""
+    with pytest.raises(ConfigurationError, match="1 to 64, got 0"):
+        dlog.standalone(tmp_path, bookies=0)
+    with pytest.raises(ConfigurationError, match="without"):
+        dlog.standalone(tmp_path / "what?")
+
+
+async def test_the_same_in_asyncio(tmp_path: Path) -> None:
+    """`dlog.aio.standalone` on the caller's own loop."""
+    async with dlog.aio.standalone(tmp_path / "data", bookies=1) as cluster:
+        config = dlog.LogConfig(quorum=dlog.QuorumSizes(ensemble=1, write=1, ack=1))
+        async with dlog.aio.connect(cluster.uri, config=config) as client:
+            async with await client.open_writer("orders") as writer:
+                message_id = await writer.append(b"payload")
+            async with client.reader("orders", until="latest") as reader:
+                assert [message.id async for message in reader] == [message_id]

@@ -1,0 +1,98 @@
+"""A cluster of real bookies, logs in it, and one local Spark session for all tests of this directory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+
+from dlog.client import LogClient, connect
+from dlog.embedded import Standalone
+from dlog.model import Message
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, map(os.path.abspath, sys.path)))
+    from pyspark.sql import SparkSession
+
+    directory = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.local.dir", str(directory))
+        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    yield session
+    with warnings.catch_warnings():
+        # PySpark leaves the socket to its JVM to the garbage collector.
+        warnings.simplefilter("ignore", ResourceWarning)
+        session.stop()
+
+
+@pytest.fixture(scope="session")
+def on_cluster(cluster: Standalone) -> Callable[[Callable[[LogClient], Awaitable[T]]], T]:
+    """Run a coroutine with a client of the cluster."""
+
+    def run(work: Callable[[LogClient], Awaitable[T]]) -> T:
+        async def connected() -> T:
+            async with await connect(cluster.uri) as client:
+                return await work(client)
+
+        return asyncio.run(connected())
+
+    return run
+
+
+async def append_ledgers(client: LogClient, log: str, ledgers: int, entries: int, batch: int) -> None:
+    """A log of so many ledgers, each of so many entries, each of `batch` numbered messages."""
+    number = 0
+    async with await client.open_writer(log) as writer:
+        for ledger in range(ledgers):
+            if ledger:
+                await writer.rotate()
+            for _ in range(entries):
+                numbers = range(number, number + batch)
+                await writer.append_many(
+                    [b"%d" % n for n in numbers], keys=[b"k%d" % (n % 7) for n in numbers]
+                )
+                number += batch
+
+
+async def read_all(client: LogClient, log: str) -> list[Message]:
+    """The log as the SDK reads it."""
+    async with client.reader(log, until="latest") as reader:
+        return [message async for message in reader]
+
+
+@pytest.fixture(scope="session")
+def numbers(on_cluster: Callable[..., object], cluster: Standalone) -> list[Message]:
+    """Log `numbers`: 4 sealed ledgers of 25 entries of 10 messages, 1,000 in all."""
+
+    async def fill(client: LogClient) -> list[Message]:
+        await append_ledgers(client, "numbers", ledgers=4, entries=25, batch=10)
+        return await read_all(client, "numbers")
+
+    found = on_cluster(fill)
+    assert isinstance(found, list) and len(found) == 1000
+    return found

@@ -1,0 +1,142 @@
+"""Plans and tasks on a real cluster, without a Spark session: exact rows, and a loud end if they cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from dlog.client import LogClient
+from dlog.embedded import Standalone
+from dlog.model import Message, MessageId
+from spark_connector.errors import SparkSourceError, spark_errors
+from spark_connector.options import ReadOptions
+from spark_connector.partitions import Partition
+from spark_connector.reader import TaskSettings, read_partition
+from spark_connector.schema import read_schema
+from spark_connector.source import DlogReader, LogPartition
+from tests.spark.conftest import append_ledgers
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration]
+
+
+def planned(cluster: Standalone, log: str, **options: Any) -> tuple[DlogReader, list[LogPartition]]:
+    reader = DlogReader(ReadOptions(metadata=cluster.uri, log=log, **options), read_schema(False))
+    partitions = reader.partitions()
+    return reader, [partition for partition in partitions if isinstance(partition, LogPartition)]
+
+
+def rows_of(reader: DlogReader, partitions: list[LogPartition]) -> list[dict[str, Any]]:
+    return [row for partition in partitions for batch in reader.read(partition) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("options", "least"),
+    [
+        ({}, 1),
+        ({"partitions_min": 7}, 7),
+        ({"partition_bytes": 300}, 8),
+        ({"partition_bytes": 1}, 100),
+        ({"batch_rows": 3}, 1),
+    ],
+)
+def test_partitions_lose_and_double_nothing(
+    cluster: Standalone, numbers: list[Message], options: dict[str, int], least: int
+) -> None:
+    """Cut anywhere between one partition and one entry each: the same rows in the same order."""
+    reader, partitions = planned(cluster, "numbers", **options)
+    assert len(partitions) >= least
+    found = [(MessageId.from_bytes(row["message_id"]), row["value"]) for row in rows_of(reader, partitions)]
+    assert found == [(message.id, message.payload) for message in numbers]
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1000), (13, 987), (250, 500), (333, 334), (500, 500), (999, 1000)]
+)
+def test_ids_bound_a_read(cluster: Standalone, numbers: list[Message], low: int, high: int) -> None:
+    """The start is included and the end is not, also inside an entry."""
+    end = numbers[high].id if high < len(numbers) else MessageId(2**40, 0, 0)
+    reader, partitions = planned(cluster, "numbers", starting=numbers[low].id, ending=end, partitions_min=3)
+    found = [MessageId.from_bytes(row["message_id"]) for row in rows_of(reader, partitions)]
+    assert found == [message.id for message in numbers[low:high]]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"log": "nothing"}, "DLOG_NOT_FOUND: log default/nothing does not exist"),
+        (
+            {"starting": MessageId(99999999, 0, 0)},
+            "DLOG_BAD_OPTION: startingId 99999999:0:0 lies in a ledger",
+        ),
+        ({"metadata": "sqlite:////nowhere/meta.db"}, "DLOG_UNAVAILABLE: "),
+        ({"metadata": "nonsense"}, "DLOG_BAD_OPTION: metadata address 'nonsense' is not valid"),
+    ],
+)
+def test_what_planning_finds_wrong_is_said_with_a_token(
+    cluster: Standalone, numbers: list[Message], options: dict[str, Any], sentence: str
+) -> None:
+    wrong = ReadOptions(**{"metadata": cluster.uri, "log": "numbers", **options})
+    with pytest.raises(SparkSourceError, match=sentence):
+        DlogReader(wrong, read_schema(False)).partitions()
+
+
+def test_every_message_of_a_small_log_is_counted_beforehand(
+    cluster: Standalone, numbers: list[Message]
+) -> None:
+    """Cut into pieces, with bounds inside entries: the plan knows the number of messages of each piece."""
+    _, partitions = planned(
+        cluster, "numbers", partition_bytes=500, starting=numbers[13].id, ending=numbers[987].id
+    )
+    counts = [extent.messages for p in partitions for extent in p.partition.extents]
+    assert None not in counts
+    assert sum(count or 0 for count in counts) == 987 - 13
+
+
+def test_a_log_deleted_after_planning_is_data_loss(
+    cluster: Standalone, on_cluster: Callable[..., Any]
+) -> None:
+    async def fill(client: LogClient) -> None:
+        await append_ledgers(client, "gone", ledgers=2, entries=3, batch=2)
+
+    async def drop(client: LogClient) -> None:
+        await client.delete("gone")
+
+    on_cluster(fill)
+    reader, partitions = planned(cluster, "gone")
+    on_cluster(drop)
+    with pytest.raises(
+        SparkSourceError, match=r"DLOG_DATA_LOSS: messages .* are gone since the query was planned"
+    ):
+        list(reader.read(partitions[0]))
+
+
+@pytest.mark.parametrize("change", [{"messages": 251}, {"last_entry": 25}])
+def test_a_plan_that_promises_more_than_there_is_fails(
+    cluster: Standalone, numbers: list[Message], change: dict[str, int]
+) -> None:
+    """One message more, or one entry more, than the ledger has."""
+    _, partitions = planned(cluster, "numbers")
+    extent = replace(partitions[0].partition.extents[0], **change)
+    schema = to_arrow_schema(read_schema(False), timezone="UTC")
+    settings = TaskSettings(log="numbers", batch_rows=100, read_timeout_ms=5000)
+    with pytest.raises(SparkSourceError, match="DLOG_DATA_LOSS"), spark_errors():
+        list(read_partition(cluster.uri, Partition(extents=(extent,)), schema, settings))
+
+
+def test_a_shrunk_start_is_data_loss(cluster: Standalone, on_cluster: Callable[..., Any]) -> None:
+    async def fill(client: LogClient) -> MessageId:
+        await append_ledgers(client, "short", ledgers=3, entries=2, batch=2)
+        info = await client.describe("short")
+        first, second, _ = info.record.ledgers[:3]
+        await client.shrink("short", MessageId(second.ledger_id, 1, 1))
+        return MessageId(first.ledger_id, 0, 0)
+
+    start = on_cluster(fill)
+    with pytest.raises(SparkSourceError, match=r"DLOG_DATA_LOSS: startingId .* was trimmed away"):
+        planned(cluster, "short", starting=start)
+    reader, partitions = planned(cluster, "short")
+    assert [row["value"] for row in rows_of(reader, partitions)] == [b"7", b"8", b"9", b"10", b"11"]

@@ -1,0 +1,97 @@
+"""What tests of the bookie's storage share: entries, small settings, and calls that wait until durable."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import struct
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from bookie_server.checksum import crc32c
+from bookie_server.disk import Disk
+from bookie_server.storage.ledger_state import LedgerState
+from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage_config import StorageConfig
+from ledger.environment import SystemEnvironment
+
+KEY = b"k" * 20
+_HEADER = struct.Struct(">qqqq")
+
+
+def make_entry(
+    ledger_id: int, entry_id: int, *, lac: int | None = None, payload: bytes | None = None
+) -> memoryview:
+    """An entry as a client with CRC32C sends it."""
+    payload = b"payload of %d/%d " % (ledger_id, entry_id) * 3 if payload is None else payload
+    header = _HEADER.pack(ledger_id, entry_id, entry_id - 1 if lac is None else lac, 7 * entry_id)
+    return memoryview(header + crc32c(payload, crc32c(header)).to_bytes(4, "big") + payload)
+
+
+def run_of(ledger_id: int, ids: Iterable[int]) -> list[tuple[int, memoryview]]:
+    return [(entry_id, make_entry(ledger_id, entry_id)) for entry_id in ids]
+
+
+def small_config(directory: Path, **changes: object) -> StorageConfig:
+    """Tiny limits, so that a few entries roll, flush and fill; no background surprises."""
+    settings: dict[str, object] = {
+        "journal_segment_bytes": 64 * 1024,
+        "write_cache_bytes_max": 256 * 1024,
+        "entry_log_bytes_max": 256 * 1024,
+        "block_bytes_max": 2 * 1024,
+        "read_ahead_bytes": 16 * 1024,
+        "read_cache_bytes_max": 64 * 1024,
+        "reserve_bytes": 64 * 1024,
+        "disk_usage_max": 1.0,
+        "disk_usage_writable": 1.0,
+        "disk_check_interval_s": 3600.0,
+        "checkpoint_interval_s": 3600.0,
+        "read_worker_count": 1,
+    }
+    settings.update(changes)
+    return StorageConfig(
+        journal_directory=directory / "journal",
+        ledger_directory=directory / "ledgers",
+        **settings,  # type: ignore[arg-type]  # the names are StorageConfig's
+    )
+
+
+async def open_storage(directory: Path, disk: Disk | None = None, **changes: object) -> LedgerStorage:
+    return await LedgerStorage.open(small_config(directory, **changes), disk or Disk(), SystemEnvironment())
+
+
+def copy_as_after_kill(source: Path, target: Path) -> Path:
+    """The files as a process killed now would leave them."""
+    shutil.copytree(source, target)
+    return target
+
+
+async def durable(call: Callable[[Callable[[Exception | None], None]], None]) -> None:
+    """Make the call and wait for its on_durable; raise what it brings."""
+    outcome: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+    call(outcome.set_result)
+    error = await outcome
+    if error is not None:
+        raise error
+
+
+async def add(storage: LedgerStorage, state: LedgerState, ids: Iterable[int]) -> None:
+    await durable(lambda done: storage.add(state, run_of(state.ledger_id, ids), done))
+
+
+async def fence(storage: LedgerStorage, state: LedgerState) -> None:
+    await durable(lambda done: storage.fence(state, done))
+
+
+async def found_ids(storage: LedgerStorage, ledger_id: int, up_to: int) -> list[int]:
+    """Ids below `up_to` that a read finds, each checked to hold the right bytes."""
+    state = storage.ledger(ledger_id)
+    if state is None:
+        return []
+    found = []
+    for entry_id in range(up_to):
+        entry = await storage.read(state, entry_id)
+        if entry is not None:
+            assert bytes(entry) == bytes(make_entry(ledger_id, entry_id))
+            found.append(entry_id)
+    return found

@@ -1,0 +1,214 @@
+"""What the layout promises, checked by reading the source: imports, seams, public names, sizes, paths."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("ledger", "dlog", "bookie_server", "spark_connector", "pyspark_dlog")
+
+MAY_IMPORT = {
+    "ledger": ("ledger",),
+    "dlog": ("dlog", "ledger"),
+    "bookie_server": (
+        "bookie_server",
+        "ledger.wire",
+        "ledger.metadata",
+        "ledger.model",
+        "ledger.errors",
+        "ledger.environment",
+    ),
+    "spark_connector": ("spark_connector", "dlog", "ledger"),
+    "pyspark_dlog": ("spark_connector",),
+}
+
+LOWER_LAYERS = {
+    # A module under the prefix may import of ours only what is listed: the arrows inside a package.
+    "ledger.errors": (),
+    "ledger.model": ("ledger.errors",),
+    # A core needs the enumerations of settings and of a bookie's answer, no bytes.
+    "ledger.core": (
+        "ledger.core",
+        "ledger.model",
+        "ledger.errors",
+        "ledger.config.Visibility",
+        "ledger.wire.status.Answer",
+    ),
+    "ledger.wire": ("ledger.wire", "ledger.model", "ledger.errors"),
+    "ledger.metadata": ("ledger.metadata", "ledger.model", "ledger.errors", "ledger.environment"),
+    "dlog.core": ("dlog.core", "dlog.model", "dlog.errors", "dlog.format", "ledger.model", "ledger.errors"),
+    "dlog.format": ("dlog.format", "dlog.model", "dlog.errors", "ledger.model", "ledger.errors"),
+}
+
+IMPURE = {"asyncio", "os", "random", "select", "socket", "subprocess", "threading", "time", "uuid", "secrets"}
+"""What a pure core never sees: loops, clocks, chance of its own (a Random may be handed in), disks, sockets."""
+
+SEAM = {
+    "os",
+    "random",
+    "secrets",
+    "threading",
+    "time",
+    "uuid",
+    "subprocess",
+    "concurrent",
+    "tempfile",
+    "shutil",
+}
+"""What a simulator must be able to replace, so only the owners below touch it."""
+
+OWNERS = {
+    "ledger/environment.py": "clocks, chance and identity",
+    "ledger/metadata/sqlite": "the thread that owns the SQLite connection, its files and locks",
+    "bookie_server/disk.py": "files and the threads that write them",
+    "dlog/loop_thread.py": "the thread that runs the loop under blocking callers",
+    "dlog/sync_writer.py": "where blocking callers wait for that thread",
+    "dlog/embedded.py": "the directory of an embedded cluster",
+    "dlog/supervisor.py": "its bookie processes",
+    "dlog/child.py": "a process about to become a bookie",
+    "dlog/cli/": "the terminal",
+    "dlog/demo/": "a program that starts and kills processes",
+    "bookie_server/cli": "the terminal",
+    "bookie_server/__main__.py": "the process",
+    "spark_connector/": "runs in Spark's own processes",
+}
+
+
+def modules() -> Iterator[tuple[str, Path, ast.Module]]:
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if path.name.endswith("_pb2.py"):
+                continue
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            yield name, path, ast.parse(path.read_text("utf-8"))
+
+
+MODULES = list(modules())
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every imported module, in functions too; one imported only for its types does not count."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: write the whole module name"
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield from imports(node)
+
+
+def within(name: str, prefixes: tuple[str, ...]) -> bool:
+    return any(name == prefix or name.startswith(prefix + ".") for prefix in prefixes)
+
+
+def ours(name: str) -> bool:
+    return within(name, PACKAGES)
+
+
+def test_imports_point_one_way() -> None:
+    """spark_connector → dlog → ledger ← bookie_server, and nothing of ours imports tests or benchmarks."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {target}"
+        for name, path, tree in MODULES
+        for line, target in imports(tree)
+        if within(target, ("tests", "benchmarks"))
+        or (ours(target) and not within(target, MAY_IMPORT[name.partition(".")[0]]))
+    ]
+    assert wrong == []
+
+
+def test_lower_layers_do_not_know_the_upper_ones() -> None:
+    """Values, cores, codecs and drivers import only what lies beneath them."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {target}"
+        for name, path, tree in MODULES
+        for layer, allowed in LOWER_LAYERS.items()
+        if within(name, (layer,))
+        for line, target in imports(tree)
+        if ours(target) and not within(target, allowed)
+    ]
+    assert wrong == []
+
+
+def test_cores_do_no_input_or_output() -> None:
+    """A protocol decision can be replayed from a seed only if nothing in it waits, looks up or guesses."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {target}"
+        for _, path, tree in MODULES
+        if path.parent.name in ("core", "format", "wire")
+        for line, target in imports(tree)
+        if target.partition(".")[0] in IMPURE and target != "random.Random"
+    ]
+    assert wrong == []
+
+
+def test_clocks_chance_threads_and_files_have_owners() -> None:
+    """Elsewhere they come in as arguments, so that the simulator can hand in its own."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {target}"
+        for _, path, tree in MODULES
+        if not path.relative_to(ROOT).as_posix().startswith(tuple(OWNERS))
+        for line, target in imports(tree)
+        if target.partition(".")[0] in SEAM and target != "random.Random"
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", ["dlog", "ledger", "spark_connector"])
+def test_public_names_are_listed(package: str) -> None:
+    """A package's `__init__` only names what others own, and `__all__` lists each of it."""
+    (tree,) = [tree for name, _, tree in MODULES if name == package]
+    named = [
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and within(node.module or "", PACKAGES)
+        for alias in node.names
+    ]
+    module = importlib.import_module(package)
+    assert sorted(module.__all__) == sorted(set(named))
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    missing = [
+        str(path.relative_to(ROOT)) for _, path, tree in MODULES if tree.body and not ast.get_docstring(tree)
+    ]
+    assert missing == []
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for _, path, tree in MODULES
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno + 1 > 60
+    ]
+    assert long == []
+
+
+def tracked_files() -> list[Path]:
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    return [ROOT / name for name in listing.decode().split("\0") if name]
+
+
+def test_no_path_of_one_machine_is_written_down() -> None:
+    """Home directories, this checkout's place and this interpreter's have no business in tracked files."""
+    # A place as short as /dlog would be found in metadata paths; /usr is everybody's.
+    places = {str(place) for place in (ROOT, Path(sys.prefix), Path(sys.base_prefix)) if len(place.parts) > 2}
+    pattern = re.compile("|".join(["/home/[a-z]", "/Users/[a-z]", *map(re.escape, places - {"/usr/local"})]))
+    wrong = []
+    for path in tracked_files():
+        if path.is_file() and path.suffix not in (".gz", ".png"):
+            text = path.read_text("utf-8", errors="replace")
+            wrong += [f"{path.relative_to(ROOT)}: {found}" for found in pattern.findall(text)]
+    assert wrong == []

@@ -1,0 +1,102 @@
+"""Bytes of journal files, without files."""
+
+import struct
+
+import pytest
+
+from bookie_server.errors import (
+    IndexDamagedError,
+    IndexVersionError,
+    JournalDamagedError,
+    JournalVersionError,
+)
+from bookie_server.journal.log_mark import LogMark, decode_log_mark, encode_log_mark
+from bookie_server.journal.record import (
+    FILE_HEADER_BYTES,
+    FileHeader,
+    RecordType,
+    adds_body,
+    decode_adds,
+    decode_file_header,
+    decode_record,
+    encode_file_header,
+    encode_record,
+)
+from tests.storage_kit import make_entry
+
+HEADER = FileHeader(7, 0x1234_5678_9ABC_DEF0)
+
+
+def flips(data: bytes) -> list[bytes]:
+    """Every single-bit change of `data`."""
+    changed = []
+    for bit in range(8 * len(data)):
+        copy = bytearray(data)
+        copy[bit // 8] ^= 1 << bit % 8
+        changed.append(bytes(copy))
+    return changed
+
+
+def test_a_record_comes_back_as_it_was_written() -> None:
+    data = b"".join(encode_record(HEADER, RecordType.FENCE, 9, 0, b"ledger 5"))
+    record = decode_record(HEADER, memoryview(data), 0)
+    assert record is not None
+    assert (record.type, record.sequence, bytes(record.body)) == (RecordType.FENCE, 9, b"ledger 5")
+
+
+def test_no_flipped_bit_of_a_record_passes() -> None:
+    data = b"".join(encode_record(HEADER, RecordType.FENCE, 9, 0, b"ledger 5"))
+    assert all(decode_record(HEADER, memoryview(flipped), 0) is None for flipped in flips(data))
+
+
+def test_a_record_of_another_file_does_not_pass() -> None:
+    """A recycled block may hold an old record that was once valid."""
+    data = b"".join(encode_record(FileHeader(7, 99), RecordType.FENCE, 9, 0, b"ledger 5"))
+    assert decode_record(HEADER, memoryview(data), 0) is None
+
+
+def test_a_truncated_record_does_not_pass() -> None:
+    data = b"".join(encode_record(HEADER, RecordType.FENCE, 9, 0, b"ledger 5"))
+    assert all(decode_record(HEADER, memoryview(data[:size]), 0) is None for size in range(len(data)))
+
+
+def test_one_record_holds_a_whole_run_of_adds() -> None:
+    entries = [make_entry(3, entry_id) for entry_id in (5, 6, 9)]
+    body = adds_body([len(entry) for entry in entries], entries)
+    assert [(found[0], found[1], found[2], bytes(found[3])) for found in decode_adds(memoryview(body))] == [
+        (3, entry_id, entry_id - 1, bytes(entry)) for entry_id, entry in zip((5, 6, 9), entries, strict=True)
+    ]
+
+
+def test_a_marker_is_never_zero() -> None:
+    """Zero means preallocated space."""
+    assert FileHeader(1, 0).marker != 0
+    assert FileHeader(1, 0x1111_1111_1111_1111).marker != 0
+
+
+def test_file_header_comes_back() -> None:
+    data = encode_file_header(HEADER)
+    assert len(data) == FILE_HEADER_BYTES
+    assert decode_file_header(data, "j") == HEADER
+
+
+def test_no_flipped_bit_of_a_file_header_passes() -> None:
+    for flipped in flips(encode_file_header(HEADER)):
+        with pytest.raises((JournalDamagedError, JournalVersionError)):
+            decode_file_header(flipped, "j")
+
+
+def test_a_newer_journal_is_refused_with_both_versions() -> None:
+    data = bytearray(encode_file_header(HEADER))
+    data[8:12] = struct.pack(">I", 4711)
+    with pytest.raises(JournalVersionError, match=r"version 4711.* up to 1"):
+        decode_file_header(bytes(data), "j")
+
+
+def test_log_mark_comes_back_and_no_flipped_bit_passes() -> None:
+    mark = LogMark(3, 1024, 77, 5)
+    data = encode_log_mark(mark)
+    assert decode_log_mark(data, "mark") == mark
+    for flipped in flips(data):
+        with pytest.raises((IndexDamagedError, IndexVersionError)):
+            decode_log_mark(flipped, "mark")

@@ -1,0 +1,200 @@
+"""Replay tells a torn tail, which is cut silently, from damage to what had been synced."""
+
+from pathlib import Path
+
+import pytest
+
+from bookie_server.disk import Disk
+from bookie_server.errors import JournalDamagedError
+from bookie_server.journal.files import JournalFiles, file_ids
+from bookie_server.journal.log_mark import LogMark
+from bookie_server.journal.record import FILE_HEADER_BYTES, RecordType, file_name
+from bookie_server.journal.replay import ReplayEnd, reopen_at, replay
+
+SEGMENT_BYTES = 64 * 1024
+START = LogMark(1, FILE_HEADER_BYTES, 1)
+
+
+def salt() -> int:
+    return 0x5EED_0123_4567_89AB
+
+
+def write_groups(directory: Path, groups: list[list[bytes]], segment_bytes: int = SEGMENT_BYTES) -> LogMark:
+    """Write each list of bodies as one group; the position behind them."""
+    files = JournalFiles.create(Disk(), directory, segment_bytes, salt)
+    for bodies in groups:
+        assert files.write([(RecordType.FENCE, body) for body in bodies]) == (len(bodies), None)
+    position = files.position
+    files.close()
+    return position
+
+
+def read_back(
+    directory: Path, *, accept_damage: bool = False, mark: LogMark = START
+) -> tuple[list[bytes], ReplayEnd]:
+    found: list[bytes] = []
+    end = replay(
+        Disk(), directory, mark, lambda record: found.append(bytes(record.body)), accept_damage=accept_damage
+    )
+    return found, end
+
+
+GROUPS = [[b"a1", b"a2"], [b"b1" * 9], [b"c1", b"c2" * 5, b"c3"]]
+ALL = [body for group in GROUPS for body in group]
+BEFORE_LAST = ALL[:3]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    write_groups(tmp_path, GROUPS)
+    return tmp_path / file_name(1)
+
+
+def test_everything_written_is_replayed_in_order(tmp_path: Path) -> None:
+    position = write_groups(tmp_path, GROUPS)
+    found, end = read_back(tmp_path)
+    assert found == ALL
+    assert end.position == position
+    assert not end.damaged
+
+
+def test_every_truncation_is_cut_silently_to_a_prefix(journal: Path) -> None:
+    whole = journal.read_bytes()
+    used = len(whole.rstrip(b"\0"))
+    for size in range(FILE_HEADER_BYTES, used + 1):
+        journal.write_bytes(whole[:size])
+        found, _ = read_back(journal.parent)
+        assert found == ALL[: len(found)]
+        assert size < used or found == ALL
+
+
+def test_every_torn_write_of_the_last_group_is_cut_silently(journal: Path) -> None:
+    """The size of a preallocated file survives a crash; the bytes that were not synced are zeros."""
+    whole = journal.read_bytes()
+    used = len(whole.rstrip(b"\0"))
+    for size in range(whole.index(b"c1"), used + 1):
+        journal.write_bytes(whole[:size].ljust(len(whole), b"\0"))
+        found, _ = read_back(journal.parent)
+        assert found[:3] == BEFORE_LAST
+        assert found == ALL[: len(found)]
+
+
+def test_a_flipped_bit_never_loses_a_synced_record_silently(journal: Path) -> None:
+    """In all but the last group it is reported; in the last it looks like a torn write."""
+    whole = journal.read_bytes()
+    used = len(whole.rstrip(b"\0"))
+    last_group = read_back(journal.parent)[1].group_start
+    for bit in range(8 * FILE_HEADER_BYTES, 8 * used):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        journal.write_bytes(flipped)
+        if bit // 8 < last_group:
+            with pytest.raises(JournalDamagedError, match="limbo_on_damage"):
+                read_back(journal.parent)
+        else:
+            found, _ = read_back(journal.parent)
+            assert found[:3] == BEFORE_LAST
+            assert found == ALL[: len(found)]
+
+
+def test_accepted_damage_loses_only_the_damaged_records(journal: Path) -> None:
+    whole = journal.read_bytes()
+    journal.write_bytes(whole.replace(b"a2", b"x2"))
+    found, end = read_back(journal.parent, accept_damage=True)
+    assert found == [b"a1", *ALL[2:]]
+    assert end.damaged
+
+
+def test_a_zeroed_page_in_the_middle_is_damage(journal: Path) -> None:
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[:FILE_HEADER_BYTES] + bytes(40) + whole[FILE_HEADER_BYTES + 40 :])
+    with pytest.raises(JournalDamagedError):
+        read_back(journal.parent)
+
+
+def test_old_records_behind_the_tail_are_not_replayed(tmp_path: Path) -> None:
+    """A file whose blocks hold an older journal's records, which have another salt."""
+    write_groups(tmp_path, GROUPS * 20)
+    path = tmp_path / file_name(1)
+    old = path.read_bytes()
+    path.unlink()
+    files = JournalFiles.create(Disk(), tmp_path, SEGMENT_BYTES, lambda: 4242)
+    files.write([(RecordType.FENCE, b"new")])
+    files.close()
+    new = path.read_bytes()
+    used = len(new.rstrip(b"\0"))
+    for at in range(used, used + 200):
+        path.write_bytes(new[:used] + old[used:at] + old[at:])
+        assert read_back(tmp_path)[0] == [b"new"]
+
+
+def test_a_full_file_is_sealed_and_the_journal_goes_on_in_the_next(tmp_path: Path) -> None:
+    bodies = [bytes([number]) * 3000 for number in range(100)]
+    write_groups(tmp_path, [[body] for body in bodies])
+    assert len(file_ids(Disk(), tmp_path)) > 3
+    assert read_back(tmp_path)[0] == bodies
+
+
+def test_a_record_larger_than_a_segment_gets_its_own_file(tmp_path: Path) -> None:
+    bodies = [b"small", b"x" * (3 * SEGMENT_BYTES), b"small again"]
+    write_groups(tmp_path, [bodies])
+    assert read_back(tmp_path)[0] == bodies
+
+
+@pytest.mark.parametrize("missing", [1, 2, 3])
+def test_a_missing_file_is_damage(tmp_path: Path, missing: int) -> None:
+    """Also the last one: the file before it is sealed and names it."""
+    write_groups(tmp_path, [[bytes(3000)] for _ in range(60)])
+    assert file_ids(Disk(), tmp_path) == [1, 2, 3]
+    (tmp_path / file_name(missing)).unlink()
+    with pytest.raises(JournalDamagedError, match="missing"):
+        read_back(tmp_path)
+
+
+def test_a_crash_between_naming_the_next_file_and_the_seal_is_no_damage(tmp_path: Path) -> None:
+    write_groups(tmp_path, GROUPS)
+    other = tmp_path / "other"
+    other.mkdir()
+    write_groups(other, [[bytes(3000)] for _ in range(60)])
+    successor = (other / file_name(2)).read_bytes()
+    (tmp_path / file_name(2)).write_bytes(successor[:FILE_HEADER_BYTES] + bytes(SEGMENT_BYTES))
+    assert read_back(tmp_path)[0] == ALL
+    assert file_ids(Disk(), tmp_path) == [1]
+
+
+def test_records_in_a_successor_of_an_unsealed_file_are_damage(tmp_path: Path) -> None:
+    write_groups(tmp_path, [[bytes(3000)] for _ in range(60)])
+    path = tmp_path / file_name(1)
+    content = path.read_bytes()
+    used = len(content.rstrip(b"\0"))
+    path.write_bytes(content[: used - 20].ljust(len(content), b"\0"))
+    with pytest.raises(JournalDamagedError):
+        read_back(tmp_path)
+
+
+def test_swapped_files_are_damage(tmp_path: Path) -> None:
+    write_groups(tmp_path, [[bytes(3000)] for _ in range(60)])
+    one, two = tmp_path / file_name(1), tmp_path / file_name(2)
+    one.rename(tmp_path / "x")
+    two.rename(one)
+    (tmp_path / "x").rename(two)
+    with pytest.raises(JournalDamagedError, match="holds journal file 2"):
+        read_back(tmp_path)
+
+
+def test_a_mark_behind_the_end_is_damage(journal: Path) -> None:
+    with pytest.raises(JournalDamagedError):
+        read_back(journal.parent, mark=LogMark(1, 2 * SEGMENT_BYTES, 99))
+
+
+def test_writing_goes_on_behind_a_cut_tail(journal: Path) -> None:
+    """The torn bytes are zeroed, so that they can never be read behind a shorter new record."""
+    whole = journal.read_bytes()
+    journal.write_bytes(whole.replace(b"c2c2c2c2c2", b"c2c2c?c2c2"))
+    found, end = read_back(journal.parent)
+    assert found == [*BEFORE_LAST, b"c1"]
+    segment = reopen_at(Disk(), journal.parent, end)
+    files = JournalFiles.resume(Disk(), journal.parent, SEGMENT_BYTES, salt, segment, end.position)
+    files.write([(RecordType.FENCE, b"d")])
+    files.close()
+    assert read_back(journal.parent)[0] == [*BEFORE_LAST, b"c1", b"d"]

@@ -1,0 +1,348 @@
+"""What the server may rely on: adds, fences, reads, states, before and after a flush and a restart."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bookie_server.errors import EntryConflictError, StorageClosedError
+from bookie_server.storage.ledger_storage import LedgerStorage
+from tests.storage_kit import KEY, add, durable, fence, found_ids, make_entry, open_storage, run_of
+
+Body = Callable[[LedgerStorage], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def with_storage(tmp_path: Path) -> Callable[..., None]:
+    """Run a test's body with an open storage."""
+
+    def run(body: Body, **changes: object) -> None:
+        async def main() -> None:
+            storage = await open_storage(tmp_path / "bookie", **changes)
+            try:
+                await body(storage)
+            finally:
+                await storage.close()
+
+        asyncio.run(main())
+
+    return run
+
+
+def test_an_unknown_ledger_is_proved_unknown(with_storage: Callable[..., None]) -> None:
+    async def body(storage: LedgerStorage) -> None:
+        assert storage.ledger(5) is None
+        assert list(storage.ledger_ids()) == []
+
+    with_storage(body)
+
+
+def test_entries_are_read_back_from_memory_from_disk_and_after_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        state = storage.create_ledger(5, KEY)
+        await add(storage, state, range(100))
+        assert await found_ids(storage, 5, 110) == list(range(100))
+        await storage.checkpoint()
+        assert storage.bytes_pending == 0
+        assert await found_ids(storage, 5, 110) == list(range(100))
+        await add(storage, state, range(100, 150))
+        await storage.close()
+        storage = await open_storage(tmp_path)
+        assert await found_ids(storage, 5, 160) == list(range(150))
+        again = storage.ledger(5)
+        assert again is not None
+        assert (again.master_key, again.last_entry, again.lac) == (KEY, 149, 148)
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_reads_see_an_add_before_it_is_durable(with_storage: Callable[..., None]) -> None:
+    """A fence or recovery read reflects every accepted add."""
+
+    async def body(storage: LedgerStorage) -> None:
+        state = storage.create_ledger(5, KEY)
+        waiting = asyncio.ensure_future(add(storage, state, [0]))
+        await asyncio.sleep(0)
+        assert storage.read_cached(state, 0) == make_entry(5, 0)
+        assert storage.last_entry(state) == 0
+        await waiting
+
+    with_storage(body)
+
+
+def test_callbacks_come_in_order_and_never_inside_the_call(with_storage: Callable[..., None]) -> None:
+    async def body(storage: LedgerStorage) -> None:
+        state = storage.create_ledger(5, KEY)
+        order: list[str] = []
+        storage.add(state, run_of(5, [0, 1]), lambda _: order.append("add"))
+        storage.fence(state, lambda _: order.append("fence"))
+        storage.add(state, run_of(5, [2]), lambda _: order.append("recovery add"))
+        storage.force(lambda _: order.append("force"))
+        assert order == []
+        assert state.fenced
+        await durable(storage.force)
+        assert order == ["add", "fence", "recovery add", "force"]
+        assert state.fence_durable
+
+    with_storage(body)
+
+
+def test_a_fence_survives_restart_with_and_without_a_checkpoint(tmp_path: Path) -> None:
+    """Also on a ledger that never saw an add: it must refuse the first one."""
+
+    async def main() -> None:
+        for checkpointed in (False, True):
+            storage = await open_storage(tmp_path)
+            ledger_id = 7 + checkpointed
+            await fence(storage, storage.create_ledger(ledger_id, KEY))
+            if checkpointed:
+                await storage.checkpoint()
+            await storage.close()
+            storage = await open_storage(tmp_path)
+            state = storage.ledger(ledger_id)
+            assert state is not None
+            assert state.fenced
+            assert state.fence_durable
+            await fence(storage, state)
+            await storage.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_repeated_entry_is_accepted_and_another_one_refused(
+    with_storage: Callable[..., None], flushed: bool
+) -> None:
+    async def body(storage: LedgerStorage) -> None:
+        state = storage.create_ledger(5, KEY)
+        await add(storage, state, range(10))
+        if flushed:
+            await storage.checkpoint()
+        await add(storage, state, [3, 4])
+        recovered = [(3, make_entry(5, 3, lac=1))]
+        await durable(lambda done: storage.add(state, recovered, done))
+        wrong = [(2, make_entry(5, 2)), (3, make_entry(5, 3, payload=b"other")), (10, make_entry(5, 10))]
+        with pytest.raises(EntryConflictError) as caught:
+            await durable(lambda done: storage.add(state, wrong, done))
+        assert caught.value.entry_ids == {3}
+        assert await found_ids(storage, 5, 20) == list(range(11))
+
+    with_storage(body)
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_entries_may_come_in_any_order_and_with_gaps(
+    with_storage: Callable[..., None], flushed: bool
+) -> None:
+    """A bookie of a striped ledger holds some ids only; repair fills gaps later."""
+    batches = [[0, 1, 3, 4, 9], [12, 15], [2], [7, 8], [13, 5, 14], [20, 19], [6, 10]]
+
+    async def body(storage: LedgerStorage) -> None:
+        state = storage.create_ledger(5, KEY)
+        expected: set[int] = set()
+        for batch in batches:
+            await add(storage, state, batch)
+            expected.update(batch)
+            if flushed:
+                await storage.checkpoint()
+            assert await found_ids(storage, 5, 25) == sorted(expected)
+        assert await storage.entry_ranges(state) == [(0, 10), (12, 15), (19, 20)]
+        assert state.last_entry == 20
+
+    with_storage(body)
+
+
+def test_batch_reads_stop_at_gaps_counts_and_bytes(with_storage: Callable[..., None]) -> None:
+    async def body(storage: LedgerStorage) -> None:
+        state = storage.create_ledger(5, KEY)
+        await add(storage, state, [*range(40), *range(41, 60)])
+        size = len(make_entry(5, 20))
+        for _ in range(2):
+
+            async def ids(first: int, max_count: int, max_bytes: int) -> list[int]:
+                entries = await storage.read_batch(state, first, max_count, max_bytes)
+                return [int.from_bytes(entry[8:16], "big") for entry in entries]
+
+            assert await ids(0, 0, 10**6) == list(range(40))
+            assert await ids(0, 5, 10**6) == list(range(5))
+            assert await ids(20, 0, 2 * (size + 4)) == [20, 21]
+            assert await ids(20, 0, 2 * (size + 4) - 1) == [20]
+            assert await ids(20, 0, 0) == [20]
+            assert await ids(39, 0, 10**6) == [39]
+            assert await ids(40, 0, 10**6) == []
+            assert await ids(59, 0, 10**6) == [59]
+            assert await ids(60, 0, 10**6) == []
+            await storage.checkpoint()
+
+    with_storage(body)
+
+
+def test_batch_reads_cross_from_disk_into_memory(with_storage: Callable[..., None]) -> None:
+    async def body(storage: LedgerStorage) -> None:
+        state = storage.create_ledger(5, KEY)
+        await add(storage, state, range(30))
+        await storage.checkpoint()
+        await add(storage, state, range(30, 60))
+        assert len(await storage.read_batch(state, 10, 0, 10**6)) == 50
+
+    with_storage(body)
+
+
+def test_the_highest_explicit_lac_is_kept(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        state = storage.create_ledger(5, KEY)
+        for lac, packet in ((3, b"three"), (7, b"seven"), (5, b"five")):
+            await durable(
+                lambda done, lac=lac, packet=packet: storage.set_explicit_lac(state, packet, lac, done)
+            )
+        assert (state.explicit_lac, state.lac) == (b"seven", 7)
+        await storage.close()
+        storage = await open_storage(tmp_path)
+        again = storage.ledger(5)
+        assert again is not None
+        assert (again.explicit_lac, again.lac) == (b"seven", 7)
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_a_deleted_ledger_stays_deleted(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        kept, gone = storage.create_ledger(5, KEY), storage.create_ledger(6, KEY)
+        await add(storage, kept, range(10))
+        await add(storage, gone, range(10))
+        await storage.checkpoint()
+        await add(storage, gone, range(10, 20))
+        await durable(lambda done: storage.delete_ledger(6, done))
+        assert await storage.read(gone, 3) is None
+        assert await storage.read(gone, 13) is None
+        assert list(storage.ledger_ids()) == [5]
+        await storage.close()
+        storage = await open_storage(tmp_path)
+        again = storage.ledger(6)
+        assert again is not None
+        assert again.deleted
+        assert await storage.read(again, 3) is None
+        assert await found_ids(storage, 5, 10) == list(range(10))
+        assert list(storage.ledger_ids()) == [5]
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_a_tombstone_for_a_ledger_never_seen_refuses_it_for_ever(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        await durable(lambda done: storage.delete_ledger(6, done))
+        await storage.close()
+        storage = await open_storage(tmp_path)
+        state = storage.ledger(6)
+        assert state is not None
+        assert state.deleted
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_dead_entry_logs_are_removed_and_live_ones_kept(with_storage: Callable[..., None]) -> None:
+    async def body(storage: LedgerStorage) -> None:
+        for ledger_id in range(5):
+            state = storage.create_ledger(ledger_id, KEY)
+            await add(storage, state, range(40))
+            await storage.checkpoint()
+        assert await storage.remove_dead_logs() == 0
+        for ledger_id in (0, 2):
+            await durable(lambda done, ledger_id=ledger_id: storage.delete_ledger(ledger_id, done))
+        await storage.checkpoint()
+        assert await storage.remove_dead_logs() == 2
+        assert await storage.remove_dead_logs() == 0
+        for ledger_id in (1, 3, 4):
+            assert await found_ids(storage, ledger_id, 40) == list(range(40))
+
+    with_storage(body, entry_log_bytes_max=1024)
+
+
+def test_there_is_one_state_object_per_ledger(with_storage: Callable[..., None]) -> None:
+    """Two objects would be two fences; the bounded cache must not make a second one."""
+
+    async def body(storage: LedgerStorage) -> None:
+        held = storage.create_ledger(0, KEY)
+        for ledger_id in range(1, 50):
+            storage.create_ledger(ledger_id, KEY)
+        await storage.checkpoint()
+        for ledger_id in range(1, 50):
+            assert storage.ledger(ledger_id) is not None
+        assert storage.ledger(0) is held
+
+    with_storage(body, ledger_states_max=4)
+
+
+def test_changed_states_survive_eviction(with_storage: Callable[..., None]) -> None:
+    async def body(storage: LedgerStorage) -> None:
+        for ledger_id in range(30):
+            await fence(storage, storage.create_ledger(ledger_id, KEY))
+        for ledger_id in range(30):
+            state = storage.ledger(ledger_id)
+            assert state is not None
+            assert state.fenced
+
+    with_storage(body, ledger_states_max=2)
+
+
+def test_senders_wait_while_both_halves_of_the_cache_are_full(with_storage: Callable[..., None]) -> None:
+    async def body(storage: LedgerStorage) -> None:
+        state = storage.create_ledger(5, KEY)
+        first = 0
+        while storage.has_room:
+            storage.add(state, run_of(5, range(first, first + 100)), lambda _: None)
+            first += 100
+        await storage.wait_for_room()
+        assert storage.has_room
+        await durable(storage.force)
+        assert await found_ids(storage, 5, first) == list(range(first))
+
+    with_storage(body, write_cache_bytes_max=128 * 1024)
+
+
+def test_old_journal_files_go_away_at_checkpoints(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        state = storage.create_ledger(5, KEY)
+        for first in range(0, 5000, 100):
+            await add(storage, state, range(first, first + 100))
+        await storage.checkpoint()
+        names = [path.name for path in (tmp_path / "journal").glob("*.journal")]
+        assert len(names) == 1
+        await storage.close()
+        storage = await open_storage(tmp_path)
+        assert storage.bytes_pending == 0
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_a_closed_storage_refuses(with_storage: Callable[..., None]) -> None:
+    async def body(storage: LedgerStorage) -> None:
+        state = storage.create_ledger(5, KEY)
+        await storage.close()
+        with pytest.raises(StorageClosedError):
+            await add(storage, state, [0])
+
+    with_storage(body)
+
+
+def test_files_are_private(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage = await open_storage(tmp_path / "bookie")
+        await storage.close()
+
+    asyncio.run(main())
+    for path in (tmp_path / "bookie").rglob("*"):
+        if "index" not in path.parts:
+            assert path.stat().st_mode & 0o077 == 0, path

@@ -1,0 +1,48 @@
+"""A repeated entry is recognised by its payload, not by its envelope."""
+
+import hashlib
+import struct
+import zlib
+
+import pytest
+
+from bookie_server.storage.same_payload import same_payload
+from tests.storage_kit import make_entry
+
+
+def entry_with(digest: str, lac: int, payload: bytes, length: int = 5) -> bytes:
+    header = struct.pack(">qqqq", 1, 2, lac, length)
+    digests = {
+        "crc32c": bytes(make_entry(1, 2, lac=lac, payload=payload))[32:36],
+        "crc32": struct.pack(">q", zlib.crc32(header + payload)),
+        "mac": hashlib.sha1(header + payload).digest(),
+        "dummy": b"",
+    }
+    if digest == "crc32c":
+        return bytes(make_entry(1, 2, lac=lac, payload=payload))
+    return header + digests[digest] + payload
+
+
+@pytest.mark.parametrize("digest", ["crc32c", "crc32", "mac", "dummy"])
+def test_another_lac_does_not_make_another_payload(digest: str) -> None:
+    payload = b"some payload that is longer than any digest"
+    assert same_payload(entry_with(digest, 1, payload), entry_with(digest, 0, payload))
+    assert same_payload(entry_with(digest, 1, payload), entry_with(digest, 1, payload))
+
+
+@pytest.mark.parametrize("digest", ["crc32c", "crc32", "mac", "dummy"])
+def test_another_payload_is_another_payload(digest: str) -> None:
+    payload = b"some payload that is longer than any digest"
+    other = payload[:-1] + b"?"
+    assert not same_payload(entry_with(digest, 1, payload), entry_with(digest, 0, other))
+    assert not same_payload(entry_with(digest, 1, payload), entry_with(digest, 1, other))
+    assert not same_payload(entry_with(digest, 1, payload), entry_with(digest, 1, payload + b"x"))
+
+
+@pytest.mark.parametrize("digest", ["crc32c", "crc32"])
+def test_a_difference_in_the_first_byte_counts(digest: str) -> None:
+    assert not same_payload(entry_with(digest, 1, b"abcdef"), entry_with(digest, 0, b"Xbcdef"))
+
+
+def test_another_cumulative_length_is_another_entry() -> None:
+    assert not same_payload(entry_with("dummy", 1, b"abc", 3), entry_with("dummy", 0, b"abc", 4))

@@ -1,0 +1,39 @@
+"""What people and programs see of a message."""
+
+from __future__ import annotations
+
+import json
+
+from dlog.cli.output import as_json, as_raw, as_text, instant
+from dlog.model import Message, MessageId
+
+
+def message(payload: bytes | None, key: bytes | None = None, **more: object) -> Message:
+    return Message(MessageId(17, 420, 3), payload, key, **more)  # type: ignore[arg-type]  # test helper
+
+
+def test_text_is_one_line_whatever_the_bytes() -> None:
+    assert as_text(message("héllo\n".encode(), b"k")) == "17:420:3\tk\théllo\\n\n".encode()
+    assert as_text(message(b"\xff\x1b[2J", b"")) == b"17:420:3\t\t\\xff\\x1b[2J\n"
+    assert as_text(message(None)) == b"17:420:3\t-\t-\n"
+
+
+def test_json_tells_bytes_from_text() -> None:
+    assert json.loads(as_json(message(b"v", None, append_time_us=1_357_000_000_123_456))) == {
+        "id": "17:420:3",
+        "time": "2013-01-01T00:26:40.123+00:00",
+        "key": None,
+        "payload": "v",
+    }
+    found = json.loads(as_json(message(b"\xff", b"k", headers=((b"h", b"\xfe"),))))
+    assert found["payload_base64"] == "/w=="
+    assert found["headers"] == [{"key": "h", "value_base64": "/g=="}]
+
+
+def test_raw_is_the_payload() -> None:
+    assert as_raw(message(b"a\0b")) == b"a\0b\n"
+    assert as_raw(message(None)) == b"\n"
+
+
+def test_an_unknown_time_is_a_dash() -> None:
+    assert instant(0) == "-"

@@ -1,0 +1,114 @@
+"""When batches are full, when partial ones leave, and what is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlog.core.batching import Batch, Batcher, BatchLimits
+from dlog.errors import AppendRejectedError, MessageTooLargeError
+from dlog.format.entry import ENTRY_OVERHEAD_BYTES, encode_entry
+from dlog.format.message import message_bytes
+from ledger.errors import ConfigurationError
+from ledger.model import ENTRY_BYTES_MAX
+
+LIMITS = BatchLimits(batch_bytes=1000, batch_count_max=5, linger_s=0.01)
+
+
+def payloads_of(batch: Batch[int]) -> list[bytes | None]:
+    return batch.payloads
+
+
+def test_a_lone_message_leaves_at_once_when_nothing_is_in_flight() -> None:
+    """An idle writer does not wait for company."""
+    batcher = Batcher[int](LIMITS)
+    assert batcher.add(b"a", None, [], 0, now=1.0) == ()
+    batch = batcher.due(1.0, in_flight=False)
+    assert batch is not None and batch.payloads == [b"a"] and batch.tokens == [0]
+    assert batcher.deadline() is None
+
+
+def test_a_partial_batch_lingers_while_others_are_in_flight() -> None:
+    """It leaves `linger_s` after its first message, not after its last."""
+    batcher = Batcher[int](LIMITS)
+    batcher.add(b"a", None, [], 0, now=1.0)
+    batcher.add(b"b", None, [], 1, now=1.009)
+    assert batcher.due(1.009, in_flight=True) is None
+    assert batcher.deadline() == 1.01
+    batch = batcher.due(1.01, in_flight=True)
+    assert batch is not None and payloads_of(batch) == [b"a", b"b"]
+
+
+def test_a_batch_full_by_count_leaves_at_once() -> None:
+    """The message that fills it is in it."""
+    batcher = Batcher[int](LIMITS)
+    left = [batcher.add(b"x", None, [], index, now=0.0) for index in range(5)]
+    assert [len(batches) for batches in left] == [0, 0, 0, 0, 1]
+    assert left[-1][0].tokens == [0, 1, 2, 3, 4]
+    assert batcher.take() is None
+
+
+def test_a_batch_full_by_bytes_leaves_at_once() -> None:
+    """The same by bytes."""
+    batcher = Batcher[int](LIMITS)
+    assert batcher.add(b"x" * 600, None, [], 0, now=0.0) == ()
+    (batch,) = batcher.add(b"x" * 600, None, [], 1, now=0.0)
+    assert batch.count == 2
+
+
+def test_a_message_that_does_not_fit_any_more_sends_the_batch_before_it() -> None:
+    """No entry exceeds entry_bytes_max; order is kept."""
+    limits = BatchLimits(entry_bytes_max=ENTRY_OVERHEAD_BYTES + 1024, batch_bytes=1000)
+    batcher = Batcher[int](limits)
+    batcher.add(b"x" * 500, None, [], 0, now=0.0)
+    first, second = batcher.add(b"y" * 1010, None, [], 1, now=0.0)
+    assert (first.tokens, second.tokens) == ([0], [1])
+
+
+def test_a_message_above_the_limit_is_refused_and_changes_nothing() -> None:
+    """Both numbers are named; what waits goes on waiting."""
+    limits = BatchLimits(entry_bytes_max=4096)
+    batcher = Batcher[int](limits)
+    batcher.add(b"a", None, [], 0, now=0.0)
+    largest = 4096 - ENTRY_OVERHEAD_BYTES - message_bytes(None, b"", []) - 1
+    with pytest.raises(MessageTooLargeError, match=r"takes 4097 bytes .* is 4096") as caught:
+        batcher.add(b"x" * (largest + 1), None, [], 1, now=0.0)
+    assert (caught.value.entry_bytes, caught.value.entry_bytes_max) == (4097, 4096)
+    assert batcher.open_count == 1
+    assert [batch.tokens for batch in batcher.add(b"x" * largest, None, [], 2, now=0.0)] == [[0]]
+
+
+def test_append_many_is_one_entry_or_an_error() -> None:
+    """Empty, unequal or too large: refused whole."""
+    assert Batch.of(LIMITS, [b"a", None], 7).tokens == [7]
+    assert Batch.of(LIMITS, [b"a"], 7, keys=[b"k"], headers=[[(b"h", b"v")]]).headers == [[b"h", b"v"]]
+    with pytest.raises(AppendRejectedError, match="at least one"):
+        Batch.of(LIMITS, [], 0)
+    with pytest.raises(ConfigurationError, match="as many keys"):
+        Batch.of(LIMITS, [b"a"], 0, keys=[b"k", b"l"])
+    with pytest.raises(MessageTooLargeError, match="batch of 2000 messages"):
+        Batch.of(LIMITS, [b"x" * 1000] * 2000, 0)
+
+
+def test_limits_are_checked() -> None:
+    """Bounds and what was given are named."""
+    with pytest.raises(ConfigurationError, match=str(ENTRY_BYTES_MAX)):
+        BatchLimits(entry_bytes_max=ENTRY_BYTES_MAX + 1)
+    with pytest.raises(ConfigurationError, match="linger_s"):
+        BatchLimits(linger_s=-1)
+
+
+@given(st.lists(st.integers(0, 1500), max_size=200), st.integers(1, 3000), st.integers(1, 20))
+def test_nothing_is_lost_doubled_or_reordered(sizes: list[int], batch_bytes: int, count_max: int) -> None:
+    """Whatever the sizes, tokens come out in order, and each batch fits its limits and its own arithmetic."""
+    limits = BatchLimits(entry_bytes_max=3000, batch_bytes=batch_bytes, batch_count_max=count_max)
+    batcher = Batcher[int](limits)
+    batches: list[Batch[int]] = []
+    for token, size in enumerate(sizes):
+        batches += batcher.add(b"x" * size, None, [], token, now=0.0)
+    rest = batcher.take()
+    batches += [rest] if rest else []
+    assert [token for batch in batches for token in batch.tokens] == list(range(len(sizes)))
+    for batch in batches:
+        _, body = encode_entry(batch.columns, epoch=1, append_time_us=1)
+        assert batch.body_bytes == len(body) <= limits.body_bytes_max
+        assert batch.count <= count_max

@@ -1,0 +1,86 @@
+"""The background loop: outcomes cross threads, interrupts cancel first, and wrong use is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+
+import pytest
+
+from dlog.loop_thread import LoopThread
+from ledger.errors import ConfigurationError
+
+
+def test_results_and_errors_cross() -> None:
+    """What the coroutine returns or raises, the caller gets; calls run on the loop's thread."""
+    thread = LoopThread("test")
+
+    async def divide(a: int, b: int) -> float:
+        return a / b
+
+    assert thread.run(divide(6, 3)) == 2
+    with pytest.raises(ZeroDivisionError):
+        thread.run(divide(1, 0))
+    assert thread.call(threading.current_thread).name == "test"
+    thread.close()
+    thread.close()
+    assert thread.closed
+
+
+def test_an_interrupt_cancels_first() -> None:
+    """The coroutine has ended, clean-up included, before the caller sees KeyboardInterrupt."""
+    thread = LoopThread("test")
+    main = threading.main_thread().ident
+    assert main is not None
+    ended: list[str] = []
+
+    async def wait_for_ever() -> None:
+        asyncio.get_running_loop().call_soon(signal.pthread_kill, main, signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            ended.append("cleaned up")
+
+    with pytest.raises(KeyboardInterrupt):
+        thread.run(wait_for_ever())
+    assert ended == ["cleaned up"]
+    thread.close()
+
+
+def test_wrong_use_is_refused() -> None:
+    """After close, and from the loop itself, where waiting would never end."""
+    thread = LoopThread("test")
+
+    async def nothing() -> None:
+        return
+
+    def on_the_loop() -> str:
+        with pytest.raises(ConfigurationError, match=r"use dlog\.aio"):
+            thread.run(nothing())
+        return "refused"
+
+    assert thread.call(on_the_loop) == "refused"
+    thread.close()
+    with pytest.raises(ConfigurationError, match="connect again"):
+        thread.run(nothing())
+
+
+def test_close_cancels_what_still_runs() -> None:
+    """A task that nobody waits for ends with the loop, and its clean-up runs."""
+    thread = LoopThread("test")
+    ended = threading.Event()
+    begun = threading.Event()
+
+    async def run() -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    thread.start(run())
+    assert begun.wait(5)
+    thread.close()
+    assert ended.is_set()

@@ -1,0 +1,33 @@
+"""Columns become messages with derived ids, and only when asked for."""
+
+from dlog.batch import MessageBatch
+from dlog.model import Message, MessageId
+
+BATCH = MessageBatch(
+    ledger_id=7,
+    entry_id=3,
+    first_index=2,
+    append_time_us=99,
+    keys=[None, b"k", b""],
+    payloads=[b"a", None, b"c"],
+    headers=[[], [b"h", b"1", b"h", b"2"], []],
+)
+
+
+def test_messages_carry_derived_ids_and_paired_headers() -> None:
+    """Batch indexes count from the first one kept."""
+    assert list(BATCH) == [
+        Message(MessageId(7, 3, 2), b"a", None, (), 99),
+        Message(MessageId(7, 3, 3), None, b"k", ((b"h", b"1"), (b"h", b"2")), 99),
+        Message(MessageId(7, 3, 4), b"c", b"", (), 99),
+    ]
+    assert all(type(message) is Message and type(message.id) is MessageId for message in BATCH)
+    assert (BATCH.first_id, BATCH.last_id, len(BATCH)) == (MessageId(7, 3, 2), MessageId(7, 3, 4), 3)
+
+
+def test_a_slice_keeps_ids() -> None:
+    """Bounds are batch indexes of the entry, not positions in the columns."""
+    assert list(BATCH.slice(3, 4)) == list(BATCH)[1:2]
+    assert list(BATCH.slice(0, 4)) == list(BATCH)[:2]
+    assert list(BATCH.slice(4, 100)) == list(BATCH)[2:]
+    assert list(BATCH.slice(9, 10)) == []

@@ -1,0 +1,138 @@
+"""The changes of a record, each against the rule it must keep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dlog.core.record_changes import (
+    due_for_deletion,
+    ended,
+    shrink_limit,
+    shrunk,
+    taken_over,
+    with_new_ledger,
+    with_orphan_barred,
+    with_seals,
+    without_deleted,
+)
+from dlog.format.log_metadata import decode_record, encode_record
+from dlog.model import LogState, MessageId, PendingDelete
+from ledger.model import LedgerId
+from tests.unit.dlog.records import ALICE, BOB, ids, listed, record, seal
+
+
+def pending(ledger_id: int, not_before_us: int = 0) -> PendingDelete:
+    return PendingDelete(ledger_id=LedgerId(ledger_id), not_before_us=not_before_us)
+
+
+def test_a_rotation_keeps_epoch_and_owner_and_raises_the_high_water_mark() -> None:
+    after = with_new_ledger(record(listed(1)), listed(4), {LedgerId(1): seal(2)}, nonce=5)
+    assert (after.epoch, after.owner, after.last_ledger_id, after.nonce) == (1, ALICE, 4, 5)
+    assert after.ledgers == (listed(1, 2), listed(4))
+
+
+def test_an_id_at_or_below_the_high_water_mark_never_enters_the_list() -> None:
+    """Mutation 12: a rebase keeps an id that the sweep has already barred."""
+    barred = replace(record(listed(1)), last_ledger_id=4)
+    with pytest.raises(AssertionError):
+        with_new_ledger(barred, listed(4), {}, nonce=5)
+    with pytest.raises(AssertionError):
+        taken_over(barred, listed(3), BOB, {LedgerId(1): seal(0)}, keep_until_us=0, nonce=5)
+
+
+def test_recorded_seal_facts_never_change() -> None:
+    """Invariant I10, whatever a later recovery believes."""
+    once = with_seals(record(listed(1, 4), listed(2)), {LedgerId(1): seal(9), LedgerId(2): seal(1)}, nonce=5)
+    assert once.ledgers == (listed(1, 4), listed(2, 1))
+
+
+def test_a_takeover_raises_the_epoch_and_drops_empty_ledgers_in_the_same_change() -> None:
+    before = record(listed(1, 4), listed(2), listed(3))
+    seals = {LedgerId(2): seal(7), LedgerId(3): seal(-1)}
+    after = taken_over(before, listed(8), BOB, seals, keep_until_us=1000, nonce=5)
+    assert (after.epoch, after.owner, after.last_ledger_id) == (2, BOB, 8)
+    assert ids(after.ledgers) == [1, 2, 8]
+    assert after.ledgers[-1].epoch == 2
+    assert after.pending_delete == (pending(3, 1000),)
+    assert decode_record(encode_record(after)) == after
+
+
+def test_a_takeover_keeps_every_ledger_whose_seal_was_not_recorded_for_the_grace() -> None:
+    """Rule 25, mutation 15: not only the empty ones, and however they came to be sealed."""
+    before = record(listed(1, 4), listed(2), listed(3, -1))
+    after = taken_over(before, listed(8), BOB, {LedgerId(2): seal(7)}, keep_until_us=1000, nonce=5)
+    assert [(one.ledger_id, one.keep_until_us) for one in after.ledgers] == [(1, 0), (2, 1000), (8, 0)]
+    assert after.pending_delete == (pending(3, 0),)
+    trimmed = shrunk(after, MessageId(8, 0, 0), nonce=6)
+    assert trimmed.pending_delete == (pending(1, 0), pending(2, 1000), pending(3, 0))
+
+
+def test_a_takeover_that_did_not_fence_everything_is_our_own_bug() -> None:
+    with pytest.raises(AssertionError):
+        taken_over(record(listed(1), listed(2)), listed(8), BOB, {}, keep_until_us=0, nonce=5)
+
+
+def test_seal_ends_the_log_with_a_new_epoch_and_no_new_ledger() -> None:
+    before = record(listed(1, 4), listed(2))
+    after = ended(before, LogState.SEALED, BOB, {LedgerId(2): seal(7)}, keep_until_us=1000, nonce=5)
+    assert (after.state, after.epoch, after.owner) == (LogState.SEALED, 2, BOB)
+    assert [(one.ledger_id, one.seal) for one in after.ledgers] == [(1, seal(4)), (2, seal(7))]
+    assert decode_record(encode_record(after)) == after
+
+
+def test_delete_moves_every_ledger_to_pending_delete() -> None:
+    before = record(listed(1, 4), listed(2))
+    after = ended(before, LogState.DELETING, BOB, {LedgerId(2): seal(7)}, keep_until_us=1000, nonce=5)
+    assert after.ledgers == ()
+    assert after.pending_delete == (pending(1, 0), pending(2, 1000))
+
+
+@pytest.mark.parametrize(
+    ("to", "left"),
+    [
+        (MessageId(1, 0, 0), [1, 2, 3, 9]),
+        (MessageId(1, 99, 0), [1, 2, 3, 9]),
+        (MessageId(2, 0, 0), [2, 3, 9]),
+        (MessageId(2, 3, 0), [2, 3, 9]),
+        (MessageId(3, 0, 0), [3, 9]),
+        (MessageId(9, 0, 0), [3, 9]),
+        (MessageId(9, 5, 0), [3, 9]),
+    ],
+)
+def test_shrink_removes_whole_older_ledgers_with_a_recorded_seal(to: MessageId, left: list[int]) -> None:
+    """Mutation 17. Ledger 3 has no recorded seal, 9 is the last: neither leaves the list."""
+    before = record(listed(1, 4), listed(2, 7), listed(3), listed(9))
+    after = shrunk(before, to, nonce=5)
+    assert ids(after.ledgers) == left
+    assert after.trim_before == to
+    assert after.last_ledger_id == 9
+    assert ids(before.ledgers)[: 4 - len(left)] == [one.ledger_id for one in after.pending_delete]
+
+
+def test_shrink_never_lowers_the_trim_id_and_never_removes_the_last_ledger() -> None:
+    before = replace(record(listed(1, 4), listed(2, 7)), trim_before=MessageId(2, 3, 1))
+    after = shrunk(before, MessageId(1, 0, 0), nonce=5)
+    assert after.trim_before == MessageId(2, 3, 1)
+    assert ids(after.ledgers) == [2]
+
+
+def test_the_shrink_limit_is_the_first_ledger_without_a_recorded_seal() -> None:
+    assert shrink_limit(record(listed(1, 4), listed(2), listed(3))) == MessageId(2, 0, 0)
+    assert shrink_limit(record(listed(1, 4), listed(2, 6))) == MessageId(2, 7, 0)
+    assert shrink_limit(record(epoch=0, owner=None)) == MessageId(0, 0, 0)
+
+
+def test_a_barred_orphan_can_never_be_listed_and_waits_for_its_time() -> None:
+    after = with_orphan_barred(record(listed(1)), LedgerId(7), 500, nonce=5)
+    assert (after.last_ledger_id, after.pending_delete) == (7, (pending(7, 500),))
+    assert due_for_deletion(after, 499) == []
+    assert due_for_deletion(after, 500) == [7]
+    assert without_deleted(after, [LedgerId(7)], nonce=6).pending_delete == ()
+
+
+def test_a_listed_ledger_is_never_due_for_deletion() -> None:
+    """Invariant I13, even if a record claims both."""
+    odd = replace(record(listed(1)), pending_delete=(pending(1),))
+    assert due_for_deletion(odd, 10**18) == []

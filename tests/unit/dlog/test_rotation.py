@@ -1,0 +1,332 @@
+"""The rotation machine, told event by event. Each test names the rule that its mutation would break."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dlog.core.record_update import Applied, NotOurs
+from dlog.core.rotation import (
+    CloseLedger,
+    Command,
+    CreateLedger,
+    Depose,
+    DiscardLedger,
+    Drain,
+    Finished,
+    Hold,
+    Phase,
+    ReadRecord,
+    Release,
+    Retry,
+    Rotation,
+    Settle,
+    SubmitTo,
+    WaitForCandidate,
+    WriteRecord,
+)
+from dlog.model import LogRecord, MessageId
+from ledger.model import LedgerId, Versioned
+from tests.unit.dlog.records import BOB, ids, listed, record, seal
+
+P, N, M = LedgerId(2), LedgerId(5), LedgerId(9)
+START = record(listed(1, 4), listed(P))
+
+
+def machine() -> Rotation:
+    rotation = Rotation(START, 5, P)
+    assert rotation.start() == [SubmitTo(P), Release(P)]
+    return rotation
+
+
+def written(commands: list[Command]) -> LogRecord:
+    assert isinstance(commands[-1], WriteRecord)
+    return commands[-1].record
+
+
+def listing(rotation: Rotation, new: LedgerId = N) -> LogRecord:
+    assert rotation.on_rotation_due() == [CreateLedger()]
+    return written(rotation.on_ledger_created(new, 1000, 77))
+
+
+def draining(rotation: Rotation, new: LedgerId = N) -> None:
+    sent = listing(rotation, new)
+    assert rotation.on_answer(Applied(sent, 6), 1000, 78) == [Hold(), Drain(P)]
+
+
+def closing(rotation: Rotation) -> None:
+    draining(rotation)
+    assert rotation.on_drained(P) == [CloseLedger(P), SubmitTo(N)]
+
+
+def test_a_rotation_lists_drains_closes_and_only_then_releases() -> None:
+    """Rule 15; mutations 2 and 3."""
+    rotation = machine()
+    sent = listing(rotation)
+    assert (ids(sent.ledgers), sent.epoch, sent.owner) == ([1, 2, 5], START.epoch, START.owner)
+    assert rotation.on_answer(Applied(sent, 6), 1000, 78) == [Hold(), Drain(P)]
+    assert rotation.on_drained(P) == [CloseLedger(P), SubmitTo(N)]
+    assert rotation.on_closed(P, seal(3), 79) == [SubmitTo(N), Release(N)]
+    assert (rotation.phase, rotation.current) == (Phase.STEADY, N)
+
+
+def test_nothing_starts_a_second_rotation_before_the_first_seal() -> None:
+    """Rule 16; mutation 7: three unsealed ledgers."""
+    rotation = machine()
+    closing(rotation)
+    assert rotation.on_rotation_due() == []
+    rotation.on_closed(P, seal(3), 79)
+    assert rotation.on_rotation_due() == [CreateLedger()]
+
+
+def test_the_next_rotation_records_the_seal_of_the_last() -> None:
+    rotation = machine()
+    closing(rotation)
+    rotation.on_closed(P, seal(3), 79)
+    sent = listing(rotation, M)
+    assert [(one.ledger_id, one.seal) for one in sent.ledgers] == [
+        (1, seal(4)),
+        (2, seal(3)),
+        (5, None),
+        (9, None),
+    ]
+
+
+def test_a_failed_create_leaves_the_old_ledger_in_use() -> None:
+    """Rule 17: best effort; no Hold is among the commands."""
+    rotation = machine()
+    rotation.on_rotation_due()
+    assert rotation.on_create_failed() == [Retry(1)]
+    assert rotation.on_retry(1, 1) == [CreateLedger()]
+    assert rotation.on_create_failed() == [Retry(2)]
+
+
+def test_an_unreachable_store_leaves_the_old_ledger_in_use_and_keeps_the_new_one() -> None:
+    rotation = machine()
+    listing(rotation)
+    assert rotation.on_store_unavailable() == [Retry(1)]
+    assert ids(written(rotation.on_retry(2000, 99)).ledgers) == [1, 2, 5]
+
+
+def test_the_barrier_is_lifted_while_nothing_was_submitted_to_the_new_ledger() -> None:
+    rotation = machine()
+    draining(rotation)
+    assert rotation.on_store_unreachable() == [SubmitTo(P), Retry(1)]
+    assert rotation.on_drained(P) == []
+    assert rotation.on_retry(1, 1) == [Hold(), Drain(P)]
+    assert rotation.on_drained(P) == [CloseLedger(P), SubmitTo(N)]
+
+
+def test_the_barrier_is_never_lifted_once_the_close_is_sent() -> None:
+    """Rule 17; mutation 10: an append to P after its close may lie beyond the seal."""
+    rotation = machine()
+    closing(rotation)
+    assert rotation.on_store_unreachable() == []
+    assert rotation.on_close_undecided() == [Retry(1)]
+    assert rotation.on_retry(1, 1) == [CloseLedger(P)]
+    assert rotation.on_closed(P, seal(3), 79) == [SubmitTo(N), Release(N)]
+
+
+def test_a_shrink_meanwhile_makes_the_owner_rebase_with_the_same_ledger() -> None:
+    """Rule 9: a refusal is no deposition."""
+    rotation = machine()
+    listing(rotation)
+    shrunk = replace(START, trim_before=MessageId(2, 1), nonce=500)
+    sent = written(rotation.on_answer(NotOurs(Versioned(shrunk, 6), definite=True), 1000, 80))
+    assert (sent.trim_before, ids(sent.ledgers)) == (MessageId(2, 1), [1, 2, 5])
+
+
+def test_a_rebase_never_keeps_an_id_at_or_below_the_high_water_mark() -> None:
+    """Rule 3; mutation 12: the sweep has barred ledger 5."""
+    rotation = machine()
+    listing(rotation)
+    barred = replace(START, last_ledger_id=5, nonce=500)
+    commands = rotation.on_answer(NotOurs(Versioned(barred, 6), definite=True), 1000, 80)
+    assert commands == [DiscardLedger(N), CreateLedger()]
+    assert ids(written(rotation.on_ledger_created(M, 1, 2)).ledgers) == [1, 2, 9]
+
+
+def test_a_refusal_by_a_new_owner_deposes_and_deletes_nothing() -> None:
+    """Mutations 8 and 9."""
+    rotation = machine()
+    listing(rotation)
+    winner = replace(START, epoch=2, owner=BOB)
+    for definite in (True, False):
+        again = machine()
+        listing(again)
+        commands = again.on_answer(NotOurs(Versioned(winner, 6), definite=definite), 1, 2)
+        assert commands == [Hold(), Depose(winner)]
+        assert again.over
+
+
+def test_a_lost_answer_that_turns_out_applied_goes_on_draining() -> None:
+    rotation = machine()
+    sent = listing(rotation)
+    on_top = replace(sent, trim_before=MessageId(2, 0), nonce=500)
+    answer = NotOurs(Versioned(on_top, 7), definite=False)
+    assert rotation.on_answer(answer, 1, 2) == [Hold(), Drain(P)]
+
+
+def test_a_failed_ledger_is_settled_before_a_new_one_is_made() -> None:
+    """Rule 19; mutation 11."""
+    rotation = machine()
+    assert rotation.on_failed(P, fenced=False) == [Hold(), Settle((P,))]
+    assert rotation.on_settle_failed() == [Retry(1)]
+    assert rotation.on_retry(1, 1) == [Settle((P,))]
+    assert rotation.on_settled({P: seal(3)}, left=True) == [CreateLedger()]
+    sent = written(rotation.on_ledger_created(N, 1, 2))
+    assert sent.find(P) == listed(P, 3)
+    assert rotation.on_answer(Applied(sent, 6), 1, 3) == [SubmitTo(N), Release(N)]
+
+
+def test_a_failed_ledger_with_a_listed_successor_goes_on_there() -> None:
+    for prepare in (draining, closing):
+        rotation = machine()
+        prepare(rotation)
+        assert rotation.on_failed(P, fenced=False) == [Hold(), Settle((P,))]
+        assert rotation.on_settled({P: seal(3)}, left=True) == [SubmitTo(N), Release(N)]
+
+
+def test_a_failed_successor_is_settled_after_its_predecessor() -> None:
+    """Rule 19; mutation 11: nothing of N is decided before P is sealed."""
+    rotation = machine()
+    closing(rotation)
+    assert rotation.on_failed(N, fenced=False) == [Hold(), Settle((P, N))]
+    assert rotation.on_closed(P, seal(3), 79) == []
+    assert rotation.on_settled({P: seal(3), N: seal(0)}, left=True) == [CreateLedger()]
+
+
+def test_a_failure_during_the_compare_and_set_waits_for_its_answer() -> None:
+    rotation = machine()
+    sent = listing(rotation)
+    assert rotation.on_failed(P, fenced=False) == [Hold()]
+    assert rotation.on_answer(Applied(sent, 6), 1, 2) == [Settle((P,))]
+    assert rotation.on_settled({P: seal(3)}, left=False) == [SubmitTo(N), Release(N)]
+
+
+def test_a_failure_while_the_store_is_away_settles_first_and_lists_the_same_ledger_later() -> None:
+    rotation = machine()
+    listing(rotation)
+    rotation.on_store_unavailable()
+    assert rotation.on_failed(P, fenced=False) == [Hold(), Settle((P,))]
+    assert rotation.on_settled({P: seal(3)}, left=True) == [Retry(0)]
+    sent = written(rotation.on_retry(1, 2))
+    assert ids(sent.ledgers) == [1, 2, 5]
+    assert rotation.on_answer(Applied(sent, 6), 1, 3) == [SubmitTo(N), Release(N)]
+
+
+def test_fenced_with_the_record_unchanged_settles_waits_and_reads_again() -> None:
+    """Rule 24b: a repair tool, or a candidate under way."""
+    rotation = machine()
+    assert rotation.on_failed(P, fenced=True) == [Hold(), ReadRecord()]
+    assert rotation.on_record(Versioned(START, 5)) == [Settle((P,))]
+    assert rotation.on_settled({P: seal(3)}, left=True) == [WaitForCandidate()]
+    assert rotation.on_waited() == [ReadRecord()]
+    assert rotation.on_record(Versioned(START, 5)) == [CreateLedger()]
+
+
+def test_fenced_with_another_owner_deposes_at_the_first_or_the_second_read() -> None:
+    winner = replace(START, epoch=2, owner=BOB)
+    rotation = machine()
+    rotation.on_failed(P, fenced=True)
+    assert rotation.on_record(Versioned(winner, 6)) == [Hold(), Depose(winner)]
+    rotation = machine()
+    rotation.on_failed(P, fenced=True)
+    rotation.on_record(Versioned(START, 5))
+    rotation.on_settled({P: seal(3)}, left=True)
+    rotation.on_waited()
+    assert rotation.on_record(Versioned(winner, 6)) == [Hold(), Depose(winner)]
+
+
+def test_fenced_with_the_log_gone_deposes() -> None:
+    rotation = machine()
+    rotation.on_failed(P, fenced=True)
+    assert rotation.on_record(None) == [Hold(), Depose(None)]
+    rotation = machine()
+    rotation.on_failed(P, fenced=True)
+    rotation.on_record(Versioned(START, 5))
+    assert rotation.on_ledger_gone() == [Hold(), Depose(None)]
+
+
+def test_a_fenced_close_is_examined_like_any_fence() -> None:
+    rotation = machine()
+    closing(rotation)
+    assert rotation.on_failed(P, fenced=True) == [Hold(), ReadRecord()]
+    assert rotation.on_record(Versioned(rotation.record, 6)) == [Settle((P,))]
+    assert rotation.on_settled({P: seal(3)}, left=False) == [WaitForCandidate()]
+    rotation.on_waited()
+    assert rotation.on_record(Versioned(rotation.record, 6)) == [SubmitTo(N), Release(N)]
+
+
+def test_a_watch_that_shows_a_new_owner_deposes_an_idle_writer() -> None:
+    winner = replace(START, epoch=2, owner=BOB)
+    assert machine().on_record_seen(Versioned(winner, 6)) == [Hold(), Depose(winner)]
+
+
+def test_a_watch_during_a_compare_and_set_leaves_the_judgement_to_its_answer() -> None:
+    rotation = machine()
+    listing(rotation)
+    assert rotation.on_record_seen(Versioned(replace(START, epoch=2, owner=BOB), 6)) == []
+    assert not rotation.over
+
+
+def test_a_watch_that_shows_a_shrink_spares_the_next_rotation_a_refusal() -> None:
+    rotation = machine()
+    shrunk = replace(START, trim_before=MessageId(2, 1), nonce=500)
+    assert rotation.on_record_seen(Versioned(shrunk, 6)) == []
+    rotation.on_rotation_due()
+    commands = rotation.on_ledger_created(N, 1, 2)
+    assert isinstance(commands[-1], WriteRecord)
+    assert (commands[-1].version, commands[-1].record.trim_before) == (6, MessageId(2, 1))
+
+
+def test_close_drains_seals_records_the_seal_and_ends() -> None:
+    rotation = machine()
+    assert rotation.on_close_requested(left=False) == [Drain(P)]
+    assert rotation.on_drained(P) == [CloseLedger(P)]
+    sent = written(rotation.on_closed(P, seal(3), 79))
+    assert sent.ledgers == (listed(1, 4), listed(2, 3))
+    assert rotation.on_answer(Applied(sent, 6), 1, 2) == [Hold(), Finished()]
+    assert rotation.on_close_requested(left=False) == []
+
+
+def test_close_during_a_rotation_lets_it_come_to_its_end() -> None:
+    rotation = machine()
+    closing(rotation)
+    assert rotation.on_close_requested(left=False) == []
+    assert rotation.on_closed(P, seal(3), 79) == [SubmitTo(N), Release(N), Drain(N)]
+    assert rotation.on_drained(N) == [CloseLedger(N)]
+
+
+def test_close_while_a_ledger_is_being_created_discards_it() -> None:
+    rotation = machine()
+    rotation.on_rotation_due()
+    assert rotation.on_close_requested(left=False) == []
+    assert rotation.on_ledger_created(N, 1, 2) == [DiscardLedger(N), Drain(P)]
+
+
+def test_close_after_a_failure_makes_a_ledger_only_for_what_is_left() -> None:
+    rotation = machine()
+    rotation.on_close_requested(left=False)
+    rotation.on_failed(P, fenced=False)
+    assert rotation.on_settled({P: seal(3)}, left=False) == [Hold(), Finished()]
+    rotation = machine()
+    rotation.on_close_requested(left=False)
+    rotation.on_failed(P, fenced=False)
+    assert rotation.on_settled({P: seal(2)}, left=True) == [CreateLedger()]
+
+
+def test_the_hard_limit_holds_until_the_successor_is_in_use() -> None:
+    rotation = machine()
+    assert rotation.on_hard_limit() == [CreateLedger()]
+    assert rotation.on_hard_limit() == [Hold()]
+    sent = written(rotation.on_ledger_created(N, 1, 2))
+    rotation.on_answer(Applied(sent, 6), 1, 3)
+    assert rotation.on_hard_limit() == []
+    assert rotation.on_drained(P) == [CloseLedger(P), SubmitTo(N)]
+
+
+def test_a_ledger_created_for_a_deposed_writer_is_discarded() -> None:
+    rotation = machine()
+    rotation.on_rotation_due()
+    rotation.on_record_seen(Versioned(replace(START, epoch=2, owner=BOB), 6))
+    assert rotation.on_ledger_created(N, 1, 2) == [DiscardLedger(N)]

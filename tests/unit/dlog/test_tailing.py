@@ -1,0 +1,308 @@
+"""A reader's way across ledger borders: rules 26-30 as conversations with the machine."""
+
+import pytest
+
+from dlog.core.tailing import (
+    Finish,
+    Gap,
+    GapReason,
+    OnMissing,
+    OpenLedger,
+    ReadEntries,
+    ReadRecord,
+    ReportGap,
+    Tailing,
+    WaitForEntries,
+    WaitForLedger,
+)
+from dlog.errors import DataLossError, LogNotFoundError, TrimmedError, UnknownPositionError
+from dlog.model import EARLIEST_ID, ListedLedger, LogRecord, LogState, MessageId, SealFacts
+from ledger.model import LedgerId
+
+
+def listed(ledger_id: int, last_entry: int | None = None) -> ListedLedger:
+    seal = None if last_entry is None else SealFacts(last_entry=last_entry, message_count=0, byte_count=0)
+    return ListedLedger(ledger_id=LedgerId(ledger_id), epoch=1, created_us=0, seal=seal)
+
+
+def record(
+    *ledgers: ListedLedger | int,
+    trim_before: MessageId = EARLIEST_ID,
+    state: LogState = LogState.ACTIVE,
+    last_ledger_id: int | None = None,
+) -> LogRecord:
+    values = tuple(listed(item) if isinstance(item, int) else item for item in ledgers)
+    highest = last_ledger_id if last_ledger_id is not None else max((v.ledger_id for v in values), default=-1)
+    return LogRecord(
+        log_uuid="u",
+        instance_id="i",
+        ledgers=values,
+        last_ledger_id=highest,
+        trim_before=trim_before,
+        state=state,
+    )
+
+
+def tailing(
+    position: MessageId = EARLIEST_ID, until: MessageId | None = None, **policies: OnMissing
+) -> Tailing:
+    return Tailing(
+        "orders", position=position, until=until, from_earliest=position == EARLIEST_ID, **policies
+    )
+
+
+def at(ledger_id: int, entry_id: int = 0, batch_index: int = 0) -> MessageId:
+    return MessageId(ledger_id, entry_id, batch_index)
+
+
+# ---- borders (rule 26)
+
+
+def test_an_unsealed_ledger_is_read_to_its_lac_and_then_waited_for() -> None:
+    """Never past the LAC, and never to a ledger beyond."""
+    machine = tailing()
+    assert machine.next_step() == ReadRecord()
+    machine.on_record(record(5))
+    assert machine.next_step() == OpenLedger(5)
+    machine.on_ledger(5, readable=2, sealed=False)
+    assert machine.next_step() == ReadEntries(5, 0, 2)
+    machine.on_read(5, 1)
+    assert machine.next_step() == ReadEntries(5, 2, 2)
+    machine.on_read(5, 2)
+    step = machine.next_step()
+    assert isinstance(step, WaitForEntries) and (step.ledger_id, step.beyond) == (5, 2)
+    assert machine.at_tail
+    machine.on_ledger(5, readable=4, sealed=False)
+    assert machine.next_step() == ReadEntries(5, 3, 4)
+
+
+def test_a_listed_successor_is_no_permission_to_advance() -> None:
+    """Ledger 5 is drained but not sealed: the reader waits there and says why."""
+    machine = tailing()
+    machine.on_record(record(5, 6))
+    machine.on_ledger(5, readable=0, sealed=False)
+    machine.on_read(5, 0)
+    step = machine.next_step()
+    assert isinstance(step, WaitForEntries)
+    assert "ledger 5 is not sealed yet, so ledger 6 may not be read" in step.why
+    assert not machine.at_tail
+
+
+def test_the_record_that_names_the_successor_is_read_after_the_seal_was_seen() -> None:
+    """Ledger 6 was listed, then dropped by the takeover that sealed 5: only a fresh record knows."""
+    machine = tailing()
+    machine.on_record(record(5, 6))
+    machine.on_ledger(5, readable=0, sealed=False)
+    machine.on_read(5, 0)
+    machine.on_ledger(5, readable=0, sealed=True)
+    assert machine.next_step() == ReadRecord()
+    machine.on_record(record(listed(5, 0), 9))
+    assert machine.next_step() == OpenLedger(9)
+    assert machine.position == at(9)
+
+
+def test_entries_that_appear_with_the_seal_are_read_before_advancing() -> None:
+    """Recovery may adopt entries above the LAC that the reader knew."""
+    machine = tailing()
+    machine.on_record(record(5))
+    machine.on_ledger(5, readable=0, sealed=False)
+    machine.on_read(5, 0)
+    machine.on_ledger(5, readable=3, sealed=True)
+    machine.on_record(record(listed(5, 3), 6))
+    assert machine.next_step() == ReadEntries(5, 1, 3)
+    machine.on_read(5, 3)
+    assert machine.next_step() == OpenLedger(6)
+
+
+def test_sealed_ledgers_without_anything_wanted_are_passed_by() -> None:
+    """A recorded seal below the position, also that of an empty ledger, needs no open."""
+    machine = tailing(at(5, 10))
+    machine.on_record(record(listed(5, 9), listed(6, -1), 7))
+    assert machine.next_step() == OpenLedger(7)
+
+
+def test_a_late_answer_moves_nothing_back() -> None:
+    """A LAC from a slow bookie below a known one, or after the seal, is ignored."""
+    machine = tailing()
+    machine.on_record(record(5))
+    machine.on_ledger(5, readable=5, sealed=False)
+    machine.on_ledger(5, readable=3, sealed=False)
+    assert machine.next_step() == ReadEntries(5, 0, 5)
+    machine.on_ledger(5, readable=6, sealed=True)
+    machine.on_ledger(5, readable=9, sealed=False)
+    machine.on_ledger(4, readable=9, sealed=False)
+    machine.on_record(record(5))
+    assert machine.next_step() == ReadEntries(5, 0, 6)
+
+
+def test_after_a_seal_without_successor_the_reader_waits_for_one() -> None:
+    """Fenced and no CAS yet: anyone may open the log again."""
+    machine = tailing()
+    machine.on_record(record(5))
+    machine.on_ledger(5, readable=-1, sealed=True)
+    machine.on_record(record(listed(5, -1)))
+    step = machine.next_step()
+    assert isinstance(step, WaitForLedger) and "no writer" in step.why
+    assert machine.at_tail
+    machine.on_record_changed()
+    assert machine.next_step() == ReadRecord()
+    machine.on_record(record(8))
+    assert machine.next_step() == OpenLedger(8)
+
+
+# ---- the end (rules 29, 30)
+
+
+def test_the_end_of_a_sealed_log_is_normal() -> None:
+    """No more will ever come."""
+    machine = tailing()
+    machine.on_record(record(listed(5, 0), state=LogState.SEALED))
+    assert machine.next_step() == OpenLedger(5)
+    machine.on_ledger(5, readable=0, sealed=True)
+    machine.on_record(record(listed(5, 0), state=LogState.SEALED))
+    machine.on_read(5, 0)
+    assert machine.next_step() == Finish()
+
+
+def test_a_deleted_log_raises() -> None:
+    """DELETING is not an end."""
+    with pytest.raises(LogNotFoundError, match="orders"):
+        tailing().on_record(record(state=LogState.DELETING))
+
+
+@pytest.mark.parametrize(("until", "last"), [(at(5, 3), 2), (at(5, 3, 1), 3), (at(6), 9), (at(5, 100), 9)])
+def test_until_is_exclusive(until: MessageId, last: int) -> None:
+    """An `until` inside an entry still needs that entry; one behind the ledger takes all of it."""
+    machine = tailing(until=until)
+    machine.on_record(record(5))
+    machine.on_ledger(5, readable=9, sealed=False)
+    assert machine.next_step() == ReadEntries(5, 0, last)
+
+
+def test_until_ends_the_reader_without_asking_for_more() -> None:
+    """At `until` nothing is read, not even the record."""
+    machine = tailing(at(5, 2), until=at(5, 2))
+    assert machine.next_step() == Finish()
+    machine = tailing(until=at(5, 1))
+    machine.on_record(record(5))
+    machine.on_ledger(5, readable=9, sealed=False)
+    machine.on_read(5, 0)
+    assert machine.next_step() == Finish()
+
+
+def test_an_empty_log_is_waited_for() -> None:
+    """Created, and nobody has written yet."""
+    machine = tailing()
+    machine.on_record(record())
+    assert isinstance(machine.next_step(), WaitForLedger)
+    machine.on_record(record(3))
+    assert machine.next_step() == OpenLedger(3)
+
+
+# ---- positions that are not there (rule 28)
+
+
+def test_a_trimmed_start_fails_and_names_the_earliest() -> None:
+    """By default a reader never skips in silence."""
+    machine = tailing(at(5, 1))
+    with pytest.raises(TrimmedError, match=r"5:1:0 .* earliest is 7:0:0") as caught:
+        machine.on_record(record(7, trim_before=at(6, 3)))
+    assert (caught.value.requested, caught.value.earliest) == (at(5, 1), at(7))
+
+
+def test_a_trimmed_start_is_skipped_or_reported_if_asked() -> None:
+    """Policies skip and gap go on at the first id that is left."""
+    for policy in (OnMissing.SKIP, OnMissing.GAP):
+        machine = tailing(at(5, 1), on_trimmed=policy)
+        machine.on_record(record(7, trim_before=at(7, 2)))
+        if policy is OnMissing.GAP:
+            assert machine.next_step() == ReportGap(Gap(at(5, 1), at(7, 2), GapReason.TRIMMED))
+        assert machine.next_step() == OpenLedger(7)
+        machine.on_ledger(7, readable=3, sealed=False)
+        assert machine.next_step() == ReadEntries(7, 2, 3)
+
+
+def test_earliest_starts_behind_the_trim_mark_without_complaint() -> None:
+    """Also when the mark rises before anything was read; ids below it are invisible in a kept ledger."""
+    machine = tailing()
+    machine.on_record(record(5, trim_before=at(5, 2, 1)))
+    machine.on_ledger(5, readable=9, sealed=False)
+    machine.on_record(record(5, trim_before=at(5, 4)))
+    assert machine.next_step() == ReadEntries(5, 4, 9)
+    machine.on_read(5, 4)
+    with pytest.raises(TrimmedError):
+        machine.on_record(record(5, trim_before=at(5, 7)))
+
+
+def test_a_position_above_the_last_ledger_is_unknown() -> None:
+    """Proved by a fresh record; both numbers are named."""
+    machine = tailing(at(9))
+    with pytest.raises(UnknownPositionError, match=r"9:0:0 .* \(5\)"):
+        machine.on_record(record(5))
+
+
+def test_a_dropped_empty_ledger_is_passed_by() -> None:
+    """Between listed ledgers, before the first and after the last: nothing was in it."""
+    for ledgers, expected in (((5, 8), 8), ((8,), 8)):
+        machine = tailing(at(6))
+        machine.on_record(record(*ledgers))
+        assert machine.next_step() == OpenLedger(expected)
+    machine = tailing(at(6))
+    machine.on_record(record(5, last_ledger_id=6))
+    assert isinstance(machine.next_step(), WaitForLedger)
+    machine = tailing(at(6))
+    machine.on_record(record(listed(5, 0), last_ledger_id=6, state=LogState.SEALED))
+    assert machine.next_step() == Finish()
+
+
+def test_a_missing_ledger_is_data_loss_only_if_a_fresh_record_lists_it() -> None:
+    """Dropped meanwhile: go on. Still listed: never skipped."""
+    machine = tailing()
+    machine.on_record(record(5, 6))
+    machine.on_ledger_missing(5)
+    assert machine.next_step() == ReadRecord()
+    machine.on_record(record(6))
+    assert machine.next_step() == OpenLedger(6)
+    machine.on_ledger_missing(6)
+    with pytest.raises(DataLossError, match="from 6:0:0 to before 7:0:0 of log orders"):
+        machine.on_record(record(6, 7))
+
+
+def test_data_loss_becomes_a_gap_if_asked() -> None:
+    """A whole ledger, the last ledger, or one entry."""
+    machine = tailing(on_data_loss=OnMissing.GAP)
+    machine.on_record(record(5, 6))
+    machine.on_ledger_missing(5)
+    machine.on_record(record(5, 6))
+    assert machine.next_step() == ReportGap(Gap(at(5), at(6), GapReason.DATA_LOSS))
+    assert machine.next_step() == OpenLedger(6)
+    machine.on_ledger(6, readable=2, sealed=False)
+    machine.on_entry_missing(6)
+    machine.on_record(record(5, 6))
+    assert machine.next_step() == ReportGap(Gap(at(6), at(6, 1), GapReason.DATA_LOSS))
+    assert machine.next_step() == ReadEntries(6, 1, 2)
+
+
+def test_a_lost_last_ledger_leaves_the_reader_waiting_for_the_next() -> None:
+    """Its successor is read as soon as it is listed."""
+    machine = tailing(on_data_loss=OnMissing.GAP)
+    machine.on_record(record(5))
+    machine.on_ledger_missing(5)
+    machine.on_record(record(5))
+    assert machine.next_step() == ReportGap(Gap(at(5), at(6), GapReason.DATA_LOSS))
+    assert isinstance(machine.next_step(), WaitForLedger)
+    machine.on_record_changed()
+    machine.on_record(record(5, 8))
+    assert machine.next_step() == OpenLedger(8)
+
+
+def test_an_absent_entry_of_a_trimmed_ledger_is_trimmed_not_lost() -> None:
+    """Deletion follows Shrink, so the record explains what the bookies no longer have."""
+    machine = tailing()
+    machine.on_record(record(listed(5, 9), 6))
+    machine.on_ledger(5, readable=9, sealed=True)
+    machine.on_record(record(listed(5, 9), 6))
+    machine.on_read(5, 3)
+    machine.on_entry_missing(5)
+    with pytest.raises(TrimmedError):
+        machine.on_record(record(6, trim_before=at(6)))

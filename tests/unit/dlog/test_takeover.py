@@ -1,0 +1,211 @@
+"""The takeover machine, told event by event."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dlog.core.record_update import Applied, NotOurs
+from dlog.core.takeover import (
+    TAKEOVER_ROUNDS_MAX,
+    Command,
+    CreateLedger,
+    DiscardLedger,
+    Fail,
+    FenceLedgers,
+    Finish,
+    ReadRecord,
+    Stamp,
+    Takeover,
+    WriteRecord,
+    ledgers_to_fence,
+)
+from dlog.errors import (
+    DataLossError,
+    LogNotFoundError,
+    LogSealedError,
+    TakeoverContendedError,
+    TakeoverLostError,
+)
+from dlog.model import ListedLedger, LogRecord, LogState, MessageId
+from ledger.errors import LogStoreError
+from ledger.model import LedgerId, Versioned
+from tests.unit.dlog.records import ALICE, BOB, ids, listed, record, seal
+
+STAMP = Stamp(nonce=88, now_us=5000, keep_until_us=9000)
+BEFORE = record(listed(1, 4), listed(2, 6), listed(3))
+SEALS = {LedgerId(2): seal(6), LedgerId(3): seal(9)}
+
+
+def machine(**options: object) -> Takeover:
+    return Takeover("default/orders", BOB, **options)  # type: ignore[arg-type]  # options of the test
+
+
+def until_write(takeover: Takeover, read: LogRecord = BEFORE, version: int = 5) -> WriteRecord:
+    """Run an undisturbed takeover up to its compare-and-set."""
+    takeover.start()
+    [fence] = takeover.on_record(Versioned(read, version))
+    assert isinstance(fence, FenceLedgers)
+    assert takeover.on_fenced(SEALS, [], STAMP) == [CreateLedger(read.epoch + 1)]
+    [write] = takeover.on_ledger_created(LedgerId(7), STAMP)
+    assert isinstance(write, WriteRecord)
+    return write
+
+
+def error_of(commands: list[Command]) -> LogStoreError:
+    assert isinstance(commands[-1], Fail)
+    return commands[-1].error
+
+
+def test_an_undisturbed_takeover_fences_creates_and_claims_in_this_order() -> None:
+    takeover = machine()
+    assert takeover.start() == [ReadRecord(0)]
+    assert takeover.on_record(Versioned(BEFORE, 5)) == [FenceLedgers((LedgerId(2), LedgerId(3)))]
+    assert takeover.on_fenced(SEALS, [], STAMP) == [CreateLedger(2)]
+    [write] = takeover.on_ledger_created(LedgerId(7), STAMP)
+    assert isinstance(write, WriteRecord)
+    assert write.version == 5
+    assert write.record.ledgers == (
+        listed(1, 4),
+        listed(2, 6),
+        replace(listed(3, 9), keep_until_us=9000),
+        ListedLedger(ledger_id=LedgerId(7), epoch=2, created_us=5000),
+    )
+    assert takeover.on_answer(Applied(write.record, 6)) == [Finish(write.record, 6)]
+
+
+def test_the_last_two_and_every_unsealed_ledger_are_fenced() -> None:
+    """Mutation 1: fencing only the last one lets the old writer ack in the one before."""
+    assert ledgers_to_fence(record(listed(1), listed(2, 3), listed(4, 5), listed(6))) == (1, 4, 6)
+    assert ledgers_to_fence(record(listed(1, 3), listed(2, 3), listed(4, 5))) == (2, 4)
+    assert ledgers_to_fence(record(epoch=0, owner=None)) == ()
+
+
+def test_a_new_log_has_nothing_to_fence_and_starts_at_epoch_one() -> None:
+    takeover = machine()
+    takeover.start()
+    assert takeover.on_record(Versioned(record(epoch=0, owner=None), 0)) == [FenceLedgers(())]
+    assert takeover.on_fenced({}, [], STAMP) == [CreateLedger(1)]
+    [write] = takeover.on_ledger_created(LedgerId(1), STAMP)
+    assert isinstance(write, WriteRecord)
+    assert (write.record.epoch, write.record.owner, ids(write.record.ledgers)) == (1, BOB, [1])
+
+
+def test_a_refused_candidate_whose_epoch_is_gone_deletes_its_ledger_and_names_the_winner() -> None:
+    takeover = machine()
+    until_write(takeover)
+    winner = replace(BEFORE, epoch=2, owner=ALICE)
+    commands = takeover.on_answer(NotOurs(Versioned(winner, 6), definite=True))
+    assert commands[0] == DiscardLedger(LedgerId(7))
+    error = error_of(commands)
+    assert isinstance(error, TakeoverLostError)
+    assert (error.epoch, error.owner) == (2, ALICE)
+
+
+def test_a_candidate_in_doubt_that_lost_keeps_its_ledger_for_the_sweep() -> None:
+    """Mutation 9: its ledger may be listed; only a definite refusal permits deletion."""
+    takeover = machine()
+    until_write(takeover)
+    winner = replace(BEFORE, epoch=3, owner=ALICE)
+    commands = takeover.on_answer(NotOurs(Versioned(winner, 7), definite=False))
+    assert [type(one) for one in commands] == [Fail]
+
+
+def test_a_refused_candidate_with_the_epoch_unchanged_fences_the_new_tail() -> None:
+    """Mutation 16: the owner rotated to ledger 6 meanwhile. It is fenced before anything is claimed."""
+    takeover = machine()
+    until_write(takeover)
+    rotated = record(listed(1, 4), listed(2, 6), listed(3, 9), listed(6))
+    commands = takeover.on_answer(NotOurs(Versioned(rotated, 6), definite=True))
+    assert commands == [DiscardLedger(LedgerId(7)), ReadRecord(1)]
+    assert takeover.on_record(Versioned(rotated, 6)) == [FenceLedgers((LedgerId(3), LedgerId(6)))]
+    assert takeover.on_fenced({LedgerId(3): seal(9), LedgerId(6): seal(0)}, [], STAMP) == [CreateLedger(2)]
+    [write] = takeover.on_ledger_created(LedgerId(8), STAMP)
+    assert isinstance(write, WriteRecord)
+    assert write.version == 6
+    assert ids(write.record.ledgers) == [1, 2, 3, 6, 8]
+
+
+def test_a_takeover_in_doubt_with_a_shrink_on_top_has_won() -> None:
+    takeover = machine()
+    write = until_write(takeover)
+    on_top = replace(write.record, trim_before=MessageId(3, 0), nonce=1)
+    answer = NotOurs(Versioned(on_top, 7), definite=False)
+    assert takeover.on_answer(answer) == [Finish(on_top, 7)]
+
+
+def test_an_endless_storm_ends_in_a_typed_error() -> None:
+    takeover = machine()
+    commands: list[Command] = takeover.start()
+    for version in range(TAKEOVER_ROUNDS_MAX):
+        assert commands[-1] == ReadRecord(version)
+        until_write(takeover, version=version)
+        commands = takeover.on_answer(NotOurs(Versioned(BEFORE, version + 1), definite=True))
+    assert isinstance(error_of(commands), TakeoverContendedError)
+
+
+def test_a_ledger_id_at_or_below_the_high_water_mark_is_discarded() -> None:
+    """Rule 3, mutation 5: a sleeping candidate's ledger never enters behind a newer one."""
+    takeover = machine()
+    takeover.start()
+    takeover.on_record(Versioned(BEFORE, 5))
+    takeover.on_fenced(SEALS, [], STAMP)
+    assert takeover.on_ledger_created(LedgerId(3), STAMP) == [DiscardLedger(LedgerId(3)), CreateLedger(2)]
+
+
+def test_a_missing_ledger_is_data_loss_once_a_second_read_agrees() -> None:
+    takeover = machine()
+    takeover.start()
+    takeover.on_record(Versioned(BEFORE, 5))
+    assert takeover.on_fenced({LedgerId(3): seal(9)}, [LedgerId(2)], STAMP) == [ReadRecord(1)]
+    error = error_of(takeover.on_record(Versioned(BEFORE, 5)))
+    assert isinstance(error, DataLossError)
+    assert error.first == 2
+
+
+def test_a_missing_ledger_of_a_stale_record_starts_over() -> None:
+    takeover = machine()
+    takeover.start()
+    takeover.on_record(Versioned(BEFORE, 5))
+    takeover.on_fenced({LedgerId(3): seal(9)}, [LedgerId(2)], STAMP)
+    newer = record(listed(3, 9), listed(6))
+    assert takeover.on_record(Versioned(newer, 8)) == [FenceLedgers((LedgerId(3), LedgerId(6)))]
+
+
+def test_a_missing_ledger_recorded_empty_or_given_up_leaves_the_list() -> None:
+    before = record(listed(1, 4), listed(2, -1), listed(3))
+    takeover = machine(given_up=[LedgerId(3)])
+    takeover.start()
+    takeover.on_record(Versioned(before, 5))
+    assert takeover.on_fenced({}, [LedgerId(2), LedgerId(3)], STAMP) == [CreateLedger(2)]
+    [write] = takeover.on_ledger_created(LedgerId(7), STAMP)
+    assert isinstance(write, WriteRecord)
+    assert ids(write.record.ledgers) == [1, 7]
+
+
+@pytest.mark.parametrize("state", [LogState.SEALED, LogState.DELETING])
+def test_an_ended_log_takes_no_writer(state: LogState) -> None:
+    takeover = machine()
+    takeover.start()
+    assert isinstance(
+        error_of(takeover.on_record(Versioned(replace(BEFORE, state=state), 5))), LogSealedError
+    )
+
+
+@pytest.mark.parametrize("end", [LogState.SEALED, LogState.DELETING])
+def test_seal_and_delete_fence_the_tail_before_their_one_change(end: LogState) -> None:
+    """Mutation 13: without the fence the old writer goes on acking into a log that is gone."""
+    takeover = machine(end=end)
+    takeover.start()
+    assert takeover.on_record(Versioned(BEFORE, 5)) == [FenceLedgers((LedgerId(2), LedgerId(3)))]
+    [write] = takeover.on_fenced(SEALS, [], STAMP)
+    assert isinstance(write, WriteRecord)
+    assert (write.record.state, write.record.epoch, write.record.owner) == (end, 2, BOB)
+    assert takeover.on_answer(Applied(write.record, 6)) == [Finish(write.record, 6)]
+
+
+def test_a_log_deleted_during_the_takeover_is_not_found() -> None:
+    takeover = machine()
+    until_write(takeover)
+    assert isinstance(error_of(takeover.on_answer(NotOurs(None, definite=True))), LogNotFoundError)

@@ -1,0 +1,189 @@
+"""The engine by itself: which failure means what, group commit, waiting for locks."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.errors import (
+    MetadataOutcomeUnknownError,
+    MetadataUnavailableError,
+    MetadataVersionError,
+)
+from ledger.metadata import record_jobs, sqlite_engine, sqlite_file
+from ledger.metadata.sqlite_engine import Kind, SqliteEngine, Work
+from ledger.metadata.sqlite_thread import SqliteThread
+from ledger.metadata.sqlite_watches import Watcher
+
+create = partial(record_jobs.create, prefix="records", key="/a", value=b"")
+read = partial(record_jobs.read, prefix="records", key="/a")
+
+
+def write(value: bytes, version: int) -> Callable[[Any], int]:
+    return lambda tx: record_jobs.write(tx, "records", "/a", value, version)
+
+
+class FailingConnection(sqlite3.Connection):
+    """Fails the next COMMIT with an I/O error, before or after the real one."""
+
+    fail: str | None = None
+
+    def execute(self, statement: str, *rest: Any) -> sqlite3.Cursor:
+        if statement != "COMMIT" or self.fail is None:
+            return super().execute(statement, *rest)
+        if self.fail == "after":
+            super().execute(statement)
+        FailingConnection.fail = None
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteEngine]:
+    real = sqlite3.connect
+    monkeypatch.setattr(sqlite_file.sqlite3, "connect", partial(real, factory=FailingConnection))
+    made = SqliteEngine(str(tmp_path / "meta.db"))
+    one(made, Kind.CREATE, create)
+    yield made
+    made.close()
+
+
+def one(engine: SqliteEngine, kind: Kind, job: Callable[[Any], Any]) -> Any:
+    work = Work(kind, job)
+    engine.run([work])
+    if work.error is not None:
+        raise work.error
+    return work.result
+
+
+@pytest.mark.parametrize(("when", "version"), [("before", 0), ("after", 1)])
+def test_an_io_error_of_commit_leaves_the_outcome_unknown(
+    engine: SqliteEngine, when: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading afterwards tells, and the store works on."""
+    one(engine, Kind.READ, read)
+    monkeypatch.setattr(FailingConnection, "fail", when)
+    with pytest.raises(MetadataOutcomeUnknownError):
+        one(engine, Kind.WRITE, write(b"new", 0))
+    assert one(engine, Kind.READ, read).version == version
+    assert one(engine, Kind.WRITE, write(b"next", version)) == version + 1
+
+
+def test_a_failed_commit_fails_everybody_in_it(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the one whose compare-and-set was refused because of a change that did not last."""
+    one(engine, Kind.READ, read)
+    monkeypatch.setattr(FailingConnection, "fail", "before")
+    works = [Work(Kind.WRITE, write(b"x", 0)), Work(Kind.WRITE, write(b"y", 0))]
+    engine.run(works)
+    assert [type(work.error) for work in works] == [MetadataOutcomeUnknownError] * 2
+
+
+def test_a_full_disk_means_not_done(engine: SqliteEngine) -> None:
+    one(engine, Kind.READ, read)
+    assert engine._connection is not None
+    engine._connection.execute("PRAGMA max_page_count=5")
+    with pytest.raises(MetadataUnavailableError, match="full"):
+        one(engine, Kind.WRITE, write(bytes(100_000), 0))
+    assert one(engine, Kind.READ, read).version == 0
+    assert one(engine, Kind.WRITE, write(b"small", 0)) == 1
+
+
+def test_a_lock_held_by_others_is_waited_for_and_then_named(
+    engine: SqliteEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_engine, "BUSY_WAIT_S", 0.02)
+    other = sqlite3.connect(tmp_path / "meta.db", isolation_level=None)
+    for lock, kinds in (("IMMEDIATE", [Kind.WRITE]), ("EXCLUSIVE", [Kind.READ, Kind.WRITE])):
+        other.execute(f"BEGIN {lock}")
+        for kind in kinds:
+            with pytest.raises(MetadataUnavailableError, match="locked by another process"):
+                one(engine, kind, read)
+        other.execute("ROLLBACK")
+    assert one(engine, Kind.WRITE, write(b"", 0)) == 1
+    other.close()
+
+
+def test_a_reader_in_the_way_of_the_commit_means_not_done(
+    engine: SqliteEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_engine, "BUSY_WAIT_S", 0.02)
+    other = sqlite3.connect(tmp_path / "meta.db", isolation_level=None)
+    other.execute("BEGIN")
+    other.execute("SELECT * FROM nodes").fetchone()
+    with pytest.raises(MetadataUnavailableError):
+        one(engine, Kind.WRITE, write(b"", 0))
+    other.close()
+    assert one(engine, Kind.READ, read).version == 0
+
+
+def test_writes_that_wait_together_share_a_commit(engine: SqliteEngine) -> None:
+    """In order, each seeing those before it; a refused one changes nothing and disturbs nobody."""
+    one(engine, Kind.READ, read)
+    assert engine._connection is not None
+    statements: list[str] = []
+    engine._connection.set_trace_callback(statements.append)
+    works = [Work(Kind.WRITE, write(b"%d" % version, version)) for version in (0, 1, 1, 2)]
+    works.insert(2, Work(Kind.READ, read))
+    engine.run([*works[:2], *works[3:], works[2]])
+    assert statements.count("COMMIT") == 1
+    assert [work.result for work in works if work.kind is Kind.WRITE] == [1, 2, None, 3]
+    assert isinstance(works[3].error, MetadataVersionError)
+    assert works[2].result.version == 3
+
+
+def test_a_watch_whose_own_commit_failed_still_sees_the_same_change_by_others(
+    engine: SqliteEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our version 1 was never stored; when another process stores its own version 1, the watch fires."""
+    loop = asyncio.new_event_loop()
+    watcher = Watcher(loop, lambda: None, "records/a")
+    loop.close()
+    engine.add_watch(watcher)
+    monkeypatch.setattr(FailingConnection, "fail", "before")
+    with pytest.raises(MetadataOutcomeUnknownError):
+        one(engine, Kind.WRITE, write(b"ours", 0))
+    other = SqliteEngine(str(tmp_path / "meta.db"))
+    one(other, Kind.READ, read)
+    assert watcher in engine.poll()  # it has not seen anything certain: it may fire
+    assert one(other, Kind.WRITE, write(b"theirs", 0)) == 1
+    assert watcher in engine.poll()
+    assert engine.poll() == []
+    other.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_bug_in_a_job_kills_the_thread_and_hangs_nobody(tmp_path: Path) -> None:
+    async def run() -> None:
+        thread = SqliteThread(str(tmp_path / "meta.db"))
+        await thread.ask(Kind.CREATE, create)
+        results = await asyncio.gather(
+            thread.ask(Kind.READ, lambda tx: 1 / 0), thread.ask(Kind.READ, read), return_exceptions=True
+        )
+        assert all(isinstance(result, MetadataUnavailableError) for result in results)
+        with pytest.raises(MetadataUnavailableError, match="ZeroDivisionError"):
+            await thread.ask(Kind.READ, read)
+        thread._thread.join()
+
+    asyncio.run(run())
+
+
+def test_work_cancelled_before_its_turn_is_not_done(tmp_path: Path) -> None:
+    async def run() -> None:
+        thread = SqliteThread(str(tmp_path / "meta.db"))
+        await thread.ask(Kind.CREATE, create)
+        slow = [asyncio.ensure_future(thread.ask(Kind.WRITE, write(b"", version))) for version in range(200)]
+        task = asyncio.ensure_future(thread.ask(Kind.WRITE, write(b"", 200)))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(*slow)
+        assert (await thread.ask(Kind.READ, read)).version in (200, 201)
+        await thread.stop()
+
+    asyncio.run(run())

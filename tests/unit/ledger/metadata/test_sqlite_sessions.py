@@ -1,0 +1,67 @@
+"""Session files: alive exactly while the lock is held."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from ledger.metadata.sqlite_sessions import begin, is_alive, sweep
+
+A, B = "1-00000000000000aa", "2-00000000000000bb"
+
+
+def test_a_session_lives_until_it_is_closed(tmp_path: Path) -> None:
+    session = begin(str(tmp_path), A)
+    assert session is not None and is_alive(str(tmp_path), A)
+    session.close()
+    session.close()
+    assert not is_alive(str(tmp_path), A)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_are_no_sessions_are_dead(tmp_path: Path) -> None:
+    """Also names that lead elsewhere: they come out of the database and are not trusted."""
+    for name in ("", "x", "../" + A, A + "\n", A + "/.."):
+        assert not is_alive(str(tmp_path), name)
+    assert not is_alive(str(tmp_path / "none"), A)
+
+
+def test_two_who_ask_do_not_take_each_other_for_the_owner(tmp_path: Path) -> None:
+    path = tmp_path / A
+    path.touch()
+    asker = os.open(path, os.O_RDONLY)
+    fcntl.flock(asker, fcntl.LOCK_SH)
+    assert not is_alive(str(tmp_path), A)
+    os.close(asker)
+
+
+def test_sweeping_spares_the_living_and_strange_files(tmp_path: Path) -> None:
+    session = begin(str(tmp_path), A)
+    assert session is not None
+    (tmp_path / B).touch()
+    (tmp_path / "note.txt").touch()
+    sweep(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [A, "note.txt"]
+    session.close()
+
+
+def test_a_file_swept_before_it_was_locked_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweeper came between create and lock: the name leads nowhere, so another one is taken."""
+    real_open = os.open
+
+    def open_and_sweep(path: str, flags: int, mode: int = 0o777) -> int:
+        descriptor = real_open(path, flags, mode)
+        Path(path).unlink()
+        return descriptor
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", open_and_sweep)
+        assert begin(str(tmp_path), A) is None
+    session = begin(str(tmp_path), B)
+    assert session is not None
+    session.close()

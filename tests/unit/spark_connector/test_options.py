@@ -1,0 +1,58 @@
+"""Each option's good values, and the sentence that each wrong one gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlog.model import MessageId
+from spark_connector.errors import BadOptionError, SparkSourceError, spark_errors
+from spark_connector.options import ReadOptions, parse_options
+
+GOOD = {"metadata": "sqlite:////data/meta.db", "log": "orders"}
+
+
+def test_two_options_are_enough() -> None:
+    assert parse_options(GOOD) == ReadOptions(metadata="sqlite:////data/meta.db", log="orders")
+
+
+def test_names_ignore_case_and_path_is_a_log() -> None:
+    options = parse_options({"METADATA": "memory:m", "Path": "orders", "STARTINGID": "1:2:3"})
+    assert (options.log, options.starting) == ("orders", MessageId(1, 2, 3))
+
+
+def test_words_and_ids_bound_a_read() -> None:
+    options = parse_options({**GOOD, "startingId": "latest", "endingId": "7:0:0"})
+    assert (options.starting, options.ending) == ("latest", MessageId(7, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"metadata": ""}, "option 'metadata' is missing; give the address that `dlog standalone` prints"),
+        ({"log": ""}, "option 'log' is missing; give the name of the log to read"),
+        ({"log": "a/b"}, "option 'log': name 'a/b' is not valid"),
+        ({"path": "other"}, "options 'log' ('orders') and 'path' ('other') name two logs"),
+        ({"namespace": ".."}, "option 'namespace': name '..' is not valid"),
+        ({"startingId": "7"}, "option 'startingId': message id '7' is not valid"),
+        ({"startingId": "Earliest"}, "or use earliest or latest"),
+        ({"endingId": "earliest"}, "or use latest"),
+        ({"startingId": "2:0:0", "endingId": "1:0:0"}, "startingId 2:0:0 lies after endingId 1:0:0"),
+        ({"includeHeaders": "yes"}, "option 'includeHeaders' is 'yes'; give true or false"),
+        ({"minPartitions": "0"}, "option 'minPartitions' is '0'; give a whole number from 1 to 100000"),
+        ({"targetPartitionBytes": "64MiB"}, "option 'targetPartitionBytes' is '64MiB'; give a whole number"),
+        ({"batchRows": "-1"}, "option 'batchRows' is '-1'"),
+        ({"readTimeoutMs": "²"}, "option 'readTimeoutMs' is '²'"),
+        ({"startingOffsets": "x"}, "option 'startingoffsets' is not known; a batch read takes metadata"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_limit(wrong: dict[str, str], sentence: str) -> None:
+    with pytest.raises(BadOptionError) as caught:
+        parse_options({**GOOD, **wrong})
+    assert sentence in str(caught.value)
+
+
+def test_errors_reach_spark_with_a_token() -> None:
+    with pytest.raises(SparkSourceError) as caught, spark_errors():
+        parse_options({})
+    assert str(caught.value).startswith("DLOG_BAD_OPTION: option 'metadata' is missing")
+    assert caught.value.token == "DLOG_BAD_OPTION"
