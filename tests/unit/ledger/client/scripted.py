@@ -180,9 +180,9 @@ class ScriptedBookie:
 
     def _batch(self, request: BatchReadRequest) -> BatchReadResponse:
         found: list[bytes] = []
-        while (
-            entry := self._entry(request.ledger_id, request.entry_id + len(found))
-        ) is not None and len(found) < request.max_count:
+        while (entry := self._entry(request.ledger_id, request.entry_id + len(found))) is not None and len(
+            found
+        ) < request.max_count:
             found.append(entry)
         return BatchReadResponse(
             status=Status.EOK if found else self._status(request.ledger_id, None),
@@ -228,9 +228,7 @@ class ScriptedBookie:
                 body = V3ReadResponse(status=Status.ENOENTRY, ledger_id=ledger_id, entry_id=-1, max_lac=-1)
             case _:
                 raise AssertionError(request)
-        return V3Response(
-            txn_id=request.txn_id, operation=request.operation, status=body.status, body=body
-        )
+        return V3Response(txn_id=request.txn_id, operation=request.operation, status=body.status, body=body)
 
 
 class FaultyStore:

@@ -60,9 +60,7 @@ async def test_hung_bookies_end_the_handle_after_the_timeout() -> None:
 
 async def test_bookies_that_answer_reads_and_no_adds_end_the_handle_too() -> None:
     """They pass every probe and are taken back each time; without a confirmation the clock goes on."""
-    async with scripted_cluster(
-        add_timeout_s=0.1, replace_backoff_s=0.02, quorum_timeout_s=1.0
-    ) as cluster:
+    async with scripted_cluster(add_timeout_s=0.1, replace_backoff_s=0.02, quorum_timeout_s=1.0) as cluster:
         handle = await cluster.client.create(QuorumSizes())
         await handle.add(b"zero")
         for bookie in cluster.ensemble(handle)[:2]:
