@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from dlog.client import connect
-
 from benchmarks import ledger_load, log_load
 from benchmarks.cluster import Cluster, running_cluster
 from benchmarks.histogram import Summary
@@ -22,6 +20,7 @@ from benchmarks.raw_floor import measure_floor
 from benchmarks.report import Report
 from benchmarks.rows import Runs
 from benchmarks.usage import Throughput
+from dlog.client import connect
 from ledger.config import Visibility
 
 WINDOW = 2000

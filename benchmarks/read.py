@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 
-from dlog.client import LogClient, connect
-
 from benchmarks import ledger_load, log_load
 from benchmarks.cluster import running_cluster
 from benchmarks.ledger_load import ledger_client
@@ -18,6 +16,7 @@ from benchmarks.options import Options
 from benchmarks.read_floor import PIECE_BYTES, measure_read_floor
 from benchmarks.report import Report
 from benchmarks.rows import Runs
+from dlog.client import LogClient, connect
 from ledger.client import LedgerClient
 from ledger.config import Visibility
 from ledger.model import LedgerId

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import time
 
-from dlog.client import connect
-from dlog.writer import LogWriter
-
 from benchmarks.cluster import running_cluster
 from benchmarks.histogram import Summary
 from benchmarks.options import Options
 from benchmarks.report import Report, Row
+from dlog.client import connect
+from dlog.writer import LogWriter
 from ledger.errors import LogStoreError
 from ledger.metadata.drivers import open_store
 

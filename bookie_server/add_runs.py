@@ -16,12 +16,10 @@ from __future__ import annotations
 from struct import Struct
 
 from bookie_server.receive_buffer import LENGTH
-from bookie_server.storage.ledger_storage import StoredEntry
+from bookie_server.stored_entry import EntryRun
 from ledger.errors import ProtocolError
 from ledger.wire.constants import ADD, ADD_REQUEST_START, MASTER_KEY_BYTES, VERSION
 from ledger.wire.entry import ENTRY_HEADER_BYTES
-
-Run = list[tuple[int, StoredEntry]]
 
 START = Struct(">I32sq")
 ENTRY_OFFSET = ADD_REQUEST_START.size
@@ -42,25 +40,25 @@ class RunHead:
         self.ledger_id = int.from_bytes(head[4 + MASTER_KEY_BYTES :], "big", signed=True)
 
 
-def gather(block: bytes, position: int, frame_bytes_max: int, runs: dict[bytes, Run]) -> int:
+def gather(block: bytes, position: int, frame_bytes_max: int, runs: dict[bytes, EntryRun]) -> int:
     """Put the add frames from `position` on into `runs`; return where the first other frame starts."""
     view, end = memoryview(block), len(block)
     last_start, body_bytes_max = end - START.size, frame_bytes_max - LENGTH.size
-    unpack, find = START.unpack_from, runs.get
+    unpack, current = START.unpack_from, None
     while position <= last_start:
         length, head, entry_id = unpack(block, position)
         stop = position + 4 + length
-        run = find(head)
-        if run is None:
-            if not _starts_run(head):
-                break
-            run = runs[head] = []
+        if head != current:
+            run = runs.get(head)
+            if run is None:
+                if not _starts_run(head):
+                    break
+                run = runs[head] = EntryRun()
+            current, put_id, put_entry = head, run.ids.append, run.entries.append
         if stop > end or not BODY_BYTES_MIN <= length <= body_bytes_max or entry_id < 0:
             break
-        if length < VIEW_BYTES_MIN:
-            run.append((entry_id, block[position + 28 : stop]))
-        else:
-            run.append((entry_id, view[position + 28 : stop]))
+        put_id(entry_id)
+        put_entry(block[position + 28 : stop] if length < VIEW_BYTES_MIN else view[position + 28 : stop])
         position = stop
     return position
 

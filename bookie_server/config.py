@@ -80,14 +80,18 @@ class BookieConfig:
     limits: Limits = field(default_factory=Limits)
     gc_interval_s: float = 600.0
     """Pause between two garbage collections (BookKeeper's default)."""
+    gc_grace_s: float = 60.0
+    """A ledger must be missing from the metadata for so long before its entries go."""
 
     def __post_init__(self) -> None:
         if not self.metadata:
             raise ConfigurationError("no metadata store is named: give --metadata URI")
         if not 0 <= self.port <= 65535:
             raise ConfigurationError(f"port {self.port} is not in 0..65535 (0 picks a free one)")
-        if self.gc_interval_s <= 0:
-            raise ConfigurationError(f"gc_interval_s must be above 0, got {self.gc_interval_s}")
+        if self.gc_interval_s <= 0 or self.gc_grace_s < 0:
+            raise ConfigurationError(
+                f"need gc_interval_s > 0 and gc_grace_s >= 0, got {self.gc_interval_s} and {self.gc_grace_s}"
+            )
         if self.host in EVERY_INTERFACE and not self.advertised:
             raise ConfigurationError(
                 f"host {self.host!r} listens on every interface, which clients cannot connect to: "

@@ -15,12 +15,13 @@ from enum import Flag, auto
 from typing import Protocol, cast
 
 from bookie_server import serve_v2, serve_v3
-from bookie_server.add_runs import Run, frame_end, gather
+from bookie_server.add_runs import frame_end, gather
 from bookie_server.config import Limits
 from bookie_server.long_poll import Waiter
 from bookie_server.read_queue import ReadQueue, ReadSlots, Work
 from bookie_server.receive_buffer import LENGTH, ReceiveBuffer
 from bookie_server.service import BookieService
+from bookie_server.stored_entry import EntryRun
 from ledger.errors import ProtocolError
 from ledger.wire import v3
 
@@ -187,7 +188,7 @@ class BookieConnection(asyncio.BufferedProtocol):
         return True
 
     def _take_v2(self, block: bytes, start: int) -> int:
-        runs: dict[bytes, Run] = {}
+        runs: dict[bytes, EntryRun] = {}
         view, position, frame_bytes_max = memoryview(block), start, self._limits.frame_bytes_max
         while True:
             before = position
@@ -200,12 +201,12 @@ class BookieConnection(asyncio.BufferedProtocol):
             serve_v2.serve(self, view[position + LENGTH.size : stop])
             position = stop
 
-    def _add_runs(self, runs: dict[bytes, Run], byte_count: int) -> None:
+    def _add_runs(self, runs: dict[bytes, EntryRun], byte_count: int) -> None:
         if not runs:
             return
         share = byte_count // len(runs)
         for head, run in runs.items():
-            if run:
+            if run.ids:
                 serve_v2.add_run(self, head, run, share)
         runs.clear()
 

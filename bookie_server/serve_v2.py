@@ -6,14 +6,16 @@ protocol's ("v2 packet header", "Requests").
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from bookie_server.acks import answers
-from bookie_server.add_runs import Run, RunHead
+from bookie_server.add_runs import RunHead
 from bookie_server.fencing import fence
 from bookie_server.peer import Peer
 from bookie_server.requests import LAST_ENTRY
 from bookie_server.storage.ledger_state import LedgerState
+from bookie_server.stored_entry import EntryRun
 from ledger.model import FRAME_BYTES_MAX
 from ledger.wire import constants as c
 from ledger.wire import v2
@@ -50,7 +52,7 @@ def serve(peer: Peer, body: memoryview) -> None:
 # ---- adds
 
 
-def add_run(peer: Peer, head: bytes, run: Run, byte_count: int) -> None:
+def add_run(peer: Peer, head: bytes, run: EntryRun, byte_count: int) -> None:
     """A run of adds of one ledger."""
     fields = RunHead(head)
     peer.adds_accepted(byte_count)
@@ -60,14 +62,14 @@ def add_run(peer: Peer, head: bytes, run: Run, byte_count: int) -> None:
         run,
         recovery=bool(fields.flags & c.RECOVERY_ADD),
         priority=bool(fields.flags & c.HIGH_PRIORITY),
-        done=partial(_run_added, peer, fields.ledger_id, [entry_id for entry_id, _ in run], byte_count),
+        done=partial(_run_added, peer, fields.ledger_id, run.ids, byte_count),
     )
 
 
 def _run_added(
     peer: Peer,
     ledger_id: int,
-    entry_ids: list[int],
+    entry_ids: Sequence[int],
     byte_count: int,
     status: Status,
     refused: frozenset[int],
@@ -95,7 +97,7 @@ def _add(peer: Peer, request: AddRequest) -> None:
     peer.service.add(
         request.ledger_id,
         request.master_key,
-        [(request.entry_id, bytes(request.entry))],
+        EntryRun([request.entry_id], [bytes(request.entry)]),
         recovery=request.recovery,
         priority=request.high_priority,
         done=done,

@@ -10,6 +10,7 @@ from functools import partial
 
 from bookie_server import serve_v3_lac, serve_v3_read
 from bookie_server.peer import Peer
+from bookie_server.stored_entry import EntryRun
 from bookie_server.v3_answer import answer, refuse
 from ledger.wire.constants import AUTH_DISABLED_PLUGIN, MASTER_KEY_BYTES
 from ledger.wire.entry import ENTRY_HEADER_BYTES, ENTRY_IDS
@@ -76,7 +77,7 @@ def _add(peer: Peer, request: V3Request, add: V3AddRequest) -> None:
     peer.service.add(
         ledger_id,
         add.master_key,
-        [(entry_id, entry)],
+        EntryRun([entry_id], [entry]),
         recovery=add.recovery,
         priority=request.high_priority,
         done=partial(_added, peer, request, add, len(entry)),

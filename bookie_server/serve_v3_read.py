@@ -14,7 +14,7 @@ from bookie_server.peer import Peer
 from bookie_server.requests import LAST_ENTRY
 from bookie_server.service import status_of
 from bookie_server.storage.ledger_state import LedgerState
-from bookie_server.storage.ledger_storage import StoredEntry
+from bookie_server.stored_entry import StoredEntry
 from bookie_server.v3_answer import answer, refuse
 from ledger.errors import LogStoreError
 from ledger.wire.availability import Group, encode_availability

@@ -31,6 +31,7 @@ from bookie_server.long_poll import LacWatchers
 from bookie_server.port import keep_port, kept_port
 from bookie_server.registration import Presence, register
 from bookie_server.service import BookieService
+from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.environment import Environment
 from ledger.errors import RecordNotFoundError
@@ -94,7 +95,10 @@ class BookieServer:
         self._stack.push_async_callback(_close_connections, self._connections, storage)
         await listener.start_serving()
         follow_disks(service, await self._register(service))
-        garbage = GarbageTask(storage, self._store, watchers, instance_id, self._config.gc_interval_s)
+        collector = GarbageCollector(
+            storage, self._store, GarbageCollectorConfig(grace_s=self._config.gc_grace_s)
+        )
+        garbage = GarbageTask(collector, self._store, instance_id, self._config.gc_interval_s)
         self._stack.push_async_callback(garbage.close)
 
     async def _instance_id(self) -> str:

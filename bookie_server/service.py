@@ -9,7 +9,7 @@ future and no timer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -23,7 +23,8 @@ from bookie_server.requests import (
     refuse_write_lac,
 )
 from bookie_server.storage.ledger_state import LedgerState
-from bookie_server.storage.ledger_storage import LedgerStorage, StoredEntry
+from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.stored_entry import EntryRun, StoredEntry
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 from ledger.wire.status import Status
@@ -87,7 +88,7 @@ class BookieService:
         self,
         ledger_id: int,
         key: bytes,
-        entries: Sequence[tuple[int, StoredEntry]],
+        run: EntryRun,
         *,
         recovery: bool,
         priority: bool,
@@ -111,7 +112,7 @@ class BookieService:
         except LogStoreError as error:
             done(status_of(error), NONE_REFUSED)
             return
-        self.storage.add(ledger, entries, partial(_report_added, done))
+        self.storage.add(ledger, run, partial(_report_added, done))
         self.watchers.advanced(ledger_id, ledger.lac)
 
     def write_lac(self, ledger_id: int, key: bytes, packet: bytes, done: OnStatus) -> None:

@@ -17,14 +17,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dlog import aio, errors
     from dlog.config import LogConfig
+    from dlog.core.tailing import Gap
     from dlog.embedded import Standalone as standalone
     from dlog.model import Message, MessageId
     from dlog.sync import connect
     from ledger.model import QuorumSizes
 
-__all__ = ["LogConfig", "Message", "MessageId", "QuorumSizes", "aio", "connect", "errors", "standalone"]
+__all__ = [
+    "Gap",
+    "LogConfig",
+    "Message",
+    "MessageId",
+    "QuorumSizes",
+    "aio",
+    "connect",
+    "errors",
+    "standalone",
+]
 
 _OWNERS = {
+    "Gap": ("dlog.core.tailing", "Gap"),
     "LogConfig": ("dlog.config", "LogConfig"),
     "Message": ("dlog.model", "Message"),
     "MessageId": ("dlog.model", "MessageId"),

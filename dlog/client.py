@@ -24,7 +24,7 @@ from dlog.format.entry import encode_entry
 from dlog.format.message import Columns
 from dlog.ledger_maker import LedgerMaker
 from dlog.log_store import LogRef, LogStore
-from dlog.model import LogName, LogRecord, MessageId
+from dlog.model import LogName, LogRecord, MessageId, check_log_name
 from dlog.read_range import Where, read_range
 from dlog.reader import Reader
 from dlog.reader_config import ReaderConfig
@@ -49,6 +49,7 @@ async def connect(
     environment: Environment | None = None,
 ) -> LogClient:
     """A client of the cluster whose metadata is at `uri`. Starts nothing; closing it closes all it opened."""
+    check_log_name(namespace)
     environment = environment or SystemEnvironment()
     store = await open_store(uri, environment)
     root = parse_uri(uri).option("root") or record_keys.DEFAULT_ROOT

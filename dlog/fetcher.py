@@ -95,6 +95,8 @@ class Fetcher:
         """The next thing fetched; None at the end. Raises what ended the fetching, after all before it."""
         while not self._ready:
             assert self._task is not None
+            if self._task.cancelled():
+                return None  # closed from elsewhere while this waited
             if self._task.done():
                 self._task.result()
                 return None

@@ -15,7 +15,7 @@ from typing import TypeVar
 from dlog.backoff import Backoff
 from dlog.core import record_keys
 from dlog.core.record_update import Applied, Look, NotOurs, look_again
-from dlog.errors import LogExistsError, LogNotFoundError
+from dlog.errors import LogExistsError, LogNotFoundError, RecordFormatError
 from dlog.format.log_metadata import decode_name, decode_record, encode_name, encode_record
 from dlog.model import LogName, LogRecord, NameNode, NameState
 from ledger.environment import Environment
@@ -173,7 +173,7 @@ class LogStore:
             found = await self._store.read_record(self._record_key(ref))
         except RecordNotFoundError:
             return None
-        record = decode_record(found.value)
+        record = _decoded(self._record_key(ref), decode_record, found.value)
         instance = await self._instance()
         if record.instance_id != instance:
             raise LayoutMismatchError(
@@ -197,7 +197,7 @@ class LogStore:
             found = await self._store.read_record(record_keys.name_key(self._root, log))
         except RecordNotFoundError:
             return None
-        return Versioned(decode_name(found.value), found.version)
+        return Versioned(_decoded(record_keys.name_key(self._root, log), decode_name, found.value), found.version)
 
     async def _free_name(self, log: LogName) -> Versioned[NameNode]:
         """The name node, made if need be, in state DELETED; LogExistsError if it names a log."""
@@ -242,6 +242,14 @@ class LogStore:
             await self._store.remove_record(self._record_key(ref), 0)
         except (RecordNotFoundError, MetadataVersionError, MetadataOutcomeUnknownError):
             return  # unreachable either way: no name refers to it
+
+
+def _decoded(key: str, decode: Callable[[bytes], _T], value: bytes) -> _T:
+    """The decoded value; its error also says where the bytes came from."""
+    try:
+        return decode(value)
+    except RecordFormatError as error:
+        raise RecordFormatError(f"the value under {key} cannot be used: {error}", key=key) from error
 
 
 def _exists(log: LogName) -> LogExistsError:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from operator import length_hint
 from types import TracebackType
 from typing import Self
@@ -113,6 +114,7 @@ class Reader:
     async def close(self) -> None:
         """Stop reading ahead. `position` stays."""
         self._closed = True
+        self._entries, self._messages = iter(()), _NOTHING
         if self._fetcher is not None:
             self._dropped.detach()
             await self._fetcher.close()
@@ -203,12 +205,13 @@ class Reader:
         if first is None or isinstance(first, Gap):
             return [] if first is None else [first]
         found: list[MessageBatch | Gap] = [first]
-        for entry in self._entries:
-            batch = self._decode(entry)
+        while len(found) < count_max and (entry := next(self._entries, None)) is not None:
+            try:
+                batch = self._decode(entry)
+            except EntryFormatError:
+                break  # what came before it is returned first; the next call raises
             if batch is not None:
                 found.append(batch)
-            if len(found) >= count_max:
-                break
         return found
 
     def _decode(self, entry: Entry) -> MessageBatch | None:
@@ -218,6 +221,8 @@ class Reader:
         try:
             envelope, columns = decode_entry(entry.payload)
         except EntryFormatError as error:
+            # Whoever asks again gets the same answer, not the entry behind it.
+            self._entries = chain((entry,), self._entries)
             raise EntryFormatError(
                 f"entry {entry.entry_id} of ledger {fetched.ledger_id}, log {self._log}: {error}",
                 ledger_id=fetched.ledger_id,

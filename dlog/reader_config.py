@@ -24,7 +24,7 @@ class ReaderConfig:
     slow_poll_s: float = 5.0
     """Safety net beneath the long poll and the watches, which may be late or lost."""
 
-    unavailable_timeout_s: float = 60.0
+    unavailable_timeout_s: float = 20.0
     """A reader that could not go on for so long raises the reason. A restarted bookie is back well before."""
 
     def __post_init__(self) -> None:

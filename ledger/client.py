@@ -112,7 +112,8 @@ class LedgerClient:
     ) -> WriteHandle:
         """A new ledger in metadata, open for this writer. No bookie is contacted before the first add.
 
-        NotEnoughBookiesError, before anything is written.
+        NotEnoughBookiesError, before anything is written. MetadataOutcomeUnknownError: an empty ledger that
+        nobody knows of may have been left in metadata.
         """
         ensemble = await self._choose_ensemble(quorum.ensemble)
         metadata = LedgerMetadata(

@@ -13,6 +13,7 @@ from bookie_server.disk import Disk
 from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage_config import StorageConfig
+from bookie_server.stored_entry import EntryRun
 from ledger.environment import SystemEnvironment
 
 KEY = b"k" * 20
@@ -28,8 +29,9 @@ def make_entry(
     return memoryview(header + crc32c(payload, crc32c(header)).to_bytes(4, "big") + payload)
 
 
-def run_of(ledger_id: int, ids: Iterable[int]) -> list[tuple[int, memoryview]]:
-    return [(entry_id, make_entry(ledger_id, entry_id)) for entry_id in ids]
+def run_of(ledger_id: int, ids: Iterable[int]) -> EntryRun:
+    chosen = list(ids)
+    return EntryRun(chosen, [make_entry(ledger_id, entry_id) for entry_id in chosen])
 
 
 def small_config(directory: Path, **changes: object) -> StorageConfig:

@@ -18,6 +18,7 @@ from bookie_server.errors import DiskFullError, StorageClosedError
 from bookie_server.journal.files import Body, JournalFiles
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import RecordType, adds_body
+from bookie_server.stored_entry import StoredEntry
 from ledger.errors import LogStoreError
 
 OnDurable = Callable[[Exception | None], None]
@@ -29,7 +30,7 @@ _RECORD_BYTES_MAX = 4 * 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class _Adds:
     lengths: Sequence[int]
-    entries: Sequence[memoryview]
+    entries: Sequence[StoredEntry]
 
 
 @dataclass(slots=True)
@@ -76,7 +77,7 @@ class Journal:
     # ---- on the loop
 
     def append_adds(
-        self, lengths: Sequence[int], entries: Sequence[memoryview], on_durable: OnDurable | None
+        self, lengths: Sequence[int], entries: Sequence[StoredEntry], on_durable: OnDurable | None
     ) -> None:
         self._append(_Item(_Adds(lengths, entries), sum(lengths), on_durable))
 
@@ -143,7 +144,7 @@ def _bodies(items: Sequence[_Item]) -> list[Body]:
     """The records of a group; notes in each item how many of them it needs."""
     bodies: list[Body] = []
     lengths: list[int] = []
-    entries: list[memoryview] = []
+    entries: list[StoredEntry] = []
     gathered_bytes = 0
 
     def close_record() -> None:

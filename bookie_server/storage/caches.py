@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bookie_server.storage.ranges import Range
 from bookie_server.storage.write_cache import WriteCache
+from bookie_server.stored_entry import StoredEntry
 
 
 class Caches:
@@ -25,11 +28,18 @@ class Caches:
     def size(self) -> int:
         return self.active.size + (self._frozen.size if self._frozen is not None else 0)
 
-    def entry(self, ledger_id: int, entry_id: int) -> memoryview | None:
+    def entry(self, ledger_id: int, entry_id: int) -> StoredEntry | None:
         entry = self.active.entry(ledger_id, entry_id)
         if entry is None and self._frozen is not None:
             entry = self._frozen.entry(ledger_id, entry_id)
         return entry
+
+    def consecutive(self, ledger_id: int, entry_id: int, count_max: int) -> Sequence[StoredEntry]:
+        """The entry and some that follow it at once; none if it is not here."""
+        found = self.active.consecutive(ledger_id, entry_id, count_max)
+        if not found and self._frozen is not None:
+            found = self._frozen.consecutive(ledger_id, entry_id, count_max)
+        return found
 
     def ranges(self, ledger_id: int) -> list[Range]:
         """Ranges of the ledger's entries in both halves."""

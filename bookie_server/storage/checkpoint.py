@@ -8,8 +8,9 @@ to redo all of it, and doing it again changes nothing. Runs in the storage worke
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 
 from bookie_server.disk import Disk
@@ -23,6 +24,7 @@ from bookie_server.storage.ranges import dense_ranges
 from bookie_server.storage.reserve import Reserve
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage.write_cache import Run, WriteCache
+from bookie_server.stored_entry import StoredEntry
 
 _WRITE_BYTES = 4 * 1024 * 1024
 """Written and synced at a time: the journal's syncs on the same disk wait for no more than this."""
@@ -59,16 +61,22 @@ class Checkpointer:
 
     def run(self, job: CheckpointJob) -> None:
         """Carry out the job. DiskFullError: not done, nothing changed, may be repeated."""
+        self._with_reserve(partial(self._store, job))
+        mark = replace(job.mark, generation=self._generation)
         try:
-            self._store(job)
+            self._with_reserve(partial(self._disk.replace_file, self._paths.mark, encode_log_mark(mark)))
+        except DiskFullError:
+            return  # the old mark is as safe, restart only has more to replay; the next checkpoint sets it
+        remove_before(self._disk, self._paths.journal, mark)
+
+    def _with_reserve(self, work: Callable[[], None]) -> None:
+        try:
+            work()
         except DiskFullError:
             if not self._reserve.release():
                 raise
             self._index.reopen()
-            self._store(job)
-        mark = replace(job.mark, generation=self._generation)
-        self._disk.replace_file(self._paths.mark, encode_log_mark(mark))
-        remove_before(self._disk, self._paths.journal, mark)
+            work()
 
     def _store(self, job: CheckpointJob) -> None:
         start = self._writer.end
@@ -143,10 +151,10 @@ def _interval(ids: Sequence[int], log_id: int, offset: int, block_bytes: int) ->
     return Interval(ids[0], ids[-1], log_id, offset, block_bytes, dense)
 
 
-def _in_blocks(runs: Sequence[Run], bytes_max: int) -> Iterator[tuple[list[int], list[memoryview]]]:
+def _in_blocks(runs: Sequence[Run], bytes_max: int) -> Iterator[tuple[list[int], list[StoredEntry]]]:
     """Cut ascending runs into blocks of at most `bytes_max` bytes, but of at least one entry."""
     ids: list[int] = []
-    entries: list[memoryview] = []
+    entries: list[StoredEntry] = []
     room = bytes_max
     for run_ids, run_entries in runs:
         ends = list(accumulate(map(len, run_entries)))

@@ -30,10 +30,11 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from bookie_server.checksum import crc32c
 from bookie_server.errors import StorageError
+from bookie_server.stored_entry import StoredEntry
 
 MAGIC = b"DLOGELOG"
 VERSION = 1
@@ -75,7 +76,7 @@ def block_bytes(count: int, body_bytes: int) -> int:
 
 
 def encode_block(
-    log_id: int, offset: int, ledger_id: int, ids: Sequence[int], entries: Sequence[memoryview]
+    log_id: int, offset: int, ledger_id: int, ids: Sequence[int], entries: Sequence[StoredEntry]
 ) -> bytes:
     """The block of these entries for this place; ids ascend."""
     lengths = list(map(len, entries))
@@ -107,6 +108,17 @@ class Block:
         if index == len(self.ids) or self.ids[index] != entry_id:
             return None
         return self._data[self._ends[index] : self._ends[index + 1]]
+
+    def consecutive(self, entry_id: int, count_max: int) -> Sequence[memoryview]:
+        """The entry and those that follow it in this block, none if it is not here; fewer than there are is fine."""
+        ids, data = self.ids, self._data
+        if not isinstance(ids, range):
+            entry = self.entry(entry_id)
+            return () if entry is None else (entry,)
+        if entry_id not in ids:
+            return ()
+        index = entry_id - ids.start
+        return [data[start:end] for start, end in pairwise(self._ends[index : index + count_max + 1])]
 
 
 def decode_block(data: memoryview, log_id: int, offset: int, ledger_id: int, path: object) -> Block:

@@ -26,13 +26,15 @@ from bookie_server.storage.recovery import keep_explicit_lac
 from bookie_server.storage.same_payload import same_payload
 from bookie_server.storage.upkeep import Callbacks, Upkeep
 from bookie_server.storage_config import StorageConfig
+from bookie_server.stored_entry import EntryRun, StoredEntry
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 
 OnDurable = Callable[[Exception | None], None]
 """Called exactly once, on the loop, never before the call that took it has returned."""
 
-StoredEntry = bytes | memoryview
+_AT_ONCE_MAX = 1024
+"""Entries taken from memory in one step of a batch read; bounds what is sliced and then does not fit."""
 
 
 class LedgerStorage:
@@ -121,9 +123,7 @@ class LedgerStorage:
 
     # ---- changes
 
-    def add(
-        self, state: LedgerState, entries: Sequence[tuple[int, memoryview]], on_durable: OnDurable
-    ) -> None:
+    def add(self, state: LedgerState, run: EntryRun, on_durable: OnDurable) -> None:
         """Take a run of entries of one ledger, in the order received; visible to reads at once.
 
         Views are kept without copying; each is one entry as stored: ledger id, entry id, LAC, length,
@@ -133,17 +133,17 @@ class LedgerStorage:
         """
         if self._refused(state, on_durable):
             return
-        ids, views = zip(*entries, strict=True)
+        ids = run.ids
         if ids[0] > state.last_entry and all(map(lt, ids, ids[1:])):
-            self._accept(state, ids, views, on_durable)
+            self._accept(state, ids, run.entries, on_durable)
         else:
-            self._add_late(state, entries, on_durable)
+            self._add_late(state, run, on_durable)
 
     def _accept(
         self,
         state: LedgerState,
         ids: Sequence[int],
-        entries: Sequence[memoryview],
+        entries: Sequence[StoredEntry],
         on_durable: OnDurable | None,
     ) -> None:
         """Take new entries with ascending ids."""
@@ -163,14 +163,12 @@ class LedgerStorage:
         if self._caches.active.size >= self._config.write_cache_bytes_max:
             self._upkeep.flush()
 
-    def _add_late(
-        self, state: LedgerState, entries: Sequence[tuple[int, memoryview]], on_durable: OnDurable
-    ) -> None:
+    def _add_late(self, state: LedgerState, run: EntryRun, on_durable: OnDurable) -> None:
         """Entries that may be here already, or that fill gaps: compare each with what is stored."""
-        new: dict[int, memoryview] = {}
+        new: dict[int, StoredEntry] = {}
         conflicts: set[int] = set()
         try:
-            for entry_id, entry in entries:
+            for entry_id, entry in zip(run.ids, run.entries, strict=True):
                 stored = new.get(entry_id) or self._stored(state, entry_id)
                 if stored is None:
                     new[entry_id] = entry
@@ -179,7 +177,11 @@ class LedgerStorage:
         except LogStoreError as error:
             self._loop.call_soon(on_durable, error)
             return
-        again = [entry for entry_id, entry in entries if entry_id not in new and entry_id not in conflicts]
+        again = [
+            entry
+            for entry_id, entry in zip(run.ids, run.entries, strict=True)
+            if entry_id not in new and entry_id not in conflicts
+        ]
         if new:
             ids = sorted(new)
             self._accept(state, ids, [new[entry_id] for entry_id in ids], None)
@@ -293,18 +295,29 @@ class LedgerStorage:
         found: list[StoredEntry] = []
         room = max_bytes
         while 0 <= first <= state.last_entry and not state.deleted and not 0 < max_count <= len(found):
-            entry = self.read_cached(state, first)
-            if entry is None:
+            wanted = max_count - len(found) if max_count > 0 else _AT_ONCE_MAX
+            run = self._consecutive(state.ledger_id, first, min(wanted, _AT_ONCE_MAX))
+            if not run:
                 entry = await self._load_next(state, first, tolerant=bool(found))
                 if entry is None:
                     break
-            room -= len(entry) + 4
-            if room < 0 and found:
-                break
-            found.append(entry)
-            first += 1
+                run = (entry,)
+            first += len(run)
+            for entry in run:
+                room -= len(entry) + 4
+                if room < 0 and found:
+                    return found
+                found.append(entry)
         if not found:
             self._check_absence(state)
+        return found
+
+    def _consecutive(self, ledger_id: int, entry_id: int, count_max: int) -> Sequence[StoredEntry]:
+        """The entry and some that follow it, if they are in memory; so that a batch costs little per entry."""
+        found: Sequence[StoredEntry] = self._caches.consecutive(ledger_id, entry_id, count_max)
+        if not found:
+            block = self._reader.cached_block(ledger_id, entry_id)
+            found = () if block is None else block.consecutive(entry_id, count_max)
         return found
 
     async def _load_next(self, state: LedgerState, entry_id: int, *, tolerant: bool) -> StoredEntry | None:
@@ -372,9 +385,14 @@ class LedgerStorage:
     # ---- upkeep
 
     async def checkpoint(self) -> None:
-        """Bring everything accepted so far into entry logs and index; drop journals no longer needed."""
+        """Bring everything accepted so far into entry logs and index; drop journals no longer needed.
+
+        DiskFullError: not now, the journal keeps it. Any other error is also `failed`.
+        """
         await self._durable()
         await self._upkeep.checkpoint()
+        if self.failed is not None:
+            raise self.failed
 
     async def _durable(self) -> None:
         reached: asyncio.Future[Exception | None] = self._loop.create_future()

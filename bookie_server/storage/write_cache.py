@@ -11,11 +11,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from bookie_server.storage.ranges import Range, dense_ranges
+from bookie_server.stored_entry import StoredEntry
 
 ENTRY_OVERHEAD_BYTES = 256
 """Memory of one slice and its share of the run and of the receive buffer, beside its bytes (measured)."""
 
-Run = tuple[Sequence[int], Sequence[memoryview]]
+Run = tuple[Sequence[int], Sequence[StoredEntry]]
 """Ascending entry ids (a range if dense) and the entries."""
 
 
@@ -29,7 +30,7 @@ class LedgerRuns:
         self.runs: list[Run] = []
         self.size = 0
 
-    def put(self, ids: Sequence[int], entries: Sequence[memoryview], size: int) -> None:
+    def put(self, ids: Sequence[int], entries: Sequence[StoredEntry], size: int) -> None:
         self.size += size
         if not self.runs or ids[0] > self.runs[-1][0][-1]:
             self._firsts.append(ids[0])
@@ -37,7 +38,7 @@ class LedgerRuns:
         else:
             self._merge(ids, entries)
 
-    def _merge(self, ids: Sequence[int], entries: Sequence[memoryview]) -> None:
+    def _merge(self, ids: Sequence[int], entries: Sequence[StoredEntry]) -> None:
         """Put a late run in its place; runs it interleaves with become one run."""
         low = max(0, bisect_right(self._firsts, ids[0]) - 1)
         if self.runs[low][0][-1] < ids[0]:
@@ -50,13 +51,24 @@ class LedgerRuns:
         self._firsts[low:high] = merged[:1]
         self.runs[low:high] = [(merged, [pairs[entry_id] for entry_id in merged])]
 
-    def entry(self, entry_id: int) -> memoryview | None:
+    def entry(self, entry_id: int) -> StoredEntry | None:
         at = bisect_right(self._firsts, entry_id) - 1
         if at < 0:
             return None
         ids, entries = self.runs[at]
         index = bisect_left(ids, entry_id)
         return entries[index] if index < len(ids) and ids[index] == entry_id else None
+
+    def consecutive(self, entry_id: int, count_max: int) -> Sequence[StoredEntry]:
+        """The entry and those that follow it in its run, none if it is not here; fewer than there are is fine."""
+        at = bisect_right(self._firsts, entry_id) - 1
+        if at < 0:
+            return ()
+        ids, entries = self.runs[at]
+        index = bisect_left(ids, entry_id)
+        if index == len(ids) or ids[index] != entry_id:
+            return ()
+        return entries[index : index + (count_max if isinstance(ids, range) else 1)]
 
 
 class WriteCache:
@@ -67,7 +79,7 @@ class WriteCache:
         self.size = 0
 
     def put(
-        self, ledger_id: int, ids: Sequence[int], entries: Sequence[memoryview], entry_bytes: int
+        self, ledger_id: int, ids: Sequence[int], entries: Sequence[StoredEntry], entry_bytes: int
     ) -> None:
         """Take a run whose ids are not here yet."""
         size = entry_bytes + ENTRY_OVERHEAD_BYTES * len(entries)
@@ -77,9 +89,14 @@ class WriteCache:
         runs.put(ids, entries, size)
         self.size += size
 
-    def entry(self, ledger_id: int, entry_id: int) -> memoryview | None:
+    def entry(self, ledger_id: int, entry_id: int) -> StoredEntry | None:
         runs = self.ledgers.get(ledger_id)
         return None if runs is None else runs.entry(entry_id)
+
+    def consecutive(self, ledger_id: int, entry_id: int, count_max: int) -> Sequence[StoredEntry]:
+        """As `LedgerRuns.consecutive`."""
+        runs = self.ledgers.get(ledger_id)
+        return () if runs is None else runs.consecutive(entry_id, count_max)
 
     def ranges(self, ledger_id: int) -> list[Range]:
         """Ranges of the ledger's entries here."""

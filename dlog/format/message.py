@@ -130,7 +130,11 @@ def flat_headers(headers: Iterable[tuple[bytes, bytes]]) -> Flat:
     """Header pairs as the flat array that is stored."""
     flat: Flat = []
     for pair in headers:
-        if len(pair) != 2 or not all(isinstance(part, bytes | bytearray | memoryview) for part in pair):
+        if (
+            not isinstance(pair, tuple | list)
+            or len(pair) != 2
+            or not all(isinstance(part, bytes | bytearray | memoryview) for part in pair)
+        ):
             raise ConfigurationError(f"a header must be a pair of bytes (key, value), got {pair!r:.80}")
         flat.append(bytes(pair[0]))
         flat.append(bytes(pair[1]))

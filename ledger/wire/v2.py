@@ -6,6 +6,7 @@ take a frame's body. Layouts: constants.py.
 """
 
 from collections.abc import Callable
+from itertools import chain
 from struct import Struct
 from typing import NamedTuple, TypeVar
 
@@ -252,10 +253,7 @@ _RESPONSE_DECODERS: dict[int, Callable[[_Header, memoryview], V2Response]] = {
 
 
 def _sized(entries: tuple[Buffer, ...]) -> list[Buffer]:
-    parts: list[Buffer] = []
-    for entry in entries:
-        parts += (c.ENTRY_SIZE.pack(len(entry)), entry)
-    return parts
+    return list(chain.from_iterable(zip(map(c.ENTRY_SIZE.pack, map(len, entries)), entries, strict=True)))
 
 
 def _split_sized(view: memoryview, start: int) -> tuple[memoryview, ...]:

@@ -8,6 +8,7 @@ bytes that were written and not synced may be missing, or there, or there in par
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -179,10 +180,13 @@ class FailingDisk(ForgetfulDisk):
         self._kind, self._part, self._left = kind, part, number
         self.armed = False
         self.failed_count = 0
+        self.delay_s = 0.0
+        """How long the failing effect takes to fail, so that others queue up behind it."""
 
     def _maybe_fail(self, kind: str, path: Path) -> None:
         if self.armed and kind == self._kind and self._part in str(path):
             self._left -= 1
             if self._left == 0:
                 self.failed_count += 1
+                time.sleep(self.delay_s)
                 raise DiskFailedError(f"cannot {kind} {path}: injected", path=path)

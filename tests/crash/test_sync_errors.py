@@ -8,7 +8,7 @@ import pytest
 from bookie_server.errors import DiskFailedError
 from ledger.errors import LogStoreError
 from tests.crash.forgetful_disk import FailingDisk
-from tests.storage_kit import KEY, add, found_ids, open_storage
+from tests.storage_kit import KEY, add, found_ids, open_storage, run_of
 
 
 @pytest.mark.parametrize("kind", ["write", "sync"])
@@ -47,6 +47,29 @@ def test_a_journal_error_stops_the_storage_for_good(tmp_path: Path, kind: str, n
     asyncio.run(after_restart())
 
 
+def test_nothing_queued_behind_a_failed_sync_is_acknowledged(tmp_path: Path) -> None:
+    """The next group is on its way before the loop hears of the error; it must not reach the file."""
+    disk = FailingDisk("sync", ".journal", 1)
+
+    async def main() -> list[Exception | None]:
+        storage = await open_storage(tmp_path / "bookie", disk)
+        state = storage.create_ledger(1, KEY)
+        await add(storage, state, [0])
+        outcomes: list[Exception | None] = []
+        disk.armed = True
+        disk.delay_s = 0.02
+        for entry_id in range(1, 40):
+            storage.add(state, run_of(1, [entry_id]), outcomes.append)
+            await asyncio.sleep(0.001)
+        await storage.close()
+        return outcomes
+
+    outcomes = asyncio.run(main())
+    assert len(outcomes) == 39
+    first_error = next(index for index, outcome in enumerate(outcomes) if outcome is not None)
+    assert all(isinstance(outcome, DiskFailedError) for outcome in outcomes[first_error:])
+
+
 @pytest.mark.parametrize(
     ("kind", "part"),
     [
@@ -66,7 +89,8 @@ def test_an_error_of_a_checkpoint_never_advances_the_log_mark(tmp_path: Path, ki
         storage.on_failure = failures.append
         await add(storage, storage.create_ledger(1, KEY), range(50))
         disk.armed = True
-        await storage.checkpoint()
+        with pytest.raises(LogStoreError, match="injected"):
+            await storage.checkpoint()
         assert disk.failed_count == len(failures) == 1
         assert isinstance(storage.failed, LogStoreError)
         await storage.close()

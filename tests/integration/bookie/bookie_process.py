@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).parents[3]
 READY = re.compile(r"bookie (\S+):(\d+) is ready")
@@ -34,7 +35,7 @@ def run_bookie(*arguments: str) -> subprocess.CompletedProcess[str]:
 class BookieProcess:
     """One bookie on its directory; it can be started again and again."""
 
-    def __init__(self, metadata: str, data: Path, **settings: dict[str, object]) -> None:
+    def __init__(self, metadata: str, data: Path, **settings: Any) -> None:
         self.metadata = metadata
         self.data = data
         self.settings = settings
@@ -100,8 +101,9 @@ class BookieProcess:
 
     def _write_settings(self) -> Path:
         """The settings file: small preallocated files, and what the test asks for."""
-        tables = {**self.settings, "storage": {**SMALL_FILES, **self.settings.get("storage", {})}}
-        lines = []
+        merged = {**self.settings, "storage": {**SMALL_FILES, **self.settings.get("storage", {})}}
+        tables = {name: value for name, value in merged.items() if isinstance(value, dict)}
+        lines = [f"{name} = {json.dumps(value)}" for name, value in merged.items() if name not in tables]
         for name, table in tables.items():
             lines.append(f"[{name}]")
             lines += [f"{key} = {json.dumps(value)}" for key, value in table.items()]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
+
+from dlog.cli.main import app
 
 ROOT = Path(__file__).parents[3]
 
@@ -60,6 +65,18 @@ class Command:
             finally:
                 process.kill()
         return Result(process.returncode, out.decode(), err.decode())
+
+    def here(self, *arguments: str) -> Result:
+        """The same without a process of its own, for what ends before it reads input: many times faster."""
+        out, err = io.TextIOWrapper(io.BytesIO(), write_through=True), io.StringIO()
+        environment = {"DLOG_METADATA": self.uri} if self.uri else {}
+        with patch.dict(os.environ, environment), redirect_stdout(out), redirect_stderr(err):
+            try:
+                app(arguments, prog_name="dlog")
+            except SystemExit as end:
+                assert end.code is None or isinstance(end.code, int)
+                return Result(end.code or 0, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]  # the BytesIO above
+        raise AssertionError("the command did not end")
 
 
 def bookie(*arguments: str, timeout_s: float = 60) -> Result:

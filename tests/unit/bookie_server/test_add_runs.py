@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bookie_server.add_runs import VIEW_BYTES_MIN, Run, RunHead, frame_end, gather
+from bookie_server.add_runs import VIEW_BYTES_MIN, RunHead, frame_end, gather
+from bookie_server.stored_entry import EntryRun
 from ledger.errors import ProtocolError
 from ledger.wire import v2
 from ledger.wire.constants import HIGH_PRIORITY, RECOVERY_ADD
@@ -28,11 +29,9 @@ def add(
 
 
 def gathered(block: bytes, limit: int = LIMIT) -> tuple[list[tuple[int, list[int]]], int]:
-    runs: dict[bytes, Run] = {}
+    runs: dict[bytes, EntryRun] = {}
     position = gather(block, 0, limit, runs)
-    return [
-        (RunHead(head).ledger_id, [each for each, _ in run]) for head, run in runs.items() if run
-    ], position
+    return [(RunHead(head).ledger_id, run.ids) for head, run in runs.items() if run.ids], position
 
 
 def test_adds_of_one_ledger_are_one_run() -> None:
@@ -46,17 +45,18 @@ def test_interleaved_ledgers_are_one_run_each() -> None:
 
 
 def test_the_entry_is_kept_as_it_was_sent() -> None:
-    runs: dict[bytes, Run] = {}
+    runs: dict[bytes, EntryRun] = {}
     gather(add(5, 3), 0, LIMIT, runs)
     [run] = runs.values()
-    assert run == [(3, entry(5, 3))]
+    assert run == EntryRun([3], [entry(5, 3)])
 
 
 def test_a_large_entry_is_a_view_and_not_a_copy() -> None:
-    runs: dict[bytes, Run] = {}
+    runs: dict[bytes, EntryRun] = {}
     block = add(5, 3, bytes(VIEW_BYTES_MIN))
     gather(block, 0, LIMIT, runs)
-    [[(_, stored)]] = runs.values()
+    [run] = runs.values()
+    [stored] = run.entries
     assert isinstance(stored, memoryview)
     assert stored.obj is block
 
@@ -64,7 +64,7 @@ def test_a_large_entry_is_a_view_and_not_a_copy() -> None:
 def test_key_and_flags_part_the_runs() -> None:
     """A recovery add must not slip in with normal ones, nor a wrong key with the right one."""
     block = add(5, 0) + add(5, 1, flags=RECOVERY_ADD | HIGH_PRIORITY) + add(5, 2, key=bytes(20))
-    runs: dict[bytes, Run] = {}
+    runs: dict[bytes, EntryRun] = {}
     gather(block, 0, LIMIT, runs)
     heads = [RunHead(head) for head in runs]
     assert [each.flags for each in heads] == [0, RECOVERY_ADD | HIGH_PRIORITY, 0]

@@ -12,7 +12,8 @@ NEVER_S = 3600.0
 
 def test_an_advance_wakes_those_it_passes_and_no_others() -> None:
     async def scenario() -> None:
-        watchers, woken = LacWatchers(10, NEVER_S), []
+        watchers = LacWatchers(10, NEVER_S)
+        woken: list[tuple[int, Wake]] = []
         watchers.wait(1, 3, NEVER_S, lambda why: woken.append((3, why)))
         watchers.wait(1, 5, NEVER_S, lambda why: woken.append((5, why)))
         watchers.wait(2, 0, NEVER_S, lambda why: woken.append((0, why)))
@@ -26,7 +27,8 @@ def test_an_advance_wakes_those_it_passes_and_no_others() -> None:
 
 def test_an_equal_lac_is_no_news() -> None:
     async def scenario() -> None:
-        watchers, woken = LacWatchers(10, NEVER_S), []
+        watchers = LacWatchers(10, NEVER_S)
+        woken: list[Wake] = []
         watchers.wait(1, 3, NEVER_S, woken.append)
         watchers.advanced(1, 3)
         await asyncio.sleep(0)
@@ -37,7 +39,8 @@ def test_an_equal_lac_is_no_news() -> None:
 
 def test_a_fence_wakes_everybody_of_the_ledger() -> None:
     async def scenario() -> None:
-        watchers, woken = LacWatchers(10, NEVER_S), []
+        watchers = LacWatchers(10, NEVER_S)
+        woken: list[Wake] = []
         watchers.wait(1, 3, NEVER_S, woken.append)
         watchers.wait(1, 9, NEVER_S, woken.append)
         watchers.fenced(1)
@@ -71,12 +74,13 @@ def test_a_wait_longer_than_allowed_ends_early() -> None:
 
 def test_a_cancelled_waiter_never_wakes_and_frees_its_place() -> None:
     async def scenario() -> None:
-        watchers, woken = LacWatchers(1, NEVER_S), []
+        watchers = LacWatchers(1, NEVER_S)
+        woken: list[Wake] = []
         waiter = watchers.wait(1, 3, SOON_S, woken.append)
         assert watchers.full
         watchers.cancel(waiter)
         watchers.cancel(waiter)
-        assert not watchers.full
+        assert len(watchers) == 0
         watchers.advanced(1, 10)
         await asyncio.sleep(2 * SOON_S)
         assert woken == []

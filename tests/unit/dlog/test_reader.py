@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dlog.batch import MessageBatch
 from dlog.core.tailing import Gap, GapReason
 from dlog.errors import (
     DataLossError,
@@ -354,17 +355,39 @@ def test_policies_are_checked(request: pytest.FixtureRequest) -> None:
 
 
 def test_a_damaged_entry_names_its_place(request: pytest.FixtureRequest) -> None:
-    """What came before it is delivered."""
+    """What came before it is delivered; what comes behind it is not reached by asking again."""
 
     async def scene(log: MemoryLog) -> None:
         ledger = log.add_ledger(3, (b"a",))
         ledger.entries.append(b"\x00garbage")
-        ledger.confirm()
+        ledger.append(b"c")
         await log.record(3)
         async with log.reader(UNTIL_LATEST) as reader:
             assert await payloads(reader, 1) == [b"a"]
-            with pytest.raises(EntryFormatError, match="entry 1 of ledger 3, log default/orders"):
-                await payloads(reader)
+            for _ in range(2):
+                with pytest.raises(EntryFormatError, match="entry 1 of ledger 3, log default/orders"):
+                    await payloads(reader)
+            assert str(reader.position) == "3:1:0"
+        async with log.reader(UNTIL_LATEST) as reader:
+            (batch,) = await reader.next_items(10)
+            assert isinstance(batch, MessageBatch) and list(batch.payloads) == [b"a"]
+            with pytest.raises(EntryFormatError):
+                await reader.next_items(10)
+
+    play(request, scene)
+
+
+def test_items_come_several_at_a_time(request: pytest.FixtureRequest) -> None:
+    """As many as are fetched already, up to the limit; none at the end."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, *[(b"%d" % number,) for number in range(10)])
+        await log.record(3)
+        async with log.reader(UNTIL_LATEST) as reader:
+            sizes = []
+            while items := await reader.next_items(4):
+                sizes.append(len(items))
+            assert sizes == [4, 4, 2]
 
     play(request, scene)
 
@@ -397,6 +420,38 @@ def test_bookies_that_are_away_are_waited_for(request: pytest.FixtureRequest) ->
         async with log.reader(read_range(start="earliest", until="3:1:0"), config=config) as reader:
             with pytest.raises(ReadError, match="away"):
                 await payloads(reader)
+
+    play(request, scene)
+
+
+def test_closing_ends_a_wait_elsewhere(request: pytest.FixtureRequest) -> None:
+    """The other task's iteration ends; it was not cancelled."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a",))
+        await log.record(3)
+        reader = log.reader()
+        reading = asyncio.create_task(payloads(reader))
+        await poll(lambda: reader.at_tail)
+        await reader.close()
+        assert await reading == [b"a"]
+
+    play(request, scene)
+
+
+def test_lag_counts_what_is_known(request: pytest.FixtureRequest) -> None:
+    """Entries of this ledger not yet returned, and listed ledgers behind it."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a",), (b"b",), (b"c",), sealed=True)
+        log.add_ledger(4, (b"d",))
+        await log.record(3, 4, seals={3: 2})
+        async with log.reader(UNTIL_LATEST, config=ReaderConfig(read_ahead_bytes=1, fetch_bytes=1)) as reader:
+            assert reader.lag == Lag(0, 0)
+            await payloads(reader, 1)
+            assert reader.lag == Lag(entries=2, ledgers=1)
+            await payloads(reader)
+            assert reader.lag == Lag(0, 0)
 
     play(request, scene)
 

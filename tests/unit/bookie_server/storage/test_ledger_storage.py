@@ -9,6 +9,7 @@ import pytest
 
 from bookie_server.errors import EntryConflictError, StorageClosedError
 from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.stored_entry import EntryRun
 from tests.storage_kit import KEY, add, durable, fence, found_ids, make_entry, open_storage, run_of
 
 Body = Callable[[LedgerStorage], Coroutine[Any, Any, None]]
@@ -123,9 +124,10 @@ def test_a_repeated_entry_is_accepted_and_another_one_refused(
         if flushed:
             await storage.checkpoint()
         await add(storage, state, [3, 4])
-        recovered = [(3, make_entry(5, 3, lac=1))]
+        recovered = EntryRun([3], [make_entry(5, 3, lac=1)])
         await durable(lambda done: storage.add(state, recovered, done))
-        wrong = [(2, make_entry(5, 2)), (3, make_entry(5, 3, payload=b"other")), (10, make_entry(5, 10))]
+        entries = [make_entry(5, 2), make_entry(5, 3, payload=b"other"), make_entry(5, 10)]
+        wrong = EntryRun([2, 3, 10], [*entries])
         with pytest.raises(EntryConflictError) as caught:
             await durable(lambda done: storage.add(state, wrong, done))
         assert caught.value.entry_ids == {3}

@@ -1,0 +1,54 @@
+"""A disk fills up and empties again under a running bookie."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ledger.wire.status import Status
+from tests.integration.bookie.bookie_process import BookieProcess, eventually
+from tests.integration.bookie.entries import add, add_answer, entry, read, read_answer
+from tests.integration.bookie.raw_client import RawClient
+from tests.integration.bookie.test_stopping import listed
+
+pytestmark = pytest.mark.integration
+
+DISK_MIB = 96
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, in memory."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", str(directory)]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount a tmpfs")
+    yield directory
+    subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+def test_the_bookie_turns_read_only_and_back(metadata: str, small_disk: Path) -> None:
+    storage = {"disk_check_interval_s": 0.1, "disk_usage_max": 0.8, "disk_usage_writable": 0.7}
+    bookie = BookieProcess(metadata, small_disk / "bookie", storage=storage)
+    bookie.start()
+    ballast = small_disk / "ballast"
+
+    def states() -> list[str]:
+        return [each["state"] for each in listed(metadata)]
+
+    try:
+        with RawClient(bookie.port) as client:
+            assert add_answer(client.ask(add(1, 0))).status is Status.EOK
+            ballast.write_bytes(bytes(60 << 20))
+            eventually(lambda: states() == ["read-only"])
+            assert add_answer(client.ask(add(1, 1))).status is Status.EREADONLY
+            assert read_answer(client.ask(read(1, 0))).entry == entry(1, 0)
+            ballast.unlink()
+            eventually(lambda: states() == ["writable"])
+            assert add_answer(client.ask(add(1, 1))).status is Status.EOK
+    finally:
+        bookie.stop()

@@ -1,0 +1,142 @@
+"""A bookie inside this process, on asyncio's own event loop: nothing is left behind when it stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bookie_server.config_file import make_config
+from bookie_server.disk import Disk
+from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError
+from bookie_server.server import BookieServer
+from ledger.environment import SystemEnvironment
+from ledger.metadata.drivers import open_store
+from ledger.metadata.store import MetadataStore
+from ledger.model import BookieInfo, check_bookie_id
+from ledger.wire.status import Status
+from tests.integration.bookie.bookie_process import SMALL_FILES
+from tests.integration.bookie.entries import add, add_answer, entry, fence, read, read_answer
+
+pytestmark = pytest.mark.integration
+
+
+@asynccontextmanager
+async def cluster(name: str) -> AsyncIterator[MetadataStore]:
+    store = await open_store(f"memory:{name}")
+    await store.init_cluster()
+    yield store
+    await store.close()
+
+
+def server_on(directory: Path, store: MetadataStore, **settings: object) -> BookieServer:
+    config = make_config(
+        {"metadata": store.uri, "data": str(directory), "port": 0, "storage": SMALL_FILES, **settings}, {}
+    )
+    return BookieServer(config, store, Disk(), SystemEnvironment())
+
+
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frame: bytes) -> bytes:
+    writer.write(frame)
+    prefix = await reader.readexactly(4)
+    return prefix + await reader.readexactly(int.from_bytes(prefix, "big"))
+
+
+def test_it_serves_and_stops_without_leaving_tasks_or_registration(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with cluster("serves") as store:
+            before = asyncio.all_tasks()
+            server = server_on(tmp_path, store)
+            await server.start()
+            assert (await store.bookies()).find(server.bookie_id) is not None
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            assert add_answer(await ask(reader, writer, add(1, 0))).status is Status.EOK
+            assert read_answer(await ask(reader, writer, fence(1))).entry == entry(1, 0)
+            assert add_answer(await ask(reader, writer, add(1, 1))).status is Status.EFENCED
+            await server.stop()
+            assert await reader.read() == b""
+            writer.close()
+            await writer.wait_closed()
+            assert (await store.bookies()).find(server.bookie_id) is None
+            assert asyncio.all_tasks() == before
+
+    asyncio.run(scenario())
+
+
+def test_it_starts_again_in_the_same_process(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with cluster("again") as store:
+            ports = set()
+            for turn in range(3):
+                server = server_on(tmp_path, store)
+                await server.start()
+                ports.add(server.port)
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                await ask(reader, writer, add(1, turn))
+                for earlier in range(turn + 1):
+                    found = read_answer(await ask(reader, writer, read(1, earlier)))
+                    assert found.entry == entry(1, earlier)
+                writer.close()
+                await server.stop()
+            assert len(ports) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    """No cluster in the store: no task, no lock, no listening socket; with a cluster the same place works."""
+
+    async def scenario() -> None:
+        store = await open_store("memory:missing")
+        before = asyncio.all_tasks()
+        with pytest.raises(ClusterMissingError, match="init-cluster"):
+            await server_on(tmp_path, store).start()
+        assert asyncio.all_tasks() == before
+        await store.init_cluster()
+        server = server_on(tmp_path, store)
+        await server.start()
+        await server.stop()
+        assert asyncio.all_tasks() == before
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_configured_id_is_taken_once(tmp_path: Path) -> None:
+    """Two places, one id: the cookie in the store is the first one's."""
+
+    async def scenario() -> None:
+        async with cluster("twice") as store:
+            first = server_on(tmp_path / "first", store, bookie_id="one")
+            await first.start()
+            with pytest.raises(CookieMismatchError, match="bookie one"):
+                await server_on(tmp_path / "second", store, bookie_id="one").start()
+            await first.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_bookie_whose_id_is_still_registered_gives_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another machine runs under the id, on a copy of the disks; patience is cut short for the test."""
+    monkeypatch.setattr("bookie_server.server.REGISTER_S", 0.0)
+
+    async def scenario() -> None:
+        async with cluster("alive") as store:
+            other = await open_store(store.uri)
+            taken = await other.register_bookie(
+                BookieInfo(bookie_id=check_bookie_id("one"), host="127.0.0.1", port=1)
+            )
+            with pytest.raises(BookieAliveError, match="bookie one"):
+                await server_on(tmp_path, store, bookie_id="one").start()
+            await taken.close()
+            server = server_on(tmp_path, store, bookie_id="one")
+            await server.start()
+            await server.stop()
+            await other.close()
+
+    asyncio.run(scenario())
