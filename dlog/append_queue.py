@@ -63,6 +63,11 @@ class AppendQueue:
         return bool(self._held) or self._batcher.open_count > 0
 
     @property
+    def in_flight(self) -> int:
+        """Entries that a ledger has taken and not yet acked."""
+        return self._entries_in_flight
+
+    @property
     def lane(self) -> Lane | None:
         return self._lane
 

@@ -119,6 +119,10 @@ class Succession:
     def rotate(self) -> asyncio.Future[LedgerId]:
         """Replace the ledger in use, empty ones excepted; the future gets the ledger in use afterwards."""
         done: asyncio.Future[LedgerId] = self._loop.create_future()
+        if self.over.done():
+            assert self._over_error is not None
+            done.set_exception(type(self._over_error)(str(self._over_error), **self._over_error.facts))
+            return done
         lane = self.current
         if lane is not None and not lane.use.entries_taken and self._machine.phase is Phase.STEADY:
             done.set_result(lane.ledger_id)
@@ -222,6 +226,8 @@ class Succession:
                 self._spawn(self._settle([self._lanes[one] for one in ledger_ids]))
             case rotation.Retry(attempt):
                 self._later(self._pause_s(attempt), self._retry)
+            case rotation.ProbeStore():
+                self._spawn(self._probe())
             case rotation.WaitForCandidate():
                 wait_s = self._config.candidate_wait_s * self._environment.chance.uniform(0.75, 1.25)
                 self._later(wait_s, lambda: self._apply(self._machine.on_waited()))
@@ -335,7 +341,9 @@ class Succession:
         except (TimeoutError, MetadataUnavailableError):
             self._apply(self._machine.on_store_unreachable())
         except LogNotFoundError:
-            return  # the close will tell
+            self._apply(self._machine.on_store_reachable())  # the close will tell
+        else:
+            self._apply(self._machine.on_store_reachable())
 
     async def _collect_garbage(self) -> None:
         """Delete what left the list and is due; whoever owns the log next tries again."""
@@ -439,10 +447,11 @@ class Succession:
     # ---- the end
 
     def _watch_for_stall(self) -> None:
-        """Appends that wait for a ledger wait no longer than the hard limit (rule 19)."""
-        stalled = not self._machine.over and (
-            self._queue.lane is None or self._machine.phase in (Phase.CLOSING, Phase.SETTLING)
-        )
+        """Appends that wait for a ledger, and a close that waits for the store, have the hard limit (rule 19)."""
+        machine, queue = self._machine, self._queue
+        waits = queue.lane is None or machine.phase in (Phase.CLOSING, Phase.SETTLING)
+        waits = waits or (machine.closing and not queue.in_flight)
+        stalled = waits and not machine.over
         if not stalled and self._stall is not None:
             self._stall.cancel()
             self._stall = None

@@ -115,6 +115,11 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeStore:
+    """Ask the store anything, with little patience → on_store_reachable, on_store_unreachable"""
+
+
+@dataclass(frozen=True, slots=True)
 class WaitForCandidate:
     """→ on_waited after about two seconds with jitter, so that a candidate under way wins (rule 24b)"""
 
@@ -143,6 +148,7 @@ Command = (
     | CloseLedger
     | Settle
     | Retry
+    | ProbeStore
     | WaitForCandidate
     | Depose
     | Finished
@@ -201,6 +207,11 @@ class Rotation:
     @property
     def over(self) -> bool:
         return self._phase is Phase.OVER
+
+    @property
+    def closing(self) -> bool:
+        """The writer was asked to close."""
+        return self._closing
 
     def start(self) -> list[Command]:
         assert self._current is not None
@@ -282,13 +293,23 @@ class Rotation:
     def on_store_unreachable(self) -> list[Command]:
         """Seen while P drains: lift the barrier, since nothing was submitted to N yet (rule 17).
 
-        Once the close of P is sent there is no way back, whatever its answer.
+        Once the close of P is sent there is no way back, whatever its answer. So the barrier goes up again only
+        after the store has answered.
         """
+        if self._phase is Phase.LIFTED and not self._waits_for_retry:
+            return self._retry()
         if self._phase is not Phase.DRAINING:
             return []
         assert self._current is not None
         self._phase = Phase.LIFTED
         return [SubmitTo(self._current), *self._retry()]
+
+    def on_store_reachable(self) -> list[Command]:
+        """The store answers again: P may be drained and closed after all."""
+        if self._phase is not Phase.LIFTED or self._waits_for_retry:
+            return []
+        self._attempts = 0
+        return self._drain()
 
     def on_closed(self, ledger_id: LedgerId, seal: SealFacts, nonce: int) -> list[Command]:
         """P is sealed; only now are acks of N released."""
@@ -321,7 +342,7 @@ class Rotation:
             case Phase.LISTING:
                 return self._list(now_us, nonce)
             case Phase.LIFTED:
-                return self._drain()
+                return [ProbeStore()]
             case Phase.CLOSING | Phase.FINISHING:
                 assert self._current is not None
                 return [CloseLedger(self._current)]

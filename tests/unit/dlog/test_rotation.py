@@ -15,6 +15,7 @@ from dlog.core.rotation import (
     Finished,
     Hold,
     Phase,
+    ProbeStore,
     ReadRecord,
     Release,
     Retry,
@@ -112,7 +113,12 @@ def test_the_barrier_is_lifted_while_nothing_was_submitted_to_the_new_ledger() -
     draining(rotation)
     assert rotation.on_store_unreachable() == [SubmitTo(P), Retry(1)]
     assert rotation.on_drained(P) == []
-    assert rotation.on_retry(1, 1) == [Hold(), Drain(P)]
+    assert rotation.on_retry(1, 1) == [ProbeStore()]
+    assert rotation.on_store_unreachable() == [Retry(2)]
+    assert rotation.on_store_reachable() == []
+    assert rotation.on_retry(1, 1) == [ProbeStore()]
+    assert rotation.on_store_reachable() == [Hold(), Drain(P)]
+    assert rotation.on_store_reachable() == []
     assert rotation.on_drained(P) == [CloseLedger(P), SubmitTo(N)]
 
 

@@ -82,6 +82,8 @@ class World:
                 self.pending.append(lambda: self.settle(ledger_ids))
             case rotation.Retry():
                 self.pending.append(lambda: self.machine.on_retry(9, self.chance.getrandbits(60)))
+            case rotation.ProbeStore():
+                self.pending.append(self.probe)
             case rotation.WaitForCandidate():
                 self.pending.append(self.machine.on_waited)
             case rotation.Depose():
@@ -112,6 +114,10 @@ class World:
 
     def flip(self, probability: float) -> bool:
         return not self.calm and self.chance.random() < probability
+
+    def probe(self) -> list[Command]:
+        away = self.flip(0.5)
+        return self.machine.on_store_unreachable() if away else self.machine.on_store_reachable()
 
     def create(self) -> list[Command]:
         if self.flip(0.3):

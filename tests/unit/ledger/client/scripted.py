@@ -77,7 +77,10 @@ class ScriptedBookie:
         self.refuse_adds: Status | None = None
         self.mute: Callable[[str], bool] = lambda what: False
         """Requests for which this holds are kept unanswered until `speak`."""
+        self.late: Callable[[str], bool] = lambda what: False
+        """Requests for which this holds are carried out at once and answered at `speak`, after all others."""
         self._unheard: list[tuple[_Peer, bytes]] = []
+        self._unsaid: list[tuple[_Peer, bytes]] = []
         self._server: asyncio.Server | None = None
         self._registration: Registration | None = None
         self._port = 0
@@ -119,10 +122,13 @@ class ScriptedBookie:
 
     def speak(self) -> None:
         """Answer everything that was kept, and what comes from now on."""
-        self.mute = lambda what: False
+        self.mute = self.late = lambda what: False
         unheard, self._unheard = self._unheard, []
         for peer, body in unheard:
             self.take(peer, body)
+        unsaid, self._unsaid = self._unsaid, []
+        for peer, answer in unsaid:
+            peer.write(answer)
 
     # ---- requests
 
@@ -134,9 +140,13 @@ class ScriptedBookie:
             return
         self.log.append(what)
         if isinstance(request, V3Request):
-            peer.write(v3.encode_response(self._answer_v3(request)))
+            answer = v3.encode_response(self._answer_v3(request))
         else:
-            peer.write(v2.encode_response(self._answer_v2(request)))
+            answer = v2.encode_response(self._answer_v2(request))
+        if self.late(what):
+            self._unsaid.append((peer, answer))
+        else:
+            peer.write(answer)
 
     def _words(self, request: Any) -> str:
         match request:

@@ -1,0 +1,119 @@
+"""The log client over bookies and a metadata store that do what a test tells them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from dlog.client import LogClient
+from dlog.config import LogConfig
+from ledger.config import LedgerClientConfig
+from ledger.environment import SystemEnvironment
+from ledger.errors import MetadataUnavailableError
+from tests.unit.ledger.client.scripted import Cluster, ScriptedBookie, scripted_cluster
+
+QUICK = LogConfig(
+    ledger=LedgerClientConfig(add_timeout_s=1.0, quorum_timeout_s=1.0, replace_backoff_s=0.05),
+    candidate_wait_s=0.05,
+    late_success_s=0.5,
+    store_probe_s=0.1,
+    zombie_grace_s=0.0,
+)
+
+_REQUESTS = frozenset(
+    {
+        "read_record",
+        "write_record",
+        "create_record",
+        "read_ledger",
+        "write_ledger",
+        "create_new_ledger",
+        "remove_ledger",
+    }
+)
+
+
+class OwnStore:
+    """One client's view of the store: it can be away, or never tell of a change, for this client alone."""
+
+    def __init__(self, inner: Any, *, blind: bool) -> None:
+        self._inner = inner
+        self._blind = blind
+        self.away = False
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name not in _REQUESTS:
+            return found
+
+        async def ask(*args: Any, **options: Any) -> Any:
+            self.asked.append(name)
+            if self.away:
+                raise MetadataUnavailableError("the store is away")
+            return await found(*args, **options)
+
+        return ask
+
+    def watch_record(self, key: str, watch: Callable[[], None], *, urgent: bool = False) -> Any:
+        return (lambda: None) if self._blind else self._inner.watch_record(key, watch, urgent=urgent)
+
+    async def close(self) -> None:
+        """The cluster of the test closes it."""
+
+
+class LateEnvironment(SystemEnvironment):
+    """A machine that can sleep: `asleep_s` passes on its boot clock and on no other."""
+
+    asleep_s = 0.0
+
+    def boot_s(self) -> float:
+        return super().boot_s() + self.asleep_s
+
+
+class ScriptedLog:
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    @property
+    def bookies(self) -> list[ScriptedBookie]:
+        return self.cluster.bookies
+
+    @asynccontextmanager
+    async def client(self, *, blind: bool = False, **settings: Any) -> AsyncIterator[LogClient]:
+        """A client of its own; `client_store(client)` is its store. `blind`: no watch on records ever fires."""
+        store: Any = OwnStore(self.cluster.store, blind=blind)
+        client = LogClient(store, config=replace(QUICK, **settings), environment=LateEnvironment())
+        await client.start()
+        try:
+            yield client
+        finally:
+            store.away = False
+            for writer in list(client.writers):
+                writer.abort()
+            await client.close()
+
+
+def store_of(client: LogClient) -> OwnStore:
+    store: Any = client.ledgers.store
+    assert isinstance(store, OwnStore)
+    return store
+
+
+def environment_of(client: LogClient) -> LateEnvironment:
+    environment = client.ledgers.environment
+    assert isinstance(environment, LateEnvironment)
+    return environment
+
+
+@asynccontextmanager
+async def scripted_log(bookies: int = 3) -> AsyncIterator[ScriptedLog]:
+    async with scripted_cluster(bookies) as cluster:
+        yield ScriptedLog(cluster)
+
+
+async def payloads(client: LogClient, log: str) -> list[bytes | None]:
+    async with client.reader(log, until="latest") as reader:
+        return [message.payload async for message in reader]

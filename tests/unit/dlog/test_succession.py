@@ -1,0 +1,243 @@
+"""A writer and its ledgers against scripted bookies and a store that goes away: what callers are told, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from dlog.client import LogClient
+from dlog.core.rotation import Phase
+from dlog.errors import AppendAbortedError, AppendIndeterminateError, WriterDeposedError
+from dlog.model import MessageId
+from dlog.writer import LogWriter
+from ledger.model import LedgerId
+from tests.unit.dlog.scripted_log import environment_of, payloads, scripted_log, store_of
+from tests.unit.ledger.client.scripted import ScriptedBookie, until
+
+
+async def entries(writer: LogWriter, *payloads: bytes) -> list[asyncio.Future[MessageId]]:
+    """One entry for each payload."""
+    futures = []
+    for payload in payloads:
+        futures.append(await writer.submit(payload))
+        writer.flush()
+    return futures
+
+
+def added(what: str) -> int:
+    """The entry id of an add, -1 for any other request."""
+    found = re.fullmatch(r"add (\d+)", what)
+    return int(found[1]) if found else -1
+
+
+def current(writer: LogWriter) -> LedgerId:
+    return writer.record.ledger_ids[-1]
+
+
+async def fence(client: LogClient, ledger_id: LedgerId) -> int:
+    """As a repair tool does it; the last entry that it kept."""
+    handle = await client.ledgers.open_with_recovery(ledger_id)
+    await handle.close()
+    return handle.last_readable
+
+
+# ---- settling (rules 19, 24b)
+
+
+async def test_a_recovered_ledger_decides_what_was_in_flight_and_the_rest_is_sent_again_in_order() -> None:
+    """Rules 19 and 24b; mutation 11: entries 3 and 4 were stored and not answered, 5 to 7 never stored."""
+    async with scripted_log() as log, log.client() as client, log.client() as tool:
+        writer = await client.open_writer("orders")
+        ledger_id = current(writer)
+        for bookie in log.bookies:
+            bookie.late = lambda what: added(what) in (3, 4)
+            bookie.mute = lambda what: added(what) >= 5
+        futures = await entries(writer, *(b"%d" % number for number in range(8)))
+        await until(lambda: all((ledger_id, 4) in bookie.entries for bookie in log.bookies))
+        for bookie in log.bookies:
+            bookie.late = lambda what: False
+        assert await fence(tool, ledger_id) == 4
+        for bookie in log.bookies:
+            bookie.speak()
+        await until(lambda: writer.record.ledger_ids[-1:] != (ledger_id,) or futures[3].done())
+        futures += await entries(writer, b"8", b"9")
+        async with asyncio.timeout(10):
+            ids = await asyncio.gather(*futures)
+        assert [(one.ledger_id, one.entry_id) for one in ids[:5]] == [(ledger_id, n) for n in range(5)]
+        assert all(one.ledger_id == current(writer) > ledger_id for one in ids[5:])
+        assert ids == sorted(ids)
+        assert await payloads(client, "orders") == [b"%d" % number for number in range(10)]
+        assert writer.epoch == 1
+
+
+# ---- rotation (rules 15 to 17)
+
+
+async def test_no_ack_of_the_successor_before_its_predecessor_is_sealed() -> None:
+    """Rule 15; mutation 3."""
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer("orders")
+        await writer.append(b"one")
+        before = current(writer)
+        gate = asyncio.Event()
+        log.cluster.store.before_write = gate.wait  # type: ignore[assignment]  # an awaitable is all it needs
+        rotated = asyncio.ensure_future(writer.rotate())
+        await until(lambda: writer.position is not None and writer.position.ledger_id > before)
+        [future] = await entries(writer, b"two")
+        successor = current(writer)
+        await until(lambda: all((successor, 0) in bookie.entries for bookie in log.bookies))
+        await until(lambda: sum("write_lac" in bookie.log for bookie in log.bookies) == 3)
+        assert not future.done()
+        gate.set()
+        assert (await future).ledger_id == successor == await rotated
+
+
+async def test_while_the_store_is_away_a_rotation_that_began_leaves_the_old_ledger_in_use() -> None:
+    """Rule 17: the barrier comes down, and goes up again only when the store has answered."""
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer("orders")
+        await writer.append(b"one")
+        before = current(writer)
+        for bookie in log.bookies:
+            bookie.late = lambda what: what == "add 1"
+        [slow] = await entries(writer, b"slow")
+        rotated = asyncio.ensure_future(writer.rotate())
+        await until(lambda: writer._succession.phase is Phase.DRAINING)
+        store_of(client).away = True
+        await until(lambda: writer._succession.phase is Phase.LIFTED)
+        for bookie in log.bookies:
+            bookie.speak()
+        await slow
+        loop = asyncio.get_running_loop()
+        end, number = loop.time() + 0.5, 0
+        while loop.time() < end:
+            async with asyncio.timeout(2):
+                assert (await writer.append(b"more")).ledger_id == before
+            number += 1
+        store_of(client).away = False
+        assert await rotated > before
+        assert (await writer.append(b"last")).ledger_id > before
+        assert len(await payloads(client, "orders")) == number + 3
+
+
+# ---- the end
+
+
+async def test_a_writer_that_is_over_does_not_rotate() -> None:
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer("orders")
+        await writer.append(b"one")
+        await writer.close()
+        async with asyncio.timeout(2):
+            with pytest.raises(AppendAbortedError):
+                await writer.rotate()
+
+
+async def test_close_gives_up_when_the_store_stays_away() -> None:
+    """Everything is acked; only the seal is missing, and the next writer makes it."""
+    async with scripted_log() as log, log.client(hold_limit_s=0.3) as client:
+        writer = await client.open_writer("orders")
+        await writer.append(b"one")
+        store_of(client).away = True
+        async with asyncio.timeout(5):
+            await writer.close()
+        store_of(client).away = False
+        async with await client.open_writer("orders") as again:
+            await again.append(b"two")
+        assert await payloads(client, "orders") == [b"one", b"two"]
+
+
+async def test_close_during_a_rotation_that_cannot_be_listed_gives_up_too() -> None:
+    async with scripted_log() as log, log.client(hold_limit_s=0.3) as client:
+        writer = await client.open_writer("orders")
+        await writer.append(b"one")
+        writes = client.logs.compare_and_set
+
+        async def away(*args: object) -> object:
+            store_of(client).away = True
+            return await writes(*args)  # type: ignore[arg-type]  # passed through
+
+        client.logs.compare_and_set = away  # type: ignore[method-assign,assignment]  # the store goes away here
+        rotated = asyncio.ensure_future(writer.rotate())
+        await asyncio.gather(rotated, return_exceptions=True)
+        async with asyncio.timeout(5):
+            await writer.close()
+
+
+# ---- deposition (rules 24 and 25)
+
+
+async def test_a_success_from_before_the_fence_is_still_delivered() -> None:
+    """Rule 24: the entry was on its quorum, the new writer has adopted it, and then the answers come."""
+    async with scripted_log() as log, log.client() as old_client, log.client() as client:
+        old = await old_client.open_writer("orders")
+        ledger_id = current(old)
+        await old.append(b"one")
+        for bookie in log.bookies:
+            bookie.late = lambda what: what in ("add 1", "write_lac")
+        [future] = await entries(old, b"two")
+        await until(lambda: all((ledger_id, 1) in bookie.entries for bookie in log.bookies))
+        for bookie in log.bookies:
+            bookie.late = lambda what: False
+        new = await client.open_writer("orders")
+        await until(lambda: old._succession.phase is Phase.OVER)
+        with pytest.raises(WriterDeposedError):
+            await old.append(b"three")
+        for bookie in log.bookies:
+            bookie.speak()
+        async with asyncio.timeout(5):
+            outcome = await asyncio.gather(future, return_exceptions=True)
+        assert outcome == [MessageId(ledger_id, 1, 0)]
+        assert await payloads(client, "orders") == [b"one", b"two"]
+        assert new.epoch == 2
+
+
+async def test_after_a_long_sleep_an_ack_waits_until_the_epoch_is_confirmed() -> None:
+    """Rule 25; mutation 15."""
+    async with scripted_log() as log, log.client(blind=True, zombie_grace_s=100.0) as client:
+        writer = await client.open_writer("orders")
+        await writer.append(b"one")
+        store_of(client).asked.clear()
+        await writer.append(b"two")
+        assert store_of(client).asked == []
+        environment_of(client).asleep_s = 51.0
+        store_of(client).away = True
+        [future] = await entries(writer, b"three")
+        await until(lambda: store_of(client).asked.count("read_record") >= 2)
+        assert all((current(writer), 2) in bookie.entries for bookie in log.bookies)
+        assert not future.done()
+        store_of(client).away = False
+        async with asyncio.timeout(5):
+            assert (await future).entry_id == 2
+
+
+def forget(bookie: ScriptedBookie, ledger_id: LedgerId) -> None:
+    """As Apache's bookie after a restart: a ledger that was deleted may be written again."""
+    bookie.fenced.discard(ledger_id)
+    for key in [key for key in bookie.entries if key[0] == ledger_id]:
+        del bookie.entries[key]
+
+
+async def test_a_sleeper_gets_no_ack_from_bookies_that_forgot_its_deleted_ledger() -> None:
+    """Rule 25; mutations 6 and 15: all bookies say yes, and the log is another's."""
+    async with (
+        scripted_log() as log,
+        log.client(blind=True, zombie_grace_s=100.0) as sleeper,
+        log.client() as client,
+    ):
+        old = await sleeper.open_writer("orders")
+        ledger_id = current(old)
+        new = await client.open_writer("orders")
+        await client.collect("orders")
+        for bookie in log.bookies:
+            forget(bookie, ledger_id)
+        environment_of(sleeper).asleep_s = 51.0
+        [future] = await entries(old, b"into nowhere")
+        async with asyncio.timeout(5):
+            [outcome] = await asyncio.gather(future, return_exceptions=True)
+        assert isinstance(outcome, AppendIndeterminateError)
+        assert all((ledger_id, 0) in bookie.entries for bookie in log.bookies)
+        await new.append(b"two")
+        assert await payloads(client, "orders") == [b"two"]
