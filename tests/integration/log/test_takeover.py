@@ -135,6 +135,27 @@ async def test_a_takeover_with_one_bookie_dead_is_degraded_until_the_bookie_retu
         assert payloads == [b"%d" % number for number in range(20)] + [b"degraded", b"full"]
 
 
+async def test_a_hung_bookie_does_not_block_a_takeover(tmp_path: Path) -> None:
+    """Rule 21: with three copies and an ack quorum of two, two answers fence the log."""
+    async with (
+        running_cluster(tmp_path) as cluster,
+        client_of(cluster.uri) as one,
+        client_of(cluster.uri) as two,
+    ):
+        producer = Producer(await one.open_writer("orders"), "old")
+        await producer.reached(500)
+        cluster.bookies[2].pause()
+        try:
+            started = asyncio.get_running_loop().time()
+            writer = await two.open_writer("orders")
+            await writer.append(b"new")
+            assert asyncio.get_running_loop().time() - started < 15
+            assert isinstance(await producer.died(), WriterDeposedError)
+        finally:
+            cluster.bookies[2].resume()
+        producer.check(await read_all(two, "orders"))
+
+
 async def test_a_log_that_refuses_degradation_says_how_many_bookies_are_missing(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri, degraded="refuse") as client:
         await kill(cluster.bookies[0])
