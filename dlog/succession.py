@@ -8,6 +8,7 @@ request to the store or to the bookies. Acks are delivered only while the epoch 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -39,6 +40,8 @@ from ledger.errors import (
 )
 from ledger.model import LedgerId, Versioned
 from ledger.write_handle import WriteHandle
+
+_log = logging.getLogger(__name__)
 
 _RETRY_FIRST_S = 0.05
 _RETRY_MAX_S = 5.0
@@ -162,6 +165,7 @@ class Succession:
         if self._machine.over:
             self._queue.fail_indeterminate(lane, self._over_error or error)
             return
+        _log.warning("log %s: ledger %s takes no more appends: %s", self._ref, lane.ledger_id, error)
         self._apply(self._machine.on_failed(lane.ledger_id, fenced=isinstance(error, LedgerFencedError)))
 
     def _deliver(self, lane: Lane, through: int) -> None:
@@ -234,6 +238,12 @@ class Succession:
 
     def _release(self, lane: Lane) -> None:
         """The ledger is the one in use: deliver what it has, and let go of the one before."""
+        if lane.use.degraded:
+            _log.warning(
+                "log %s: ledger %s has fewer bookies than configured; a full ensemble follows once there is one",
+                self._ref,
+                lane.ledger_id,
+            )
         lane.released = True
         self._full_noted = False
         for ledger_id in [one for one in self._lanes if one < lane.ledger_id]:
@@ -270,6 +280,7 @@ class Succession:
         try:
             lane = await self._maker.create(self._machine.record.epoch)
         except LogStoreError as error:
+            _log.warning("log %s: no new ledger could be created: %s", self._ref, error)
             self._fail_rotations(error)
             self._apply(self._machine.on_create_failed())
             return
@@ -291,6 +302,7 @@ class Succession:
         try:
             answer = await self._logs.compare_and_set(self._ref, record, version)
         except (MetadataUnavailableError, RecordTooLargeError) as error:
+            _log.warning("log %s: its record could not be changed: %s", self._ref, error)
             self._fail_rotations(error)
             self._apply(self._machine.on_store_unavailable())
             return
@@ -369,7 +381,8 @@ class Succession:
             except LedgerNotFoundError:
                 self._apply(self._machine.on_ledger_gone())
                 return
-            except LogStoreError:
+            except LogStoreError as error:
+                _log.warning("log %s: ledger %s is not settled yet: %s", self._ref, lane.ledger_id, error)
                 self._apply(self._machine.on_settle_failed())
                 return
             ends.append(handle.metadata)
@@ -467,6 +480,7 @@ class Succession:
             epoch=None if found is None else found.epoch,
             owner=None if found is None else found.owner,
         )
+        _log.warning("%s", error)
         self._over_error = error
         self._queue.fail_held(error)
         waiting = False
