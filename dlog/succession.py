@@ -16,9 +16,10 @@ from typing import Any, assert_never
 
 from dlog.append_queue import AppendQueue
 from dlog.config import LogConfig
-from dlog.core import rotation
+from dlog.core import rotation_commands as to
 from dlog.core.record_update import Applied, same_ownership
-from dlog.core.rotation import Command, Phase, Rotation
+from dlog.core.rotation import Phase, Rotation
+from dlog.core.rotation_commands import Command
 from dlog.core.rotation_triggers import at_hard_limit, is_full, next_check, reason_to_rotate
 from dlog.core.takeover import describe_owner
 from dlog.errors import AppendAbortedError, LogNotFoundError, RecordTooLargeError, WriterDeposedError
@@ -204,34 +205,34 @@ class Succession:
 
     def _do(self, command: Command) -> None:
         match command:
-            case rotation.SubmitTo(ledger_id):
+            case to.SubmitTo(ledger_id):
                 self._queue.submit_to(self._lanes[ledger_id])
-            case rotation.Hold():
+            case to.Hold():
                 self._queue.hold()
-            case rotation.Release(ledger_id):
+            case to.Release(ledger_id):
                 self._release(self._lanes[ledger_id])
-            case rotation.CreateLedger():
+            case to.CreateLedger():
                 self._spawn(self._create())
-            case rotation.DiscardLedger(ledger_id):
+            case to.DiscardLedger(ledger_id):
                 self._spawn(self._discard(ledger_id))
-            case rotation.WriteRecord(record, version):
+            case to.WriteRecord(record, version):
                 self._spawn(self._write(record, version))
-            case rotation.ReadRecord():
+            case to.ReadRecord():
                 self._spawn(self._reread())
-            case rotation.Drain(ledger_id):
+            case to.Drain(ledger_id):
                 self._drain(ledger_id)
-            case rotation.CloseLedger(ledger_id):
+            case to.CloseLedger(ledger_id):
                 self._spawn(self._close_ledger(self._lanes[ledger_id]))
-            case rotation.Settle(ledger_ids):
+            case to.Settle(ledger_ids):
                 self._spawn(self._settle([self._lanes[one] for one in ledger_ids]))
-            case rotation.Retry(attempt):
+            case to.Retry(attempt):
                 self._later(self._pause_s(attempt), self._retry)
-            case rotation.WaitForCandidate():
+            case to.WaitForCandidate():
                 wait_s = self._config.candidate_wait_s * self._environment.chance.uniform(0.75, 1.25)
                 self._later(wait_s, lambda: self._apply(self._machine.on_waited()))
-            case rotation.Depose(found):
+            case to.Depose(found):
                 self._depose(found)
-            case rotation.Finished():
+            case to.Finished():
                 self._end(AppendAbortedError(f"the writer of log {self._ref} is closed"))
             case _:
                 assert_never(command)
