@@ -24,7 +24,7 @@ from ledger.errors import LogStoreError
 
 BATCH = 100
 BATCHES_A_SECOND = 40
-ROTATE_EVERY = 4_000
+ROTATE_EVERY = 3_000
 PENDING_MAX = 8
 
 
