@@ -95,17 +95,18 @@ class _Demo:
 
     # ---- writing
 
-    async def _start_writer(self, name: str) -> Child:
+    async def _start_writer(self, name: str, slow_from: int) -> Child:
         return await Child.start(
             "dlog.demo.writer_process",
             self._cluster.uri,
             LOG,
             str(self._file),
+            str(slow_from),
             log=self._directory / f"{name}.log",
         )
 
     async def _write(self) -> None:
-        first = await self._start_writer("first")
+        first = await self._start_writer("first", TAKE_OVER_AT)
         second: Child | None = None
         try:
             opened = await first.event("open")
@@ -134,7 +135,7 @@ class _Demo:
     async def _take_over(self, first: Child) -> Child:
         await _acknowledged(first, TAKE_OVER_AT)
         self._say("a second process opens the log while the first goes on writing")
-        second = await self._start_writer("second")
+        second = await self._start_writer("second", len(self._flights))
         opened = await second.event("open")
         deposed = await first.event("deposed")
         last = first.all("acked")[-1]
