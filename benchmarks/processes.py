@@ -38,6 +38,10 @@ class Child:
         return self._process.pid
 
     @property
+    def running(self) -> bool:
+        return self._process.returncode is None
+
+    @property
     def last_lines(self) -> list[str]:
         return list(self._printed)
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from bookie_server.cli_report import Row
 from bookie_server.directory_lock import exclusively
 from bookie_server.disk import Disk
 from bookie_server.formatting import give_up, identity_of, require_unused
-from bookie_server.report import Row
 from bookie_server.storage_config import StorageConfig
 from ledger.errors import BookieUnavailableError, ConfigurationError
 from ledger.metadata.drivers import open_store

@@ -99,7 +99,7 @@ def init_cluster(metadata: MetadataOption) -> None:
 def list_bookies(metadata: MetadataOption, output: OutputOption = Output.TEXT) -> None:
     """List the registered bookies of a cluster."""
     from bookie_server.admin import registered_bookies
-    from bookie_server.report import print_rows
+    from bookie_server.cli_report import print_rows
 
     print_rows(registered_bookies(metadata), as_json=output is Output.JSON)
 
@@ -115,7 +115,7 @@ def info(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Ask a running bookie for its room, or look into the directories of a stopped one (--data)."""
-    from bookie_server.report import print_facts
+    from bookie_server.cli_report import print_facts
 
     if address is not None:
         from bookie_server.admin import bookie_info
@@ -136,8 +136,8 @@ def read_journal(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Print every record of a stopped bookie's journal."""
+    from bookie_server.cli_report import print_lines
     from bookie_server.inspection import journal_rows
-    from bookie_server.report import print_lines
 
     print_lines(journal_rows(_storage(data, journal_dir, ledger_dir)), as_json=output is Output.JSON)
 
@@ -153,8 +153,8 @@ def read_ledger(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Print a ledger's entries as a stopped bookie holds them."""
+    from bookie_server.cli_report import print_lines
     from bookie_server.inspection import ledger_rows
-    from bookie_server.report import print_lines
 
     rows = ledger_rows(_storage(data, journal_dir, ledger_dir), ledger, first, last)
     print_lines(rows, as_json=output is Output.JSON)
@@ -197,10 +197,6 @@ def main() -> None:
         _fail(error, 2)
     except LogStoreError as error:
         _fail(error, 1)
-    except BrokenPipeError:
-        # The reader of our output has seen enough; stdout must not complain again at exit.
-        sys.stdout = None
-        raise SystemExit(0) from None
     except KeyboardInterrupt:
         raise SystemExit(1) from None
 

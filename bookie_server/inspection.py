@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bookie_server.cli_report import Row
 from bookie_server.cookie import read_cookie
 from bookie_server.directory_lock import exclusively
 from bookie_server.disk import Disk
 from bookie_server.journal.record import RecordType, decode_adds, decode_explicit_lac, ledger_of
 from bookie_server.offline import FoundRecord, journal_records, ledger_entries, ledger_ids
 from bookie_server.port import kept_port
-from bookie_server.report import Row
 from bookie_server.storage_config import StorageConfig
 from ledger.wire.entry import ENTRY_HEADER_BYTES, decode_header
 

@@ -2,7 +2,7 @@
 
 Law: a `write` is atomic and visible at once, but durable only when a later `sync` has returned; what is
 durable is always a prefix of the writes. A damaged block raises StorageError, it never reads as absent.
-The journal plays the write-ahead log's part: docs/decisions/0001-index-store.md.
+The journal plays the write-ahead log's part: docs/decisions/0004-index-store.md.
 """
 
 from __future__ import annotations

@@ -25,10 +25,15 @@ SWITCH_INTERVAL_S = 0.0005
 default, would be several times the sync itself."""
 
 
+GC_THRESHOLDS = (100_000, 50, 100)
+"""The write cache holds a view per entry, none in a cycle: the collector would walk them over and over."""
+
+
 def run(config: BookieConfig) -> int:
     """Serve until SIGTERM or SIGINT; the exit code."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(config))
 

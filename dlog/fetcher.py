@@ -2,7 +2,8 @@
 
 Law (log semantics, rules 26-28 and 32): the machine decides, this waits. Fetched entries stay within a byte
 limit. What waits for the log to move is woken by the long poll, by a watch on the record, and beneath both by a
-slow poll; what waits for bookies or the store to come back says so and gives up after a while.
+slow poll; what waits for bookies or the store to come back says so. A tail that has worked waits for them as
+long as it takes, any other reader gives up after a while.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ class Fetcher:
         config: ReaderConfig,
         *,
         password: bytes = b"",
+        for_ever: bool = False,
     ) -> None:
+        self._for_ever = for_ever
+        self._has_worked = False
         self._password = password
         self._machine = machine
         self._logs = logs
@@ -95,6 +99,8 @@ class Fetcher:
         """The next thing fetched; None at the end. Raises what ended the fetching, after all before it."""
         while not self._ready:
             assert self._task is not None
+            if self._task.cancelled():
+                return None  # closed from elsewhere while this waited
             if self._task.done():
                 self._task.result()
                 return None
@@ -177,7 +183,8 @@ class Fetcher:
         if self._stuck_since is None:
             self._stuck_since = now
             self._backoff.reset()
-        if now - self._stuck_since >= self._config.unavailable_timeout_s:
+        waits = self._for_ever and self._has_worked
+        if not waits and now - self._stuck_since >= self._config.unavailable_timeout_s:
             raise error
         self._waits_for = str(error)
         await asyncio.sleep(self._backoff.next_s())
@@ -264,6 +271,7 @@ class Fetcher:
         return poll_s
 
     def _tell(self, handle: ReadHandle) -> None:
+        self._has_worked = True
         self._machine.on_ledger(handle.ledger_id, readable=handle.last_readable, sealed=handle.closed)
 
     def _offer(self, found: Fetched | Gap) -> None:

@@ -197,7 +197,9 @@ class LogStore:
             found = await self._store.read_record(record_keys.name_key(self._root, log))
         except RecordNotFoundError:
             return None
-        return Versioned(_decoded(record_keys.name_key(self._root, log), decode_name, found.value), found.version)
+        return Versioned(
+            _decoded(record_keys.name_key(self._root, log), decode_name, found.value), found.version
+        )
 
     async def _free_name(self, log: LogName) -> Versioned[NameNode]:
         """The name node, made if need be, in state DELETED; LogExistsError if it names a log."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import Future, wait
 from typing import Any, Generic, TypeVar
 
 from ledger.errors import ConfigurationError
@@ -117,7 +117,7 @@ class _Running(Generic[T]):
 
     def _ended(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
-            self.outcome.set_exception(CancelledError("the client was closed meanwhile"))
+            self.outcome.set_exception(ConfigurationError("the client was closed meanwhile"))
         elif (error := task.exception()) is not None:
             self.outcome.set_exception(error)
         else:

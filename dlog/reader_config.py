@@ -24,8 +24,11 @@ class ReaderConfig:
     slow_poll_s: float = 5.0
     """Safety net beneath the long poll and the watches, which may be late or lost."""
 
-    unavailable_timeout_s: float = 60.0
-    """A reader that could not go on for so long raises the reason. A restarted bookie is back well before."""
+    unavailable_timeout_s: float = 20.0
+    """A reader that could not go on for so long raises the reason. A restarted bookie is back well before.
+
+    A reader without end that has read before does not raise: it waits and says for what.
+    """
 
     def __post_init__(self) -> None:
         if min(self.read_ahead_bytes, self.fetch_bytes, self.fetch_entries_max) < 1:

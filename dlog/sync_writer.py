@@ -14,13 +14,13 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from dlog.core.batching import Headers
-from dlog.errors import QueueFullError
-from dlog.format.message import Buffer
+from dlog.errors import AppendAbortedError, QueueFullError
+from dlog.format.message import Buffer, as_bin, as_bin_column, flat_headers
 from dlog.loop_thread import LoopThread
 from dlog.message_ids import MessageIds
 from dlog.model import MessageId, Owner
 from dlog.writer import LogWriter
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, LogStoreError
 from ledger.model import LedgerId
 
 T = TypeVar("T")
@@ -53,7 +53,8 @@ class Pending(Generic[T]):
 
     def settle(self, future: asyncio.Future[T]) -> None:
         """On the loop: take the outcome over."""
-        self._error = asyncio.CancelledError() if future.cancelled() else future.exception()
+        cancelled = future.cancelled()
+        self._error = AppendAbortedError("the append was cancelled") if cancelled else future.exception()
         if self._error is None:
             self._value = future.result()
         self._done = True
@@ -87,9 +88,10 @@ class _Board:
         # A waiter counts itself before it looks, and what it looks at changed before this: none is missed.
         if self._waiting and not self._notifying:
             self._notifying = True
-            self._loop.call_soon(self._notify)
+            self._loop.call_soon(self.notify)
 
-    def _notify(self) -> None:
+    def notify(self) -> None:
+        """Let every waiter look again."""
         self._notifying = False
         with self._condition:
             self._condition.notify_all()
@@ -131,7 +133,10 @@ class Writer:
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
     ) -> Pending[MessageId]:
         """Hand over one message, waiting only for room; `result()` of what it returns waits for the outcome."""
-        return self._hand_over((payload, key, headers), None)
+        # Checked here, so that a wrong argument is an error of this call and not of its outcome.
+        if headers:
+            headers = _pairs(headers)
+        return self._hand_over((as_bin(payload, "a payload"), as_bin(key, "a key"), headers), None)
 
     def submit_many(
         self,
@@ -141,46 +146,71 @@ class Writer:
         headers: Sequence[Headers] | None = None,
     ) -> Pending[MessageIds]:
         """Hand over messages that become one entry."""
-        writer, column = self._writer, list(payloads)
-        return self._hand_over(None, lambda: writer.submit_many(column, keys=keys, headers=headers))
+        writer, column = self._writer, as_bin_column(payloads, "a payload")
+        key_column = None if keys is None else as_bin_column(keys, "a key")
+        pairs = None if headers is None else [_pairs(each) for each in headers]
+        return self._hand_over(None, lambda: writer.submit_many(column, keys=key_column, headers=pairs))
 
     def _hand_over(self, message: _Message | None, call: _Call | None) -> Pending[Any]:
-        if self._closed or self._thread.closed:
-            raise ConfigurationError(f"the writer of log {self._writer.log} is closed: open another one")
         pending: Pending[Any] = Pending(self._board)
         calls = self._calls
         if len(calls) >= _CROSSING_MAX:
             self._board.wait_until(lambda: len(calls) < _CROSSING_MAX // 2)
-        calls.append((message, call, pending))
-        if not self._pump_runs:
-            with self._lock:
-                start, self._pump_runs = not self._pump_runs, True
-            if start:
-                self._thread.start(self._pump())
+        with self._lock:
+            if self._closed or self._thread.closed:
+                raise ConfigurationError(f"the writer of log {self._writer.log} is closed: open another one")
+            calls.append((message, call, pending))
+            start, self._pump_runs = not self._pump_runs, True
+        if start:
+            self._thread.start(self._pump())
         return pending
 
     async def _pump(self) -> None:
         """On the loop: one after the other, so that order is kept where one waits for room."""
-        calls = self._calls
-        while True:
-            while calls:
-                message, call, pending = calls.popleft()
-                try:
-                    if message is not None:
-                        future = await self._submit(message)
-                    else:
-                        assert call is not None
-                        future = await call()
-                    future.add_done_callback(pending.settle)
-                except Exception as error:  # noqa: BLE001  # whatever refused it belongs to its caller
-                    pending.fail(error)
-                if len(calls) == _CROSSING_MAX // 2 - 1:
-                    self._board.changed()
-            with self._lock:
-                # A call handed over from now on finds that no pump runs, and starts one.
-                if not calls:
-                    self._pump_runs = False
-                    return
+        try:
+            while True:
+                while self._calls:
+                    await self._cross(*self._calls.popleft())
+                    if len(self._calls) == _CROSSING_MAX // 2 - 1:
+                        self._board.changed()
+                with self._lock:
+                    # A call handed over from now on finds that no pump runs, and starts one.
+                    if not self._calls:
+                        self._pump_runs = False
+                        return
+        except asyncio.CancelledError:
+            self._refuse_the_rest()
+            raise
+        finally:
+            self._board.changed()
+
+    async def _cross(self, message: _Message | None, call: _Call | None, pending: Pending[Any]) -> None:
+        try:
+            if message is not None:
+                future = await self._submit(message)
+            else:
+                assert call is not None
+                future = await call()
+        except asyncio.CancelledError:
+            pending.fail(self._closed_error())
+            raise
+        except LogStoreError as error:
+            pending.fail(error)
+        else:
+            future.add_done_callback(pending.settle)
+
+    def _refuse_the_rest(self) -> None:
+        """The loop ends; whoever waits in another thread must not wait for ever."""
+        with self._lock:
+            self._closed = True
+            while self._calls:
+                self._calls.popleft()[2].fail(self._closed_error())
+        self._board.notify()
+
+    def _closed_error(self) -> AppendAbortedError:
+        return AppendAbortedError(
+            f"the client of log {self._writer.log} was closed before this was sent", log=self._writer.log
+        )
 
     async def _submit(self, message: _Message) -> asyncio.Future[Any]:
         try:
@@ -233,3 +263,8 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _pairs(headers: Headers) -> list[tuple[bytes, bytes]]:
+    flat = flat_headers(headers)
+    return list(zip(flat[0::2], flat[1::2], strict=True))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bookie_server.disk import Disk, DiskFile
-from bookie_server.errors import DiskFullError
+from bookie_server.errors import DiskFailedError, DiskFullError
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import (
     FILE_HEADER_BYTES,
@@ -126,9 +126,13 @@ class JournalFiles:
         for kind, body in bodies:
             parts += encode_record(header, kind, sequence, start, body)
             sequence += 1
-        end = self._segment.file.write_at(start, parts)
-        # Everything up to here is in the file before the sync starts: exactly this may be acknowledged.
-        self._segment.file.sync()
+        try:
+            end = self._segment.file.write_at(start, parts)
+            # Everything up to here is in the file before the sync starts: exactly this may be acknowledged.
+            self._segment.file.sync()
+        except DiskFullError as full:
+            # Preallocated space should exclude this; where it does not, the record may be there in part.
+            raise DiskFailedError(str(full), path=self._segment.file.path, missing=False) from full
         self._offset, self._sequence = end, sequence
 
     # ---- rolling

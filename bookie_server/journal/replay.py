@@ -53,7 +53,7 @@ class _Replay:
         while True:
             content = self._content(file_id)
             if offset > len(content):
-                self._report(file_id, offset, "the log mark points behind its end")
+                self.damage_at(file_id, offset, "the log mark points behind its end")
                 offset = len(content)
             walk = _Walk(self, file_id, content, offset, sequence)
             walk.run()
@@ -91,7 +91,7 @@ class _Replay:
             self._disk.remove(self._directory / file_name(file_id + 1))
             self._disk.sync_directory(self._directory)
             return False
-        self._report(file_id, offset, f"it ends without a seal, yet file {later[0]} follows")
+        self.damage_at(file_id, offset, f"it ends without a seal, yet file {later[0]} follows")
         return True
 
     def _holds_nothing(self, file_id: int) -> bool:
@@ -102,7 +102,8 @@ class _Replay:
     def deliver(self, record: Record) -> None:
         self._handle(record)
 
-    def _report(self, file_id: int, offset: int, what: str) -> None:
+    def damage_at(self, file_id: int, offset: int, what: str) -> None:
+        """Refuse, or note that damage was accepted."""
         path = self._directory / file_name(file_id)
         self.damaged = True
         if not self._accept_damage:
@@ -112,9 +113,6 @@ class _Replay:
                 path=path,
                 offset=offset,
             )
-
-    def damage_at(self, file_id: int, offset: int) -> None:
-        self._report(file_id, offset, "records that had been synced follow it")
 
 
 class _Walk:
@@ -134,11 +132,12 @@ class _Walk:
     def run(self) -> None:
         while self.successor is None:
             record = decode_record(self._header, self._view, self.offset)
-            if record is None or record.sequence != self.sequence:
-                if not self._skip_damage():
-                    return
-                continue
-            self._take(record)
+            if record is not None and record.sequence >= self.sequence:
+                if record.sequence > self.sequence:
+                    self._replay.damage_at(self._file_id, self.offset, "records before it are missing")
+                self._take(record)
+            elif not self._skip_damage():
+                return
 
     def _take(self, record: Record) -> None:
         self.offset += 32 + len(record.body)
@@ -156,7 +155,7 @@ class _Walk:
         while found >= 0:
             record = decode_record(self._header, self._view, found)
             if record is not None and record.sequence > self.sequence and record.group_start > self.offset:
-                self._replay.damage_at(self._file_id, self.offset)
+                self._replay.damage_at(self._file_id, self.offset, "records that had been synced follow it")
                 self.offset, self.sequence = found, record.sequence
                 return True
             found = self._content.find(marker, found + 1)

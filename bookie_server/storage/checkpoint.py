@@ -8,8 +8,9 @@ to redo all of it, and doing it again changes nothing. Runs in the storage worke
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 
 from bookie_server.disk import Disk
@@ -60,16 +61,22 @@ class Checkpointer:
 
     def run(self, job: CheckpointJob) -> None:
         """Carry out the job. DiskFullError: not done, nothing changed, may be repeated."""
+        self._with_reserve(partial(self._store, job))
+        mark = replace(job.mark, generation=self._generation)
         try:
-            self._store(job)
+            self._with_reserve(partial(self._disk.replace_file, self._paths.mark, encode_log_mark(mark)))
+        except DiskFullError:
+            return  # the old mark is as safe, restart only has more to replay; the next checkpoint sets it
+        remove_before(self._disk, self._paths.journal, mark)
+
+    def _with_reserve(self, work: Callable[[], None]) -> None:
+        try:
+            work()
         except DiskFullError:
             if not self._reserve.release():
                 raise
             self._index.reopen()
-            self._store(job)
-        mark = replace(job.mark, generation=self._generation)
-        self._disk.replace_file(self._paths.mark, encode_log_mark(mark))
-        remove_before(self._disk, self._paths.journal, mark)
+            work()
 
     def _store(self, job: CheckpointJob) -> None:
         start = self._writer.end

@@ -385,9 +385,14 @@ class LedgerStorage:
     # ---- upkeep
 
     async def checkpoint(self) -> None:
-        """Bring everything accepted so far into entry logs and index; drop journals no longer needed."""
+        """Bring everything accepted so far into entry logs and index; drop journals no longer needed.
+
+        DiskFullError: not now, the journal keeps it. Any other error is also `failed`.
+        """
         await self._durable()
         await self._upkeep.checkpoint()
+        if self.failed is not None:
+            raise self.failed
 
     async def _durable(self) -> None:
         reached: asyncio.Future[Exception | None] = self._loop.create_future()

@@ -89,7 +89,8 @@ def test_an_error_of_a_checkpoint_never_advances_the_log_mark(tmp_path: Path, ki
         storage.on_failure = failures.append
         await add(storage, storage.create_ledger(1, KEY), range(50))
         disk.armed = True
-        await storage.checkpoint()
+        with pytest.raises(LogStoreError, match="injected"):
+            await storage.checkpoint()
         assert disk.failed_count == len(failures) == 1
         assert isinstance(storage.failed, LogStoreError)
         await storage.close()

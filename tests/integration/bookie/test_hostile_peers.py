@@ -57,14 +57,15 @@ def honest_add_works(client: RawClient, entry_id: int) -> None:
     assert read_answer(client.ask(read(1, entry_id))).entry == entry(1, entry_id)
 
 
-@pytest.mark.parametrize("length", [0, 1, 3, 5 * MIB - 3, 2**31 - 1, 2**31, 2**32 - 1])
-def test_a_lying_length_closes_its_connection_only(bookie: BookieProcess, length: int) -> None:
+def test_a_lying_length_closes_its_connection_only(bookie: BookieProcess) -> None:
     with RawClient(bookie.port) as honest:
-        before = bookie.resident_bytes()
-        with RawClient(bookie.port) as hostile:
-            hostile.send(struct.pack(">I", length) + bytes(max(0, min(length, 8))))
-            hostile.expect_close()
         honest_add_works(honest, 0)
+        before = bookie.resident_bytes()
+        for length in (0, 1, 3, 5 * MIB - 3, 2**31 - 1, 2**31, 2**32 - 1):
+            with RawClient(bookie.port) as hostile:
+                hostile.send(struct.pack(">I", length) + bytes(max(0, min(length, 8))))
+                hostile.expect_close()
+        honest_add_works(honest, 1)
         assert bookie.resident_bytes() < before + 8 * MIB
 
 
@@ -246,9 +247,9 @@ def test_half_closed_peers_are_closed_and_their_adds_kept(bookie: BookieProcess)
         eventually(lambda: read_answer(client.ask(read(3, 0))).status is Status.EOK)
 
 
-def test_a_million_pipelined_adds_do_not_grow_the_bookie(bookie: BookieProcess) -> None:
+def test_a_flood_of_adds_does_not_grow_the_bookie(bookie: BookieProcess) -> None:
     """A peer that sends without ever waiting is held to the disk's pace."""
-    total, chunk = 100_000, 1000
+    total, chunk = 60_000, 1000
     with RawClient(bookie.port) as client:
         client.ask(add(4, 0, bytes(900)))
         before = bookie.resident_bytes()

@@ -11,11 +11,12 @@ import pytest
 
 from bookie_server.config_file import make_config
 from bookie_server.disk import Disk
-from bookie_server.errors import BookieAliveError, ClusterMissingError
+from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError
 from bookie_server.server import BookieServer
 from ledger.environment import SystemEnvironment
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
+from ledger.model import BookieInfo, check_bookie_id
 from ledger.wire.status import Status
 from tests.integration.bookie.bookie_process import SMALL_FILES
 from tests.integration.bookie.entries import add, add_answer, entry, fence, read, read_answer
@@ -104,18 +105,38 @@ def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_second_bookie_under_the_same_id_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own directories, the same configured id: the cookie of the first one is in the store."""
-    monkeypatch.setattr("bookie_server.server.REGISTER_S", 0.0)
+def test_a_configured_id_is_taken_once(tmp_path: Path) -> None:
+    """Two places, one id: the cookie in the store is the first one's."""
 
     async def scenario() -> None:
         async with cluster("twice") as store:
             first = server_on(tmp_path / "first", store, bookie_id="one")
             await first.start()
-            second = server_on(tmp_path / "second", store, bookie_id="one")
-            with pytest.raises(Exception, match="one") as caught:
-                await second.start()
-            assert not isinstance(caught.value, BookieAliveError)
+            with pytest.raises(CookieMismatchError, match="bookie one"):
+                await server_on(tmp_path / "second", store, bookie_id="one").start()
             await first.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_bookie_whose_id_is_still_registered_gives_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another machine runs under the id, on a copy of the disks; patience is cut short for the test."""
+    monkeypatch.setattr("bookie_server.server.REGISTER_S", 0.0)
+
+    async def scenario() -> None:
+        async with cluster("alive") as store:
+            other = await open_store(store.uri)
+            taken = await other.register_bookie(
+                BookieInfo(bookie_id=check_bookie_id("one"), host="127.0.0.1", port=1)
+            )
+            with pytest.raises(BookieAliveError, match="bookie one"):
+                await server_on(tmp_path, store, bookie_id="one").start()
+            await taken.close()
+            server = server_on(tmp_path, store, bookie_id="one")
+            await server.start()
+            await server.stop()
+            await other.close()
 
     asyncio.run(scenario())

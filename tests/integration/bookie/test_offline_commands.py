@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from ledger.metadata.drivers import open_store
 from ledger.model import EntryId, Fragment, LedgerMetadata, QuorumSizes, check_bookie_id
-from tests.integration.bookie.bookie_process import BookieProcess, run_bookie
+from tests.integration.bookie.bookie_process import REPOSITORY, BookieProcess, run_bookie
 from tests.integration.bookie.entries import add, entry, fence
 from tests.integration.bookie.raw_client import RawClient
 
@@ -50,6 +53,18 @@ def test_the_journal_is_listed_record_by_record(bookie: BookieProcess) -> None:
     kinds = {str(row["type"]) for row in rows}
     assert {"adds", "ledger_key", "fence"} <= kinds
     assert [row["detail"] for row in rows if row["type"] == "fence"] == ["ledger 2"]
+
+
+def test_a_reader_that_stops_reading_is_no_error(bookie: BookieProcess) -> None:
+    stop_with_entries(bookie, killed=True)
+    command = [sys.executable, "-m", "bookie_server", "read-journal", "--data", str(bookie.data)]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(command, cwd=REPOSITORY, stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -15,7 +15,7 @@ import dlog
 from dlog.embedded import Standalone
 from dlog.errors import MessageTooLargeError, WriterDeposedError
 from dlog.model import MessageId
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, LogStoreError
 
 pytestmark = pytest.mark.integration
 
@@ -121,3 +121,46 @@ def test_ctrl_c_ends_a_waiting_tail(cluster: Standalone, log: str) -> None:
     os.kill(child.pid, signal.SIGINT)
     said, _ = child.communicate(timeout=60)
     assert (said, child.returncode) == ("interrupted\n", 0)
+
+
+def test_threads_share_a_writer(cluster: Standalone, log: str) -> None:
+    """Each thread's appends keep their order; nothing is lost."""
+    with dlog.connect(cluster.uri) as client:
+        with client.open_writer(log) as writer:
+            found: dict[int, list[MessageId]] = {}
+
+            def append(number: int) -> None:
+                pending = [writer.submit(b"%d:%d" % (number, index)) for index in range(3000)]
+                found[number] = [one.result() for one in pending]
+
+            threads = [threading.Thread(target=append, args=(number,)) for number in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert all(ids == sorted(ids) for ids in found.values())
+        by_id = {message.id: message.payload for message in client.reader(log, until="latest")}
+        assert by_id == {
+            message_id: b"%d:%d" % (number, index)
+            for number, ids in found.items()
+            for index, message_id in enumerate(ids)
+        }
+
+
+def test_closing_the_client_settles_every_append(cluster: Standalone, log: str) -> None:
+    """Whoever waits in another thread gets an outcome; what succeeded is there."""
+    client = dlog.connect(cluster.uri)
+    writer = client.open_writer(log)
+    pending = [writer.submit(b"%d" % number) for number in range(2000)]
+    client.close()
+    client.close()
+    outcomes = []
+    for one in pending:
+        try:
+            outcomes.append(one.result(timeout_s=10))
+        except LogStoreError:
+            break
+    with dlog.connect(cluster.uri) as again, again.reader(log, until="latest") as reader:
+        assert [message.id for message in reader][: len(outcomes)] == outcomes
+    with pytest.raises(ConfigurationError, match="closed"):
+        writer.submit(b"late")

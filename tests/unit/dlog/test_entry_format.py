@@ -323,5 +323,7 @@ def test_headers_are_pairs_of_bytes_and_not_too_many() -> None:
     assert flat_headers([(b"a", b"1"), (b"a", b"2")]) == [b"a", b"1", b"a", b"2"]
     with pytest.raises(ConfigurationError, match="pair of bytes"):
         flat_headers([("a", b"1")])  # type: ignore[list-item]
+    with pytest.raises(ConfigurationError, match="pair of bytes"):
+        flat_headers([5])  # type: ignore[list-item]
     with pytest.raises(ConfigurationError, match=f"at most {HEADERS_MAX} headers"):
         flat_headers([(b"", b"")] * (HEADERS_MAX + 1))

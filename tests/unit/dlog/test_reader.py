@@ -424,6 +424,61 @@ def test_bookies_that_are_away_are_waited_for(request: pytest.FixtureRequest) ->
     play(request, scene)
 
 
+def test_a_tail_that_has_worked_waits_as_long_as_it_takes(request: pytest.FixtureRequest) -> None:
+    """It says for what; one that never worked gives up."""
+
+    async def scene(log: MemoryLog) -> None:
+        ledger = log.add_ledger(3, (b"a",))
+        await log.record(3)
+        config = ReaderConfig(unavailable_timeout_s=0.05)
+        async with log.reader(config=config) as reader:
+            assert await payloads(reader, 1) == [b"a"]
+            log.ledgers.failures = [ReadError("bookies are away") for _ in range(1000)]
+            ledger.append(b"b")
+            await poll(lambda: reader.waits_for == "bookies are away")
+            await asyncio.sleep(0.2)
+            log.ledgers.failures.clear()
+            assert await payloads(reader, 1) == [b"b"]
+        log.ledgers.failures = [ReadError("bookies are away") for _ in range(1000)]
+        async with log.reader(config=config) as reader:
+            with pytest.raises(ReadError):
+                await payloads(reader, 1)
+
+    play(request, scene)
+
+
+def test_closing_ends_a_wait_elsewhere(request: pytest.FixtureRequest) -> None:
+    """The other task's iteration ends; it was not cancelled."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a",))
+        await log.record(3)
+        reader = log.reader()
+        reading = asyncio.create_task(payloads(reader))
+        await poll(lambda: reader.at_tail)
+        await reader.close()
+        assert await reading == [b"a"]
+
+    play(request, scene)
+
+
+def test_lag_counts_what_is_known(request: pytest.FixtureRequest) -> None:
+    """Entries of this ledger not yet returned, and listed ledgers behind it."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a",), (b"b",), (b"c",), sealed=True)
+        log.add_ledger(4, (b"d",))
+        await log.record(3, 4, seals={3: 2})
+        async with log.reader(UNTIL_LATEST, config=ReaderConfig(read_ahead_bytes=1, fetch_bytes=1)) as reader:
+            assert reader.lag == Lag(0, 0)
+            await payloads(reader, 1)
+            assert reader.lag == Lag(entries=2, ledgers=1)
+            await payloads(reader)
+            assert reader.lag == Lag(0, 0)
+
+    play(request, scene)
+
+
 def test_a_closed_reader_says_so(request: pytest.FixtureRequest) -> None:
     """Its position stays."""
 

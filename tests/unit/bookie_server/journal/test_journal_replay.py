@@ -172,6 +172,18 @@ def test_records_in_a_successor_of_an_unsealed_file_are_damage(tmp_path: Path) -
         read_back(tmp_path)
 
 
+def test_accepted_damage_at_the_end_of_a_file_loses_nothing_of_the_next(tmp_path: Path) -> None:
+    bodies = [bytes([number]) * 3000 for number in range(60)]
+    write_groups(tmp_path, [[body] for body in bodies])
+    path = tmp_path / file_name(1)
+    content = path.read_bytes()
+    last = max(number for number in range(60) if bodies[number] in content)
+    path.write_bytes(content[: content.index(bodies[last])].ljust(len(content), b"\0"))
+    found, end = read_back(tmp_path, accept_damage=True)
+    assert found == bodies[:last] + bodies[last + 1 :]
+    assert end.damaged
+
+
 def test_swapped_files_are_damage(tmp_path: Path) -> None:
     write_groups(tmp_path, [[bytes(3000)] for _ in range(60)])
     one, two = tmp_path / file_name(1), tmp_path / file_name(2)

@@ -1,0 +1,41 @@
+"""The demonstration as a user runs it, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+
+def test_the_demonstration_tells_its_story_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Killed bookie, takeover on two bookies, typed error, proof against the file, Spark's means: exit 0."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "dlog.cli.main", "demo"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).parents[2])},
+        timeout=110,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    for part in (
+        "kill -9",
+        "then got WriterDeposedError",
+        "on the two bookies alive",
+        "read back 1:0:0 to",
+        "27,004 flights, none lost, doubled or out of order",
+        "the live reader saw all 27,004 in order",
+        "mean departure delay by carrier as in the file, 16 carriers",
+    ):
+        assert part in done.stdout
+    rotations = re.search(r"ledgers from 2 takeovers and (\d+) rotations", done.stdout)
+    assert rotations is not None and int(rotations[1]) >= 5
+    assert not list(temporary.glob("dlog-*"))

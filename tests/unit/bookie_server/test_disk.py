@@ -1,0 +1,78 @@
+"""The module that touches the disk: private files, typed errors, workers that keep their order."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from bookie_server.disk import Disk
+from bookie_server.errors import DiskFailedError, StorageClosedError, StorageInUseError
+from tests.storage_kit import open_storage
+
+
+def test_written_parts_are_read_back_also_when_there_are_many(tmp_path: Path) -> None:
+    """More parts than one vector write takes."""
+    file = Disk().create(tmp_path / "file")
+    parts = [bytes([number % 251]) * (number % 7) for number in range(5000)]
+    end = file.write_at(10, parts)
+    assert file.read_at(10, end - 10) == b"".join(parts)
+    assert file.read_at(end - 3, 100) == b"".join(parts)[-3:]
+    file.close()
+
+
+def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Disk().create(tmp_path / "file")
+    whole = os.pwrite
+    monkeypatch.setattr(os, "pwritev", lambda fd, parts, at: whole(fd, b"".join(parts)[:3], at))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: whole(fd, data[:2], at))
+    file.write_at(0, [b"abcdef", b"ghij"])
+    assert file.read_at(0, 100) == b"abcdefghij"
+    file.close()
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"secret")
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    with pytest.raises(DiskFailedError):
+        Disk().create(tmp_path / "link")
+    assert (tmp_path / "target").read_bytes() == b"secret"
+
+
+def test_a_missing_file_is_named_in_the_error(tmp_path: Path) -> None:
+    with pytest.raises(DiskFailedError, match="nowhere"):
+        Disk().read_file(tmp_path / "nowhere")
+
+
+def test_a_replaced_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
+    disk = Disk()
+    for content in (b"one", b"two"):
+        disk.replace_file(tmp_path / "file", content)
+        assert disk.read_file(tmp_path / "file") == content
+    assert disk.list(tmp_path) == ["file"]
+
+
+def test_a_worker_keeps_the_order_and_hands_errors_over(tmp_path: Path) -> None:
+    async def main() -> None:
+        worker = Disk().worker("test")
+        seen: list[object] = []
+        for number in range(100):
+            worker.submit(lambda number=number: number, lambda result, _error: seen.append(result))  # type: ignore[misc]
+        with pytest.raises(DiskFailedError):
+            await worker.run(lambda: Disk().read_file(tmp_path / "nowhere"))
+        assert seen == list(range(100))
+        await worker.close()
+        with pytest.raises(StorageClosedError):
+            await worker.run(lambda: None)
+
+    asyncio.run(main())
+
+
+def test_directories_are_opened_by_one_storage_only(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        with pytest.raises(StorageInUseError, match="in use"):
+            await open_storage(tmp_path)
+        await storage.close()
+
+    asyncio.run(main())

@@ -1,0 +1,117 @@
+"""The reader's shell against scripted bookies."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ledger.errors import DigestMismatchError, EntryNotFoundError, LedgerNotFoundError, ReadError
+from ledger.model import QuorumSizes
+from tests.unit.ledger.client.scripted import scripted_cluster
+
+
+async def test_a_close_between_a_look_and_a_wait_is_noticed() -> None:
+    """The watch fires while nobody waits; the next wait must not sleep over it until its time is up."""
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        reader = await cluster.client.open(handle.ledger_id)
+        await reader.wait_for_lac(0, timeout_s=0.01)
+        await handle.close()
+        await asyncio.sleep(0.01)
+        async with asyncio.timeout(2):
+            await reader.wait_for_lac(0, timeout_s=30)
+        assert reader.closed
+
+
+async def test_a_close_before_the_first_wait_is_noticed() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        reader = await cluster.client.open(handle.ledger_id)
+        await handle.close()
+        async with asyncio.timeout(2):
+            await reader.wait_for_lac(0, timeout_s=30)
+        assert reader.closed
+
+
+async def test_a_ledger_deleted_under_a_waiting_reader_is_an_error() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        reader = await cluster.client.open(handle.ledger_id)
+        waiting = asyncio.create_task(reader.wait_for_lac(0, timeout_s=30))
+        await asyncio.sleep(0.02)
+        await cluster.client.delete(handle.ledger_id)
+        async with asyncio.timeout(2):
+            with pytest.raises(LedgerNotFoundError):
+                await waiting
+
+
+async def test_a_cancelled_wait_leaves_no_task() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        reader = await cluster.client.open(handle.ledger_id)
+        before = len(asyncio.all_tasks())
+        waiting = asyncio.create_task(reader.wait_for_lac(0, timeout_s=30))
+        await asyncio.sleep(0.02)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await asyncio.sleep(0)
+        assert len(asyncio.all_tasks()) == before
+
+
+@pytest.mark.parametrize("sizes", [(3, 3, 2), (4, 3, 2)], ids=["whole", "striped"])
+async def test_a_confirmed_entry_is_read_from_the_one_replica_that_has_it(
+    sizes: tuple[int, int, int],
+) -> None:
+    """Two replicas lost it (that is beyond the contract): as many denials as prove absence do not hide the third."""
+    async with scripted_cluster(4) as cluster:
+        handle = await cluster.client.create(QuorumSizes(ensemble=sizes[0], write=sizes[1], ack=sizes[2]))
+        for number in range(8):
+            await handle.add(b"%d" % number)
+        holders = [bookie for bookie in cluster.bookies if (handle.ledger_id, 3) in bookie.entries]
+        for bookie in holders[:-1]:
+            del bookie.entries[handle.ledger_id, 3]
+        reader = await cluster.client.open(handle.ledger_id)
+        entries = await reader.read(0, 7)
+        assert [bytes(entry.payload) for entry in entries] == [b"%d" % number for number in range(8)]
+        del holders[-1].entries[handle.ledger_id, 3]
+        with pytest.raises(EntryNotFoundError, match="confirmed but lost"):
+            await reader.read(0, 7)
+        assert len(await reader.read_batch(0, max_entries=8, max_bytes=1000)) == 3
+
+
+async def test_a_silent_replica_costs_one_speculation() -> None:
+    async with scripted_cluster(read_timeout_s=5.0, speculative_read_s=0.05) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        reader = await cluster.client.open(handle.ledger_id)
+        silent = cluster.ensemble(handle)[reader._preferred]
+        silent.be_silent()
+        started = asyncio.get_running_loop().time()
+        for _ in range(20):
+            await reader.read(0, 0)
+        assert asyncio.get_running_loop().time() - started < 1.0
+
+
+async def test_damage_everywhere_is_told_as_damage() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        await handle.close()
+        reader = await cluster.client.open(handle.ledger_id)
+        for bookie in cluster.bookies[:2]:
+            damaged = bytearray(bookie.entries[handle.ledger_id, 0])
+            damaged[40 % len(damaged)] ^= 0x40
+            bookie.entries[handle.ledger_id, 0] = bytes(damaged)
+        assert bytes((await reader.read(0, 0))[0].payload) == b"zero"
+        cluster.bookies[2].go_away()
+        with pytest.raises(DigestMismatchError):
+            await reader.read(0, 0)
+        for bookie in cluster.bookies[:2]:
+            bookie.go_away()
+        with pytest.raises(ReadError, match="start its bookies"):
+            await reader.read(0, 0)

@@ -1,0 +1,138 @@
+"""Open with recovery, write-back and its replacements, against scripted bookies."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ledger.client import LedgerClient
+from ledger.errors import LedgerRecoveryError
+from ledger.model import LedgerState, QuorumSizes
+from ledger.wire.status import Status
+from ledger.write_handle import WriteHandle
+from tests.unit.ledger.client.scripted import Cluster, scripted_cluster, until
+
+
+async def unconfirmed_tail(cluster: Cluster, handle: WriteHandle, count: int) -> None:
+    """`count` entries that are on every bookie of the ensemble, and of whose success the writer never heard."""
+    ensemble = cluster.ensemble(handle)
+    for bookie in ensemble:
+        bookie.mute = lambda what: what == "write_lac"
+    for number in range(count):
+        handle.submit(b"%d" % number)
+    await until(lambda: all(len(bookie.entries) == count for bookie in ensemble))
+
+
+async def recover(cluster: Cluster, handle: WriteHandle) -> tuple[int, int]:
+    client: LedgerClient = cluster.client
+    recovered = await client.open_with_recovery(handle.ledger_id)
+    return recovered.last_readable, len(recovered.metadata.fragments)
+
+
+async def test_a_bookie_that_hangs_after_the_fence_does_not_slow_every_entry_down() -> None:
+    """100 entries to read back, one replica silent from the first of them on: one speculation, not one per entry."""
+    async with scripted_cluster(read_timeout_s=3.0, speculative_read_s=0.1) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await unconfirmed_tail(cluster, handle, 100)
+        cluster.ensemble(handle)[0].mute = lambda what: what.startswith(("fence 1", "fence 2", "fence 3"))
+        started = asyncio.get_running_loop().time()
+        assert await recover(cluster, handle) == (99, 1)
+        assert asyncio.get_running_loop().time() - started < 2.5
+
+
+async def test_a_member_that_refuses_write_backs_is_replaced_in_the_closing_change() -> None:
+    async with scripted_cluster(4) as cluster:
+        handle = await cluster.client.create(QuorumSizes(ensemble=3, write=3, ack=3))
+        await unconfirmed_tail(cluster, handle, 5)
+        bad = cluster.ensemble(handle)[1]
+        bad.refuse_adds = Status.EIO
+        last, _ = await recover(cluster, handle)
+        metadata = (await cluster.store.read_ledger(handle.ledger_id)).value
+        assert (last, metadata.state) == (4, LedgerState.CLOSED)
+        assert bad.bookie_id not in metadata.last_fragment.ensemble
+        for entry_id in range(5):
+            assert await cluster.recorded_copies(handle.ledger_id, entry_id) == 3
+
+
+async def test_a_lost_member_is_replaced_at_once() -> None:
+    """It broke while entries were still being read: nobody waits for a timeout to notice."""
+    async with scripted_cluster(4, add_timeout_s=5.0) as cluster:
+        handle = await cluster.client.create(QuorumSizes(ensemble=3, write=3, ack=3))
+        await unconfirmed_tail(cluster, handle, 20)
+        cluster.ensemble(handle)[2].refuse_adds = Status.EIO
+        async with asyncio.timeout(2):
+            assert (await recover(cluster, handle))[0] == 19
+
+
+async def test_spares_that_cannot_be_used_are_not_recorded() -> None:
+    """Two spares, one silent, one gone: the member that failed stays in metadata, it may hold a copy."""
+    async with scripted_cluster(5, probe_timeout_s=0.1) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await unconfirmed_tail(cluster, handle, 5)
+        silent, gone = cluster.spares(handle)
+        silent.be_silent()
+        gone.go_away()
+        cluster.ensemble(handle)[0].refuse_adds = Status.EIO
+        assert await recover(cluster, handle) == (4, 1)
+
+
+async def test_without_an_ack_quorum_recovery_says_so_and_can_be_repeated() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await unconfirmed_tail(cluster, handle, 5)
+        bad = cluster.ensemble(handle)[:2]
+        for bookie in bad:
+            bookie.refuse_adds = Status.EIO
+        with pytest.raises(LedgerRecoveryError, match="no ack quorum of 2 bookies"):
+            await recover(cluster, handle)
+        assert (await cluster.store.read_ledger(handle.ledger_id)).value.state is LedgerState.IN_RECOVERY
+        for bookie in bad:
+            bookie.refuse_adds = None
+        assert await recover(cluster, handle) == (4, 1)
+
+
+async def test_an_entry_on_one_bookie_is_kept_while_another_that_might_hold_it_is_silent() -> None:
+    """b0 has entry 0, b1 denies it, b2 says nothing: it may be acknowledged, so it is kept."""
+    async with scripted_cluster(read_timeout_s=0.3, add_timeout_s=0.3) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        holder, denier, silent = cluster.ensemble(handle)
+        silent.be_silent()
+        denier.refuse_adds = Status.EIO
+        handle.submit(b"zero")
+        await until(lambda: len(holder.entries) == 1)
+        denier.refuse_adds = None
+        assert (await recover(cluster, handle))[0] == 0
+        assert await cluster.recorded_copies(handle.ledger_id, 0) >= 2
+
+
+async def test_a_damaged_copy_is_no_denial() -> None:
+    """The only other holder of the entry is damaged, and one denies: undecided, so the ledger stays open."""
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await unconfirmed_tail(cluster, handle, 1)
+        first, second, third = cluster.ensemble(handle)
+        del first.entries[handle.ledger_id, 0]
+        for bookie in (second, third):
+            damaged = bytearray(bookie.entries[handle.ledger_id, 0])
+            damaged[-1] ^= 1
+            bookie.entries[handle.ledger_id, 0] = bytes(damaged)
+        with pytest.raises(LedgerRecoveryError, match="too few bookies could be fenced"):
+            await recover(cluster, handle)
+
+
+async def test_a_striped_tail_is_recovered_in_order() -> None:
+    """E5 Qw3 Qa2 with one bookie gone: every entry is found on the others, and written back."""
+    async with scripted_cluster(5) as cluster:
+        handle = await cluster.client.create(QuorumSizes(ensemble=5, write=3, ack=2))
+        for bookie in cluster.bookies:
+            bookie.mute = lambda what: what == "write_lac"
+        for number in range(50):
+            handle.submit(b"%d" % number)
+        await until(lambda: sum(len(bookie.entries) for bookie in cluster.bookies) == 150)
+        gone = cluster.bookies[3]
+        gone.go_away()
+        assert (await recover(cluster, handle))[0] == 49
+        reader = await cluster.client.open(handle.ledger_id)
+        entries = await reader.read(0, 49)
+        assert [bytes(entry.payload) for entry in entries] == [b"%d" % number for number in range(50)]

@@ -1,0 +1,300 @@
+"""The writer's shell against bookies and a store that fail at the worst moment."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ledger.errors import AddFailedError, LedgerClosedError, LedgerFencedError, LedgerNotFoundError
+from ledger.model import QuorumSizes
+from ledger.wire.status import Status
+from tests.unit.ledger.client.scripted import (
+    answer_lost,
+    never,
+    scripted_cluster,
+    store_away,
+    until,
+)
+
+
+async def test_an_ambiguous_change_is_decided_before_a_member_is_taken_back() -> None:
+    """b0 fails and is replaced, but the answer is lost and the store goes away; b0 comes back. What b0 stores now
+    is a copy that metadata does not name, so it must not count: every acknowledged entry has its ack quorum in the
+    recorded ensemble.
+    """
+    async with scripted_cluster(4, replace_backoff_s=0.02) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        lost, _, third = cluster.ensemble(handle)
+        cluster.store.after_write = answer_lost
+        cluster.store.before_read = store_away
+        lost.go_away()
+        await until(lambda: handle.failed_members == 1)
+        await until(lambda: handle._keeper._unsettled)
+        await lost.listen()
+        third.be_silent()
+        adding = asyncio.create_task(handle.add(b"one"))
+        await asyncio.sleep(0.3)
+        assert not adding.done()
+        cluster.store.after_write = cluster.store.before_read = None
+        async with asyncio.timeout(5):
+            await adding
+        assert lost.bookie_id not in handle.metadata.last_fragment.ensemble
+        assert await cluster.recorded_copies(handle.ledger_id, 1) >= 2
+
+
+async def test_hung_bookies_end_the_handle_after_the_timeout() -> None:
+    """Two of three accept connections and answer nothing: they must not seem to come back again and again."""
+    async with scripted_cluster(
+        add_timeout_s=0.2, replace_backoff_s=0.02, probe_timeout_s=0.1, quorum_timeout_s=0.8
+    ) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        for bookie in cluster.ensemble(handle)[:2]:
+            bookie.be_silent()
+        async with asyncio.timeout(5):
+            with pytest.raises(AddFailedError, match="fewer than its ack quorum"):
+                await handle.add(b"one")
+
+
+async def test_bookies_that_answer_reads_and_no_adds_end_the_handle_too() -> None:
+    """They pass every probe and are taken back each time; without a confirmation the clock goes on."""
+    async with scripted_cluster(add_timeout_s=0.1, replace_backoff_s=0.02, quorum_timeout_s=1.0) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        for bookie in cluster.ensemble(handle)[:2]:
+            bookie.mute = lambda what: what.startswith("add")
+        async with asyncio.timeout(6):
+            with pytest.raises(AddFailedError, match="fewer than its ack quorum"):
+                await handle.add(b"one")
+
+
+async def test_a_store_that_hangs_holds_adds_only_for_a_moment() -> None:
+    async with scripted_cluster(4, change_hold_s=0.1, replace_backoff_s=0.02) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        cluster.store.before_write = never
+        cluster.ensemble(handle)[0].go_away()
+        await until(lambda: handle.failed_members == 1)
+        async with asyncio.timeout(3):
+            for _ in range(20):
+                await handle.add(b"more")
+
+
+async def test_a_fault_of_ours_in_the_background_fails_the_handle() -> None:
+    async def fault() -> None:
+        raise ZeroDivisionError
+
+    async with scripted_cluster(4) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        cluster.store.before_write = fault
+        cluster.ensemble(handle)[0].go_away()
+        async with asyncio.timeout(3):
+            with pytest.raises(AddFailedError, match="ZeroDivisionError"):
+                while True:
+                    await handle.add(b"x")
+                    await asyncio.sleep(0.005)
+
+
+async def test_a_spare_that_refuses_adds_is_not_chosen_again_and_again() -> None:
+    """Each choice is a change of metadata; a useless spare rests longer every time."""
+    async with scripted_cluster(4, replace_backoff_s=0.05) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        bad = cluster.spares(handle)[0]
+        bad.refuse_adds = Status.EIO
+        gone = cluster.ensemble(handle)[0]
+        gone.go_away()
+        await gone.unregister()
+        async with asyncio.timeout(20):
+            deadline = asyncio.get_running_loop().time() + 1.0
+            while asyncio.get_running_loop().time() < deadline:
+                await handle.add(b"more")
+        assert len(handle.metadata.fragments) <= 2
+        assert len([line for line in bad.log if line.startswith("add")]) < 12
+
+
+async def test_a_ledger_taken_over_is_noticed_without_any_bookie() -> None:
+    """All bookies are gone when somebody else recovers: the store tells."""
+    async with scripted_cluster(replace_backoff_s=0.02) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        adding = asyncio.create_task(handle.add(b"one"))
+        for bookie in cluster.bookies:
+            bookie.be_silent()
+        from ledger.core.recovery import mark
+
+        found = await cluster.store.read_ledger(handle.ledger_id)
+        await cluster.store.write_ledger(handle.ledger_id, mark(found.value), found.version)
+        for bookie in cluster.bookies:
+            bookie.go_away()
+        async with asyncio.timeout(5):
+            with pytest.raises(LedgerFencedError):
+                await adding
+
+
+async def test_a_ledger_deleted_under_its_writer_ends_it() -> None:
+    async with scripted_cluster(replace_backoff_s=0.02) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        await cluster.client.delete(handle.ledger_id)
+        for bookie in cluster.bookies[:2]:
+            bookie.go_away()
+        async with asyncio.timeout(5):
+            with pytest.raises(LedgerNotFoundError):
+                await handle.add(b"one")
+
+
+# ---- close
+
+
+async def test_pending_adds_end_when_the_ledger_was_deleted_before_close() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        for bookie in cluster.bookies:
+            bookie.be_silent()
+        adding = asyncio.create_task(handle.add(b"one"))
+        await asyncio.sleep(0)
+        await cluster.client.delete(handle.ledger_id)
+        with pytest.raises(LedgerNotFoundError):
+            await handle.close()
+        with pytest.raises(LedgerNotFoundError):
+            await adding
+
+
+async def test_a_cancelled_close_leaves_no_waiter_behind_when_the_client_ends() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        for bookie in cluster.bookies:
+            bookie.be_silent()
+        adding = asyncio.create_task(handle.add(b"zero"))
+        await asyncio.sleep(0)
+        cluster.store.before_write = never
+        closing = asyncio.create_task(handle.close())
+        await asyncio.sleep(0.01)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        cluster.store.before_write = None
+        await cluster.client.close()
+        with pytest.raises(AddFailedError, match="closed"):
+            async with asyncio.timeout(3):
+                await adding
+
+
+async def test_a_cancelled_close_is_completed_by_the_next() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        cluster.store.before_write = never
+        closing = asyncio.create_task(handle.close())
+        await asyncio.sleep(0.01)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        cluster.store.before_write = None
+        assert (await handle.close()).last_entry == 0
+        with pytest.raises(LedgerClosedError):
+            handle.submit(b"late")
+
+
+async def test_what_close_settled_stays_settled() -> None:
+    """Entry 0 is confirmed and not yet visible when the ledger is closed at it: its add is done, then and later."""
+    async with scripted_cluster() as cluster:
+        for bookie in cluster.bookies:
+            bookie.mute = lambda what: what == "write_lac"
+        handle = await cluster.client.create(QuorumSizes())
+        adding = asyncio.create_task(handle.add(b"zero"))
+        await until(lambda: handle.lac == 0)
+        assert handle.done_through == -1
+        await handle.close()
+        assert await adding == 0
+        await handle.wait(0)
+        assert handle.done_through == 0
+
+
+async def test_close_while_the_ensemble_changes() -> None:
+    """The keeper is in the middle of its compare-and-set: close ends it and closes at what was confirmed."""
+    async with scripted_cluster(4) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        entered = asyncio.Event()
+
+        async def slow() -> None:
+            entered.set()
+            await asyncio.sleep(0.2)
+
+        cluster.store.before_write = slow
+        cluster.ensemble(handle)[0].go_away()
+        await entered.wait()
+        cluster.store.before_write = None
+        metadata = await handle.close()
+        assert (metadata.closed, metadata.last_entry) == (True, 0)
+
+
+# ---- strict visibility
+
+
+async def test_a_bookie_that_takes_no_explicit_lac_does_not_hold_an_add() -> None:
+    async with scripted_cluster(add_timeout_s=0.3) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        cluster.ensemble(handle)[1].mute = lambda what: what == "write_lac"
+        async with asyncio.timeout(0.25):
+            for _ in range(5):
+                await handle.add(b"x")
+
+
+async def test_two_bookies_that_take_no_explicit_lac_are_replaced() -> None:
+    async with scripted_cluster(5, add_timeout_s=0.2, replace_backoff_s=0.02) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        for bookie in cluster.ensemble(handle)[:2]:
+            bookie.mute = lambda what: what == "write_lac"
+        async with asyncio.timeout(5):
+            await handle.add(b"x")
+        assert handle.metadata.last_fragment.first_entry == 1
+
+
+# ---- the client
+
+
+async def test_closing_the_client_ends_an_open_that_waits() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        for bookie in cluster.bookies:
+            bookie.be_silent()
+        opening = asyncio.create_task(cluster.client.open(handle.ledger_id))
+        recovering = asyncio.create_task(cluster.client.open_with_recovery(handle.ledger_id))
+        await asyncio.sleep(0.02)
+        await cluster.client.close()
+        async with asyncio.timeout(3):
+            results = await asyncio.gather(opening, recovering, return_exceptions=True)
+        assert [type(result).__name__ for result in results] == ["ReadError", "LedgerRecoveryError"]
+
+
+async def test_a_paused_process_blames_no_bookie() -> None:
+    """As after SIGCONT: the clock has jumped beyond every timeout before a single answer was read."""
+    async with scripted_cluster(4, add_timeout_s=0.3) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        for bookie in cluster.bookies:
+            bookie.be_silent()
+        handle.submit(b"one")
+        await asyncio.sleep(0.01)
+        for bookie in cluster.bookies:
+            bookie.speak()
+        handle.excuse(10.0)
+        handle.tick(asyncio.get_running_loop().time() + 10.1)
+        assert handle.failed_members == 0
+
+
+async def test_a_lost_registration_alone_costs_no_member_without_a_spare() -> None:
+    """The store forgot all bookies, which answer as before: appends go on with full replication."""
+    async with scripted_cluster(lost_member_s=0.1) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        for bookie in cluster.bookies:
+            await bookie.unregister()
+        await asyncio.sleep(0.4)
+        await handle.add(b"one")
+        assert handle.failed_members == 0
