@@ -16,6 +16,7 @@ from typing import Protocol, cast
 
 from bookie_server import serve_v2, serve_v3
 from bookie_server.add_runs import frame_end, gather
+from bookie_server.add_runs_v3 import RunV3, gather_v3
 from bookie_server.config import Limits
 from bookie_server.long_poll import Waiter
 from bookie_server.read_queue import ReadQueue, ReadSlots, Work
@@ -168,14 +169,21 @@ class BookieConnection(asyncio.BufferedProtocol):
 
     def _take_v3(self, block: bytes) -> int:
         """Serve frames while they are v3; the first other one switches the connection to v2."""
-        view, position = memoryview(block), 0
-        while (stop := frame_end(block, position, self._limits.frame_bytes_max)) is not None:
-            body = view[position + LENGTH.size : stop]
-            if not self._serve_v3(body):
+        runs: dict[tuple[int, bytes], RunV3] = {}
+        view, position, frame_bytes_max = memoryview(block), 0, self._limits.frame_bytes_max
+        while True:
+            before = position
+            position = gather_v3(block, position, frame_bytes_max, runs)
+            for run in runs.values():
+                serve_v3.add_run(self, run, (position - before) // len(runs))
+            runs.clear()
+            stop = frame_end(block, position, frame_bytes_max)
+            if stop is None:
+                return position
+            if not self._serve_v3(view[position + LENGTH.size : stop]):
                 self._v2 = True
-                break
+                return position
             position = stop
-        return position
 
     def _serve_v3(self, body: memoryview) -> bool:
         if not v3.looks_like_v3(body):

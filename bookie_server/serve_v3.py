@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from bookie_server import serve_v3_lac, serve_v3_read
+from bookie_server.add_runs_v3 import RunV3, answers_v3
 from bookie_server.peer import Peer
 from bookie_server.stored_entry import EntryRun
 from bookie_server.v3_answer import answer, refuse
@@ -32,7 +33,7 @@ from ledger.wire.messages import (
     V3Request,
     WriteLacRequest,
 )
-from ledger.wire.status import Status
+from ledger.wire.status import Status, to_v3
 
 
 def serve(peer: Peer, request: V3Request) -> None:
@@ -82,6 +83,29 @@ def _add(peer: Peer, request: V3Request, add: V3AddRequest) -> None:
         priority=request.high_priority,
         done=partial(_added, peer, request, add, len(entry)),
     )
+
+
+def add_run(peer: Peer, run: RunV3, byte_count: int) -> None:
+    """A run of plain adds of one ledger."""
+    peer.adds_accepted(byte_count)
+    peer.service.add(
+        run.ledger_id,
+        run.key,
+        run.adds,
+        recovery=False,
+        priority=False,
+        done=partial(_run_added, peer, run, byte_count),
+    )
+
+
+def _run_added(peer: Peer, run: RunV3, byte_count: int, status: Status, refused: frozenset[int]) -> None:
+    peer.adds_answered(byte_count)
+    if not refused:
+        peer.send(answers_v3(to_v3(status), run.echoes))
+        return
+    for entry_id, echo in zip(run.adds.ids, run.echoes, strict=True):
+        its_status = Status.EBADREQ if entry_id in refused else status
+        peer.send(answers_v3(to_v3(its_status), [echo]))
 
 
 def _added(

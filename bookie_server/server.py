@@ -36,7 +36,7 @@ from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.environment import Environment
 from ledger.errors import RecordNotFoundError
 from ledger.metadata.store import MetadataStore
-from ledger.model import BookieId, BookieInfo
+from ledger.model import DURABLE_DELETIONS, BookieId, BookieInfo
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -165,6 +165,7 @@ class BookieServer:
             host=self._config.advertised_host,
             port=self.port,
             read_only=not writable,
+            properties=(DURABLE_DELETIONS,),
         )
         presence = Presence(await register(self._store, info, REGISTER_S), writable=writable)
         self._stack.push_async_callback(presence.withdraw)

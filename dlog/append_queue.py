@@ -19,15 +19,15 @@ from dlog.config import LogConfig
 from dlog.core.batching import Batch, Batcher, Headers
 from dlog.errors import MessageTooLargeError, QueueFullError
 from dlog.format.entry import ENTRY_OVERHEAD_BYTES
-from dlog.format.message import Buffer, Flat, as_bin, flat_headers
+from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers
 from dlog.lane import Lane
 from dlog.message_ids import MessageIds
+from dlog.model import MessageId
 from dlog.outgoing import Outgoing, Waiter
 from dlog.room import Room
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 
-_NO_HEADERS: Flat = []
 _MESSAGE_OVERHEAD_BYTES = 16
 
 
@@ -52,6 +52,8 @@ class AppendQueue:
         self._flush_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._refusal: LogStoreError | None = None
+        self.tail: MessageId | None = None
+        """The last message handed to a ledger by this writer; None before the first."""
 
     # ---- facts
 
@@ -72,16 +74,16 @@ class AppendQueue:
 
     async def submit(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
         """Take one message, waiting for room first; the future gets its id."""
-        size = _size(payload, key)
-        if not self._room.fits(size):
+        if self._room.tight:
             self._check_open()
+            size = _size(payload, key)
             self._check_size(size)
             await self._room.wait(size)
         return self._take(payload, key, headers)
 
     def submit_nowait(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
         """The same without waiting: QueueFullError if the buffer is full."""
-        if not self._room.fits(_size(payload, key)):
+        if self._room.tight:
             self._check_open()
             raise QueueFullError(
                 f"the writer holds {self.buffered_bytes} unacknowledged bytes, the limit is "
@@ -94,15 +96,13 @@ class AppendQueue:
     def _take(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
         if self._refusal is not None:
             raise _copy(self._refusal)
+        if type(payload) is not bytes:
+            payload = as_bin(payload, "a payload")
+        if key is not None:
+            key = as_bin(key, "a key")
+        flat = flat_headers(headers) if headers else NO_HEADERS
         waiter: Waiter = self._loop.create_future()
-        full = self._batcher.add(
-            as_bin(payload, "a payload"),
-            as_bin(key, "a key"),
-            flat_headers(headers) if headers else _NO_HEADERS,
-            waiter,
-            self._loop.time(),
-        )
-        for batch in full:
+        for batch in self._batcher.add(payload, key, flat, waiter, self._loop.time()):
             self._dispatch(Outgoing(batch, whole=False))
         if not self._flush_scheduled:
             self._flush_scheduled = True
@@ -119,7 +119,7 @@ class AppendQueue:
         self._check_open()
         waiter: asyncio.Future[MessageIds] = self._loop.create_future()
         outgoing = Outgoing(Batch.of(self._limits, payloads, waiter, keys=keys, headers=headers), whole=True)
-        if not self._room.fits(outgoing.size):
+        if self._room.tight:
             await self._room.wait(outgoing.size)
             self._check_open()
         self.flush()
@@ -159,6 +159,7 @@ class AppendQueue:
         now_us = self._last_append_us = max(self._last_append_us, self._environment.wall_us())
         if outgoing.encode(self._epoch, now_us, self._codec):
             lane.submit(outgoing, self._loop.time())
+            self.tail = MessageId(lane.ledger_id, outgoing.entry_id, outgoing.count - 1)
             self._entries_in_flight += 1
         else:
             self._room.give_back(outgoing.size)

@@ -14,16 +14,15 @@ that ends.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import re
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
-from dlog.errors import StandaloneError
+from dlog.directory_lock import DirectoryLock
 from dlog.loop_thread import LoopThread
-from dlog.supervisor import BookieFacts, BookieSupervisor, Report
+from dlog.supervisor import STOP_TIMEOUT_S, BookieFacts, BookieSupervisor, Report
 from ledger.errors import AlreadyExistsError, ConfigurationError
 from ledger.metadata.drivers import open_store
 
@@ -56,7 +55,7 @@ class AsyncStandalone:
         self._asked = bookies
         self._report = report or _ignore
         self._restart = restart
-        self._lock: IO[str] | None = None
+        self._lock = DirectoryLock(self._directory)
         self._supervisors: list[BookieSupervisor] = []
 
     @property
@@ -71,7 +70,7 @@ class AsyncStandalone:
 
     async def start(self) -> None:
         """Start all bookies; on return they serve. StandaloneError if the directory is in use or one fails."""
-        self._take_lock()
+        await self._lock.take(STOP_TIMEOUT_S)
         try:
             await self._init_metadata()
             self._supervisors = [self._supervisor(number) for number in self._numbers()]
@@ -84,9 +83,7 @@ class AsyncStandalone:
         """Stop all bookies cleanly; a second call does nothing."""
         await asyncio.gather(*(supervisor.stop() for supervisor in self._supervisors))
         self._supervisors = []
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        self._lock.release()
 
     async def kill(self, index: int) -> None:
         """SIGKILL `bookies[index]` and leave it dead until `restart`. For failure tests."""
@@ -115,25 +112,6 @@ class AsyncStandalone:
 
     # ---- parts
 
-    def _take_lock(self) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
-        lock = (self._directory / "lock").open("a+")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            lock.seek(0)
-            holder = lock.read().strip() or "unknown"
-            lock.close()
-            raise StandaloneError(
-                f"a cluster runs in {self._directory} already (process {holder}): "
-                f"connect to {self.uri}, or choose another directory",
-                directory=self._directory,
-            ) from error
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-        self._lock = lock
-
     async def _init_metadata(self) -> None:
         store = await open_store(self.uri)
         try:
@@ -158,6 +136,7 @@ class AsyncStandalone:
             self.uri,
             self._report,
             restart=self._restart,
+            inherited=(self._lock.descriptor,),
         )
 
     async def _start_all(self) -> None:

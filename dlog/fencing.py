@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dlog.format.entry import decode_envelope
-from dlog.model import SealFacts
+from dlog.model import MessageId, SealFacts
 from ledger.client import LedgerClient
 from ledger.errors import LedgerNotFoundError
 from ledger.model import LedgerId
@@ -59,6 +59,16 @@ async def seal_facts(handle: ReadHandle) -> SealFacts:
         first_append_us=first_us,
         last_append_us=last_us,
     )
+
+
+async def last_message(ledgers: LedgerClient, ledger_id: LedgerId, password: bytes) -> MessageId:
+    """The last message of a closed ledger that has any."""
+    handle = await ledgers.open(ledger_id, password)
+    try:
+        [entry] = await handle.read(handle.last_readable, handle.last_readable)
+        return MessageId(ledger_id, handle.last_readable, decode_envelope(entry.payload)[0].count - 1)
+    finally:
+        await handle.close()
 
 
 async def _append_time(handle: ReadHandle, entry_id: int) -> int:

@@ -2,14 +2,15 @@
 
 Law (log semantics, rules 26-28 and 32): the machine decides, this waits. Fetched entries stay within a byte
 limit. What waits for the log to move is woken by the long poll, by a watch on the record, and beneath both by a
-slow poll; what waits for bookies or the store to come back says so and gives up after a while.
+slow poll; what waits for bookies or the store to come back says so. A tail that has worked waits for them as
+long as it takes, any other reader gives up after a while.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -33,7 +34,7 @@ from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError, UnavailableError
 from ledger.metadata.store import Unwatch
-from ledger.model import LedgerId
+from ledger.model import EntryId, LedgerId
 from ledger.read_handle import ReadHandle
 
 
@@ -59,7 +60,10 @@ class Fetcher:
         config: ReaderConfig,
         *,
         password: bytes = b"",
+        for_ever: bool = False,
     ) -> None:
+        self._for_ever = for_ever
+        self._has_worked = False
         self._password = password
         self._machine = machine
         self._logs = logs
@@ -179,7 +183,8 @@ class Fetcher:
         if self._stuck_since is None:
             self._stuck_since = now
             self._backoff.reset()
-        if now - self._stuck_since >= self._config.unavailable_timeout_s:
+        waits = self._for_ever and self._has_worked
+        if not waits and now - self._stuck_since >= self._config.unavailable_timeout_s:
             raise error
         self._waits_for = str(error)
         await asyncio.sleep(self._backoff.next_s())
@@ -219,21 +224,27 @@ class Fetcher:
         assert handle is not None and handle.ledger_id == step.ledger_id
         self._waits_for = step.why
         poll_s = self._next_poll_s()
-        moved = await self._unless_record_changes(lambda: self._wait_for_lac(handle, step.beyond, poll_s))
-        if moved and handle.last_readable <= step.beyond and not handle.closed:
+        waited = await self._unless_record_changes(
+            self._look(handle, lambda: handle.wait_for_lac(step.beyond, poll_s))
+        )
+        if not waited:
+            # The record changes when a ledger is about to be sealed, or has just been; and the wait that was cut
+            # short may have been reading just that.
+            await self._look(handle, handle.refresh)
+        elif handle.last_readable <= step.beyond and not handle.closed:
             self._machine.on_record_changed()  # the slow poll looks at everything
 
-    async def _wait_for_lac(self, handle: ReadHandle, beyond: int, timeout_s: float) -> None:
+    async def _look(self, handle: ReadHandle, look: Callable[[], Awaitable[EntryId]]) -> None:
         try:
-            await handle.wait_for_lac(beyond, timeout_s)
+            await look()
         except LedgerNotFoundError:
             self._machine.on_ledger_missing(handle.ledger_id)
             return
         self._tell(handle)
 
-    async def _unless_record_changes(self, wait: Callable[[], Awaitable[None]]) -> bool:
+    async def _unless_record_changes(self, wait: Coroutine[None, None, None]) -> bool:
         """Wait, or until the record changes; whether the wait came to its end."""
-        task = asyncio.ensure_future(wait())
+        task = asyncio.ensure_future(wait)
         change = asyncio.ensure_future(self._record_changed.wait())
         try:
             await asyncio.wait((task, change), return_when=asyncio.FIRST_COMPLETED)
@@ -266,6 +277,7 @@ class Fetcher:
         return poll_s
 
     def _tell(self, handle: ReadHandle) -> None:
+        self._has_worked = True
         self._machine.on_ledger(handle.ledger_id, readable=handle.last_readable, sealed=handle.closed)
 
     def _offer(self, found: Fetched | Gap) -> None:

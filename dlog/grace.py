@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dlog.config import LogConfig
-from ledger.model import BookieSet
+from ledger.model import DURABLE_DELETIONS, BookieSet
 
 SEVEN_DAYS_S = 7 * 86_400.0
-
-DURABLE_DELETIONS = ("deletions", "durable")
-"""A bookie registers this property if it remembers deleted ledgers across restarts and refuses adds to them."""
 
 
 def zombie_grace_s(config: LogConfig, bookies: BookieSet) -> float:

@@ -53,6 +53,8 @@ class MessageId(NamedTuple):
 
 
 EARLIEST_ID = MessageId(0, 0, 0)
+NO_MESSAGE = MessageId(-1, -1, 0)
+"""The tail of a log that has no message: what a conditional first append expects."""
 
 Header = tuple[bytes, bytes]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from itertools import compress
+from itertools import compress, repeat
 from typing import Any
 
 from dlog.core.batching import Batch
@@ -13,6 +13,9 @@ from dlog.format.entry import ENTRY_OVERHEAD_BYTES, Codec, encode_entry
 from dlog.message_ids import MessageIds
 from dlog.model import MessageId
 from ledger.errors import LogStoreError
+
+_new: Any = tuple.__new__
+_cancelled: Callable[[asyncio.Future[Any]], bool] = asyncio.Future.cancelled
 
 Waiter = asyncio.Future[Any]
 """Gets a MessageId, or MessageIds where one caller waits for the whole entry."""
@@ -42,7 +45,7 @@ class Outgoing:
         batch = self.batch
         if batch is None:
             return True
-        if any(waiter.cancelled() for waiter in self.waiters) and not self._leave_out_cancelled(batch):
+        if any(map(_cancelled, self.waiters)) and not self._leave_out_cancelled(batch):
             return False
         columns = batch.columns
         self.entry = b"".join(encode_entry(columns, epoch=epoch, append_time_us=append_time_us, codec=codec))
@@ -69,9 +72,11 @@ class Outgoing:
             if not waiter.done():
                 waiter.set_result(MessageIds(ledger_id, entry_id, self.count))
             return
-        for index, waiter in enumerate(self.waiters):
+        # tuple.__new__ is what MessageId's constructor calls after three Python frames.
+        places = zip(repeat(ledger_id), repeat(entry_id), range(self.count))
+        for waiter, message_id in zip(self.waiters, map(_new, repeat(MessageId), places), strict=True):
             if not waiter.done():
-                waiter.set_result(MessageId(ledger_id, entry_id, index))
+                waiter.set_result(message_id)
 
     def fail_absent(self, make: Callable[[], LogStoreError]) -> None:
         """The entry was never sent, or its absence is proved."""

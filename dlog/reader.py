@@ -51,7 +51,8 @@ class Reader:
 
     It opens itself at the first message, or at `async with` (then `until="latest"` means: as of now). Raises
     LogNotFoundError, TrimmedError, UnknownPositionError, DataLossError, and what the bookies or the store last
-    said when they cannot be reached for `unavailable_timeout_s`.
+    said when they cannot be reached for `unavailable_timeout_s`; a tail that has worked goes on waiting instead,
+    and `waits_for` says for what.
     """
 
     def __init__(
@@ -103,7 +104,13 @@ class Reader:
             on_data_loss=self._on_data_loss,
         )
         self._fetcher = Fetcher(
-            machine, self._logs, ref, self._ledgers, self._config, password=self._password
+            machine,
+            self._logs,
+            ref,
+            self._ledgers,
+            self._config,
+            password=self._password,
+            for_ever=self._until is None,
         )
         self._fetcher.start()
         # A program that leaves its loop early may just drop the reader: its other half must not go on for ever.

@@ -25,7 +25,10 @@ class ReaderConfig:
     """Safety net beneath the long poll and the watches, which may be late or lost."""
 
     unavailable_timeout_s: float = 20.0
-    """A reader that could not go on for so long raises the reason. A restarted bookie is back well before."""
+    """A reader that could not go on for so long raises the reason. A restarted bookie is back well before.
+
+    A reader without end that has read before does not raise: it waits and says for what.
+    """
 
     def __post_init__(self) -> None:
         if min(self.read_ahead_bytes, self.fetch_bytes, self.fetch_entries_max) < 1:

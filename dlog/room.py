@@ -9,7 +9,7 @@ from ledger.errors import LogStoreError
 
 
 class Room:
-    """A first-come, first-served byte budget. One entry always fits into an empty one.
+    """A first-come, first-served byte budget, entered while any of it is left: exceeded by an entry or two.
 
     Order is kept even between those woken and newcomers: whoever comes while somebody waits, or has been woken
     and has not run yet, queues behind.
@@ -18,56 +18,44 @@ class Room:
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._used = 0
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._promised = 0
         self._woken = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.tight = False
+        """Whether a newcomer has to wait. A plain attribute: it is read once per message."""
 
     @property
     def used(self) -> int:
         return self._used
 
-    @property
-    def crowded(self) -> bool:
-        """Whether somebody waits, or was woken and has not gone on yet."""
-        return bool(self._waiting) or self._woken > 0
-
-    def fits(self, size: int) -> bool:
-        return not self.crowded and (self._used + size <= self._bytes_max or not self._used)
-
     def take(self, size: int) -> None:
         self._used += size
+        if self._used >= self._bytes_max:
+            self.tight = True
+
+    def give_back(self, size: int) -> None:
+        """Free bytes and let in, in order, whoever fits now."""
+        self._used -= size
+        if self.tight:
+            self._wake()
 
     async def wait(self, size: int) -> None:
-        """Return when it is the caller's turn and `size` bytes are free, which it then takes without waiting.
+        """Return when it is the caller's turn; it then takes about `size` bytes without waiting.
 
         Cancelling gives up the place in the queue.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size, future))
+        self.tight = True
         try:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self._woken -= 1
-                self.give_back(size)
+                self._arrived(size)
+            else:
+                self._wake()
             raise
-        self._woken -= 1
-        self._used -= size
-
-    def give_back(self, size: int) -> None:
-        """Free bytes and wake, in order, all that fit now."""
-        self._used -= size
-        waiting = self._waiting
-        while waiting:
-            wanted, future = waiting[0]
-            if future.done():
-                waiting.popleft()
-                continue
-            if self._used + wanted > self._bytes_max and self._used:
-                return
-            waiting.popleft()
-            self._used += wanted
-            self._woken += 1
-            future.set_result(None)
+        self._arrived(size)
 
     def refuse_all(self, error: LogStoreError) -> None:
         """Nobody gets in any more."""
@@ -75,3 +63,24 @@ class Room:
         for _, future in waiting:
             if not future.done():
                 future.set_exception(type(error)(str(error), **error.facts))
+
+    def _arrived(self, size: int) -> None:
+        self._woken -= 1
+        self._promised -= size
+        if not self._woken:
+            # The last one runs on from here before anybody else does, and may yet take nothing (its message is
+            # too large, say): so the next one must not depend on what it gives back.
+            self._wake()
+
+    def _wake(self) -> None:
+        while self._waiting and self._used + self._promised < self._bytes_max:
+            size, future = self._waiting.popleft()
+            if not future.done():
+                self._woken += 1
+                self._promised += size
+                future.set_result(None)
+        self._set_tight()
+
+    def _set_tight(self) -> None:
+        crowded = bool(self._waiting) or self._woken > 0
+        self.tight = crowded or self._used >= self._bytes_max

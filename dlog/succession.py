@@ -21,11 +21,12 @@ from dlog.core.rotation import Command, Phase, Rotation
 from dlog.core.rotation_triggers import at_hard_limit, is_full, next_check, reason_to_rotate
 from dlog.core.takeover import describe_owner
 from dlog.errors import AppendAbortedError, LogNotFoundError, RecordTooLargeError, WriterDeposedError
+from dlog.fencing import last_message
 from dlog.grace import zombie_grace_s
 from dlog.lane import Lane
 from dlog.ledger_maker import LedgerMaker
 from dlog.log_store import LogRef, LogStore
-from dlog.model import LogRecord
+from dlog.model import NO_MESSAGE, LogRecord, MessageId
 from dlog.takeover_runner import Claim
 from ledger.client import LedgerClient
 from ledger.errors import (
@@ -137,6 +138,13 @@ class Succession:
         self._machine.give_up()
         self._queue.fail_held(error)
         self._end(error)
+
+    async def last_sealed_message(self) -> MessageId:
+        """The last message in the log's sealed ledgers, NO_MESSAGE if there is none."""
+        for listed in reversed(self._machine.record.ledgers):
+            if listed.seal is not None and listed.seal.last_entry >= 0:
+                return await last_message(self._ledgers, listed.ledger_id, self._config.password)
+        return NO_MESSAGE
 
     # ---- what the handles tell (WriteListener)
 

@@ -54,8 +54,10 @@ class BookieSupervisor:
         report: Report,
         *,
         restart: bool = True,
+        inherited: tuple[int, ...] = (),
     ) -> None:
         self.number = number
+        self._inherited = inherited
         self._restart = restart
         self.failed: StandaloneError | None = None
         self._directory = directory
@@ -172,6 +174,7 @@ class BookieSupervisor:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 env=_environment(),
+                pass_fds=self._inherited,
             )
         try:
             async with asyncio.timeout(START_TIMEOUT_S):

@@ -12,9 +12,9 @@ a caller that is cancelled, whichever of these came true without it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from dlog.append_queue import AppendQueue
 from dlog.core.batching import Headers
@@ -36,6 +36,7 @@ class LogWriter:
         self._queue = queue
         self._succession = succession
         self._closing: asyncio.Future[None] | None = None
+        self._found_tail: MessageId | None = None
 
     # ---- facts
 
@@ -97,7 +98,8 @@ class LogWriter:
     ) -> MessageId:
         """Append one message; return once it is durable and readable.
 
-        `expect_tail`: append only if the entry is the next one after this id; AppendRejectedError otherwise.
+        `expect_tail`: append only if the log's last message is this one (NO_MESSAGE: if it has none);
+        AppendRejectedError otherwise.
         MessageTooLargeError, WriterDeposedError, AppendAbortedError: certainly absent. AppendIndeterminateError:
         it is at `message_id` or nowhere.
         """
@@ -105,7 +107,7 @@ class LogWriter:
         if expect_tail is None:
             future = await self._queue.submit(payload, key, headers)
         else:
-            self._check_tail(expect_tail)
+            await self._check_tail(expect_tail)
             future = self._queue.submit_nowait(payload, key, headers)
         return await future
 
@@ -129,14 +131,14 @@ class LogWriter:
         """Hand over messages that become one entry, waiting only for room; the future gets their ids."""
         return await self._queue.append_many(payloads, keys, headers)
 
-    async def submit(
+    def submit(
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
-    ) -> asyncio.Future[MessageId]:
+    ) -> Coroutine[Any, Any, asyncio.Future[MessageId]]:
         """Hand over one message, waiting only for room; the future gets its id, in the order of the calls.
 
         Cancelling the future before the message has left its batch makes it certainly absent.
         """
-        return await self._queue.submit(payload, key, headers)
+        return self._queue.submit(payload, key, headers)
 
     def submit_nowait(
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
@@ -148,16 +150,18 @@ class LogWriter:
         """Send a partial batch now instead of after its linger time."""
         self._queue.flush()
 
-    def _check_tail(self, expected: MessageId) -> None:
-        """There is one writer, so the condition is decided here (rule 12)."""
+    async def _check_tail(self, expected: MessageId) -> None:
+        """There is one writer, so the condition is decided here (rule 12). Nothing waits between it and submit."""
+        if self._queue.tail is None and self._found_tail is None:
+            self._found_tail = await self._succession.last_sealed_message()
         self._queue.flush()
-        position = self.position
-        if position is None or (expected.ledger_id, expected.entry_id + 1) != position[:2]:
+        tail = self._queue.tail or self._found_tail
+        if self._queue.holding or tail != expected:
             raise AppendRejectedError(
-                f"the log does not end with {expected}: the next entry would be {position or 'held back'}; "
-                "read up to the tail and decide again",
+                f"the log does not end with {expected} but with "
+                f"{'appends held back' if self._queue.holding else tail}: read up to the tail and decide again",
                 expected=expected,
-                position=position,
+                tail=tail,
             )
 
     # ---- ledgers

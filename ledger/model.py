@@ -145,6 +145,9 @@ class LedgerMetadata:
             yield from fragment.ensemble
 
 
+DURABLE_DELETIONS = ("deletions", "durable")
+"""Registered by a bookie that remembers deleted ledgers across restarts and refuses adds to them for ever."""
+
 _BOOKIE_ID = re.compile(r"[a-zA-Z0-9:-_.\-]+")
 
 

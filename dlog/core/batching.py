@@ -23,6 +23,7 @@ from typing import Generic, TypeVar
 from dlog.errors import AppendRejectedError, MessageTooLargeError
 from dlog.format.entry import ENTRY_OVERHEAD_BYTES
 from dlog.format.message import (
+    NO_HEADERS,
     Buffer,
     Columns,
     Flat,
@@ -120,8 +121,8 @@ class Batch(Generic[T]):
         count = len(payload_column)
         if not count:
             raise AppendRejectedError("append_many got no message: give it at least one")
-        key_column = as_bin_column([None] * count if keys is None else keys, "a key")
-        header_column: list[Flat] = [[]] * count if headers is None else list(map(flat_headers, headers))
+        key_column: list[bytes | None] = [None] * count if keys is None else as_bin_column(keys, "a key")
+        header_column = [NO_HEADERS] * count if headers is None else list(map(flat_headers, headers))
         if len(key_column) != count or len(header_column) != count:
             raise ConfigurationError(
                 f"append_many needs as many keys and headers as payloads, got {len(key_column)} keys and "
@@ -138,6 +139,7 @@ class Batcher(Generic[T]):
 
     def __init__(self, limits: BatchLimits) -> None:
         self._limits = limits
+        self._room = limits.body_bytes_max
         self._open: Batch[T] = Batch()
         self._leaves_at = 0.0
 
@@ -162,8 +164,7 @@ class Batcher(Generic[T]):
         The values are checked already (`as_bin`, `flat_headers`). MessageTooLargeError changes nothing.
         """
         size = message_bytes(key, payload, headers)
-        limits = self._limits
-        room = limits.body_bytes_max
+        limits, room = self._limits, self._room
         if size > room:
             limits.check(size, "message")
         full: tuple[Batch[T], ...] = ()

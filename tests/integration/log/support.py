@@ -22,7 +22,6 @@ QUICK = LogConfig(
     ),
     candidate_wait_s=0.2,
     late_success_s=0.5,
-    zombie_grace_s=0.0,
 )
 """Failures are noticed within two seconds."""
 

@@ -11,8 +11,8 @@ import pytest
 from benchmarks.cluster import running_cluster
 from dlog.client import LogClient
 from dlog.core.rotation_triggers import RotationLimits
-from dlog.errors import AppendAbortedError, AppendIndeterminateError
-from dlog.model import MessageId
+from dlog.errors import AppendAbortedError, AppendIndeterminateError, AppendRejectedError
+from dlog.model import NO_MESSAGE, MessageId
 from ledger.errors import LogStoreError
 from tests.integration.log.support import QUICK, Producer, client_of, kill, read_all, until
 
@@ -209,6 +209,26 @@ async def test_cancelled_appends_never_disturb_the_others(tmp_path: Path) -> Non
         expected = {b"%d" % number for number, future in enumerate(futures) if not future.cancelled()}
         assert payloads >= expected | {b"t%d" % number for number in range(1, 100, 2)}
         assert not payloads & {b"%d" % number for number in range(0, 400, 3)}
+
+
+async def test_a_conditional_append_needs_the_tail_it_expects(tmp_path: Path) -> None:
+    """Rule 12: decided by the one writer, across rotations and takeovers."""
+    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+        writer = await client.open_writer("orders")
+        first = await writer.append(b"one", expect_tail=NO_MESSAGE)
+        for wrong in (NO_MESSAGE, MessageId(first.ledger_id, first.entry_id, 1)):
+            with pytest.raises(AppendRejectedError):
+                await writer.append(b"no", expect_tail=wrong)
+        second = await writer.append(b"two", expect_tail=first)
+        await writer.rotate()
+        third = await writer.append(b"three", expect_tail=second)
+        again = await client.open_writer("orders")
+        with pytest.raises(AppendRejectedError) as caught:
+            await again.append(b"no", expect_tail=second)
+        assert caught.value.tail == third
+        await again.append(b"four", expect_tail=third)
+        payloads = [message.payload for message in await read_all(client, "orders")]
+        assert payloads == [b"one", b"two", b"three", b"four"]
 
 
 async def test_close_settles_everything_and_abort_says_what_is_open(tmp_path: Path) -> None:

@@ -210,3 +210,24 @@ async def test_large_and_small_entries_come_back_whole(cluster: Standalone, log:
     assert all(list(batch.keys) == [b"k", None, b""] for batch in batches)
     times = [batch.append_time_us for batch in batches]
     assert times == sorted(times)
+
+
+async def test_a_tail_outlives_all_its_bookies(cluster: Standalone, log: str) -> None:
+    """With every bookie dead it waits and says for what; when they are back it goes on."""
+    async with dlog.aio.connect(cluster.uri) as client, dlog.aio.connect(cluster.uri) as other:
+        async with await client.open_writer(log) as writer:
+            await writer.append(b"a")
+        unsealed = await client.open_writer(log)
+        await unsealed.append(b"b")
+        unsealed.abort()
+        async with other.tail(log, start="earliest") as reader, asyncio.timeout(60):
+            assert await payloads(reader, 2) == [b"a", b"b"]
+            for index in range(3):
+                await asyncio.to_thread(cluster.kill, index)
+            while "too few of its bookies answer" not in (reader.waits_for or ""):  # noqa: ASYNC110  # a property
+                await asyncio.sleep(0.01)
+            for index in range(3):
+                await asyncio.to_thread(cluster.restart, index)
+            async with await client.open_writer(log) as successor:
+                await successor.append(b"c")
+                assert await payloads(reader, 1) == [b"c"]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import dlog
+from dlog import supervisor
 from dlog.errors import StandaloneError
 from ledger.errors import ConfigurationError, MetadataUnavailableError, NotEnoughBookiesError
 
@@ -135,7 +136,11 @@ def test_bookies_end_with_the_process_that_started_them(tmp_path: Path) -> None:
         children = [int(word) for word in parent.stdout.readline().split()]
         assert len(children) == 2 and all(map(alive, children))
         parent.kill()
-        wait_until(lambda: not any(map(alive, children)))
+        parent.wait()
+        # A new cluster there waits for the old bookies to drain, and does not start beside them.
+        with dlog.standalone(tmp_path / "data", bookies=2) as cluster:
+            assert not any(map(alive, children))
+            assert len(cluster.bookies) == 2
     finally:
         parent.kill()
         parent.communicate()
@@ -185,6 +190,9 @@ def test_a_store_without_bookies_names_the_command(tmp_path: Path) -> None:
 
 def test_wrong_use_is_refused(tmp_path: Path) -> None:
     """Before anything is started."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StandaloneError, match="cannot be used"), dlog.standalone(tmp_path / "file"):
+        pass
     with pytest.raises(ConfigurationError, match="1 to 64, got 0"):
         dlog.standalone(tmp_path, bookies=0)
     with pytest.raises(ConfigurationError, match="without"):
@@ -200,3 +208,23 @@ async def test_the_same_in_asyncio(tmp_path: Path) -> None:
                 message_id = await writer.append(b"payload")
             async with client.reader("orders", until="latest") as reader:
                 assert [message.id async for message in reader] == [message_id]
+
+
+def test_a_bookie_that_keeps_dying_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restarting for ever would bury the reason: `wait` raises it."""
+    monkeypatch.setattr(supervisor, "_QUICK_DEATHS_MAX", 1)
+    said: list[str] = []
+
+    def kill_again(event: str) -> None:
+        said.append(event)
+        if event.endswith("is back"):
+            os.kill(cluster.bookies[0].process_id or 0, signal.SIGKILL)
+
+    with dlog.standalone(tmp_path / "data", bookies=1, report=kill_again) as cluster:
+        os.kill(cluster.bookies[0].process_id or 0, signal.SIGKILL)
+        with pytest.raises(
+            StandaloneError, match=r"ended by SIGKILL, 2 times in a row, and is given up: .*log"
+        ):
+            cluster.wait()
+        assert cluster.bookies[0].process_id is None
+    assert [event.split(") ")[1][:12] for event in said] == ["was ended by", "is back", "was ended by"]

@@ -424,6 +424,29 @@ def test_bookies_that_are_away_are_waited_for(request: pytest.FixtureRequest) ->
     play(request, scene)
 
 
+def test_a_tail_that_has_worked_waits_as_long_as_it_takes(request: pytest.FixtureRequest) -> None:
+    """It says for what; one that never worked gives up."""
+
+    async def scene(log: MemoryLog) -> None:
+        ledger = log.add_ledger(3, (b"a",))
+        await log.record(3)
+        config = ReaderConfig(unavailable_timeout_s=0.05)
+        async with log.reader(config=config) as reader:
+            assert await payloads(reader, 1) == [b"a"]
+            log.ledgers.failures = [ReadError("bookies are away") for _ in range(1000)]
+            ledger.append(b"b")
+            await poll(lambda: reader.waits_for == "bookies are away")
+            await asyncio.sleep(0.2)
+            log.ledgers.failures.clear()
+            assert await payloads(reader, 1) == [b"b"]
+        log.ledgers.failures = [ReadError("bookies are away") for _ in range(1000)]
+        async with log.reader(config=config) as reader:
+            with pytest.raises(ReadError):
+                await payloads(reader, 1)
+
+    play(request, scene)
+
+
 def test_closing_ends_a_wait_elsewhere(request: pytest.FixtureRequest) -> None:
     """The other task's iteration ends; it was not cancelled."""
 

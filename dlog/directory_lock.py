@@ -1,0 +1,102 @@
+"""One cluster a directory: a lock that its bookies hold, too.
+
+Law: the lock is free only when the process that took it and every bookie that it started have ended, because the
+bookies inherit it. So a cluster whose process was killed is not started a second time beside its own bookies while
+they still drain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from pathlib import Path
+from typing import IO
+
+from dlog.errors import StandaloneError
+
+_LOOK_AGAIN_S = 0.1
+
+
+class DirectoryLock:
+    """The file `lock` in the directory. It names the process that took it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._file: IO[str] | None = None
+
+    async def take(self, patience_s: float) -> None:
+        """StandaloneError if the holder lives; after it has died its bookies get `patience_s` to end."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience_s
+        file = self._open()
+        try:
+            while not _locked(file):
+                holder = _holder(file)
+                if loop.time() >= deadline or _alive(holder):
+                    raise self._in_use(holder)
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        except BaseException:
+            file.close()
+            raise
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        self._file = file
+
+    def release(self) -> None:
+        """A second call does nothing."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    @property
+    def descriptor(self) -> int:
+        """What a bookie inherits."""
+        assert self._file is not None, "bookies are started while the lock is held"
+        return self._file.fileno()
+
+    def _open(self) -> IO[str]:
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            return (self._directory / "lock").open("a+")
+        except OSError as error:
+            raise StandaloneError(
+                f"directory {self._directory} cannot be used ({error.strerror}): choose another one",
+                directory=self._directory,
+            ) from error
+
+    def _in_use(self, holder: int) -> StandaloneError:
+        return StandaloneError(
+            f"a cluster runs in {self._directory} already (process {holder}): connect to it, "
+            "or choose another directory",
+            directory=self._directory,
+            process_id=holder,
+        )
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(file: IO[str]) -> int:
+    """0 while it is being written."""
+    file.seek(0)
+    text = file.read().strip()
+    return int(text) if text.isdecimal() else 0
+
+
+def _alive(process_id: int) -> bool:
+    if not process_id:
+        return False
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

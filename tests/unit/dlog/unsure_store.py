@@ -1,0 +1,53 @@
+"""A metadata store that loses answers as its script says: the memory driver, with faults in front."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ledger.errors import MetadataOutcomeUnknownError, MetadataUnavailableError
+from ledger.metadata.store import MetadataStore
+
+APPLIED = "applied, answer lost"
+DROPPED = "dropped, answer lost"
+AWAY = "certainly not made"
+
+
+class UnsureStore:
+    """Delegates to `inner`; each record change takes the next fault of `faults`, if any is left."""
+
+    def __init__(self, inner: MetadataStore, *faults: str | None) -> None:
+        self._inner = inner
+        self.faults = list(faults)
+        self.reads_away = 0
+        self.before_fault: Callable[[], Awaitable[None]] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def create_record(self, key: str, value: bytes) -> int:
+        return await self._change(lambda: self._inner.create_record(key, value))
+
+    async def write_record(self, key: str, value: bytes, version: int) -> int:
+        return await self._change(lambda: self._inner.write_record(key, value, version))
+
+    async def remove_record(self, key: str, version: int) -> None:
+        await self._change(lambda: self._inner.remove_record(key, version))
+
+    async def read_record(self, key: str, *, fresh: bool = True) -> Any:
+        if self.reads_away:
+            self.reads_away -= 1
+            raise MetadataUnavailableError("the store is away")
+        return await self._inner.read_record(key, fresh=fresh)
+
+    async def _change(self, change: Callable[[], Awaitable[Any]]) -> Any:
+        fault = self.faults.pop(0) if self.faults else None
+        if fault is None:
+            return await change()
+        if fault == AWAY:
+            raise MetadataUnavailableError("the store is away")
+        if fault == APPLIED:
+            await change()
+        if self.before_fault is not None:
+            await self.before_fault()
+        raise MetadataOutcomeUnknownError("the answer was lost")
