@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dlog.core.record_update import Applied, NotOurs
-from dlog.core.rotation import (
+from dlog.core.rotation import Phase, Rotation
+from dlog.core.rotation_commands import (
     CloseLedger,
     Command,
     CreateLedger,
@@ -14,12 +15,10 @@ from dlog.core.rotation import (
     Drain,
     Finished,
     Hold,
-    Phase,
     ProbeStore,
     ReadRecord,
     Release,
     Retry,
-    Rotation,
     Settle,
     SubmitTo,
     WaitForCandidate,
