@@ -153,6 +153,40 @@ async def test_a_refused_repetition_of_a_change_in_doubt_is_no_refusal() -> None
     assert await logs.compare_and_set(ref, wanted, before.version) == Applied(wanted, before.version + 1)
 
 
+@pytest.mark.parametrize("fault", [APPLIED, DROPPED])
+async def test_a_change_in_doubt_of_a_log_that_is_gone_is_not_definitely_refused(fault: str) -> None:
+    """Rule 10; mutation 9: perhaps it was made before the log was deleted."""
+    logs, store = await logs_on(f"doubt-gone-{fault}")
+    ref = await logs.create(ORDERS)
+    before = await logs.read(ref)
+    other = LogStore(store, ENVIRONMENT)
+
+    async def somebody_deletes() -> None:
+        store.before_fault = None
+        await other.remove_record(ref)
+
+    store.faults, store.before_fault = [fault], somebody_deletes
+    answer = await logs.compare_and_set(ref, changed(before), before.version)
+    assert answer == NotOurs(None, definite=False)
+
+
+async def test_a_repetition_that_finds_the_log_gone_is_not_definitely_refused() -> None:
+    logs, store = await logs_on("repeated-gone")
+    ref = await logs.create(ORDERS)
+    before = await logs.read(ref)
+    look = store.read_record
+
+    async def look_then_remove(key: str, *, fresh: bool = True) -> object:
+        found = await look(key, fresh=fresh)
+        await store.remove_record(key, found.version)
+        return found
+
+    store.faults = [DROPPED]
+    store.read_record = look_then_remove  # type: ignore[method-assign]  # between the look and the repetition
+    answer = await logs.compare_and_set(ref, changed(before), before.version)
+    assert answer == NotOurs(None, definite=False)
+
+
 async def test_a_store_that_is_away_changes_nothing_and_says_so() -> None:
     logs, store = await logs_on("away")
     ref = await logs.create(ORDERS)
