@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from dlog.format.entry import decode_envelope
 from dlog.model import MessageId, SealFacts
 from ledger.client import LedgerClient
-from ledger.errors import LedgerNotFoundError
+from ledger.errors import CorruptionError, LedgerNotFoundError, NotFoundError, UnavailableError
 from ledger.model import LedgerId
 from ledger.read_handle import ReadHandle
 
 NOT_COUNTED = -1
+UNKNOWN_TIME_US = 0
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class Fenced:
 async def fence(ledgers: LedgerClient, ledger_ids: Iterable[LedgerId], password: bytes) -> Fenced:
     """Recover every one of these ledgers, in parallel. Any error but a missing ledger is raised (rule 20)."""
     ids = list(ledger_ids)
-    facts = await asyncio.gather(*(_fence_one(ledgers, one, password) for one in ids))
+    facts = await _all(_fence_one(ledgers, one, password) for one in ids)
     found = dict(zip(ids, facts, strict=True))
     return Fenced(
         {one: seal for one, seal in found.items() if seal is not None},
@@ -72,6 +76,21 @@ async def last_message(ledgers: LedgerClient, ledger_id: LedgerId, password: byt
 
 
 async def _append_time(handle: ReadHandle, entry_id: int) -> int:
-    [entry] = await handle.read(entry_id, entry_id)
-    envelope, _ = decode_envelope(entry.payload)
+    """Unknown if the entry is lost, damaged or out of reach: that must not bar the log's next writer (rule 20)."""
+    try:
+        [entry] = await handle.read(entry_id, entry_id)
+        envelope, _ = decode_envelope(entry.payload)
+    except (UnavailableError, NotFoundError, CorruptionError):
+        return UNKNOWN_TIME_US
     return envelope.append_time_us
+
+
+async def _all(works: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """The results in order; the first error ends all that is under way."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
