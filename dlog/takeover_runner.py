@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -30,7 +31,7 @@ from dlog.log_store import LogRef, LogStore
 from dlog.model import LogRecord, LogState, Owner
 from ledger.client import LedgerClient
 from ledger.environment import Environment
-from ledger.errors import LogStoreError
+from ledger.errors import LogStoreError, OutcomeUnknownError, UnavailableError
 from ledger.model import LedgerId
 
 
@@ -128,7 +129,8 @@ class TakeoverRunner:
                 return self._machine.on_answer(await self._logs.compare_and_set(self._ref, record, version))
             case DiscardLedger(ledger_id):
                 self._drop_lane()
-                await self._ledgers.delete(ledger_id)
+                with suppress(UnavailableError, OutcomeUnknownError):
+                    await self._ledgers.delete(ledger_id)  # else an orphan: the sweep finds it by its tags
                 return []
             case Fail(error):
                 raise error
