@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from dlog.errors import UnknownPositionError
+from dlog.errors import LogNotFoundError, UnknownPositionError
 from dlog.log_store import LogRef, LogStore
-from dlog.model import ListedLedger, LogRecord, MessageId
+from dlog.model import ListedLedger, LogRecord, LogState, MessageId
 from ledger.client import LedgerClient
 from ledger.errors import LedgerNotFoundError
 from ledger.model import LedgerId
@@ -28,9 +28,16 @@ class Resolution(StrEnum):
 async def resolve(
     logs: LogStore, ref: LogRef, ledgers: LedgerClient, message_id: MessageId, password: bytes
 ) -> Resolution:
-    """The fate of `message_id`. Fences nothing. UnknownPositionError above the log's last ledger."""
+    """The fate of `message_id`. Fences nothing.
+
+    UnknownPositionError above the log's last ledger, LogNotFoundError once the log is being deleted.
+    """
     while True:
         record = (await logs.read(ref)).value
+        if record.state is LogState.DELETING:
+            raise LogNotFoundError(
+                f"log {ref} is being deleted; nothing can be told of it any more", log=str(ref)
+            )
         listed = record.find(message_id.ledger_id)
         if message_id < record.trim_before or listed is None:
             return _unlisted(record, message_id)
