@@ -125,6 +125,7 @@ class LogStore:
         value = encode_record(record)
         key = self._record_key(ref)
         in_doubt = False
+        backoff = Backoff(self._environment)
         while True:
             try:
                 return Applied(record, await self._store.write_record(key, value, version))
@@ -146,7 +147,7 @@ class LogStore:
                 case Look.DECIDED:
                     return NotOurs(found, definite=False)
                 case Look.SEND_AGAIN:
-                    continue
+                    await asyncio.sleep(backoff.next_s())
 
     async def remove_record(self, ref: LogRef) -> None:
         """Remove a deleted log's record. Its path is never used again."""

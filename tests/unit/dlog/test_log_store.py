@@ -207,6 +207,17 @@ async def test_a_change_in_doubt_waits_for_the_store_to_come_back() -> None:
         assert await logs.compare_and_set(ref, wanted, before.version) == Applied(wanted, before.version + 1)
 
 
+async def test_a_store_that_answers_reads_and_no_writes_is_not_asked_without_a_pause() -> None:
+    logs, store = await logs_on("read-only")
+    ref = await logs.create(ORDERS)
+    before = await logs.read(ref)
+    store.faults = [DROPPED] + [AWAY] * 1_000_000
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await logs.compare_and_set(ref, changed(before), before.version)
+    assert len(store.faults) > 1_000_000 - 100
+
+
 async def test_a_record_of_another_cluster_is_an_error() -> None:
     logs, _ = await logs_on("foreign")
     ref = await logs.create(ORDERS)
