@@ -2,18 +2,21 @@
 
 After a takeover the writer's ledgers may be deleted once the zombie grace has passed, and bookies that forget
 deletions would accept its adds again. So an ack counts only within half a grace of the last proof, on a clock that
-counts suspend. Without a grace there is nothing to guard.
+counts suspend. Without a grace there is nothing to guard; it depends on the bookies that are registered now, since
+the one that forgets may have come after the writer.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from ledger.environment import Environment
 
 
 class EpochGuard:
-    def __init__(self, environment: Environment, grace_s: float, confirmed_at: float) -> None:
+    def __init__(self, environment: Environment, grace_s: Callable[[], float], confirmed_at: float) -> None:
         self._environment = environment
-        self._half_s = grace_s / 2
+        self._grace_s = grace_s
         self._confirmed_at = confirmed_at
 
     def now(self) -> float:
@@ -26,4 +29,5 @@ class EpochGuard:
 
     @property
     def stale(self) -> bool:
-        return self._half_s > 0 and self._environment.boot_s() - self._confirmed_at > self._half_s
+        half_s = self._grace_s() / 2
+        return half_s > 0 and self._environment.boot_s() - self._confirmed_at > half_s

@@ -83,7 +83,7 @@ class Succession:
         self._chores = Chores(self._on_fault)
         self._stall: asyncio.TimerHandle | None = None
         self._guard = EpochGuard(
-            ledgers.environment, zombie_grace_s(config, ledgers.bookies()), claim.confirmed_at
+            ledgers.environment, lambda: zombie_grace_s(config, ledgers.bookies()), claim.confirmed_at
         )
         self._fullness = FullnessWatch(
             config,
@@ -120,6 +120,7 @@ class Succession:
 
     def start(self) -> None:
         self._apply(self._machine.start())
+        self._look_again_at_record()  # what changed before the watch was there went unnoticed
         lane = self.current
         if lane is not None and lane.handle.failed is not None:
             self.on_failure(lane.handle, lane.handle.failed)
