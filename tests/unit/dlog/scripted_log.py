@@ -42,6 +42,8 @@ class OwnStore:
         self._inner = inner
         self._blind = blind
         self.away = False
+        self.away_for: set[str] = set()
+        """Requests that fail although the store is there."""
         self.asked: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -51,7 +53,7 @@ class OwnStore:
 
         async def ask(*args: Any, **options: Any) -> Any:
             self.asked.append(name)
-            if self.away:
+            if self.away or name in self.away_for:
                 raise MetadataUnavailableError("the store is away")
             return await found(*args, **options)
 

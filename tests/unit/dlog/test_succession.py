@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Any
 
 import pytest
 
 from dlog.client import LogClient
 from dlog.core.rotation import Phase
-from dlog.errors import AppendAbortedError, AppendIndeterminateError, WriterDeposedError
+from dlog.errors import (
+    AppendAbortedError,
+    AppendIndeterminateError,
+    LogNotFoundError,
+    TakeoverLostError,
+    WriterDeposedError,
+)
 from dlog.model import MessageId
+from dlog.resolving import Resolution
 from dlog.writer import LogWriter
 from ledger.model import LedgerId
 from tests.unit.dlog.scripted_log import environment_of, payloads, scripted_log, store_of
@@ -59,10 +67,13 @@ async def test_a_recovered_ledger_decides_what_was_in_flight_and_the_rest_is_sen
         for bookie in log.bookies:
             bookie.late = lambda what: False
         assert await fence(tool, ledger_id) == 4
+        recovering = asyncio.Event()
+        log.cluster.store.before_read = recovering.wait  # type: ignore[assignment]  # something to await
         for bookie in log.bookies:
             bookie.speak()
-        await until(lambda: writer.record.ledger_ids[-1:] != (ledger_id,) or futures[3].done())
+        await until(lambda: writer._succession.phase is Phase.SETTLING)
         futures += await entries(writer, b"8", b"9")
+        recovering.set()
         async with asyncio.timeout(10):
             ids = await asyncio.gather(*futures)
         assert [(one.ledger_id, one.entry_id) for one in ids[:5]] == [(ledger_id, n) for n in range(5)]
@@ -82,7 +93,7 @@ async def test_no_ack_of_the_successor_before_its_predecessor_is_sealed() -> Non
         await writer.append(b"one")
         before = current(writer)
         gate = asyncio.Event()
-        log.cluster.store.before_write = gate.wait  # type: ignore[assignment]  # an awaitable is all it needs
+        log.cluster.store.before_write = gate.wait  # type: ignore[assignment]  # something to await
         rotated = asyncio.ensure_future(writer.rotate())
         await until(lambda: writer.position is not None and writer.position.ledger_id > before)
         [future] = await entries(writer, b"two")
@@ -120,6 +131,76 @@ async def test_while_the_store_is_away_a_rotation_that_began_leaves_the_old_ledg
         assert await rotated > before
         assert (await writer.append(b"last")).ledger_id > before
         assert len(await payloads(client, "orders")) == number + 3
+
+
+# ---- opening (rules 20 to 24)
+
+
+async def test_a_lost_entry_of_long_ago_does_not_bar_the_next_writer() -> None:
+    """Rule 20: a takeover needs the fence; what it records of old entries is for seeking only."""
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer("orders")
+        for number in range(5):
+            await writer.append(b"%d" % number)
+        lost = (current(writer), 0)
+        writer.abort()
+        for bookie in log.bookies:
+            del bookie.entries[lost]
+        again = await client.open_writer("orders")
+        seal = again.record.ledgers[0].seal
+        assert seal is not None
+        assert (seal.last_entry, seal.first_append_us) == (4, 0)
+        assert seal.last_append_us > 0
+
+
+async def test_a_takeover_before_the_first_watch_does_not_go_unnoticed() -> None:
+    """Rule 24: an idle writer learns that it lost the log even if that happened while it was being opened."""
+    async with (
+        scripted_log() as log,
+        log.client() as client,
+        log.client(zombie_grace_s=100.0) as other,  # and so has nothing to change afterwards
+    ):
+        await client.create("orders")
+        change = client.logs.compare_and_set
+
+        async def then_another_wins(*args: Any) -> Any:
+            answer = await change(*args)
+            client.logs.compare_and_set = change  # type: ignore[method-assign]  # once
+            await other.open_writer("orders")
+            return answer
+
+        client.logs.compare_and_set = then_another_wins  # type: ignore[method-assign]  # of this client
+        writer = await client.open_writer("orders")
+        await until(lambda: not writer.active, 3)
+
+
+async def test_a_loser_says_who_won_even_if_its_ledger_cannot_be_deleted() -> None:
+    """Rule 22: the ledger becomes an orphan, which the sweep finds."""
+    async with scripted_log() as log, log.client() as client, log.client() as other:
+        await client.create("orders")
+        store_of(client).away_for.add("remove_ledger")
+        change = client.logs.compare_and_set
+
+        async def another_wins_first(*args: Any) -> Any:
+            winner = await other.open_writer("orders")
+            await winner.append(b"mine")
+            return await change(*args)
+
+        client.logs.compare_and_set = another_wins_first  # type: ignore[method-assign]  # of this client
+        with pytest.raises(TakeoverLostError) as caught:
+            await client.open_writer("orders")
+        assert caught.value.epoch == 1
+
+
+async def test_a_log_that_is_being_deleted_resolves_nothing() -> None:
+    """Invariant I6: its ledgers have left the list, and that proves the absence of nothing."""
+    async with scripted_log() as log, log.client(zombie_grace_s=100.0) as client:
+        writer = await client.open_writer("orders")
+        message_id = await writer.append(b"one")
+        assert await client.resolve("orders", message_id) is Resolution.COMMITTED
+        assert not await client.delete("orders")
+        with pytest.raises(LogNotFoundError):
+            await client.resolve("orders", message_id)
 
 
 # ---- the end

@@ -1,0 +1,117 @@
+"""Administration beside a writer at the worst moment: between its read and its compare-and-set."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from dlog.client import LogClient
+from dlog.errors import ShrinkRefusedError
+from dlog.ledger_maker import LedgerMaker
+from dlog.model import MessageId
+from dlog.takeover_runner import new_owner
+from ledger.model import LedgerId
+from tests.unit.dlog.scripted_log import environment_of, payloads, scripted_log
+
+
+def meanwhile(client: LogClient, happen: Callable[[], Awaitable[Any]]) -> None:
+    """Let it happen once, just before the client's next compare-and-set of a record."""
+    change = client.logs.compare_and_set
+
+    async def late(*args: Any) -> Any:
+        client.logs.compare_and_set = change  # type: ignore[method-assign]  # once
+        await happen()
+        return await change(*args)
+
+    client.logs.compare_and_set = late  # type: ignore[method-assign]  # of this client only
+
+
+async def ledgers_of(client: LogClient) -> set[LedgerId]:
+    return {one async for one in client.ledgers.store.ledger_ids()}
+
+
+async def test_a_shrink_during_which_the_owner_rotates_keeps_the_new_ledger() -> None:
+    """Rule 33; mutations 4 and 17: a blind put would lose it, with everything appended to it."""
+    async with scripted_log() as log, log.client() as client, log.client() as admin:
+        writer = await client.open_writer("orders")
+        ids = [await writer.append(b"%d" % number) for number in range(3)]
+
+        async def rotate_and_append() -> None:
+            await writer.rotate()
+            ids.append(await writer.append(b"3"))
+
+        meanwhile(admin, rotate_and_append)
+        record = await admin.shrink("orders", ids[1])
+        assert record.trim_before == ids[1]
+        assert record.ledger_ids == writer.record.ledger_ids
+        assert ids[3].ledger_id in record.ledger_ids
+        assert await payloads(client, "orders") == [b"1", b"2", b"3"]
+
+
+async def test_nothing_above_the_tail_is_trimmed() -> None:
+    """Rule 33: it would hide messages to come."""
+    async with scripted_log() as log, log.client(password=b"secret") as client:
+        writer = await client.open_writer("orders")
+        last = await writer.append(b"one")
+        tail = MessageId(last.ledger_id, last.entry_id + 1, 0)
+        for above in (tail._replace(batch_index=1), MessageId(last.ledger_id + 1, 0, 0)):
+            with pytest.raises(ShrinkRefusedError):
+                await client.shrink("orders", above)
+        assert (await client.shrink("orders", tail)).trim_before == tail
+
+
+async def test_the_sweep_never_takes_a_ledger_that_a_sleeping_candidate_can_still_list() -> None:
+    """Crash windows, first row; mutation 12: the candidate has made its ledger and sleeps before it claims."""
+    async with scripted_log() as log, log.client() as candidate, log.client() as admin:
+        before = await candidate.open_writer("orders")
+        await before.append(b"one")
+
+        async def sweep() -> None:
+            newer = await ledgers_of(admin) - set(before.record.ledger_ids)
+            assert len(newer) == 1
+            assert await admin.admin.sweep() == []
+            assert await admin.admin.sweep(age_s=-1) == []
+            record = (await admin.describe("orders")).record
+            assert {one.ledger_id for one in record.pending_delete} == newer == {record.last_ledger_id}
+            await admin.collect("orders")
+            assert not newer & await ledgers_of(admin)
+
+        meanwhile(candidate, sweep)
+        writer = await candidate.open_writer("orders")
+        await writer.append(b"two")
+        assert set(writer.record.ledger_ids) <= await ledgers_of(admin)
+        assert await payloads(admin, "orders") == [b"one", b"two"]
+
+
+async def test_the_sweep_bars_the_new_ledger_of_an_owner_that_sleeps_in_a_rotation() -> None:
+    """The owner rebases and takes another one; a rebase keeps no id that was barred (mutation 12)."""
+    async with scripted_log() as log, log.client() as client, log.client() as admin:
+        writer = await client.open_writer("orders")
+        await writer.append(b"one")
+
+        async def sweep() -> None:
+            assert await admin.admin.sweep(age_s=-1) == []
+            await admin.collect("orders")
+
+        meanwhile(client, sweep)
+        current = await writer.rotate()
+        assert (await writer.append(b"two")).ledger_id == current
+        assert set(writer.record.ledger_ids) <= await ledgers_of(admin)
+        assert writer.epoch == 1
+        assert await payloads(admin, "orders") == [b"one", b"two"]
+
+
+async def test_the_sweep_leaves_other_programs_ledgers_alone() -> None:
+    async with scripted_log() as log, log.client() as client:
+        await client.open_writer("orders")
+        foreign = (await client.ledgers.create(client.config.quorum)).ledger_id
+        ref = await client.logs.find(client.name("orders"))
+        owner = new_owner(environment_of(client), "")
+        orphan = (await LedgerMaker(ref, owner, client.ledgers, client.config).create(1)).ledger_id
+        assert await client.admin.sweep(age_s=-1) == []
+        await client.collect("orders")
+        left = await ledgers_of(client)
+        assert foreign in left
+        assert orphan not in left
