@@ -18,14 +18,15 @@ from tests.unit.dlog.scripted_log import environment_of, payloads, scripted_log
 
 def meanwhile(client: LogClient, happen: Callable[[], Awaitable[Any]]) -> None:
     """Let it happen once, just before the client's next compare-and-set of a record."""
-    change = client.logs.compare_and_set
+    logs: Any = client.logs
+    change = logs.compare_and_set
 
     async def late(*args: Any) -> Any:
-        client.logs.compare_and_set = change  # type: ignore[method-assign]  # once
+        logs.compare_and_set = change
         await happen()
         return await change(*args)
 
-    client.logs.compare_and_set = late  # type: ignore[method-assign]  # of this client only
+    logs.compare_and_set = late
 
 
 async def ledgers_of(client: LogClient) -> set[LedgerId]:

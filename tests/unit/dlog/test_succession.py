@@ -161,15 +161,16 @@ async def test_a_takeover_before_the_first_watch_does_not_go_unnoticed() -> None
         log.client(zombie_grace_s=100.0) as other,  # and so has nothing to change afterwards
     ):
         await client.create("orders")
-        change = client.logs.compare_and_set
+        logs: Any = client.logs
+        change = logs.compare_and_set
 
         async def then_another_wins(*args: Any) -> Any:
             answer = await change(*args)
-            client.logs.compare_and_set = change  # type: ignore[method-assign]  # once
+            logs.compare_and_set = change
             await other.open_writer("orders")
             return answer
 
-        client.logs.compare_and_set = then_another_wins  # type: ignore[method-assign]  # of this client
+        logs.compare_and_set = then_another_wins
         writer = await client.open_writer("orders")
         await until(lambda: not writer.active, 3)
 
@@ -179,14 +180,15 @@ async def test_a_loser_says_who_won_even_if_its_ledger_cannot_be_deleted() -> No
     async with scripted_log() as log, log.client() as client, log.client() as other:
         await client.create("orders")
         store_of(client).away_for.add("remove_ledger")
-        change = client.logs.compare_and_set
+        logs: Any = client.logs
+        change = logs.compare_and_set
 
         async def another_wins_first(*args: Any) -> Any:
             winner = await other.open_writer("orders")
             await winner.append(b"mine")
             return await change(*args)
 
-        client.logs.compare_and_set = another_wins_first  # type: ignore[method-assign]  # of this client
+        logs.compare_and_set = another_wins_first
         with pytest.raises(TakeoverLostError) as caught:
             await client.open_writer("orders")
         assert caught.value.epoch == 1
@@ -234,13 +236,14 @@ async def test_close_during_a_rotation_that_cannot_be_listed_gives_up_too() -> N
     async with scripted_log() as log, log.client(hold_limit_s=0.3) as client:
         writer = await client.open_writer("orders")
         await writer.append(b"one")
-        writes = client.logs.compare_and_set
+        logs: Any = client.logs
+        writes = logs.compare_and_set
 
         async def away(*args: object) -> object:
             store_of(client).away = True
-            return await writes(*args)  # type: ignore[arg-type]  # passed through
+            return await writes(*args)
 
-        client.logs.compare_and_set = away  # type: ignore[method-assign,assignment]  # the store goes away here
+        logs.compare_and_set = away
         rotated = asyncio.ensure_future(writer.rotate())
         await asyncio.gather(rotated, return_exceptions=True)
         async with asyncio.timeout(5):
@@ -269,8 +272,7 @@ async def test_a_success_from_before_the_fence_is_still_delivered() -> None:
         for bookie in log.bookies:
             bookie.speak()
         async with asyncio.timeout(5):
-            outcome = await asyncio.gather(future, return_exceptions=True)
-        assert outcome == [MessageId(ledger_id, 1, 0)]
+            assert await future == MessageId(ledger_id, 1, 0)
         assert await payloads(client, "orders") == [b"one", b"two"]
         assert new.epoch == 2
 
