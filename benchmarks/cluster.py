@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.processes import Child, start_python
 from ledger.metadata.drivers import open_store
@@ -44,8 +45,9 @@ async def running_cluster(
     try:
         await _initialise(uri)
         cluster = Cluster(uri, home, started)
-        for number in range(bookies):
-            started.append(await _start_bookie(uri, cluster.bookie_directory(number), extra))
+        await _start_all(
+            [_start_bookie(uri, cluster.bookie_directory(n), extra) for n in range(bookies)], started
+        )
         yield cluster
     finally:
         await asyncio.gather(*(child.stop() for child in started))
@@ -58,6 +60,15 @@ async def _initialise(uri: str) -> None:
         await store.init_cluster()
     finally:
         await store.close()
+
+
+async def _start_all(starting: Sequence[Coroutine[Any, Any, Child]], started: list[Child]) -> None:
+    """At the same time; those that came up are in `started`, in order, even if another one did not."""
+    results = await asyncio.gather(*starting, return_exceptions=True)
+    started += [result for result in results if isinstance(result, Child)]
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
 
 
 async def _start_bookie(uri: str, data: Path, extra: Sequence[str]) -> Child:

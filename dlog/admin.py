@@ -83,7 +83,7 @@ class LogAdmin:
         if before <= limit:
             return
         try:
-            limit = max(limit, await tail_of(self._logs, ref, self._ledgers))
+            limit = max(limit, await tail_of(self._logs, ref, self._ledgers, self._config.password))
         except (ReadError, LedgerNotFoundError, EntryNotFoundError) as error:
             raise _refused(before, limit, "and the tail cannot be proved while bookies are away") from error
         if before > limit:

@@ -28,6 +28,7 @@ from dlog.model import LogName, LogRecord, MessageId, check_log_name
 from dlog.read_range import Where, read_range
 from dlog.reader import Reader
 from dlog.reader_config import ReaderConfig
+from dlog.resolving import Resolution, resolve
 from dlog.succession import Succession
 from dlog.takeover_runner import TakeoverRunner, new_owner
 from dlog.writer import LogWriter
@@ -245,6 +246,11 @@ class LogClient:
 
     async def describe(self, log: str) -> LogInfo:
         return await self.admin.describe(self.name(log))
+
+    async def resolve(self, log: str, message_id: MessageId) -> Resolution:
+        """What became of an append that ended in AppendIndeterminateError. Undecided until its ledger is sealed."""
+        ref = await self.logs.find(self.name(log))
+        return await resolve(self.logs, ref, self.ledgers, message_id, self.config.password)
 
     async def rotate(self, log: str) -> LogInfo:
         """Take the log over, which seals its ledger, and give it up again: the way to rotate from outside.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -34,7 +34,7 @@ from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError, UnavailableError
 from ledger.metadata.store import Unwatch
-from ledger.model import LedgerId
+from ledger.model import EntryId, LedgerId
 from ledger.read_handle import ReadHandle
 
 
@@ -224,21 +224,27 @@ class Fetcher:
         assert handle is not None and handle.ledger_id == step.ledger_id
         self._waits_for = step.why
         poll_s = self._next_poll_s()
-        moved = await self._unless_record_changes(lambda: self._wait_for_lac(handle, step.beyond, poll_s))
-        if moved and handle.last_readable <= step.beyond and not handle.closed:
+        waited = await self._unless_record_changes(
+            self._look(handle, lambda: handle.wait_for_lac(step.beyond, poll_s))
+        )
+        if not waited:
+            # The record changes when a ledger is about to be sealed, or has just been; and the wait that was cut
+            # short may have been reading just that.
+            await self._look(handle, handle.refresh)
+        elif handle.last_readable <= step.beyond and not handle.closed:
             self._machine.on_record_changed()  # the slow poll looks at everything
 
-    async def _wait_for_lac(self, handle: ReadHandle, beyond: int, timeout_s: float) -> None:
+    async def _look(self, handle: ReadHandle, look: Callable[[], Awaitable[EntryId]]) -> None:
         try:
-            await handle.wait_for_lac(beyond, timeout_s)
+            await look()
         except LedgerNotFoundError:
             self._machine.on_ledger_missing(handle.ledger_id)
             return
         self._tell(handle)
 
-    async def _unless_record_changes(self, wait: Callable[[], Awaitable[None]]) -> bool:
+    async def _unless_record_changes(self, wait: Coroutine[None, None, None]) -> bool:
         """Wait, or until the record changes; whether the wait came to its end."""
-        task = asyncio.ensure_future(wait())
+        task = asyncio.ensure_future(wait)
         change = asyncio.ensure_future(self._record_changed.wait())
         try:
             await asyncio.wait((task, change), return_when=asyncio.FIRST_COMPLETED)

@@ -8,6 +8,7 @@ request to the store or to the bookies. Acks are delivered only while the epoch 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -15,9 +16,10 @@ from typing import Any, assert_never
 
 from dlog.append_queue import AppendQueue
 from dlog.config import LogConfig
-from dlog.core import rotation
+from dlog.core import rotation_commands as to
 from dlog.core.record_update import Applied, same_ownership
-from dlog.core.rotation import Command, Phase, Rotation
+from dlog.core.rotation import Phase, Rotation
+from dlog.core.rotation_commands import Command
 from dlog.core.rotation_triggers import at_hard_limit, is_full, next_check, reason_to_rotate
 from dlog.core.takeover import describe_owner
 from dlog.errors import AppendAbortedError, LogNotFoundError, RecordTooLargeError, WriterDeposedError
@@ -39,6 +41,8 @@ from ledger.errors import (
 )
 from ledger.model import LedgerId, Versioned
 from ledger.write_handle import WriteHandle
+
+_log = logging.getLogger(__name__)
 
 _RETRY_FIRST_S = 0.05
 _RETRY_MAX_S = 5.0
@@ -162,6 +166,7 @@ class Succession:
         if self._machine.over:
             self._queue.fail_indeterminate(lane, self._over_error or error)
             return
+        _log.warning("log %s: ledger %s takes no more appends: %s", self._ref, lane.ledger_id, error)
         self._apply(self._machine.on_failed(lane.ledger_id, fenced=isinstance(error, LedgerFencedError)))
 
     def _deliver(self, lane: Lane, through: int) -> None:
@@ -200,40 +205,46 @@ class Succession:
 
     def _do(self, command: Command) -> None:
         match command:
-            case rotation.SubmitTo(ledger_id):
+            case to.SubmitTo(ledger_id):
                 self._queue.submit_to(self._lanes[ledger_id])
-            case rotation.Hold():
+            case to.Hold():
                 self._queue.hold()
-            case rotation.Release(ledger_id):
+            case to.Release(ledger_id):
                 self._release(self._lanes[ledger_id])
-            case rotation.CreateLedger():
+            case to.CreateLedger():
                 self._spawn(self._create())
-            case rotation.DiscardLedger(ledger_id):
+            case to.DiscardLedger(ledger_id):
                 self._spawn(self._discard(ledger_id))
-            case rotation.WriteRecord(record, version):
+            case to.WriteRecord(record, version):
                 self._spawn(self._write(record, version))
-            case rotation.ReadRecord():
+            case to.ReadRecord():
                 self._spawn(self._reread())
-            case rotation.Drain(ledger_id):
+            case to.Drain(ledger_id):
                 self._drain(ledger_id)
-            case rotation.CloseLedger(ledger_id):
+            case to.CloseLedger(ledger_id):
                 self._spawn(self._close_ledger(self._lanes[ledger_id]))
-            case rotation.Settle(ledger_ids):
+            case to.Settle(ledger_ids):
                 self._spawn(self._settle([self._lanes[one] for one in ledger_ids]))
-            case rotation.Retry(attempt):
+            case to.Retry(attempt):
                 self._later(self._pause_s(attempt), self._retry)
-            case rotation.WaitForCandidate():
+            case to.WaitForCandidate():
                 wait_s = self._config.candidate_wait_s * self._environment.chance.uniform(0.75, 1.25)
                 self._later(wait_s, lambda: self._apply(self._machine.on_waited()))
-            case rotation.Depose(found):
+            case to.Depose(found):
                 self._depose(found)
-            case rotation.Finished():
+            case to.Finished():
                 self._end(AppendAbortedError(f"the writer of log {self._ref} is closed"))
             case _:
                 assert_never(command)
 
     def _release(self, lane: Lane) -> None:
         """The ledger is the one in use: deliver what it has, and let go of the one before."""
+        if lane.use.degraded:
+            _log.warning(
+                "log %s: ledger %s has fewer bookies than configured; a full ensemble follows once there is one",
+                self._ref,
+                lane.ledger_id,
+            )
         lane.released = True
         self._full_noted = False
         for ledger_id in [one for one in self._lanes if one < lane.ledger_id]:
@@ -270,6 +281,7 @@ class Succession:
         try:
             lane = await self._maker.create(self._machine.record.epoch)
         except LogStoreError as error:
+            _log.warning("log %s: no new ledger could be created: %s", self._ref, error)
             self._fail_rotations(error)
             self._apply(self._machine.on_create_failed())
             return
@@ -291,6 +303,7 @@ class Succession:
         try:
             answer = await self._logs.compare_and_set(self._ref, record, version)
         except (MetadataUnavailableError, RecordTooLargeError) as error:
+            _log.warning("log %s: its record could not be changed: %s", self._ref, error)
             self._fail_rotations(error)
             self._apply(self._machine.on_store_unavailable())
             return
@@ -369,7 +382,8 @@ class Succession:
             except LedgerNotFoundError:
                 self._apply(self._machine.on_ledger_gone())
                 return
-            except LogStoreError:
+            except LogStoreError as error:
+                _log.warning("log %s: ledger %s is not settled yet: %s", self._ref, lane.ledger_id, error)
                 self._apply(self._machine.on_settle_failed())
                 return
             ends.append(handle.metadata)
@@ -467,6 +481,7 @@ class Succession:
             epoch=None if found is None else found.epoch,
             owner=None if found is None else found.owner,
         )
+        _log.warning("%s", error)
         self._over_error = error
         self._queue.fail_held(error)
         waiting = False

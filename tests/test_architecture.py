@@ -73,6 +73,7 @@ OWNERS = {
     "dlog/sync_writer.py": "where blocking callers wait for that thread",
     "dlog/embedded.py": "the directory of an embedded cluster",
     "dlog/supervisor.py": "its bookie processes",
+    "dlog/directory_lock.py": "who may run a cluster in the directory",
     "dlog/child.py": "a process about to become a bookie",
     "dlog/cli/": "the terminal",
     "dlog/demo/": "a program that starts and kills processes",

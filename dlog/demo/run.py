@@ -7,15 +7,16 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 from dlog.client import LogClient, connect
 from dlog.demo.child import Child
 from dlog.demo.flights import Flight, find_file, load, mean_delay_by_carrier
 from dlog.demo.proof import Proof, differences, longest_pause_ms
 from dlog.embedded import Standalone
-from dlog.errors import DataLossError
+from dlog.errors import DataLossError, StandaloneError
 from dlog.model import MessageId
 
 LOG = "flights"
@@ -23,6 +24,8 @@ KILL_AT, TAKE_OVER_AT = 4_000, 9_000
 """Messages acknowledged when the bookie dies, and when the second writer's process starts."""
 RETURN_AFTER = 2_000
 """Messages of the second writer before the bookie returns."""
+TIME_LIMIT_S = 300
+"""Ten times what it takes on two busy cores, Spark included."""
 
 
 def run(*, spark: bool, keep: bool) -> None:
@@ -33,7 +36,7 @@ def run(*, spark: bool, keep: bool) -> None:
     print(f"three bookies and SQLite metadata start in {directory}", flush=True)
     try:
         with Standalone(directory / "cluster", restart=False) as cluster:
-            asyncio.run(_Demo(cluster, flights, file, directory).tell(spark))
+            asyncio.run(_in_time(_Demo(cluster, flights, file, directory).tell(spark)))
     finally:
         if not keep:
             shutil.rmtree(directory)
@@ -41,6 +44,17 @@ def run(*, spark: bool, keep: bool) -> None:
         print(
             f"kept {directory}; `dlog standalone --data {directory / 'cluster'}` brings the cluster up again"
         )
+
+
+async def _in_time(story: Coroutine[Any, Any, None]) -> None:
+    try:
+        async with asyncio.timeout(TIME_LIMIT_S):
+            await story
+    except TimeoutError as error:
+        raise StandaloneError(
+            f"the demonstration has not ended after {TIME_LIMIT_S} s and is given up; "
+            "the last line above says what it waited for"
+        ) from error
 
 
 class _Demo:
@@ -81,17 +95,18 @@ class _Demo:
 
     # ---- writing
 
-    async def _start_writer(self, name: str) -> Child:
+    async def _start_writer(self, name: str, slow_from: int) -> Child:
         return await Child.start(
             "dlog.demo.writer_process",
             self._cluster.uri,
             LOG,
             str(self._file),
+            str(slow_from),
             log=self._directory / f"{name}.log",
         )
 
     async def _write(self) -> None:
-        first = await self._start_writer("first")
+        first = await self._start_writer("first", TAKE_OVER_AT)
         second: Child | None = None
         try:
             opened = await first.event("open")
@@ -120,7 +135,7 @@ class _Demo:
     async def _take_over(self, first: Child) -> Child:
         await _acknowledged(first, TAKE_OVER_AT)
         self._say("a second process opens the log while the first goes on writing")
-        second = await self._start_writer("second")
+        second = await self._start_writer("second", len(self._flights))
         opened = await second.event("open")
         deposed = await first.event("deposed")
         last = first.all("acked")[-1]

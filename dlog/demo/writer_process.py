@@ -1,10 +1,11 @@
 """One writer of the demonstration, a process of its own.
 
-    python -m dlog.demo.writer_process URI LOG DATA
+    python -m dlog.demo.writer_process URI LOG DATA SLOW_FROM
 
 Takes the log over, reads back how far the writer before it came, and goes on with the next flight, at a pace
-that leaves time to watch. Events on standard output say when it owns the log, what was acknowledged, and how
-it ended.
+that leaves time to watch. From flight SLOW_FROM on it sends only a few at a time, so that something is left for
+its successor however long that takes to start. Events on standard output say when it owns the log, what was
+acknowledged, and how it ended.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from dlog.demo.proof import ROW_HEADER
 from dlog.writer import LogWriter
 from ledger.errors import LogStoreError
 
-BATCH = 100
+BATCH, SLOW_BATCH = 100, 3
 BATCHES_A_SECOND = 40
-ROTATE_EVERY = 4_000
+ROTATE_EVERY = 3_000
 PENDING_MAX = 8
 
 
-async def main(uri: str, log: str, data: str) -> None:
+async def main(uri: str, log: str, data: str, slow_from: str) -> None:
     """Append what the log lacks of the file."""
     flights = load(Path(data))
     async with await connect(uri) as client:
@@ -37,7 +38,7 @@ async def main(uri: str, log: str, data: str) -> None:
         opened_ms = (time.monotonic() - started) * 1000
         first = await _rows_there(client, log)
         tell("open", epoch=writer.epoch, milliseconds=opened_ms, first=first, degraded=writer.degraded)
-        run = _Run(writer, flights, first)
+        run = _Run(writer, flights, first, int(slow_from))
         if await run.append_all():
             await writer.close()
             tell("done", rotations=run.rotations)
@@ -60,10 +61,11 @@ async def _rows_there(client: LogClient, log: str) -> int:
 class _Run:
     """Appends batches at a fixed pace, several on their way at once, until all is there or the log is lost."""
 
-    def __init__(self, writer: LogWriter, flights: Sequence[Flight], first: int) -> None:
+    def __init__(self, writer: LogWriter, flights: Sequence[Flight], first: int, slow_from: int) -> None:
         self._writer = writer
         self._flights = flights
         self._next = first
+        self._slow_from = slow_from
         self._pending: set[asyncio.Task[None]] = set()
         self._failed = False
         self.unsettled = 0
@@ -78,10 +80,11 @@ class _Run:
             await asyncio.sleep(due - loop.time())
             while len(self._pending) >= PENDING_MAX:
                 await asyncio.wait(self._pending, return_when=asyncio.FIRST_COMPLETED)
-            self._start(self._append(self._next))
-            if self._next // ROTATE_EVERY != (self._next + BATCH) // ROTATE_EVERY:
+            following = self._next + (BATCH if self._next < self._slow_from else SLOW_BATCH)
+            self._start(self._append(self._next, self._flights[self._next : following]))
+            if self._next // ROTATE_EVERY != following // ROTATE_EVERY:
                 self._start(self._rotate())
-            self._next += BATCH
+            self._next = following
         if self._pending:
             await asyncio.wait(self._pending)
         return not self._failed
@@ -91,8 +94,7 @@ class _Run:
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
-    async def _append(self, first: int) -> None:
-        batch = self._flights[first : first + BATCH]
+    async def _append(self, first: int, batch: Sequence[Flight]) -> None:
         try:
             ids = await self._writer.append_many(
                 [flight.line for flight in batch],

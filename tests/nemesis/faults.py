@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -57,6 +58,7 @@ class Faults:
             (3, self._kill_writer),
             (2, self._kill_several_bookies),
             (2, self._new_writer),
+            (2, self._lock_store),
         ]
         action = self._chance.choices([act for _, act in actions], [weight for weight, _ in actions])[0]
         await action()
@@ -167,6 +169,24 @@ class Faults:
 
     def _alive_writers(self) -> list[Child]:
         return [writer for writer in self.writers if writer.running]
+
+    # ---- the metadata store
+
+    async def _lock_store(self) -> None:
+        """Somebody holds the file: nobody reads or writes metadata meanwhile."""
+        connection = sqlite3.connect(self._cluster.directory / "meta.db", timeout=1.0, isolation_level=None)
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError:
+            connection.close()
+            return
+        self._tell("lock the store")
+
+        async def unlock() -> None:
+            self._tell("unlock the store")
+            connection.close()
+
+        self._later(self._chance.uniform(0.1, 3.0), unlock)
 
     # ---- time
 

@@ -24,7 +24,7 @@ from tests.nemesis.faults import Faults
 from tests.nemesis.history_file import read_history, whole_lines
 from tests.nemesis.settings import LOG, log_config
 
-SECONDS = float(os.environ.get("NEMESIS_SECONDS", "8"))
+SECONDS = float(os.environ.get("NEMESIS_SECONDS", "6"))
 SEED = os.environ.get("NEMESIS_SEED")
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(SECONDS + 240)]
@@ -37,7 +37,7 @@ class Plan:
     options: tuple[str, ...] = ()
 
 
-PLANS = [Plan(1, 3), Plan(2, 5, ("striped",))]
+PLANS = [Plan(1, 3), Plan(2, 5, ("striped",)), Plan(3, 4, ("fast",))]
 if SEED is not None:
     kinds = [(3, ()), (4, ()), (5, ("striped",)), (4, ("fast",))]
     PLANS = [Plan(int(SEED), *kinds[int(SEED) % len(kinds)])]

@@ -15,10 +15,12 @@ from dlog.errors import (
     LogNotFoundError,
     ShrinkRefusedError,
     TrimmedError,
+    UnknownPositionError,
     WriterDeposedError,
 )
 from dlog.ledger_maker import LedgerMaker
 from dlog.model import LogState, MessageId
+from dlog.resolving import Resolution
 from dlog.takeover_runner import new_owner
 from ledger.environment import SystemEnvironment
 from ledger.errors import LedgerNotFoundError
@@ -189,6 +191,35 @@ async def test_the_sweep_takes_ledgers_whose_log_has_no_record_any_more(tmp_path
         assert metadata.custom_value(record_keys.TAG_LOG_UUID) == ref.log_uuid.encode()
         assert await client.delete("orders")
         assert await client.admin.sweep(age_s=0) == [orphan]
+
+
+async def test_resolve_tells_the_fate_of_an_indeterminate_append_for_ever(tmp_path: Path) -> None:
+    """Rule 8; invariant I6."""
+    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+        writer = await client.open_writer("orders")
+        first = await writer.append(b"first")
+        assert await client.resolve("orders", first) is Resolution.COMMITTED
+        futures = []
+        for number in range(40):
+            futures.append(await writer.submit(b"%d" % number))
+            writer.flush()
+        await asyncio.sleep(0)
+        writer.abort()
+        unknown = [error.message_id for future in futures if (error := future.exception()) is not None]
+        assert unknown
+        assert {await client.resolve("orders", one) for one in unknown} <= {
+            Resolution.COMMITTED,
+            Resolution.UNDECIDED,
+        }
+        writer = await client.open_writer("orders")
+        found = {message.id for message in await read_all(client, "orders")}
+        expected = [Resolution.COMMITTED if one in found else Resolution.ABSENT for one in unknown]
+        assert [await client.resolve("orders", one) for one in unknown] == expected
+        last = await writer.append(b"last")
+        await client.shrink("orders", last)
+        assert await client.resolve("orders", first) is Resolution.TRIMMED
+        with pytest.raises(UnknownPositionError):
+            await client.resolve("orders", MessageId(last.ledger_id + 1, 0, 0))
 
 
 async def test_rotate_from_outside_is_a_takeover(tmp_path: Path) -> None:

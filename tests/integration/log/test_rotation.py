@@ -13,8 +13,10 @@ from dlog.client import LogClient
 from dlog.core.rotation_triggers import RotationLimits
 from dlog.errors import AppendAbortedError, AppendIndeterminateError, AppendRejectedError
 from dlog.model import NO_MESSAGE, MessageId
-from ledger.errors import LogStoreError
+from ledger.errors import LogStoreError, MetadataUnavailableError
+from ledger.metadata.drivers import open_store
 from tests.integration.log.support import QUICK, Producer, client_of, kill, read_all, until
+from tests.unit.dlog.unsure_store import APPLIED, DROPPED, LATE, UnsureStore
 
 pytestmark = pytest.mark.integration
 
@@ -100,6 +102,48 @@ async def test_an_idle_ledger_is_sealed(tmp_path: Path) -> None:
         first = (await writer.append(b"one")).ledger_id
         await until(lambda: writer.record.ledgers[-1].ledger_id > first)
         assert (await writer.append(b"two")).ledger_id > first
+
+
+async def test_a_metadata_store_that_is_away_stops_no_append(tmp_path: Path) -> None:
+    """Rule 17: rotation is best effort; it is made up for once the store is back."""
+    async with running_cluster(tmp_path) as cluster:
+        store = UnsureStore(await open_store(cluster.uri))
+        async with LogClient(store, config=QUICK) as client:
+            await client.start()
+            writer = await client.open_writer("orders")
+            producer = Producer(writer, "p")
+            await producer.reached(100)
+            first = writer.record.ledgers[-1].ledger_id
+            store.away = True
+            with pytest.raises(MetadataUnavailableError):
+                await writer.rotate()
+            await producer.more(500)
+            assert writer.record.ledgers[-1].ledger_id == first
+            store.away = False
+            await until(lambda: writer.record.ledgers[-1].ledger_id > first)
+            await producer.more(100)
+            await producer.stop()
+            assert len(producer.acked) == producer.sent
+            producer.check(await read_all(client, "orders"))
+
+
+@pytest.mark.parametrize("fault", [APPLIED, DROPPED, LATE])
+async def test_rotations_whose_answers_are_lost_go_on(tmp_path: Path, fault: str) -> None:
+    """Rule 10, at the writer."""
+    async with running_cluster(tmp_path) as cluster:
+        store = UnsureStore(await open_store(cluster.uri))
+        async with LogClient(store, config=QUICK) as client:
+            await client.start()
+            writer = await client.open_writer("orders")
+            producer = Producer(writer, "p")
+            for _ in range(4):
+                await producer.more(50)
+                store.faults = [fault]
+                await writer.rotate()
+            await producer.stop()
+            assert len(producer.acked) == producer.sent
+            producer.check(await read_all(client, "orders"))
+            assert len((await client.describe("orders")).record.ledgers) == 5
 
 
 async def test_a_bookie_killed_mid_stream_is_not_noticed_by_appends(tmp_path: Path) -> None:

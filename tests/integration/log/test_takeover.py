@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.cluster import running_cluster
+from dlog.client import LogClient
 from dlog.errors import (
     AppendIndeterminateError,
     LogNotFoundError,
@@ -16,11 +18,14 @@ from dlog.errors import (
     TakeoverLostError,
     WriterDeposedError,
 )
-from dlog.model import LogState
+from dlog.model import LogState, MessageId
 from dlog.writer import LogWriter
+from ledger.environment import SystemEnvironment
 from ledger.errors import NotEnoughBookiesError
+from ledger.metadata.drivers import open_store
 from ledger.model import QuorumSizes
-from tests.integration.log.support import Producer, client_of, kill, read_all, until
+from tests.integration.log.support import QUICK, Producer, client_of, kill, read_all, until
+from tests.unit.dlog.unsure_store import UnsureStore
 
 pytestmark = pytest.mark.integration
 
@@ -133,6 +138,74 @@ async def test_a_takeover_with_one_bookie_dead_is_degraded_until_the_bookie_retu
         assert metadata.quorum == QuorumSizes()
         payloads = [message.payload for message in await read_all(client, "orders")]
         assert payloads == [b"%d" % number for number in range(20)] + [b"degraded", b"full"]
+
+
+async def test_a_hung_bookie_does_not_block_a_takeover(tmp_path: Path) -> None:
+    """Rule 21: with three copies and an ack quorum of two, two answers fence the log."""
+    async with (
+        running_cluster(tmp_path) as cluster,
+        client_of(cluster.uri) as one,
+        client_of(cluster.uri) as two,
+    ):
+        producer = Producer(await one.open_writer("orders"), "old")
+        await producer.reached(500)
+        cluster.bookies[2].pause()
+        try:
+            started = asyncio.get_running_loop().time()
+            writer = await two.open_writer("orders")
+            await writer.append(b"new")
+            assert asyncio.get_running_loop().time() - started < 15
+            assert isinstance(await producer.died(), WriterDeposedError)
+        finally:
+            cluster.bookies[2].resume()
+        producer.check(await read_all(two, "orders"))
+
+
+class Sleepy(SystemEnvironment):
+    """A machine that can be suspended for as long as a test likes."""
+
+    slept_s = 0.0
+
+    def boot_s(self) -> float:
+        return super().boot_s() + self.slept_s
+
+
+async def test_a_writer_that_slept_delivers_no_ack_before_it_has_confirmed_its_epoch(tmp_path: Path) -> None:
+    """Rule 25; mutation 15: its ledger may be deleted by now, on bookies that forget deletions."""
+    async with running_cluster(tmp_path) as cluster:
+        store, machine = UnsureStore(await open_store(cluster.uri)), Sleepy()
+        config = replace(QUICK, zombie_grace_s=1000.0)
+        async with LogClient(store, config=config, environment=machine) as client:
+            await client.start()
+            writer = await client.open_writer("orders")
+            await writer.append(b"one")
+            machine.slept_s = 499.0
+            store.away = True
+            await writer.append(b"two")
+            machine.slept_s = 501.0
+            append = asyncio.ensure_future(writer.append(b"three"))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(append), 0.3)
+            store.away = False
+            assert (await append).entry_id == 2
+
+
+async def test_a_writer_that_slept_through_a_takeover_acks_nothing(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as other:
+        store, machine = UnsureStore(await open_store(cluster.uri)), Sleepy()
+        config = replace(QUICK, zombie_grace_s=1000.0)
+        async with LogClient(store, config=config, environment=machine) as client:
+            await client.start()
+            writer = await client.open_writer("orders")
+            await writer.append(b"one")
+            store.away = True
+            machine.slept_s = 501.0
+            append = asyncio.ensure_future(writer.append(b"two"))
+            await until(lambda: writer.position == MessageId(writer.record.ledgers[-1].ledger_id, 2, 0))
+            await other.open_writer("orders")
+            store.away = False
+            with pytest.raises((AppendIndeterminateError, WriterDeposedError)):
+                await append
 
 
 async def test_a_log_that_refuses_degradation_says_how_many_bookies_are_missing(tmp_path: Path) -> None:

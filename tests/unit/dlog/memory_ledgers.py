@@ -96,6 +96,10 @@ class MemoryHandle:
             self._look()
         return self.last_readable
 
+    async def refresh(self) -> int:
+        self._look()
+        return self.last_readable
+
     async def close(self) -> None:
         self._ledgers.open_handles -= 1
 

@@ -16,7 +16,7 @@ from ledger.environment import SystemEnvironment
 from ledger.errors import LayoutMismatchError, MetadataUnavailableError
 from ledger.metadata.drivers import open_store
 from ledger.model import Versioned
-from tests.unit.dlog.unsure_store import APPLIED, AWAY, DROPPED, UnsureStore
+from tests.unit.dlog.unsure_store import APPLIED, AWAY, DROPPED, LATE, UnsureStore
 
 ORDERS = LogName(namespace="default", name="orders")
 ENVIRONMENT = SystemEnvironment()
@@ -144,12 +144,12 @@ async def test_a_change_in_doubt_with_another_on_top_is_decided_but_not_definite
 
 
 async def test_a_refused_repetition_of_a_change_in_doubt_is_no_refusal() -> None:
-    """The first was applied late: the repetition meets BadVersion, and the nonce tells that it is ours."""
+    """Mutation 9: the first is applied late, so its repetition meets BadVersion; the nonce tells it is ours."""
     logs, store = await logs_on("late")
     ref = await logs.create(ORDERS)
     before = await logs.read(ref)
     wanted = changed(before)
-    store.faults = [DROPPED, APPLIED]
+    store.faults = [LATE]
     assert await logs.compare_and_set(ref, wanted, before.version) == Applied(wanted, before.version + 1)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dlog.core.record_update import Applied, NotOurs
-from dlog.core.rotation import (
+from dlog.core.rotation import Phase, Rotation
+from dlog.core.rotation_commands import (
     CloseLedger,
     Command,
     CreateLedger,
@@ -14,11 +15,9 @@ from dlog.core.rotation import (
     Drain,
     Finished,
     Hold,
-    Phase,
     ReadRecord,
     Release,
     Retry,
-    Rotation,
     Settle,
     SubmitTo,
     WaitForCandidate,

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from dlog.core import rotation
+from dlog.core import rotation_commands as rotation
 from dlog.core.record_update import Applied, NotOurs
-from dlog.core.rotation import Command, Phase, Rotation
+from dlog.core.rotation import Phase, Rotation
+from dlog.core.rotation_commands import Command
 from dlog.model import LogRecord, MessageId
 from ledger.model import LedgerId, Versioned
 from tests.unit.dlog.records import BOB, listed, record, seal

@@ -10,6 +10,7 @@ from ledger.metadata.store import MetadataStore
 
 APPLIED = "applied, answer lost"
 DROPPED = "dropped, answer lost"
+LATE = "answer lost, applied just before the next change"
 AWAY = "certainly not made"
 
 
@@ -20,6 +21,8 @@ class UnsureStore:
         self._inner = inner
         self.faults = list(faults)
         self.reads_away = 0
+        self.away = False
+        self._late: Callable[[], Awaitable[Any]] | None = None
         self.before_fault: Callable[[], Awaitable[None]] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -35,19 +38,24 @@ class UnsureStore:
         await self._change(lambda: self._inner.remove_record(key, version))
 
     async def read_record(self, key: str, *, fresh: bool = True) -> Any:
-        if self.reads_away:
-            self.reads_away -= 1
+        if self.away or self.reads_away:
+            self.reads_away = max(0, self.reads_away - 1)
             raise MetadataUnavailableError("the store is away")
         return await self._inner.read_record(key, fresh=fresh)
 
     async def _change(self, change: Callable[[], Awaitable[Any]]) -> Any:
-        fault = self.faults.pop(0) if self.faults else None
+        late, self._late = self._late, None
+        if late is not None:
+            await late()
+        fault = AWAY if self.away else self.faults.pop(0) if self.faults else None
         if fault is None:
             return await change()
         if fault == AWAY:
             raise MetadataUnavailableError("the store is away")
         if fault == APPLIED:
             await change()
+        if fault == LATE:
+            self._late = change
         if self.before_fault is not None:
             await self.before_fault()
         raise MetadataOutcomeUnknownError("the answer was lost")

@@ -1,0 +1,67 @@
+"""What became of an append whose outcome its caller was not told (log semantics, rule 8).
+
+The answer is by entry, since a batch is wholly there or wholly absent. Once it is not UNDECIDED it never
+changes, except that what is committed may be trimmed later.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from dlog.errors import UnknownPositionError
+from dlog.log_store import LogRef, LogStore
+from dlog.model import ListedLedger, LogRecord, MessageId
+from ledger.client import LedgerClient
+from ledger.errors import LedgerNotFoundError
+from ledger.model import LedgerId
+
+
+class Resolution(StrEnum):
+    COMMITTED = "committed"
+    ABSENT = "absent"
+    TRIMMED = "trimmed"
+    """Below the trim id: whether it was there is no longer known."""
+    UNDECIDED = "undecided"
+    """In flight, or its ledger is not sealed yet; opening a writer decides it."""
+
+
+async def resolve(
+    logs: LogStore, ref: LogRef, ledgers: LedgerClient, message_id: MessageId, password: bytes
+) -> Resolution:
+    """The fate of `message_id`. Fences nothing. UnknownPositionError above the log's last ledger."""
+    while True:
+        record = (await logs.read(ref)).value
+        listed = record.find(message_id.ledger_id)
+        if message_id < record.trim_before or listed is None:
+            return _unlisted(record, message_id)
+        try:
+            last_entry, sealed = await _end_of(listed, ledgers, password)
+        except LedgerNotFoundError:
+            if (await logs.read(ref)).value == record:
+                raise  # listed and gone: lost, not absent
+            continue
+        if message_id.entry_id <= last_entry:
+            return Resolution.COMMITTED
+        return Resolution.ABSENT if sealed else Resolution.UNDECIDED
+
+
+def _unlisted(record: LogRecord, message_id: MessageId) -> Resolution:
+    if message_id < record.trim_before:
+        return Resolution.TRIMMED
+    last = record.last_ledger_id
+    if message_id.ledger_id > last:
+        raise UnknownPositionError(
+            f"{message_id} lies above the log's last ledger {last}: no append can have had it",
+            requested=message_id,
+            last=last,
+        )
+    return Resolution.ABSENT  # its ledger was sealed empty, and left the list for that
+
+
+async def _end_of(listed: ListedLedger, ledgers: LedgerClient, password: bytes) -> tuple[int, bool]:
+    """Last entry that is certainly there, and whether it is the last for ever."""
+    if listed.seal is not None:
+        return listed.seal.last_entry, True
+    handle = await ledgers.open(LedgerId(listed.ledger_id), password)
+    await handle.close()
+    return handle.last_readable, handle.closed

@@ -1,0 +1,32 @@
+"""Processor time and memory of a real process."""
+
+import os
+
+import pytest
+
+from benchmarks.usage import Stopwatch, cpu_s, resident_bytes
+
+
+def test_processor_time_of_this_process_rises_as_it_works() -> None:
+    before = cpu_s(os.getpid())
+    stopwatch = Stopwatch([os.getpid()])
+    while cpu_s(os.getpid()) < before + 0.05:
+        sum(range(10_000))
+    found = stopwatch.stop(1000)
+    assert found.entries_per_s > 0
+    # Client and server are this one process, seen by a fine clock and by one that ticks a hundred times a second.
+    assert found.client_us == pytest.approx(found.server_us, abs=2 * 0.01 * 1e6 / 1000)
+
+
+def test_memory_that_is_written_to_is_resident() -> None:
+    before = resident_bytes(os.getpid())
+    held = bytearray(os.urandom(1024)) * (64 * 1024)
+    assert resident_bytes(os.getpid()) - before > len(held) // 2
+
+
+def test_a_process_that_has_ended_has_no_memory() -> None:
+    child = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(ValueError, match=str(child)):
+        resident_bytes(child)
+    os.waitpid(child, 0)
