@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -28,10 +28,18 @@ class Fenced:
     missing: list[LedgerId]
 
 
-async def fence(ledgers: LedgerClient, ledger_ids: Iterable[LedgerId], password: bytes) -> Fenced:
-    """Recover every one of these ledgers, in parallel. Any error but a missing ledger is raised (rule 20)."""
+async def fence(
+    ledgers: LedgerClient,
+    ledger_ids: Iterable[LedgerId],
+    known: Mapping[LedgerId, SealFacts],
+    password: bytes,
+) -> Fenced:
+    """Recover every one of these ledgers, in parallel. Any error but a missing ledger is raised (rule 20).
+
+    `known`: facts that the record holds already; they never change, so nothing is read for them.
+    """
     ids = list(ledger_ids)
-    facts = await _all(_fence_one(ledgers, one, password) for one in ids)
+    facts = await _all(_fence_one(ledgers, one, known.get(one), password) for one in ids)
     found = dict(zip(ids, facts, strict=True))
     return Fenced(
         {one: seal for one, seal in found.items() if seal is not None},
@@ -39,13 +47,15 @@ async def fence(ledgers: LedgerClient, ledger_ids: Iterable[LedgerId], password:
     )
 
 
-async def _fence_one(ledgers: LedgerClient, ledger_id: LedgerId, password: bytes) -> SealFacts | None:
+async def _fence_one(
+    ledgers: LedgerClient, ledger_id: LedgerId, known: SealFacts | None, password: bytes
+) -> SealFacts | None:
     try:
         handle = await ledgers.open_with_recovery(ledger_id, password)
     except LedgerNotFoundError:
         return None
     try:
-        return await seal_facts(handle)
+        return known or await seal_facts(handle)
     finally:
         await handle.close()
 
@@ -55,7 +65,7 @@ async def seal_facts(handle: ReadHandle) -> SealFacts:
     last_entry = handle.last_readable
     if last_entry < 0:
         return SealFacts(last_entry=-1, message_count=0, byte_count=0)
-    first_us, last_us = await asyncio.gather(_append_time(handle, 0), _append_time(handle, last_entry))
+    first_us, last_us = await _all((_first_time(handle), _append_time(handle, last_entry)))
     return SealFacts(
         last_entry=last_entry,
         message_count=NOT_COUNTED,
@@ -63,6 +73,14 @@ async def seal_facts(handle: ReadHandle) -> SealFacts:
         first_append_us=first_us,
         last_append_us=last_us,
     )
+
+
+async def _first_time(handle: ReadHandle) -> int:
+    """Unknown if the first entry cannot be read now: old bookies being away must not prevent a takeover."""
+    try:
+        return await _append_time(handle, 0)
+    except UnavailableError:
+        return UNKNOWN_TIME_US
 
 
 async def last_message(ledgers: LedgerClient, ledger_id: LedgerId, password: bytes) -> MessageId:
@@ -76,11 +94,14 @@ async def last_message(ledgers: LedgerClient, ledger_id: LedgerId, password: byt
 
 
 async def _append_time(handle: ReadHandle, entry_id: int) -> int:
-    """Unknown if the entry is lost, damaged or out of reach: that must not bar the log's next writer (rule 20)."""
+    """Unknown if the entry is lost or damaged for good, which must not bar the log's next writer.
+
+    That bookies are away is raised: of the last entry, because the next append time must not fall below it.
+    """
     try:
         [entry] = await handle.read(entry_id, entry_id)
         envelope, _ = decode_envelope(entry.payload)
-    except (UnavailableError, NotFoundError, CorruptionError):
+    except (NotFoundError, CorruptionError):
         return UNKNOWN_TIME_US
     return envelope.append_time_us
 

@@ -59,6 +59,7 @@ class Faults:
             (2, self._kill_several_bookies),
             (2, self._new_writer),
             (2, self._lock_store),
+            (4, self._ambush),
         ]
         action = self._chance.choices([act for _, act in actions], [weight for weight, _ in actions])[0]
         await action()
@@ -112,7 +113,9 @@ class Faults:
         numbers = self._usable_bookies()
         if not numbers:
             return
-        number = self._chance.choice(numbers)
+        self._pause_bookie(self._chance.choice(numbers), self._chance.uniform(0.1, 3.0))
+
+    def _pause_bookie(self, number: int, for_s: float) -> None:
         self._tell(f"stop bookie {number}")
         self._stopped.add(number)
         child = self._cluster.bookies[number]
@@ -123,7 +126,29 @@ class Faults:
             child.resume()
             self._stopped.discard(number)
 
-        self._later(self._chance.uniform(0.1, 3.0), resume)
+        self._later(for_s, resume)
+
+    async def _ambush(self) -> None:
+        """A takeover that meets a bookie without the tail, and another that says nothing.
+
+        One sleeps and misses the newest entries, and dies with what waited in its socket; the writer dies; the first
+        is back and denies them; a second one sleeps. Only the third can tell that they were acknowledged.
+        """
+        usable = self._usable_bookies()
+        if len(usable) < 2:
+            return
+        denier, silent = self._chance.sample(usable, 2)
+        self._tell(f"ambush: bookie {denier} misses the tail, bookie {silent} will say nothing")
+        self._cluster.bookies[denier].pause()
+        await asyncio.sleep(self._chance.uniform(0.02, 0.4))
+        for writer in self._alive_writers():
+            if self._chance.random() < 0.8:
+                await self._end_writer(writer)
+        await self._kill(denier)
+        await self._restart(denier)
+        if silent in self._usable_bookies():
+            self._pause_bookie(silent, self._chance.uniform(0.5, 2.0))
+        await self.start_writer()
 
     def _usable_bookies(self) -> list[int]:
         return [
@@ -141,13 +166,15 @@ class Faults:
     async def _kill_writer(self) -> None:
         alive = self._alive_writers()
         if alive:
-            victim = self._chance.choice(alive)
-            self._tell(f"kill writer {victim.pid}")
-            victim.kill()
-            await victim.stop()
-            self.writers.remove(victim)
-        if len(self._alive_writers()) == 0:
+            await self._end_writer(self._chance.choice(alive))
+        if not self._alive_writers():
             await self.start_writer()
+
+    async def _end_writer(self, victim: Child) -> None:
+        self._tell(f"kill writer {victim.pid}")
+        victim.kill()
+        await victim.stop()
+        self.writers.remove(victim)
 
     async def _stop_writer(self) -> None:
         """It sleeps with appends in flight and wakes up deposed, or not."""

@@ -142,10 +142,10 @@ async def test_a_lost_entry_of_long_ago_does_not_bar_the_next_writer() -> None:
         writer = await client.open_writer("orders")
         for number in range(5):
             await writer.append(b"%d" % number)
-        lost = (current(writer), 0)
+        ledger_id = current(writer)
         writer.abort()
         for bookie in log.bookies:
-            del bookie.entries[lost]
+            del bookie.entries[ledger_id, 0]
         again = await client.open_writer("orders")
         seal = again.record.ledgers[0].seal
         assert seal is not None
