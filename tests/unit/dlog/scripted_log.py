@@ -45,6 +45,7 @@ class OwnStore:
         self.away_for: set[str] = set()
         """Requests that fail although the store is there."""
         self.asked: list[str] = []
+        self.before_answer: Callable[[str], None] = lambda name: None
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
@@ -55,7 +56,9 @@ class OwnStore:
             self.asked.append(name)
             if self.away or name in self.away_for:
                 raise MetadataUnavailableError("the store is away")
-            return await found(*args, **options)
+            answer = await found(*args, **options)
+            self.before_answer(name)
+            return answer
 
         return ask
 

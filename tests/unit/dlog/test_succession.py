@@ -296,6 +296,25 @@ async def test_after_a_long_sleep_an_ack_waits_until_the_epoch_is_confirmed() ->
             assert (await future).entry_id == 2
 
 
+async def test_an_answer_confirms_the_epoch_as_of_the_question() -> None:
+    """Rule 25; mutation 15, a stale re-read: the process sleeps while the record is on its way to it."""
+    async with scripted_log() as log, log.client(blind=True, zombie_grace_s=100.0) as client:
+        writer = await client.open_writer("orders")
+        await writer.append(b"one")
+        store, environment = store_of(client), environment_of(client)
+        environment.asleep_s = 51.0
+
+        def fall_asleep(name: str) -> None:
+            store.before_answer = lambda name: None
+            environment.asleep_s += 51.0
+
+        store.asked.clear()
+        store.before_answer = fall_asleep
+        async with asyncio.timeout(5):
+            await writer.append(b"two")
+        assert store.asked.count("read_record") == 2
+
+
 def forget(bookie: ScriptedBookie, ledger_id: LedgerId) -> None:
     """As Apache's bookie after a restart: a ledger that was deleted may be written again."""
     bookie.fenced.discard(ledger_id)
