@@ -19,8 +19,10 @@ from ledger.errors import (
     ConfigurationError,
     DigestMismatchError,
     EntryNotFoundError,
+    LedgerNotFoundError,
     LogStoreError,
     ReadError,
+    UnavailableError,
 )
 from ledger.first_copy import first_copy
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, Versioned
@@ -227,6 +229,23 @@ class ReadHandle:
     async def read_batch(self, first: int, *, max_entries: int, max_bytes: int) -> list[Entry]:
         """At least one entry, consecutive from `first`, within the budgets and what is readable."""
         self._check_range(first, first)
+        try:
+            return await self._read_batch(first, max_entries, max_bytes)
+        except (ReadError, EntryNotFoundError):
+            if not await self._have_moved():
+                raise
+        return await self._read_batch(first, max_entries, max_bytes)
+
+    async def _have_moved(self) -> bool:
+        """Whether entries have come to lie on other bookies since this handle learned where they are."""
+        known = self.metadata.fragments
+        try:
+            self._local = await self._services.store.read_ledger(self.ledger_id)
+        except (UnavailableError, LedgerNotFoundError):
+            return False
+        return self.metadata.fragments != known
+
+    async def _read_batch(self, first: int, max_entries: int, max_bytes: int) -> list[Entry]:
         fragment, end = self._fragment_at(first)
         count = min(max_entries, end - first)
         if self.metadata.quorum.ensemble == self.metadata.quorum.write:

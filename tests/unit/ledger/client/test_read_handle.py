@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from ledger.errors import DigestMismatchError, EntryNotFoundError, LedgerNotFoundError, ReadError
-from ledger.model import QuorumSizes
+from ledger.model import EntryId, Fragment, QuorumSizes
 from tests.unit.ledger.client.scripted import scripted_cluster
 
 
@@ -61,6 +62,29 @@ async def test_a_cancelled_wait_leaves_no_task() -> None:
         await asyncio.gather(waiting, return_exceptions=True)
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == before
+
+
+@pytest.mark.parametrize("old_copies", ["away", "gone"])
+async def test_entries_that_moved_to_other_bookies_are_found_there(old_copies: str) -> None:
+    """A repair tool has copied a closed ledger, and rewritten its metadata, while a reader had it open."""
+    async with scripted_cluster(6, quorum_timeout_s=1.0) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        await handle.close()
+        reader = await cluster.client.open(handle.ledger_id)
+        old, new = cluster.ensemble(handle), cluster.spares(handle)
+        for source, target in zip(old, new, strict=True):
+            target.entries.update(source.entries)
+            source.entries.clear()
+            if old_copies == "away":
+                source.go_away()
+        found = await cluster.store.read_ledger(handle.ledger_id)
+        moved = Fragment(EntryId(0), tuple(bookie.bookie_id for bookie in new))
+        await cluster.store.write_ledger(
+            handle.ledger_id, replace(found.value, fragments=(moved,)), found.version
+        )
+        [entry] = await reader.read(0, 0)
+        assert bytes(entry.payload) == b"zero"
 
 
 @pytest.mark.parametrize("sizes", [(3, 3, 2), (4, 3, 2)], ids=["whole", "striped"])
