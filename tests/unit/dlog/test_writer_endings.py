@@ -1,0 +1,123 @@
+"""However a writer's life goes, in the end every append is settled, nothing is buffered, and nothing runs on."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from dlog.client import LogClient
+from dlog.errors import AppendIndeterminateError
+from dlog.model import MessageId
+from dlog.writer import LogWriter
+from ledger.errors import LogStoreError
+from tests.unit.dlog.scripted_log import ScriptedLog, scripted_log, store_of
+from tests.unit.ledger.client.scripted import until
+
+STEPS = 25
+
+
+class Life:
+    """One writer, a tool that fences its ledgers, bookies that fall silent and a store that goes away."""
+
+    def __init__(self, seed: int, log: ScriptedLog, client: LogClient, tool: LogClient) -> None:
+        self.chance = random.Random(seed)
+        self.log, self.client, self.tool = log, client, tool
+        self.appends: list[asyncio.Future[MessageId]] = []
+        self.beside: list[asyncio.Future[object]] = []
+
+    async def live(self, writer: LogWriter) -> None:
+        for _ in range(STEPS):
+            await self.step(writer)
+            if self.chance.random() < 0.3:
+                await asyncio.sleep(self.chance.choice([0, 0.001, 0.01]))
+
+    async def step(self, writer: LogWriter) -> None:
+        roll = self.chance.random()
+        if roll < 0.6:
+            await self.append(writer)
+        elif roll < 0.7:
+            self.beside.append(asyncio.ensure_future(writer.rotate()))
+        elif roll < 0.76:
+            self.beside.append(asyncio.ensure_future(self.fence(writer.record.ledger_ids[-1])))
+        elif roll < 0.84:
+            self.chance.choice(self.log.bookies).be_silent()
+        elif roll < 0.92:
+            self.calm()
+        else:
+            store_of(self.client).away = True
+
+    async def append(self, writer: LogWriter) -> None:
+        for _ in range(self.chance.randrange(1, 6)):
+            try:
+                future = writer.submit_nowait(b"%d" % len(self.appends))
+            except LogStoreError:
+                return
+            self.appends.append(future)
+            if self.chance.random() < 0.1:
+                future.cancel()
+            if self.chance.random() < 0.5:
+                writer.flush()
+
+    async def fence(self, ledger_id: int) -> None:
+        handle = await self.tool.ledgers.open_with_recovery(ledger_id)  # type: ignore[arg-type]  # it is one
+        await handle.close()
+
+    def calm(self) -> None:
+        store_of(self.client).away = False
+        for bookie in self.log.bookies:
+            bookie.speak()
+
+    async def end(self, writer: LogWriter) -> None:
+        roll = self.chance.random()
+        if roll < 0.3:
+            writer.abort()
+        elif roll < 0.6:
+            await writer.close(timeout_s=0.2)
+        elif roll < 0.8:
+            self.calm()
+            await self.tool.open_writer("orders")
+        else:
+            self.calm()
+            await writer.close()
+        async with asyncio.timeout(10):
+            await asyncio.shield(writer.over)
+
+    async def check(self) -> None:
+        """Invariants I4 to I6: acked is there at its id, rejected is not, indeterminate is there or nowhere."""
+        self.calm()
+        async with await self.tool.open_writer("orders"):
+            pass
+        async with self.tool.reader("orders", until="latest") as reader:
+            found = {message.payload: message.id async for message in reader}
+        for number, future in enumerate(self.appends):
+            there = found.pop(b"%d" % number, None)
+            if future.cancelled():
+                continue
+            error = future.exception()
+            if error is None:
+                assert there == future.result()
+            elif isinstance(error, AppendIndeterminateError):
+                assert there in (None, error.message_id)
+            else:
+                assert there is None, error
+        assert found == {}
+
+
+@pytest.mark.parametrize("seed", range(24))
+async def test_every_life_ends_with_everything_settled(seed: int) -> None:
+    async with scripted_log() as log:
+        before = len(asyncio.all_tasks())
+        async with log.client(hold_limit_s=1.0) as client, log.client() as tool:
+            life = Life(seed, log, client, tool)
+            writer = await client.open_writer("orders")
+            await life.live(writer)
+            await life.end(writer)
+            assert all(future.done() for future in life.appends)
+            assert writer.buffered_bytes == 0
+            life.calm()
+            async with asyncio.timeout(10):
+                await asyncio.gather(*life.beside, return_exceptions=True)
+            await life.check()
+        await until(lambda: len(asyncio.all_tasks()) <= before, 5)
