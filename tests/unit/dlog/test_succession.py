@@ -83,6 +83,28 @@ async def test_a_recovered_ledger_decides_what_was_in_flight_and_the_rest_is_sen
         assert writer.epoch == 1
 
 
+async def test_what_is_cancelled_before_a_ledger_took_it_is_absent() -> None:
+    """Rule 8: one message of a batch, a whole batch, and a batch that is held back during a recovery."""
+    async with scripted_log() as log, log.client() as client, log.client() as tool:
+        writer = await client.open_writer("orders")
+        first = [await writer.submit(b"%d" % number) for number in range(3)]
+        first[1].cancel()
+        await asyncio.gather(first[0], first[2])
+        recovering = asyncio.Event()
+        await fence(tool, current(writer))
+        log.cluster.store.before_read = recovering.wait  # type: ignore[assignment]  # something to await
+        in_flight = await entries(writer, b"3")
+        await until(lambda: writer._succession.phase is Phase.SETTLING)
+        many = await writer.submit_many([b"4", b"5"])
+        held = await entries(writer, b"6", b"7")
+        many.cancel()
+        held[0].cancel()
+        recovering.set()
+        async with asyncio.timeout(5):
+            await asyncio.gather(*in_flight, held[1])
+        assert await payloads(client, "orders") == [b"0", b"2", b"3", b"7"]
+
+
 # ---- rotation (rules 15 to 17)
 
 
