@@ -6,8 +6,8 @@ memory to a client that only counts them.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Sequence
+from functools import partial
 
 from benchmarks import ledger_load, log_load
 from benchmarks.cluster import running_cluster
@@ -16,6 +16,7 @@ from benchmarks.options import Options
 from benchmarks.read_floor import PIECE_BYTES, measure_read_floor
 from benchmarks.report import Report
 from benchmarks.rows import Runs
+from benchmarks.usage import Stopwatch
 from dlog.client import LogClient, connect
 from ledger.client import LedgerClient
 from ledger.config import Visibility
@@ -26,6 +27,8 @@ _LOG = "bench"
 _ENTRIES = f"{_ENTRY_BYTES} B entries"
 _MESSAGES = f"{log_load.MESSAGE_BYTES} B messages"
 _FLOOR = "bare source"
+_PROCESSOR = {_ENTRIES: "µs/entry", _MESSAGES: "µs/message"}
+"""Of processor time: what a busy machine changes least."""
 _WRITE_WINDOW_BYTES = 8 * 1024 * 1024
 
 
@@ -42,10 +45,22 @@ async def run(options: Options) -> Report:
             floor = await measure_read_floor(options.seconds)
             runs.add(_ENTRIES, _FLOOR, floor / _ENTRY_BYTES)
             runs.add(_MESSAGES, _FLOOR, floor / log_load.MESSAGE_BYTES)
-            runs.add(_ENTRIES, "ledger, read_batch", await _rate(lambda: _read_ledger(ledgers, ledger_id)))
-            runs.add(_MESSAGES, "log, batches()", await _rate(lambda: _read_batches(logs)))
-            runs.add(_MESSAGES, "log, one by one", await _rate(lambda: _read_messages(logs)))
+            measure = partial(_measure, runs, [bookie.pid for bookie in cluster.bookies])
+            await measure(_ENTRIES, "ledger, read_batch", _read_ledger(ledgers, ledger_id))
+            await measure(_MESSAGES, "log, batches()", _read_batches(logs))
+            await measure(_MESSAGES, "log, one by one", _read_messages(logs))
     return _report(runs)
+
+
+async def _measure(
+    runs: Runs, bookie_pids: Sequence[int], case: str, contender: str, read: Awaitable[int]
+) -> None:
+    stopwatch = Stopwatch(bookie_pids)
+    found = stopwatch.stop(await read)
+    runs.add(case, contender, found.entries_per_s)
+    runs.add(case, f"{contender}: client", found.client_us)
+    # One bookie serves a sequential read, so the time of all of them is its time.
+    runs.add(case, f"{contender}: bookie", found.server_us * len(bookie_pids))
 
 
 def _report(runs: Runs) -> Report:
@@ -58,13 +73,9 @@ def _report(runs: Runs) -> Report:
         report.add(runs.row(case, _FLOOR, unit))
         for contender, target in contenders.items():
             report.add(runs.row(case, contender, unit, floor=floor, target=target))
+            for part in ("client", "bookie"):
+                report.add(runs.row(case, f"{contender}: {part}", _PROCESSOR[case]))
     return report
-
-
-async def _rate(read: Callable[[], Awaitable[int]]) -> float:
-    started = time.perf_counter()
-    count = await read()
-    return count / (time.perf_counter() - started)
 
 
 async def _write_ledger(client: LedgerClient, size: int) -> LedgerId:

@@ -129,40 +129,47 @@ def amount(value: float) -> str:
 
 
 def plot(report: Report, path: Path) -> None:
-    """One bar a row, one panel a unit; the floor is a line above its bar. Curves have the last panel."""
+    """One bar a row, one panel for what can be compared; the floor is a line. Curves have the last panel."""
     # Imported here: the table and the JSON need no plotting library.
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    units = list(dict.fromkeys(row.unit for row in report.rows))
-    panels = [[row for row in report.rows if row.unit == unit] for unit in units]
-    heights = [1.0 + 0.4 * len(rows) for rows in panels] + [_CURVE_INCHES] * (report.curves is not None)
+    panels: dict[tuple[str, str], list[Row]] = {}
+    for row in report.rows:
+        panels.setdefault((row.case, row.unit), []).append(row)
+    heights = [0.8 + 0.3 * len(rows) for rows in panels.values()]
+    if report.curves is not None:
+        heights.append(_CURVE_INCHES)
     figure, axes = pyplot.subplots(
-        len(heights), 1, squeeze=False, figsize=(11, 0.8 + sum(heights)), height_ratios=heights
+        len(heights),
+        1,
+        squeeze=False,
+        figsize=(11, 0.8 + sum(heights)),
+        height_ratios=heights,
+        layout="constrained",
     )
-    for axis, unit, rows in zip(axes[:, 0], units, panels, strict=False):
-        _bars(axis, unit, rows)
+    for axis, ((case, unit), rows) in zip(axes[:, 0], panels.items(), strict=False):
+        _bars(axis, f"{case}: {unit}", rows)
     if report.curves is not None:
         _lines(axes[-1, 0], report.curves)
     figure.suptitle(report.question)
-    figure.tight_layout()
     figure.savefig(path, dpi=100)
     pyplot.close(figure)
 
 
-def _bars(axis: Axes, unit: str, rows: list[Row]) -> None:
+def _bars(axis: Axes, title: str, rows: list[Row]) -> None:
     positions = range(len(rows))
     axis.barh(positions, [row.value for row in rows], color="#4878a8")
     for position, row in zip(positions, rows, strict=True):
         if row.floor is not None:
             axis.vlines(row.floor, position - 0.4, position + 0.4, color="black", linestyle="--")
         axis.annotate(f" {amount(row.value)}", (row.value, position), va="center")
-    axis.set_yticks(positions, [f"{row.case}: {row.contender}" for row in rows])
+    axis.set_yticks(positions, [row.contender for row in rows])
     axis.invert_yaxis()
     axis.margins(x=0.15)
-    axis.set_xlabel(unit)
+    axis.set_title(title, loc="left", fontsize="medium")
 
 
 def _lines(axis: Axes, curves: Curves) -> None:

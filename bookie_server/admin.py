@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -27,6 +28,7 @@ from ledger.wire.status import Status
 
 T = TypeVar("T")
 
+PORT = re.compile("[0-9]{1,5}")
 ANSWER_S = 10.0
 ANSWER_BYTES_MAX = 64 * 1024
 
@@ -60,10 +62,12 @@ def registered_bookies(metadata: str) -> list[Row]:
 
 def bookie_info(address: str) -> Row:
     """Size and room of a running bookie's disks, in bytes."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit():
-        raise ConfigurationError(f"address {address!r} is not HOST:PORT")
-    answer = asyncio.run(_ask_info(host, int(port)))
+    host, _, port = address.rpartition(":")
+    if not host or not PORT.fullmatch(port) or not 1 <= int(port) <= 65535:
+        raise ConfigurationError(
+            f"address {address!r} is not HOST:PORT with a port in 1..65535, for example 127.0.0.1:3181"
+        )
+    answer = asyncio.run(_ask_info(host.strip("[]"), int(port)))
     total, free = answer.total_bytes or 0, answer.free_bytes or 0
     return {"bookie": address, "total_bytes": total, "free_bytes": free, "used_bytes": total - free}
 
@@ -83,7 +87,10 @@ async def _ask_info(host: str, port: int) -> BookieInfoResponse:
                 writer.close()
                 await writer.wait_closed()
     except (OSError, asyncio.IncompleteReadError) as error:
-        raise BookieUnavailableError(f"no bookie answers at {host}:{port}: {error}") from error
+        raise BookieUnavailableError(
+            f"no bookie answers at {host}:{port} ({error or 'no answer in time'}): "
+            f"check the address, or start the bookie"
+        ) from error
     if answer.outcome is not Status.EOK or not isinstance(answer.body, BookieInfoResponse):
         raise BookieUnavailableError(f"the bookie at {host}:{port} answered {answer.outcome.name}")
     return answer.body

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bookie_server.config import BookieConfig, Limits
+from bookie_server.setting_types import check_types
 from bookie_server.storage_config import StorageConfig
 from ledger.errors import ConfigurationError
 
@@ -50,11 +51,9 @@ def make_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> Bookie
         raise ConfigurationError("no metadata store is named: give --metadata URI")
     tables = {name: _table(name, merged.get(name, {})) for name in TABLES}
     plain = {name: value for name, value in merged.items() if name not in (*PLACES, *TABLES)}
-    try:
-        storage = make_storage_config(merged, tables["storage"])
-        return BookieConfig(storage=storage, limits=Limits(**tables["limits"]), **plain)
-    except TypeError as error:
-        raise ConfigurationError(f"a setting has a value of the wrong type: {error}") from error
+    check_types(BookieConfig, plain)
+    storage = make_storage_config(merged, tables["storage"])
+    return BookieConfig(storage=storage, limits=Limits(**tables["limits"]), **plain)
 
 
 def make_storage_config(places: Mapping[str, Any], table: Mapping[str, Any]) -> StorageConfig:
@@ -64,23 +63,32 @@ def make_storage_config(places: Mapping[str, Any], table: Mapping[str, Any]) -> 
 
 
 def _directories(merged: Mapping[str, Any]) -> tuple[Path, Path]:
-    data, journal, ledgers = (merged.get(name) for name in PLACES)
+    data, journal, ledgers = (_place(name, merged.get(name)) for name in PLACES)
     if data is not None:
-        journal = journal or Path(data) / "journal"
-        ledgers = ledgers or Path(data) / "ledgers"
+        journal = journal or data / "journal"
+        ledgers = ledgers or data / "ledgers"
     if journal is None or ledgers is None:
         raise ConfigurationError("no place for the data is named: give --data DIR (or both of its parts)")
-    journal, ledgers = Path(journal).absolute(), Path(ledgers).absolute()
+    journal, ledgers = journal.absolute(), ledgers.absolute()
     if journal == ledgers:
         raise ConfigurationError(f"journal and ledgers need a directory each, both are {journal}")
     return journal, ledgers
 
 
+def _place(name: str, value: object) -> Path | None:
+    if value is None:
+        return None
+    if not isinstance(value, str | Path) or not str(value):
+        raise ConfigurationError(f"setting {name} must be the path of a directory, got {value!r}")
+    return Path(value)
+
+
 def _table(name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigurationError(f"setting {name!r} must be a table, got {value!r}")
-    names = {each.name for each in fields(Limits if name == "limits" else StorageConfig)}
-    _require_known(f"[{name}]", value, names - GIVEN_BY_PLACES)
+    config = Limits if name == "limits" else StorageConfig
+    _require_known(f"[{name}]", value, {each.name for each in fields(config)} - GIVEN_BY_PLACES)
+    check_types(config, value)
     return value
 
 

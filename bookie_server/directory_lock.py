@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from bookie_server.disk import Disk, DiskLock
 from bookie_server.errors import DirectoryInUseError
 from bookie_server.storage_config import StorageConfig
+from ledger.errors import ConfigurationError
 
 LOCK_FILE = "lock"
 
@@ -30,7 +31,10 @@ def lock_directories(disk: Disk, config: StorageConfig) -> list[DiskLock]:
 def exclusively(disk: Disk, config: StorageConfig) -> Iterator[None]:
     """For offline commands: the directories must exist, and no bookie may run on them. Blocks."""
     for directory in (config.journal_directory, config.ledger_directory):
-        disk.list(directory)
+        if not disk.exists(directory):
+            raise ConfigurationError(
+                f"directory {directory} does not exist: give the directories that the bookie was started with"
+            )
     locks = lock_directories(disk, config)
     try:
         yield

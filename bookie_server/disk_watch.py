@@ -6,10 +6,14 @@ Order: a bookie refuses adds before it leaves the writable list, and takes them 
 
 from __future__ import annotations
 
+import logging
+
 from bookie_server.registration import Presence
 from bookie_server.requests import Writability
 from bookie_server.service import BookieService
 from bookie_server.storage.ledger_storage import LedgerStorage
+
+logger = logging.getLogger(__name__)
 
 
 def writability_of(storage: LedgerStorage) -> Writability:
@@ -20,9 +24,19 @@ def writability_of(storage: LedgerStorage) -> Writability:
 def follow_disks(service: BookieService, presence: Presence) -> None:
     """Apply the storage's verdict now and whenever it changes."""
 
-    def changed(_: bool) -> None:
+    def apply() -> None:
         service.writability = writability_of(service.storage)
         presence.want(writable=service.writability.adds)
 
+    def changed(writable: bool) -> None:
+        apply()
+        room = ", ".join(
+            f"{each.free_bytes} bytes free in {each.directory}" for each in service.storage.usage()
+        )
+        if writable:
+            logger.warning("writable again: %s", room)
+        else:
+            logger.warning("read-only because a disk is nearly full: %s", room)
+
     service.storage.on_writable_change = changed
-    changed(service.storage.writable)
+    apply()

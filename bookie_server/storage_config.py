@@ -9,6 +9,17 @@ from ledger.errors import ConfigurationError
 
 MIB = 1024 * 1024
 
+POSITIVE = (
+    "journal_queue_bytes_max",
+    "write_cache_bytes_max",
+    "entry_log_bytes_max",
+    "block_bytes_max",
+    "ledger_states_max",
+    "disk_check_interval_s",
+    "checkpoint_interval_s",
+    "read_worker_count",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageConfig:
@@ -61,6 +72,9 @@ class StorageConfig:
     """Start in spite of a damaged journal: what is found is served, what is not found is unknown."""
 
     def __post_init__(self) -> None:
+        for name in POSITIVE:
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name} must be above 0, got {getattr(self, name)}")
         if not 0 < self.disk_usage_writable <= self.disk_usage_max <= 1:
             raise ConfigurationError(
                 f"disk_usage_writable {self.disk_usage_writable} and disk_usage_max {self.disk_usage_max} "
@@ -70,5 +84,6 @@ class StorageConfig:
             raise ConfigurationError(
                 f"journal_segment_bytes is {self.journal_segment_bytes}, it needs at least 65536"
             )
-        if self.read_worker_count < 1:
-            raise ConfigurationError(f"read_worker_count is {self.read_worker_count}, it needs at least 1")
+        for name in ("read_cache_bytes_max", "read_ahead_bytes", "reserve_bytes"):
+            if getattr(self, name) < 0:
+                raise ConfigurationError(f"{name} must not be below 0, got {getattr(self, name)}")

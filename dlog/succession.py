@@ -10,20 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, assert_never
+from typing import assert_never
 
 from dlog.append_queue import AppendQueue
+from dlog.chores import Chores
 from dlog.config import LogConfig
 from dlog.core import rotation_commands as to
 from dlog.core.record_update import Applied, same_ownership
 from dlog.core.rotation import Phase, Rotation
 from dlog.core.rotation_commands import Command
-from dlog.core.rotation_triggers import at_hard_limit, is_full, next_check, reason_to_rotate
 from dlog.core.takeover import describe_owner
+from dlog.epoch_guard import EpochGuard
 from dlog.errors import AppendAbortedError, LogNotFoundError, RecordTooLargeError, WriterDeposedError
 from dlog.fencing import last_message
+from dlog.fullness import FullnessWatch
 from dlog.grace import zombie_grace_s
 from dlog.lane import Lane
 from dlog.ledger_maker import LedgerMaker
@@ -36,8 +38,6 @@ from ledger.errors import (
     LedgerNotFoundError,
     LogStoreError,
     MetadataUnavailableError,
-    OutcomeUnknownError,
-    UnavailableError,
 )
 from ledger.model import LedgerId, Versioned
 from ledger.write_handle import WriteHandle
@@ -48,7 +48,6 @@ _RETRY_FIRST_S = 0.05
 _RETRY_MAX_S = 5.0
 _DRAIN_PATIENCE_S = 0.05
 """A drain that takes longer has the store probed, so that appends go on if the store is away."""
-_DEGRADED_CHECK_S = 0.5
 
 
 class Succession:
@@ -81,21 +80,26 @@ class Succession:
         self._draining: LedgerId | None = None
         self._commands: deque[Command] = deque()
         self._carrying_out = False
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._timers: set[asyncio.TimerHandle] = set()
-        self._check: asyncio.TimerHandle | None = None
+        self._chores = Chores(self._on_fault)
         self._stall: asyncio.TimerHandle | None = None
-        self._confirmed_at = claim.confirmed_at
-        self._confirming = False
+        self._guard = EpochGuard(
+            ledgers.environment, zombie_grace_s(config, ledgers.bookies()), claim.confirmed_at
+        )
+        self._fullness = FullnessWatch(
+            config,
+            ledgers.bookies,
+            self._chores,
+            on_due=lambda: self._apply(self._machine.on_rotation_due()),
+            on_hard_limit=lambda: self._apply(self._machine.on_hard_limit()),
+        )
+        self._looking = False
         self._look_again = False
-        self._full_noted = False
         self._over_error: LogStoreError | None = None
-        self._half_grace_s = zombie_grace_s(config, ledgers.bookies()) / 2
         self._rotated: list[asyncio.Future[LedgerId]] = []
         self.over: asyncio.Future[None] = self._loop.create_future()
         """Done when the writer is closed, deposed or has given up, and every append is settled."""
         self._add_lane(claim.lane)
-        self._unwatch = logs.watch(ref, self._record_may_have_changed)
+        self._unwatch = logs.watch(ref, self._look_again_at_record)
 
     # ---- facts
 
@@ -157,7 +161,7 @@ class Succession:
         lane = self._lanes.get(handle.ledger_id)
         if lane is not None and lane.released and not lane.detached:
             self._deliver(lane, done_through)
-            self._check_full()
+            self._fullness.look()
 
     def on_failure(self, handle: WriteHandle, error: LogStoreError) -> None:
         lane = self._lanes.get(handle.ledger_id)
@@ -170,11 +174,11 @@ class Succession:
         self._apply(self._machine.on_failed(lane.ledger_id, fenced=isinstance(error, LedgerFencedError)))
 
     def _deliver(self, lane: Lane, through: int) -> None:
-        if self._epoch_is_stale():
+        if self._guard.stale:
             if self._machine.over:
                 self._queue.fail_indeterminate(lane, self._over_error or _unconfirmed(self._ref))
             else:
-                self._confirm_epoch()
+                self._look_again_at_record()
             return
         entries, size = lane.deliver(through)
         if entries:
@@ -212,24 +216,24 @@ class Succession:
             case to.Release(ledger_id):
                 self._release(self._lanes[ledger_id])
             case to.CreateLedger():
-                self._spawn(self._create())
+                self._chores.spawn(self._create())
             case to.DiscardLedger(ledger_id):
-                self._spawn(self._discard(ledger_id))
+                self._chores.spawn(self._discard(ledger_id))
             case to.WriteRecord(record, version):
-                self._spawn(self._write(record, version))
+                self._chores.spawn(self._write(record, version))
             case to.ReadRecord():
-                self._spawn(self._reread())
+                self._chores.spawn(self._reread())
             case to.Drain(ledger_id):
                 self._drain(ledger_id)
             case to.CloseLedger(ledger_id):
-                self._spawn(self._close_ledger(self._lanes[ledger_id]))
+                self._chores.spawn(self._close_ledger(self._lanes[ledger_id]))
             case to.Settle(ledger_ids):
-                self._spawn(self._settle([self._lanes[one] for one in ledger_ids]))
+                self._chores.spawn(self._settle([self._lanes[one] for one in ledger_ids]))
             case to.Retry(attempt):
-                self._later(self._pause_s(attempt), self._retry)
+                self._chores.later(self._pause_s(attempt), self._retry)
             case to.WaitForCandidate():
                 wait_s = self._config.candidate_wait_s * self._environment.chance.uniform(0.75, 1.25)
-                self._later(wait_s, lambda: self._apply(self._machine.on_waited()))
+                self._chores.later(wait_s, lambda: self._apply(self._machine.on_waited()))
             case to.Depose(found):
                 self._depose(found)
             case to.Finished():
@@ -246,13 +250,12 @@ class Succession:
                 lane.ledger_id,
             )
         lane.released = True
-        self._full_noted = False
         for ledger_id in [one for one in self._lanes if one < lane.ledger_id]:
             del self._lanes[ledger_id]
         self._deliver(lane, lane.handle.done_through)
-        self._schedule_check()
+        self._fullness.follow(lane.use)
         if self._machine.record.pending_delete:
-            self._spawn(self._collect_garbage())
+            self._chores.spawn(self._collect_garbage())
         waiting, self._rotated = self._rotated, []
         for future in waiting:
             if not future.done():
@@ -261,12 +264,12 @@ class Succession:
     def _drain(self, ledger_id: LedgerId) -> None:
         self._draining = ledger_id
         if self._machine.phase is Phase.DRAINING:
-            self._later(_DRAIN_PATIENCE_S, lambda: self._probe_store(ledger_id))
+            self._chores.later(_DRAIN_PATIENCE_S, lambda: self._probe_store(ledger_id))
         self._check_drained()
 
     def _probe_store(self, ledger_id: LedgerId) -> None:
         if self._draining == ledger_id and self._machine.phase is Phase.DRAINING:
-            self._spawn(self._probe())
+            self._chores.spawn(self._probe())
 
     def _retry(self) -> None:
         self._apply(self._machine.on_retry(self._environment.wall_us(), self._environment.token()))
@@ -299,7 +302,7 @@ class Succession:
             return  # an orphan; the sweep finds it by its tags
 
     async def _write(self, record: LogRecord, version: int) -> None:
-        asked_at = self._environment.boot_s()
+        asked_at = self._guard.now()
         try:
             answer = await self._logs.compare_and_set(self._ref, record, version)
         except (MetadataUnavailableError, RecordTooLargeError) as error:
@@ -308,7 +311,7 @@ class Succession:
             self._apply(self._machine.on_store_unavailable())
             return
         if isinstance(answer, Applied):
-            self._confirmed(asked_at)
+            self._guard.confirm(asked_at)
         now_us, nonce = self._environment.wall_us(), self._environment.token()
         self._apply(self._machine.on_answer(answer, now_us, nonce))
 
@@ -316,7 +319,7 @@ class Succession:
         """The record, however long it takes; None if it is gone."""
         attempt = 0
         while True:
-            asked_at = self._environment.boot_s()
+            asked_at = self._guard.now()
             try:
                 read = await self._logs.read(self._ref)
             except LogNotFoundError:
@@ -326,7 +329,7 @@ class Succession:
                 await asyncio.sleep(self._pause_s(attempt))
                 continue
             if same_ownership(self._machine.record, read.value):
-                self._confirmed(asked_at)
+                self._guard.confirm(asked_at)
             return read
 
     async def _reread(self) -> None:
@@ -336,7 +339,7 @@ class Succession:
         while self._look_again:
             self._look_again = False
             self._apply(self._machine.on_record_seen(await self._read()))
-        self._confirming = False
+        self._looking = False
         for lane in list(self._lanes.values()):
             if lane.released and not lane.detached:
                 self._deliver(lane, lane.handle.done_through)
@@ -352,7 +355,7 @@ class Succession:
 
     async def _collect_garbage(self) -> None:
         """Delete what left the list and is due; whoever owns the log next tries again."""
-        with suppress(UnavailableError, OutcomeUnknownError):
+        with suppress(LogStoreError):
             await self._collect()
 
     async def _close_ledger(self, lane: Lane) -> None:
@@ -398,70 +401,25 @@ class Succession:
         self._queue.take_back(left)
         self._apply(self._machine.on_settled(seals, left=self._queue.holding))
 
-    # ---- the epoch
+    # ---- the record
 
-    def _confirmed(self, asked_at: float) -> None:
-        self._confirmed_at = max(self._confirmed_at, asked_at)
-
-    def _epoch_is_stale(self) -> bool:
-        """Whether a takeover could be so long ago that our ledgers are deleted already (rule 25)."""
-        grace_s = self._half_grace_s
-        return grace_s > 0 and self._environment.boot_s() - self._confirmed_at > grace_s
-
-    def _confirm_epoch(self) -> None:
+    def _look_again_at_record(self) -> None:
         self._look_again = True
-        if not self._confirming:
-            self._confirming = True
-            self._spawn(self._look_at_record())
-
-    def _record_may_have_changed(self) -> None:
-        if not self._machine.over:
-            self._confirm_epoch()
-
-    # ---- fullness
-
-    def _check_full(self) -> None:
-        lane = self.current
-        if lane is None:
-            return
-        limits, now = self._config.rotation, self._loop.time()
-        if at_hard_limit(lane.use, limits):
-            self._apply(self._machine.on_hard_limit())
-        available = len(self._ledgers.bookies().writable) >= self._config.quorum.ensemble
-        if reason_to_rotate(lane.use, limits, now, ensemble_available=available) is not None:
-            self._apply(self._machine.on_rotation_due())
-        elif is_full(lane.use, limits) and not self._full_noted:
-            self._full_noted = True
-            self._schedule_check()
-
-    def _schedule_check(self) -> None:
-        """Age, idleness and returning bookies fill a ledger without any append: look again in time."""
-        if self._check is not None:
-            self._check.cancel()
-        self._check = None
-        lane = self.current
-        if lane is None or self._machine.over:
-            return
-        now = self._loop.time()
-        at = now + _DEGRADED_CHECK_S if lane.use.degraded else next_check(lane.use, self._config.rotation)
-        self._check = self._loop.call_at(max(at, now + 0.05), self._on_check)
-
-    def _on_check(self) -> None:
-        self._check_full()
-        self._schedule_check()
+        if not self._looking and not self._machine.over:
+            self._looking = True
+            self._chores.spawn(self._look_at_record())
 
     # ---- the end
 
     def _watch_for_stall(self) -> None:
         """Appends that wait for a ledger wait no longer than the hard limit (rule 19)."""
-        stalled = not self._machine.over and (
-            self._queue.lane is None or self._machine.phase in (Phase.CLOSING, Phase.SETTLING)
-        )
+        stuck = self._queue.lane is None or self._machine.phase in (Phase.CLOSING, Phase.SETTLING)
+        stalled = stuck and not self._machine.over and not self._machine.merely_full
         if not stalled and self._stall is not None:
-            self._stall.cancel()
+            self._chores.cancel(self._stall)
             self._stall = None
         elif stalled and self._stall is None:
-            self._stall = self._loop.call_later(self._config.hold_limit_s, self._on_stall)
+            self._stall = self._chores.later(self._config.hold_limit_s, self._on_stall)
 
     def _on_stall(self) -> None:
         self.give_up(
@@ -490,7 +448,7 @@ class Succession:
                 waiting = True
             else:
                 self._queue.fail_indeterminate(lane, error)
-        self._later(self._config.late_success_s if waiting else 0, lambda: self._end(error))
+        self._chores.later(self._config.late_success_s if waiting else 0, lambda: self._end(error))
 
     def _end(self, error: LogStoreError) -> None:
         if self.over.done():
@@ -502,12 +460,7 @@ class Succession:
             self._queue.fail_indeterminate(lane, error)
         self._fail_rotations(error)
         self._unwatch()
-        for timer in (*self._timers, self._check, self._stall):
-            if timer is not None:
-                timer.cancel()
-        for task in self._tasks:
-            if task is not asyncio.current_task():
-                task.cancel()
+        self._chores.stop()
         self.over.set_result(None)
 
     def _fail_rotations(self, error: LogStoreError) -> None:
@@ -522,30 +475,13 @@ class Succession:
         self._lanes[lane.ledger_id] = lane
         lane.handle.listener = self
 
-    def _later(self, delay_s: float, call: Callable[[], Any]) -> None:
-        def run() -> None:
-            self._timers.discard(timer)
-            call()
-
-        timer = self._loop.call_later(delay_s, run)
-        self._timers.add(timer)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
+    def _on_fault(self, error: BaseException) -> None:
         """An error that no event stands for ends the writer instead of leaving it half alive."""
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
         if isinstance(error, LogStoreError):
             self.give_up(error)
-        elif error is not None:
-            self.give_up(
-                LogStoreError(f"the writer of log {self._ref} stopped by a fault of its own: {error!r}")
-            )
-            raise error
+            return
+        self.give_up(LogStoreError(f"the writer of log {self._ref} stopped by a fault of its own: {error!r}"))
+        raise error
 
 
 def _unconfirmed(ref: LogRef) -> LogStoreError:

@@ -101,24 +101,26 @@ class Checkpointer:
         if not cache.ledgers:
             return placed
         end = self._writer.begin()
-        offset, blocks, gathered = end.offset, [], 0
+        offset, gathered = end.offset, 0
+        parts: list[bytes] = []
         for ledger_id in sorted(cache.ledgers):
             mine = placed[ledger_id] = []
             for ids, entries in _in_blocks(cache.ledgers[ledger_id].runs, self._block_bytes_max):
-                block = encode_block(end.log_id, offset, ledger_id, ids, entries)
-                mine.append((ids, _interval(ids, end.log_id, offset, len(block))))
-                blocks.append(block)
-                offset += len(block)
-                gathered += len(block)
+                head, body = encode_block(end.log_id, offset, ledger_id, ids, entries)
+                size = len(head) + len(body)
+                mine.append((ids, _interval(ids, end.log_id, offset, size)))
+                parts += (head, body)
+                offset += size
+                gathered += size
                 if gathered >= _WRITE_BYTES:
-                    self._append(blocks)
-                    blocks, gathered = [], 0
-        self._append(blocks)
+                    self._append(parts)
+                    parts, gathered = [], 0
+        self._append(parts)
         return placed
 
-    def _append(self, blocks: Sequence[bytes]) -> None:
-        if blocks:
-            self._writer.append(blocks)
+    def _append(self, parts: Sequence[bytes]) -> None:
+        if parts:
+            self._writer.append(parts)
             self._writer.sync()
 
     # ---- index

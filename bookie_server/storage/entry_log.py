@@ -56,11 +56,11 @@ class EntryLogWriter:
         self._disk.sync_directory(self._directory)
         self._file, self.end = file, LogEnd(log_id, FILE_HEADER_BYTES)
 
-    def append(self, blocks: Sequence[bytes]) -> None:
-        """Write the blocks at the end. DiskFullError before a byte is changed, if there is no room."""
+    def append(self, parts: Sequence[bytes]) -> None:
+        """Write whole blocks, in pieces, at the end. DiskFullError before a byte is changed, if there is no room."""
         assert self._file is not None, "begin() comes first"
-        self._file.preallocate(self.end.offset, sum(map(len, blocks)))
-        self.end = LogEnd(self.end.log_id, self._file.write_at(self.end.offset, blocks))
+        self._file.preallocate(self.end.offset, sum(map(len, parts)))
+        self.end = LogEnd(self.end.log_id, self._file.write_at(self.end.offset, parts))
 
     def sync(self) -> None:
         if self._file is not None:

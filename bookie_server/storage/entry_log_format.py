@@ -77,13 +77,14 @@ def block_bytes(count: int, body_bytes: int) -> int:
 
 def encode_block(
     log_id: int, offset: int, ledger_id: int, ids: Sequence[int], entries: Sequence[StoredEntry]
-) -> bytes:
-    """The block of these entries for this place; ids ascend."""
+) -> tuple[bytes, bytes]:
+    """The block of these entries for this place, as head and body, so that no entry is copied twice; ids ascend."""
     lengths = list(map(len, entries))
-    facts = _BLOCK_FACTS.pack(ledger_id, ids[0], ids[-1], len(ids), sum(lengths))
-    rest = b"".join((facts, struct.pack(f">{len(lengths)}I", *lengths), *entries))
-    crc = crc32c(rest, crc32c(_PLACE.pack(log_id, offset)))
-    return b"".join((_BLOCK_MAGIC, crc.to_bytes(4, "big"), rest))
+    body = b"".join(entries)
+    facts = _BLOCK_FACTS.pack(ledger_id, ids[0], ids[-1], len(ids), len(body))
+    facts += struct.pack(f">{len(lengths)}I", *lengths)
+    crc = crc32c(body, crc32c(facts, crc32c(_PLACE.pack(log_id, offset))))
+    return b"".join((_BLOCK_MAGIC, crc.to_bytes(4, "big"), facts)), body
 
 
 class Block:

@@ -1,11 +1,14 @@
-"""What `dlog info` and `dlog ledgers` say about a log's record. Pure."""
+"""What `dlog info` and `dlog ledgers` say about a log's record, to people and to programs. Pure.
+
+Programs get numbers as numbers, parts as parts, and null for what is not known.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from dlog.admin import LogInfo
-from dlog.cli.output import instant
+from dlog.cli.output import instant, json_instant
 from dlog.model import ListedLedger, LogRecord, MessageId, SealFacts
 from ledger.model import LedgerMetadata, QuorumSizes
 
@@ -17,7 +20,7 @@ Facts = list[tuple[str, object]]
 def facts_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> Facts:
     """Names and values, most important first. `newest` is the metadata of the last ledger, if there is one."""
     record = info.record
-    sealed = [one.seal for one in record.ledgers if one.seal is not None]
+    sealed = _sealed(record)
     facts: Facts = [
         ("log", str(info.ref.name)),
         ("state", str(record.state)),
@@ -35,10 +38,43 @@ def facts_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> F
     return facts
 
 
+def document_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> dict[str, object]:
+    """The same for `-o json`."""
+    record = info.record
+    sealed = _sealed(record)
+    return {
+        "log": str(info.ref.name),
+        "state": str(record.state),
+        "first": str(_first(record)),
+        "next": str(tail),
+        "ledgers": len(record.ledgers),
+        "sealed_messages": _counted(sealed),
+        "sealed_messages_complete": _complete(sealed),
+        "sealed_bytes": sum(one.byte_count for one in sealed),
+        "epoch": record.epoch,
+        "owner": _owner_document(record),
+        "copies": _copies_document(newest),
+        "waiting_for_deletion": len(record.pending_delete),
+        "uuid": record.log_uuid,
+    }
+
+
+def _sealed(record: LogRecord) -> list[SealFacts]:
+    return [one.seal for one in record.ledgers if one.seal is not None]
+
+
+def _counted(sealed: Sequence[SealFacts]) -> int:
+    return sum(max(0, one.message_count) for one in sealed)
+
+
+def _complete(sealed: Sequence[SealFacts]) -> bool:
+    return all(one.message_count >= 0 for one in sealed)
+
+
 def _messages(sealed: Sequence[SealFacts]) -> str:
     """A takeover seals without counting, so the sum may be only part of it."""
-    known = f"{sum(max(0, one.message_count) for one in sealed):,}"
-    return known if all(one.message_count >= 0 for one in sealed) else f"{known} and those not counted"
+    known = f"{_counted(sealed):,}"
+    return known if _complete(sealed) else f"{known} and those not counted"
 
 
 def _first(record: LogRecord) -> MessageId:
@@ -54,6 +90,19 @@ def _owner(record: LogRecord) -> str:
     return f"{name}process {owner.process_id} on {owner.host} since {instant(owner.started_us)}"
 
 
+def _owner_document(record: LogRecord) -> dict[str, object] | None:
+    owner = record.owner
+    if owner is None:
+        return None
+    return {
+        "name": owner.name or None,
+        "host": owner.host,
+        "process": owner.process_id,
+        "since": json_instant(owner.started_us),
+        "instance": owner.instance,
+    }
+
+
 def _copies(newest: LedgerMetadata | None) -> str:
     """How the newest ledger is replicated; it says so if that is less than usual (log semantics, 19b)."""
     if newest is None:
@@ -65,10 +114,22 @@ def _copies(newest: LedgerMetadata | None) -> str:
     return text
 
 
+def _copies_document(newest: LedgerMetadata | None) -> dict[str, object] | None:
+    if newest is None:
+        return None
+    quorum = newest.quorum
+    return {
+        "ensemble": quorum.ensemble,
+        "write": quorum.write,
+        "ack": quorum.ack,
+        "degraded": quorum.write < QuorumSizes().write,
+    }
+
+
 def ledger_row(listed: ListedLedger) -> dict[str, object]:
     """One line of `dlog ledgers`; what the record does not tell yet is None."""
     row: dict[str, object] = dict.fromkeys(LEDGER_COLUMNS)
-    row |= {"ledger": listed.ledger_id, "epoch": listed.epoch, "created": instant(listed.created_us)}
+    row |= {"ledger": listed.ledger_id, "epoch": listed.epoch, "created": json_instant(listed.created_us)}
     facts = listed.seal
     if facts is None:
         return row | {"state": "open"}
@@ -77,6 +138,6 @@ def ledger_row(listed: ListedLedger) -> dict[str, object]:
         "entries": facts.last_entry + 1,
         "messages": facts.message_count if facts.message_count >= 0 else None,
         "bytes": facts.byte_count,
-        "first": instant(facts.first_append_us),
-        "last": instant(facts.last_append_us),
+        "first": json_instant(facts.first_append_us),
+        "last": json_instant(facts.last_append_us),
     }

@@ -41,13 +41,13 @@ def info(
     log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
 ) -> None:
     """Show a log's owner and size."""
-    from dlog.cli.describe import facts_of
+    from dlog.cli.describe import document_of, facts_of
 
-    facts = facts_of(*administer(metadata, namespace, lambda client: _look(client, log)))
+    found = administer(metadata, namespace, lambda client: _look(client, log))
     if output is TableOutput.JSON:
-        print_json({name.replace(" ", "_"): value for name, value in facts})
+        print_json(document_of(*found))
     else:
-        print_facts(facts)
+        print_facts(facts_of(*found))
 
 
 async def _look(client: LogClient, log: str) -> tuple[LogInfo, MessageId, LedgerMetadata | None]:

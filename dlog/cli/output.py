@@ -18,7 +18,7 @@ from dlog.cli.options import Output
 if TYPE_CHECKING:
     from dlog.model import Message
 
-_CONTROLS = {n: f"\\x{n:02x}" for n in (*range(32), 127)} | {9: "\\t", 10: "\\n", 13: "\\r"}
+_CONTROLS = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160))} | {9: "\\t", 10: "\\n", 13: "\\r"}
 
 
 def printable(value: bytes | None) -> str:
@@ -33,13 +33,18 @@ def instant(time_us: int) -> str:
     return datetime.fromtimestamp(time_us / 1e6, UTC).isoformat(timespec="milliseconds") if time_us else "-"
 
 
+def json_instant(time_us: int) -> str | None:
+    """The same for programs, to whom the unknown is null."""
+    return instant(time_us) if time_us else None
+
+
 def as_text(message: Message) -> bytes:
     text = f"{message.id}\t{printable(message.key)}\t{printable(message.payload)}\n"
     return text.encode("utf-8", "backslashreplace")
 
 
 def as_json(message: Message) -> bytes:
-    found: dict[str, Any] = {"id": str(message.id), "time": instant(message.append_time_us)}
+    found: dict[str, Any] = {"id": str(message.id), "time": json_instant(message.append_time_us)}
     found |= _json_bytes("key", message.key)
     found |= _json_bytes("payload", message.payload)
     if message.headers:

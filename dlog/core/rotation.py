@@ -104,6 +104,12 @@ class Rotation:
     def over(self) -> bool:
         return self._phase is Phase.OVER
 
+    @property
+    def merely_full(self) -> bool:
+        """Whether P works, and appends wait only because it cannot be replaced at its hard limit."""
+        replacing = self._phase in (Phase.CREATING, Phase.LISTING, Phase.LIFTED)
+        return replacing and self._current is not None and self._current not in self._dead
+
     def start(self) -> list[Command]:
         assert self._current is not None
         return [SubmitTo(self._current), Release(self._current)]

@@ -22,7 +22,10 @@ _LAYOUT = "cluster/LAYOUT"
 
 def init(tx: Transaction, instance_id: str) -> None:
     if tx.get(_INSTANCE_ID) is not None:
-        raise AlreadyExistsError("the metadata store holds a cluster already", key="INSTANCEID")
+        raise AlreadyExistsError(
+            "the metadata store holds a cluster already: use it as it is, or give another address",
+            key="INSTANCEID",
+        )
     tx.create(_INSTANCE_ID, instance_id.encode())
     tx.create(_LAYOUT, encode_layout(Layout()))
 
@@ -62,8 +65,8 @@ def nuke(tx: Transaction, instance_id: str) -> None:
 def require_cluster(tx: Transaction, uri: str) -> None:
     if tx.get(_INSTANCE_ID) is None:
         raise MetadataUnavailableError(
-            f"{uri} holds no cluster yet: make one with 'bookie format', or start one with "
-            f"'dlog standalone --data DIR'"
+            f"{uri} holds no cluster yet: make one with 'bookie init-cluster --metadata {uri}', "
+            f"or start one with 'dlog standalone --data DIR'"
         )
 
 

@@ -32,6 +32,10 @@ def test_help_is_quick_and_lists_the_commands() -> None:
         (["start", "--config", "/nowhere.toml"], "/nowhere.toml"),
         (["ls", "--metadata", "gopher:x"], "gopher"),
         (["info", "nowhere"], "HOST:PORT"),
+        (["info", "127.0.0.1:99999"], "1..65535"),
+        (["info", "--data", "/nowhere"], "/nowhere/journal does not exist: give the directories"),
+        (["read-ledger", "1", "--data", "/nowhere"], "/nowhere/journal does not exist"),
+        (["read-journal", "--data", "/nowhere"], "/nowhere/journal does not exist"),
         (["frobnicate"], "frobnicate"),
     ],
 )
@@ -45,6 +49,7 @@ def test_wrong_use_is_exit_code_2_and_one_sentence(arguments: list[str], says: s
 def test_init_cluster_twice_is_refused(metadata: str) -> None:
     done = run_bookie("init-cluster", "--metadata", metadata)
     assert done.returncode == 1
+    assert "holds a cluster already: use it" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -60,3 +65,4 @@ def test_info_of_nobody_fails_clearly(bookie: BookieProcess, tmp_path: Path) -> 
     done = run_bookie("info", f"127.0.0.1:{bookie.port}")
     assert done.returncode == 1
     assert "no bookie answers" in done.stderr
+    assert "start the bookie" in done.stderr

@@ -11,6 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from bookie_server.disk import Disk
+from bookie_server.journal.record import (
+    FILE_HEADER_BYTES,
+    RecordType,
+    adds_body,
+    decode_file_header,
+    encode_record,
+)
+from bookie_server.offline import FoundRecord, journal_records
 from ledger.wire.status import Status
 from tests.integration.bookie.bookie_process import BookieProcess, eventually, run_bookie
 from tests.integration.bookie.entries import add, add_answer, entry, fence, read, read_answer
@@ -35,6 +44,33 @@ def killed_after_ten_adds(bookie: BookieProcess) -> None:
         for entry_id in range(10):
             assert add_answer(client.ask(add(1, entry_id))).status is Status.EOK
     bookie.kill()
+
+
+@pytest.mark.parametrize("kept", [1, 11, 31, 32, 60])
+def test_a_torn_tail_is_cut_and_nothing_acknowledged_with_it(bookie: BookieProcess, kept: int) -> None:
+    """The power went while a record was being written: `kept` of its bytes are on the disk, the rest is not."""
+    killed_after_ten_adds(bookie)
+    *_, last = journal_records(Disk(), bookie.data / "journal")
+    begun = one_more_record(last, entry(1, 10))
+    with last.path.open("r+b") as journal:
+        journal.seek(last.next_offset)
+        journal.write(begun[:kept])
+    bookie.start()
+    with RawClient(bookie.port) as client:
+        for entry_id in range(10):
+            assert read_answer(client.ask(read(1, entry_id))).entry == entry(1, entry_id)
+        assert read_answer(client.ask(read(1, 10))).status is Status.ENOENTRY
+        assert add_answer(client.ask(add(1, 10))).status is Status.EOK
+    bookie.restart()
+    with RawClient(bookie.port) as client:
+        assert read_answer(client.ask(read(1, 10))).entry == entry(1, 10)
+
+
+def one_more_record(last: FoundRecord, stored: bytes) -> bytes:
+    """What the journal would have written next: a record in a group of its own."""
+    header = decode_file_header(last.path.read_bytes()[:FILE_HEADER_BYTES], last.path)
+    body = adds_body([len(stored)], [stored])
+    return b"".join(encode_record(header, RecordType.ADDS, last.record.sequence + 1, last.next_offset, body))
 
 
 def test_a_damaged_journal_refuses_to_start(bookie: BookieProcess) -> None:

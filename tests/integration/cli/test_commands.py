@@ -116,6 +116,7 @@ def test_logs_are_created_listed_described_and_deleted(dlog: Command) -> None:
     assert dlog.here("read", "life", "--namespace", "other", "-o", "raw").must_succeed() == "c\n"
     info = json.loads(dlog.here("info", "life", "--namespace", "other", "-o", "json").must_succeed())
     assert (info["log"], info["first"], info["state"]) == ("other/life", kept, "active")
+    assert (info["sealed_messages"], info["copies"]["ack"]) == (1, 2)
     dlog.here("delete", "life", "--yes", "--namespace", "other").must_succeed()
     assert dlog.here("ls", "--namespace", "other").must_succeed() == ""
 

@@ -52,6 +52,12 @@ def test_the_asyncio_example_follows_its_own_writer(tmp_path: Path) -> None:
     ]
 
 
+def test_every_decision_is_in_the_index() -> None:
+    directory = ROOT / "docs" / "decisions"
+    index = (directory / "README.md").read_text("utf-8")
+    assert [path.name for path in directory.glob("0*.md") if f"({path.name})" not in index] == []
+
+
 def test_relative_links_of_the_documentation_lead_somewhere() -> None:
     broken = []
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:

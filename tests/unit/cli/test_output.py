@@ -15,6 +15,7 @@ def message(payload: bytes | None, key: bytes | None = None, **more: object) -> 
 def test_text_is_one_line_whatever_the_bytes() -> None:
     assert as_text(message("héllo\n".encode(), b"k")) == "17:420:3\tk\théllo\\n\n".encode()
     assert as_text(message(b"\xff\x1b[2J", b"")) == b"17:420:3\t\t\\xff\\x1b[2J\n"
+    assert as_text(message("\x9b2J".encode())) == b"17:420:3\t-\t\\x9b2J\n"
     assert as_text(message(None)) == b"17:420:3\t-\t-\n"
 
 
@@ -37,3 +38,4 @@ def test_raw_is_the_payload() -> None:
 
 def test_an_unknown_time_is_a_dash() -> None:
     assert instant(0) == "-"
+    assert json.loads(as_json(message(b"v")))["time"] is None

@@ -15,7 +15,7 @@ IDS = [4, 5, 9]
 
 
 def block_of(ids: list[int]) -> bytes:
-    return encode_block(3, 640, 7, ids, [make_entry(7, entry_id) for entry_id in ids])
+    return b"".join(encode_block(3, 640, 7, ids, [make_entry(7, entry_id) for entry_id in ids]))
 
 
 @pytest.mark.parametrize("ids", [[4], [4, 5, 6], IDS])

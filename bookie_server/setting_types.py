@@ -1,0 +1,33 @@
+"""Whether the values of settings have the types that a config class declares. Pure.
+
+TOML and Python are both typed, so nothing is converted: a port in quotes is a mistake to name, not to guess at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, get_args, get_type_hints
+
+from ledger.errors import ConfigurationError
+
+NAMES = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+
+
+def check_types(config: type, settings: Mapping[str, Any]) -> None:
+    """ConfigurationError that names the first setting whose value is not of its field's type.
+
+    Every name must be a field of the class. Fields of other types than those in NAMES are not looked at.
+    """
+    hints = get_type_hints(config)
+    for name, value in settings.items():
+        wanted = next((each for each in (hints[name], *get_args(hints[name])) if each in NAMES), None)
+        if wanted is not None and value is not None and not _is(value, wanted):
+            raise ConfigurationError(f"setting {name} must be {NAMES[wanted]}, got {value!r}")
+
+
+def _is(value: object, wanted: type) -> bool:
+    if wanted is float:
+        return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]  # a number here
+    # A boolean is an integer to Python, but `port = true` is none to anybody else.
+    return type(value) is wanted

@@ -1,0 +1,52 @@
+"""Short tasks and timers that end with their owner."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+class Chores:
+    """What an owner has under way. `on_fault` gets the error of a task that failed; nothing is swallowed."""
+
+    def __init__(self, on_fault: Callable[[BaseException], None]) -> None:
+        self._on_fault = on_fault
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: set[asyncio.TimerHandle] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def later(self, delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call after `delay_s` unless the owner has stopped; the handle may be cancelled."""
+
+        def run() -> None:
+            self._timers.discard(timer)
+            call()
+
+        timer = self._loop.call_later(delay_s, run)
+        self._timers.add(timer)
+        return timer
+
+    def cancel(self, timer: asyncio.TimerHandle) -> None:
+        self._timers.discard(timer)
+        timer.cancel()
+
+    def stop(self) -> None:
+        """Cancel everything but the task that calls."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        for task in self._tasks:
+            if task is not asyncio.current_task():
+                task.cancel()
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._on_fault(error)

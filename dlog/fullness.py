@@ -1,0 +1,71 @@
+"""Notices that the ledger in use is due for replacement: after every run of acks, and when time alone decides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from dlog.chores import Chores
+from dlog.config import LogConfig
+from dlog.core.rotation_triggers import LedgerUse, at_hard_limit, is_full, next_check, reason_to_rotate
+from ledger.model import BookieSet
+
+_DEGRADED_CHECK_S = 0.5
+_CHECK_MIN_S = 0.05
+
+
+class FullnessWatch:
+    """Watches one ledger at a time. One timer, and a few comparisons for each run of acks."""
+
+    def __init__(
+        self,
+        config: LogConfig,
+        bookies: Callable[[], BookieSet],
+        chores: Chores,
+        *,
+        on_due: Callable[[], None],
+        on_hard_limit: Callable[[], None],
+    ) -> None:
+        self._limits = config.rotation
+        self._ensemble = config.quorum.ensemble
+        self._bookies = bookies
+        self._chores = chores
+        self._on_due = on_due
+        self._on_hard_limit = on_hard_limit
+        self._use: LedgerUse | None = None
+        self._full_noted = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def follow(self, use: LedgerUse) -> None:
+        """The ledger in use is another one now."""
+        self._use = use
+        self._full_noted = False
+        self._schedule(use)
+
+    def look(self) -> None:
+        use = self._use
+        if use is None:
+            return
+        limits = self._limits
+        if at_hard_limit(use, limits):
+            self._on_hard_limit()
+        now = asyncio.get_running_loop().time()
+        available = len(self._bookies().writable) >= self._ensemble
+        if reason_to_rotate(use, limits, now, ensemble_available=available) is not None:
+            self._on_due()
+        elif not self._full_noted and is_full(use, limits):
+            self._full_noted = True  # but too young: look again when it is old enough
+            self._schedule(use)
+
+    def _schedule(self, use: LedgerUse) -> None:
+        if self._timer is not None:
+            self._chores.cancel(self._timer)
+        now = asyncio.get_running_loop().time()
+        at = now + _DEGRADED_CHECK_S if use.degraded else next_check(use, self._limits)
+        self._timer = self._chores.later(max(at - now, _CHECK_MIN_S), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.look()
+        if self._use is not None and self._timer is None:
+            self._schedule(self._use)

@@ -1,0 +1,73 @@
+"""What `dlog info` and `dlog ledgers` say, to people and to programs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dlog.admin import LogInfo
+from dlog.cli.describe import document_of, facts_of, ledger_row
+from dlog.log_store import LogRef
+from dlog.model import LogName, LogRecord, MessageId
+from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, QuorumSizes
+from tests.unit.dlog.records import listed, record, seal
+
+TAIL = MessageId(5, 0, 0)
+UNCOUNTED = replace(listed(4, 9), seal=replace(seal(9), message_count=-1))
+
+
+def info(of: LogRecord) -> LogInfo:
+    return LogInfo(ref=LogRef(LogName(namespace="default", name="orders"), "uuid-1"), record=of, version=7)
+
+
+def metadata(copies: int) -> LedgerMetadata:
+    quorum = QuorumSizes(ensemble=copies, write=copies, ack=2)
+    bookies = tuple(BookieId(f"b{n}:3181") for n in range(copies))
+    return LedgerMetadata(quorum=quorum, fragments=(Fragment(EntryId(0), bookies),))
+
+
+def test_programs_get_numbers_as_numbers() -> None:
+    """`jq .sealed_messages` is a sum, whatever is left out of it."""
+    found = document_of(info(record(listed(3, 999), listed(5))), TAIL, metadata(3))
+    assert found == {
+        "log": "default/orders",
+        "state": "active",
+        "first": "3:0:0",
+        "next": "5:0:0",
+        "ledgers": 2,
+        "sealed_messages": 3000,
+        "sealed_messages_complete": True,
+        "sealed_bytes": 100_000,
+        "epoch": 1,
+        "owner": {
+            "name": "first",
+            "host": "host-a",
+            "process": 11,
+            "since": "2023-11-14T22:13:20.000+00:00",
+            "instance": "alice",
+        },
+        "copies": {"ensemble": 3, "write": 3, "ack": 2, "degraded": False},
+        "waiting_for_deletion": 0,
+        "uuid": "uuid-1",
+    }
+
+
+def test_people_and_programs_hear_of_what_was_not_counted() -> None:
+    """A takeover seals without counting."""
+    log = info(record(listed(3, 0), UNCOUNTED))
+    found = document_of(log, TAIL, metadata(2))
+    assert (found["sealed_messages"], found["sealed_messages_complete"]) == (3, False)
+    assert found["copies"] == {"ensemble": 2, "write": 2, "ack": 2, "degraded": True}
+    assert ("sealed messages", "3 and those not counted") in facts_of(log, TAIL, metadata(2))
+    assert ledger_row(UNCOUNTED)["messages"] is None
+
+
+def test_a_new_log_has_nobody_and_nothing() -> None:
+    found = document_of(info(record(epoch=0, owner=None)), MessageId(0, 0, 0), None)
+    assert (found["owner"], found["copies"], found["sealed_messages"]) == (None, None, 0)
+
+
+def test_unknown_times_are_null() -> None:
+    """An empty ledger has no first append."""
+    row = ledger_row(listed(3, -1))
+    assert (row["state"], row["entries"], row["first"], row["last"]) == ("sealed", 0, None, None)
+    assert row["created"] == "2023-11-14T22:13:20.000+00:00"
