@@ -9,7 +9,7 @@ The blocking face (dlog/sync.py) is the same, one call at a time.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from types import TracebackType
 from typing import Self
 from weakref import WeakSet
@@ -271,7 +271,12 @@ class LogClient:
     async def delete(self, log: str) -> bool:
         return await self.admin.delete(self.name(log))
 
+    async def sweep(self) -> Sequence[LedgerId]:
+        """Delete ledgers that crashed takeovers and rotations of any log have left behind; returns them."""
+        return await self.admin.sweep()
+
     async def collect(self, log: str) -> LogRecord | None:
+        """Delete the log's ledgers whose time has come. None once a log being deleted is gone."""
         return await self.admin.collect(self.name(log))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dlog.format.entry import decode_envelope
 from dlog.model import MessageId, SealFacts
 from ledger.client import LedgerClient
-from ledger.errors import LedgerNotFoundError
+from ledger.errors import DigestMismatchError, EntryNotFoundError, LedgerNotFoundError, ReadError
 from ledger.model import LedgerId
 from ledger.read_handle import ReadHandle
 
@@ -24,10 +24,18 @@ class Fenced:
     missing: list[LedgerId]
 
 
-async def fence(ledgers: LedgerClient, ledger_ids: Iterable[LedgerId], password: bytes) -> Fenced:
-    """Recover every one of these ledgers, in parallel. Any error but a missing ledger is raised (rule 20)."""
+async def fence(
+    ledgers: LedgerClient,
+    ledger_ids: Iterable[LedgerId],
+    known: Mapping[LedgerId, SealFacts],
+    password: bytes,
+) -> Fenced:
+    """Recover every one of these ledgers, in parallel. Any error but a missing ledger is raised (rule 20).
+
+    `known`: facts that the record holds already; they never change, so nothing is read for them.
+    """
     ids = list(ledger_ids)
-    facts = await asyncio.gather(*(_fence_one(ledgers, one, password) for one in ids))
+    facts = await asyncio.gather(*(_fence_one(ledgers, one, known.get(one), password) for one in ids))
     found = dict(zip(ids, facts, strict=True))
     return Fenced(
         {one: seal for one, seal in found.items() if seal is not None},
@@ -35,13 +43,15 @@ async def fence(ledgers: LedgerClient, ledger_ids: Iterable[LedgerId], password:
     )
 
 
-async def _fence_one(ledgers: LedgerClient, ledger_id: LedgerId, password: bytes) -> SealFacts | None:
+async def _fence_one(
+    ledgers: LedgerClient, ledger_id: LedgerId, known: SealFacts | None, password: bytes
+) -> SealFacts | None:
     try:
         handle = await ledgers.open_with_recovery(ledger_id, password)
     except LedgerNotFoundError:
         return None
     try:
-        return await seal_facts(handle)
+        return known or await seal_facts(handle)
     finally:
         await handle.close()
 
@@ -51,7 +61,7 @@ async def seal_facts(handle: ReadHandle) -> SealFacts:
     last_entry = handle.last_readable
     if last_entry < 0:
         return SealFacts(last_entry=-1, message_count=0, byte_count=0)
-    first_us, last_us = await asyncio.gather(_append_time(handle, 0), _append_time(handle, last_entry))
+    first_us, last_us = await asyncio.gather(_first_time(handle), _append_time(handle, last_entry))
     return SealFacts(
         last_entry=last_entry,
         message_count=NOT_COUNTED,
@@ -59,6 +69,18 @@ async def seal_facts(handle: ReadHandle) -> SealFacts:
         first_append_us=first_us,
         last_append_us=last_us,
     )
+
+
+async def _first_time(handle: ReadHandle) -> int:
+    """0 (unknown) if the first entry cannot be read now: old bookies being away must not prevent a takeover.
+
+    The last entry is another matter. Recovery has just seen it on its ack quorum, and the next append time must
+    not fall below it.
+    """
+    try:
+        return await _append_time(handle, 0)
+    except (ReadError, EntryNotFoundError, DigestMismatchError):
+        return 0
 
 
 async def last_message(ledgers: LedgerClient, ledger_id: LedgerId, password: bytes) -> MessageId:

@@ -27,7 +27,7 @@ from dlog.grace import zombie_grace_s
 from dlog.lane import Lane
 from dlog.ledger_maker import LedgerMaker
 from dlog.log_store import LogRef, LogStore
-from dlog.model import LogRecord, LogState, Owner
+from dlog.model import LogRecord, LogState, Owner, SealFacts
 from ledger.client import LedgerClient
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
@@ -78,6 +78,7 @@ class TakeoverRunner:
         self._maker = LedgerMaker(ref, owner, ledgers, config)
         self._machine = Takeover(str(ref), owner, end=end, given_up=given_up)
         self._backoff = Backoff(ledgers.environment)
+        self._known: dict[LedgerId, SealFacts] = {}
         self._lane: Lane | None = None
         self._confirmed_at = 0.0
 
@@ -116,9 +117,11 @@ class TakeoverRunner:
             case ReadRecord(pauses):
                 if pauses:
                     await asyncio.sleep(self._backoff.next_s())
-                return self._machine.on_record(await self._logs.read(self._ref))
+                read = await self._logs.read(self._ref)
+                self._known = {one.ledger_id: one.seal for one in read.value.ledgers if one.seal is not None}
+                return self._machine.on_record(read)
             case FenceLedgers(ledger_ids):
-                fenced = await fence(self._ledgers, ledger_ids, self._config.password)
+                fenced = await fence(self._ledgers, ledger_ids, self._known, self._config.password)
                 return self._machine.on_fenced(fenced.seals, fenced.missing, self._stamp())
             case CreateLedger(epoch):
                 self._lane = await self._maker.create(epoch)
