@@ -110,6 +110,12 @@ class RecordFormatError(CorruptionError):
 
 __all__ = [
     "LogStoreError",
+    "ConfigurationError",
+    "UnavailableError",
+    "OutcomeUnknownError",
+    "OwnershipLostError",
+    "NotFoundError",
+    "CorruptionError",
     "MessageTooLargeError",
     "AppendRejectedError",
     "LogExistsError",

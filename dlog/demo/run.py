@@ -15,6 +15,7 @@ from dlog.client import LogClient, connect
 from dlog.demo.child import Child
 from dlog.demo.flights import Flight, find_file, load, mean_delay_by_carrier
 from dlog.demo.proof import Proof, differences, longest_pause_ms
+from dlog.demo.spark_needs import require_spark
 from dlog.embedded import Standalone
 from dlog.errors import DataLossError, StandaloneError
 from dlog.model import MessageId
@@ -29,7 +30,11 @@ TIME_LIMIT_S = 300
 
 
 def run(*, spark: bool, keep: bool) -> None:
-    """Tell the story. DataLossError if anything is lost, doubled or out of order."""
+    """Tell the story. DataLossError if anything is lost, doubled or out of order; ConfigurationError at once if
+    Spark is wanted and missing.
+    """
+    if spark:
+        require_spark()
     file = find_file()
     flights = load(file)
     directory = Path(tempfile.mkdtemp(prefix="dlog-demo-"))

@@ -12,13 +12,25 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from dlog.client import LogClient, connect
+from dlog.demo.spark_needs import require_spark
 from dlog.embedded import Standalone
 from dlog.model import Message
+from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def spark_is_there() -> None:
+    """Without PySpark or Java these tests are skipped, and fail where CI is set: there nothing may be left out."""
+    try:
+        require_spark()
+    except ConfigurationError as error:
+        leave_out = pytest.fail if os.environ.get("CI") else pytest.skip
+        leave_out(str(error))
 
 
 @pytest.fixture(scope="session")

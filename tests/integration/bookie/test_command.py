@@ -27,8 +27,8 @@ def test_help_is_quick_and_lists_the_commands() -> None:
     [
         (["start"], "--metadata"),
         (["start", "--metadata", "memory:x"], "--data"),
-        (["start", "--metadata", "memory:x", "--data", "/tmp/x", "--port", "99999"], "0..65535"),
-        (["start", "--metadata", "memory:x", "--data", "/tmp/x", "--host", "0.0.0.0"], "--advertised"),
+        (["start", "--metadata", "memory:x", "--data", "/nowhere", "--port", "99999"], "0..65535"),
+        (["start", "--metadata", "memory:x", "--data", "/nowhere", "--host", "0.0.0.0"], "--advertised"),
         (["start", "--config", "/nowhere.toml"], "/nowhere.toml"),
         (["ls", "--metadata", "gopher:x"], "gopher"),
         (["info", "nowhere"], "HOST:PORT"),

@@ -75,6 +75,7 @@ class ScriptedBookie:
         """What came, in words: "add 3", "fence -1", "write_lac", …"""
         self.peers: set[_Peer] = set()
         self.refuse_adds: Status | None = None
+        self.delay_s = 0.0
         self.mute: Callable[[str], bool] = lambda what: False
         """Requests for which this holds are kept unanswered until `speak`."""
         self.late: Callable[[str], bool] = lambda what: False
@@ -145,6 +146,8 @@ class ScriptedBookie:
             answer = v2.encode_response(self._answer_v2(request))
         if self.late(what):
             self._unsaid.append((peer, answer))
+        elif self.delay_s:
+            asyncio.get_running_loop().call_later(self.delay_s, peer.write, answer)
         else:
             peer.write(answer)
 

@@ -1,0 +1,27 @@
+"""What the demonstration's Spark part needs, looked at before anything starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from ledger.errors import ConfigurationError
+
+
+def require_spark(environment: Mapping[str, str] = os.environ, package: str = "pyspark") -> None:
+    """ConfigurationError if PySpark or a Java runtime is missing: a minute into the story is too late to say."""
+    if find_spec(package) is None:
+        raise ConfigurationError(
+            "PySpark is not installed: pip install 'dlog[spark]', or leave Spark out with --no-spark"
+        )
+    home = environment.get("JAVA_HOME")
+    java = Path(home) / "bin" / "java" if home else shutil.which("java", path=environment.get("PATH"))
+    if java is None or not os.access(java, os.X_OK):
+        place = f"JAVA_HOME is {home}" if home else "there is no java on the PATH"
+        raise ConfigurationError(
+            f"Spark needs a Java 17 runtime and {place}: install one (openjdk-17-jre-headless), "
+            "or leave Spark out with --no-spark"
+        )
