@@ -10,7 +10,7 @@ from ledger.config import LedgerClientConfig
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 from ledger.metadata.store import MetadataStore
-from ledger.model import BookieSet, LedgerId
+from ledger.model import BookieSet, EntryId, LedgerId
 from ledger.transport.pool import ConnectionPool
 
 
@@ -18,6 +18,9 @@ class OpenWriter(Protocol):
     """A writer as its client sees it."""
 
     ledger_id: LedgerId
+
+    @property
+    def lac(self) -> EntryId: ...
 
     def tick(self, now: float) -> bool:
         """Look at the clocks; False if there is nothing left to look for."""
