@@ -163,10 +163,13 @@ class AppendMachine:
     # ---- inside
 
     def _quickest(self) -> set[int]:
-        """As many members as make an ack quorum; all of them if write sets differ."""
+        """As many members as make an ack quorum; all of them if write sets differ.
+
+        One that still owes an answer to its last LAC comes last, so it holds up one add and not the next.
+        """
         if self._quorum.ensemble > self._quorum.write:
             return self._alive
-        ranked = sorted(self._alive, key=self._acked_through.__getitem__, reverse=True)
+        ranked = sorted(self._alive, key=lambda p: (p in self._lac_in_flight, -self._acked_through[p]))
         return set(ranked[: self._quorum.ack])
 
     def _after_ack(self, position: int, highest: int) -> list[AppendCommand]:
