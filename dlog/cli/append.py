@@ -14,7 +14,7 @@ import typer
 from dlog.cli.input_formats import Group, InputFormat, Keyed, read_messages
 from dlog.cli.options import LogName, Metadata, Namespace, connect
 from dlog.errors import MessageTooLargeError
-from ledger.errors import LogStoreError, OutcomeUnknownError
+from ledger.errors import ConfigurationError, LogStoreError, OutcomeUnknownError
 
 if TYPE_CHECKING:
     from dlog.model import MessageId
@@ -171,8 +171,17 @@ def _input(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
     if file == "-":
         yield sys.stdin.buffer.raw if hasattr(sys.stdin.buffer, "raw") else sys.stdin.buffer, None
         return
-    with Path(file).open("rb", buffering=0) as source:
+    with _opened(file) as source:
         yield source, Path(file).stat().st_size
+
+
+def _opened(file: str) -> BinaryIO:
+    try:
+        return Path(file).open("rb", buffering=0)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot read {file}: {error.strerror}; give another file, or - for stdin"
+        ) from error
 
 
 def _chunks(source: BinaryIO, advance: Callable[[int], None]) -> Iterator[bytes]:

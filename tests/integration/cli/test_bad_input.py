@@ -145,7 +145,9 @@ def test_input_that_does_not_fit_its_format(dlog: Command, tmp_path: Path) -> No
     dlog("create", "misfit").must_succeed()
     dlog("append", "misfit", "--format", "jsonl", stdin=b"{}\n{\n").must_fail(2, "line 2", "not JSON")
     dlog("append", "misfit", "--key-column", "a", stdin=b"x\n").must_fail(2, "--key-column", "csv or jsonl")
-    dlog("append", "misfit", str(tmp_path / "none")).must_fail(1, "No such file", str(tmp_path / "none"))
+    missing = str(tmp_path / "none")
+    dlog("append", "misfit", missing).must_fail(2, f"cannot read {missing}: No such file", "or - for stdin")
+    dlog("append", "misfit", str(tmp_path)).must_fail(2, f"cannot read {tmp_path}: Is a directory")
 
 
 # ---- ownership
