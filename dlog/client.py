@@ -18,6 +18,7 @@ from dlog.admin import LogAdmin, LogInfo
 from dlog.append_queue import AppendQueue
 from dlog.config import LogConfig
 from dlog.core import record_keys
+from dlog.core.degraded import DegradedPolicy
 from dlog.core.tailing import OnMissing
 from dlog.errors import LogExistsError, LogNotFoundError
 from dlog.format.entry import encode_entry
@@ -182,8 +183,14 @@ class LogClient:
         return LogWriter(ref, owner, queue, succession)
 
     def _explain(self, error: NotEnoughBookiesError) -> LogStoreError:
-        if self.ledgers.bookies().writable:
-            return error
+        live, quorum = len(self.ledgers.bookies().writable), self.config.quorum
+        if live:
+            least = quorum.ack if self.config.degraded is DegradedPolicy.ALLOW else quorum.ensemble
+            return NotEnoughBookiesError(
+                f"a log needs {least} writable bookies at least, {quorum.ensemble} for all its copies, and {live} "
+                f"can be written at {self.uri}: start more with `bookie start`",
+                **error.facts,
+            )
         return NotEnoughBookiesError(
             f"no bookie is registered at {self.uri}: start some with `bookie start`, "
             "or a whole local cluster with `dlog standalone`",

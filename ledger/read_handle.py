@@ -33,6 +33,7 @@ from ledger.wire.status import Answer, Status
 _PROVES_NO_LAC = (Status.EOK, Status.ENOENTRY, Status.ENOLEDGER)
 _SINGLE_READS_AT_ONCE = 64
 _POLL_PAUSE_FIRST_S = 0.002
+_SLOWER_THAN_USUAL = 4
 
 Ask = Callable[[V2Connection], Awaitable[BookieAnswer]]
 
@@ -50,6 +51,7 @@ class ReadHandle:
         # with its replica, whose disk then reads sequentially.
         self._preferred = services.environment.chance.randrange(metadata.value.quorum.write)
         self._entry_bytes = services.config.read_window_bytes // _SINGLE_READS_AT_ONCE
+        self._usual_s = 0.0
         self._changed = asyncio.Event()
         self._unwatch: Callable[[], None] | None = None
 
@@ -287,17 +289,21 @@ class ReadHandle:
             [fragment.ensemble[position] for position in rotated], self.metadata.quorum, confirmed=True
         )
         failures: list[BookieAnswer] = []
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         found = await first_copy(
-            machine,
-            lambda replica: self._ask(replica, ask),
-            self._services.config.speculative_read_s,
-            failures,
+            machine, lambda replica: self._ask(replica, ask), self._speculative_s(), failures
         )
+        self._usual_s += (loop.time() - started - self._usual_s) / 8
         if found is None:
             raise self._cannot_read(machine, first, failures)
         replica, answer = found
         self._prefer(replica)
         return answer.entries
+
+    def _speculative_s(self) -> float:
+        """Slow means slower than usual: bookies that are merely busy must not get every read three times."""
+        return max(self._services.config.speculative_read_s, _SLOWER_THAN_USUAL * self._usual_s)
 
     async def _ask(self, bookie_id: BookieId, ask: Ask) -> BookieAnswer:
         connection = self._services.pool.v2_now(bookie_id)

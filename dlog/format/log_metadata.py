@@ -122,7 +122,8 @@ def _open(data: bytes, kind: bytes) -> object:
     body, crc = data[:-_CRC_BYTES], int.from_bytes(data[-_CRC_BYTES:], "big")
     if zlib.crc32(body) != crc:
         raise RecordFormatError(
-            f"log metadata is damaged: CRC-32 is {zlib.crc32(body):#010x}, stored {crc:#010x}"
+            f"log metadata is damaged: CRC-32 is {zlib.crc32(body):#010x}, stored {crc:#010x}; "
+            "restore the metadata store from a backup"
         )
     return _unpack(body[_HEADER_BYTES:])
 

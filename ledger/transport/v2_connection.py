@@ -48,6 +48,9 @@ class V2Connection(BookieConnection):
 
     def attach(self, ledger_id: int, sink: AddSink) -> None:
         """Deliver the answers to this ledger's adds to `sink` from now on."""
+        if self.lost is not None:
+            sink.on_connection_lost(self.lost)  # it ended while somebody was on the way here
+            return
         self._sinks[ledger_id] = sink
 
     def detach(self, ledger_id: int, sink: AddSink) -> None:

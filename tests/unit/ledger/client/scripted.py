@@ -75,6 +75,7 @@ class ScriptedBookie:
         """What came, in words: "add 3", "fence -1", "write_lac", …"""
         self.peers: set[_Peer] = set()
         self.refuse_adds: Status | None = None
+        self.delay_s = 0.0
         self.mute: Callable[[str], bool] = lambda what: False
         """Requests for which this holds are kept unanswered until `speak`."""
         self._unheard: list[tuple[_Peer, bytes]] = []
@@ -134,9 +135,13 @@ class ScriptedBookie:
             return
         self.log.append(what)
         if isinstance(request, V3Request):
-            peer.write(v3.encode_response(self._answer_v3(request)))
+            answer = v3.encode_response(self._answer_v3(request))
         else:
-            peer.write(v2.encode_response(self._answer_v2(request)))
+            answer = v2.encode_response(self._answer_v2(request))
+        if self.delay_s:
+            asyncio.get_running_loop().call_later(self.delay_s, peer.write, answer)
+        else:
+            peer.write(answer)
 
     def _words(self, request: Any) -> str:
         match request:

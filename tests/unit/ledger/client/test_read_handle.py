@@ -115,3 +115,17 @@ async def test_damage_everywhere_is_told_as_damage() -> None:
             bookie.go_away()
         with pytest.raises(ReadError, match="start its bookies"):
             await reader.read(0, 0)
+
+
+async def test_busy_replicas_are_not_asked_three_times() -> None:
+    """Every answer takes twice the speculative delay: after a few reads that is taken for usual."""
+    async with scripted_cluster(read_timeout_s=5.0, speculative_read_s=0.02) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        reader = await cluster.client.open(handle.ledger_id)
+        for bookie in cluster.bookies:
+            bookie.delay_s = 0.04
+            bookie.log.clear()
+        for _ in range(20):
+            await reader.read(0, 0)
+        assert sum(bookie.log.count("read 0") for bookie in cluster.bookies) < 35
