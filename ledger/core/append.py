@@ -43,6 +43,8 @@ class AppendMachine:
         self._run_lac: list[int] = []
         self._lac_stored = [int(NO_ENTRY)] * quorum.ensemble
         self._lac_in_flight: set[int] = set()
+        self._acked_through = [int(NO_ENTRY)] * quorum.ensemble
+        """Highest entry that each member has acknowledged: who is quick at present."""
         self._fragment_floor = int(lac)
 
     # ---- what happened
@@ -117,6 +119,7 @@ class AppendMachine:
             self._acked[position] = 0
             self._lac_stored[position] = int(NO_ENTRY)
             self._lac_in_flight.discard(position)
+            self._acked_through[position] = int(NO_ENTRY)
             self._alive.add(position)
         # A reader's LAC is never below the last fragment's start, so all before it is visible.
         self._fragment_floor = max(self._fragment_floor, first_entry - 1)
@@ -145,12 +148,13 @@ class AppendMachine:
     def publish_lac(self, *, even_if_busy: bool = False) -> list[AppendCommand]:
         """Write the LAC out unless it is stored already, or entries in flight will soon carry a higher one.
 
-        `even_if_busy` is for the shell's ticker: entries that hang must not keep others invisible.
+        An ack quorum is enough, and the members that were quickest just now get it. `even_if_busy` is for the
+        shell's ticker, and asks all: neither entries that hang nor a slow member may keep others invisible.
         """
         if self.visible >= self.lac or (self.sent_through > self.lac and not even_if_busy):
             return []
         commands: list[AppendCommand] = []
-        for position in sorted(self._alive - self._lac_in_flight):
+        for position in sorted((self._alive if even_if_busy else self._quickest()) - self._lac_in_flight):
             if self._lac_stored[position] < self.lac:
                 self._lac_in_flight.add(position)
                 commands.append(WriteLac(position, self.lac))
@@ -158,7 +162,15 @@ class AppendMachine:
 
     # ---- inside
 
+    def _quickest(self) -> set[int]:
+        """As many members as make an ack quorum; all of them if write sets differ."""
+        if self._quorum.ensemble > self._quorum.write:
+            return self._alive
+        ranked = sorted(self._alive, key=self._acked_through.__getitem__, reverse=True)
+        return set(ranked[: self._quorum.ack])
+
     def _after_ack(self, position: int, highest: int) -> list[AppendCommand]:
+        self._acked_through[position] = max(self._acked_through[position], highest)
         index = bisect_right(self._run_first, highest) - 1
         if index >= 0 and self._run_lac[index] > self._lac_stored[position]:
             self._lac_stored[position] = self._run_lac[index]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ledger.bookie_reads import read_entry
 from ledger.client import LedgerClient
-from ledger.model import LedgerId
+from ledger.model import BookieId, BookieInfo, LedgerId
 from ledger.transport.pool import ConnectionPool
 from ledger.wire.digest import make_digester
 
@@ -31,7 +31,10 @@ async def audit_ledger(ledgers: LedgerClient, pool: ConnectionPool, ledger_id: L
 
 
 async def audit(ledgers: LedgerClient, ledger_ids: Iterable[LedgerId]) -> list[str]:
-    pool = ConnectionPool(ledgers._resolve, ledgers.config)
+    async def where(bookie_id: BookieId) -> BookieInfo | None:
+        return ledgers.bookies().find(bookie_id)
+
+    pool = ConnectionPool(where, ledgers.config)
     try:
         return [wrong for ledger_id in ledger_ids for wrong in await audit_ledger(ledgers, pool, ledger_id)]
     finally:

@@ -24,7 +24,7 @@ from tests.nemesis.faults import Faults
 from tests.nemesis.history_file import read_history, whole_lines
 from tests.nemesis.settings import LOG, log_config
 
-SECONDS = float(os.environ.get("NEMESIS_SECONDS", "6"))
+SECONDS = float(os.environ.get("NEMESIS_SECONDS", "4"))
 SEED = os.environ.get("NEMESIS_SEED")
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(SECONDS + 240)]
