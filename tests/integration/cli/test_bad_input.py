@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -190,6 +192,17 @@ def test_a_damaged_metadata_value(dlog: Command, cluster: Standalone) -> None:
     on_cluster(cluster.uri, damage)
     for command in ("append", "read", "info"):
         dlog.here(command, "damaged").must_fail(1, "/dlog/default/damaged/", "record", "backup")
+
+
+def test_damaged_ledger_metadata(tmp_path: Path) -> None:
+    """Half of a value, as no store should ever return it."""
+    with Standalone(tmp_path / "data") as cluster:
+        dlog = Command(cluster.uri)
+        dlog("append", "harmed", "--create", stdin=b"x\n").must_succeed()
+        with closing(sqlite3.connect(tmp_path / "data" / "meta.db")) as database, database:
+            database.execute("UPDATE nodes SET value = substr(value, 1, 40) WHERE key LIKE 'ledgers/%'")
+        for command in ("append", "read"):
+            dlog(command, "harmed", stdin=b"y\n").must_fail(1, "metadata of ledger 1", "from a backup")
 
 
 def test_a_record_of_a_newer_version(dlog: Command, cluster: Standalone) -> None:
