@@ -6,6 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Protocol
 
@@ -94,14 +95,20 @@ def append(
     One a line, or as --format says. Takes the log over from whoever writes it now. Prints the first and the
     last id when all is durable.
     """
-    with (
-        _input(file) as (source, size),
-        connect(metadata, namespace) as client,
-        client.open_writer(log, create=create) as writer,
-        _progress(size) as advance,
-    ):
+    with _input(file) as (source, size), _progress(size) as advance:
         groups = read_messages(_chunks(source, advance), form, key_column)
-        _append_all(groups, writer.submit_many)
+        if size is not None:
+            groups = _begun(groups)
+        with connect(metadata, namespace) as client, client.open_writer(log, create=create) as writer:
+            _append_all(groups, writer.submit_many)
+
+
+def _begun(groups: Iterator[Group]) -> Iterator[Group]:
+    """The same groups, the first already read: a file that does not fit its format takes no log over.
+
+    Not for stdin, which may have nothing to say for hours.
+    """
+    return chain(list(islice(groups, 1)), groups)
 
 
 def _append_all(groups: Iterable[Group], submit_many: Callable[..., Pending]) -> None:

@@ -154,6 +154,15 @@ def test_input_that_does_not_fit_its_format(dlog: Command, tmp_path: Path) -> No
     dlog("append", "misfit", str(tmp_path)).must_fail(2, f"cannot read {tmp_path}: Is a directory")
 
 
+def test_a_file_that_does_not_fit_takes_no_log_over(dlog: Command, tmp_path: Path) -> None:
+    """Neither is the log made that --create asks for."""
+    file = tmp_path / "in.csv"
+    file.write_bytes(b"day,carrier\n1,AA\n")
+    arguments = ("--create", "--format", "csv", "--key-column", "airline")
+    dlog("append", "untaken", str(file), *arguments).must_fail(2, "'airline'", "day, carrier")
+    assert "untaken" not in dlog.here("ls").must_succeed()
+
+
 # ---- ownership
 
 
