@@ -31,7 +31,7 @@ from ledger.model import (
 )
 from ledger.read_handle import ReadHandle
 from ledger.recovery import Recovery
-from ledger.services import Services
+from ledger.services import OpenWriter, Services
 from ledger.transport.pool import ConnectionPool
 from ledger.write_handle import WriteHandle, WriteListener
 
@@ -61,10 +61,10 @@ class LedgerClient:
         self._last_seen: dict[BookieId, BookieInfo] = {}
         self._pool = ConnectionPool(self._resolve, self.config)
         self._services = Services(
-            store, self._pool, self.config, self.environment, self.bookies, self._watch, self._handles_discard
+            store, self._pool, self.config, self.environment, self.bookies, self._watch, self._forget
         )
-        self._handles: set[WriteHandle] = set()
-        self._ticking: set[WriteHandle] = set()
+        self._handles: set[OpenWriter] = set()
+        self._ticking: set[OpenWriter] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._tick_due = 0.0
         self._looked_up_at = float("-inf")
@@ -239,7 +239,7 @@ class LedgerClient:
 
     # ---- time
 
-    def _watch(self, handle: WriteHandle) -> None:
+    def _watch(self, handle: OpenWriter) -> None:
         self._ticking.add(handle)
         if self._timer is None:
             self._schedule_tick()
@@ -261,6 +261,6 @@ class LedgerClient:
             if not handle.tick(now):
                 self._ticking.discard(handle)
 
-    def _handles_discard(self, handle: WriteHandle) -> None:
+    def _forget(self, handle: OpenWriter) -> None:
         self._handles.discard(handle)
         self._ticking.discard(handle)

@@ -12,9 +12,11 @@ reader looks for; so the change is decided first.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
+from ledger.core.append import AppendMachine
+from ledger.core.commands import AppendCommand
 from ledger.core.ensemble_change import change, needs_change
 from ledger.core.placement import choose_replacements
 from ledger.errors import (
@@ -27,17 +29,51 @@ from ledger.errors import (
 )
 from ledger.member import Member
 from ledger.metadata.update_loop import update_ledger
-from ledger.model import BookieId, LedgerMetadata, LedgerState, Versioned
+from ledger.model import BookieId, LedgerId, LedgerMetadata, LedgerState, Versioned
 from ledger.patience import Patience
+from ledger.services import Services
 from ledger.transport.probe import answers
 
-if TYPE_CHECKING:
-    from ledger.services import Services
-    from ledger.write_handle import WriteHandle
+
+class Kept(Protocol):
+    """The writer whose ensemble is kept, as its keeper sees it."""
+
+    ledger_id: LedgerId
+
+    @property
+    def machine(self) -> AppendMachine: ...
+
+    @property
+    def members(self) -> list[Member]: ...
+
+    @property
+    def metadata(self) -> LedgerMetadata: ...
+
+    @property
+    def local(self) -> Versioned[LedgerMetadata]:
+        """Metadata as this writer last knew it."""
+
+    @property
+    def metadata_lock(self) -> asyncio.Lock:
+        """Held over every compare-and-set of the writer, so that they never race one another."""
+
+    def finished(self) -> bool: ...
+
+    def carry_out(self, commands: list[AppendCommand]) -> None: ...
+
+    def install(self, metadata: Versioned[LedgerMetadata]) -> list[int]:
+        """Adopt newer metadata; returns the positions that have a new bookie, with fresh members."""
+
+    def connect_positions(self, positions: Iterable[int]) -> None: ...
+
+    def rejoin(self, member: Member) -> None:
+        """Go on with a failed member at its old position."""
+
+    def fail(self, error: LogStoreError) -> None: ...
 
 
 class EnsembleKeeper:
-    def __init__(self, handle: WriteHandle, services: Services) -> None:
+    def __init__(self, handle: Kept, services: Services) -> None:
         self._handle = handle
         self._services = services
         self._config = services.config
@@ -74,7 +110,7 @@ class EnsembleKeeper:
             error = AddFailedError(
                 f"the ensemble of ledger {self._handle.ledger_id} cannot be kept because of {fault!r}",
                 ledger_id=self._handle.ledger_id,
-                lac=self._handle.lac,
+                lac=self._handle.machine.lac,
             )
             error.__cause__ = fault
             self._handle.fail(error)
@@ -259,7 +295,7 @@ class EnsembleKeeper:
             f"ledger {self._handle.ledger_id} has fewer than its ack quorum of {quorum.ack} bookies and no "
             f"replacement was found within {self._config.quorum_timeout_s} s ({reasons})",
             ledger_id=self._handle.ledger_id,
-            lac=self._handle.lac,
+            lac=self._handle.machine.lac,
         )
 
     def _lost(self, metadata: LedgerMetadata) -> LogStoreError:

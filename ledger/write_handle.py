@@ -10,17 +10,13 @@ and the same bytes to every bookie. No task, timer or future is made for an entr
 from __future__ import annotations
 
 import asyncio
-import heapq
-from collections import deque
 from collections.abc import Coroutine, Iterable
-from itertools import islice
 from typing import Any, Protocol, assert_never
 
 from ledger.config import Visibility
 from ledger.core.append import AppendMachine
 from ledger.core.close import needs_close
 from ledger.core.commands import AppendCommand, ReleaseThrough, Resend, WriteLac
-from ledger.core.distribution import write_set
 from ledger.ensemble_keeper import EnsembleKeeper
 from ledger.errors import (
     BookieUnavailableError,
@@ -35,8 +31,9 @@ from ledger.errors import (
 from ledger.member import Member
 from ledger.metadata.update_loop import update_ledger
 from ledger.model import NO_ENTRY, BookieSet, EntryId, LedgerId, LedgerMetadata, Versioned
+from ledger.sent_entries import SentEntries
 from ledger.services import Services
-from ledger.wire.constants import ADD_HEADER, ADD_REQUEST_START
+from ledger.waiters import Waiters
 from ledger.wire.digest import make_digester, master_key
 from ledger.wire.entry import Buffer
 from ledger.wire.messages import V3Response
@@ -81,14 +78,9 @@ class WriteHandle:
         self._key = master_key(value.password)
         self._queue: list[bytes] = []
         self._flush_scheduled = False
-        # Entries from machine.lac + 1 on that were sent: (frame without payload, payload, ledger length).
-        self._pending: deque[tuple[bytes, bytes, int]] = deque()
-        self._sent_length = 0
-        self._confirmed_length = 0
-        self._popped = int(NO_ENTRY)
+        self._sent = SentEntries(ledger_id, value.quorum, self._digester, self._key)
         self._released = NO_ENTRY
-        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._waiter_count = 0
+        self._waiters = Waiters()
         self._room_waiters: list[asyncio.Future[None]] = []
         self._closing = False
         self._metadata_lock = asyncio.Lock()
@@ -125,7 +117,7 @@ class WriteHandle:
     @property
     def in_flight_bytes(self) -> int:
         """Payload bytes submitted and not confirmed."""
-        return self.length - self._confirmed_length
+        return self.length - self._sent.confirmed_length
 
     @property
     def failed_members(self) -> int:
@@ -175,10 +167,7 @@ class WriteHandle:
             return
         if self.failed is not None:
             raise self.failed
-        future: asyncio.Future[None] = self._loop.create_future()
-        self._waiter_count += 1
-        heapq.heappush(self._waiters, (entry_id, self._waiter_count, future))
-        await future
+        await self._waiters.add(entry_id)
 
     async def drain(self) -> None:
         """Return once everything submitted so far is done."""
@@ -193,8 +182,8 @@ class WriteHandle:
 
     def unconfirmed(self) -> list[tuple[EntryId, bytes]]:
         """Entries above the LAC with their payloads, in order: what a failed handle could not settle."""
-        payloads = [payload for _, payload, _ in self._pending] + self._queue
-        return [(EntryId(self._popped + 1 + offset), payload) for offset, payload in enumerate(payloads)]
+        payloads = self._sent.payloads + self._queue
+        return [(EntryId(entry_id), payload) for entry_id, payload in enumerate(payloads, self._sent.first)]
 
     # ---- sending
 
@@ -203,54 +192,25 @@ class WriteHandle:
         if self.failed is not None or self._closing or not self._queue:
             return
         queue, self._queue = self._queue, []
-        first = self._machine.sent_through + 1
-        lac = self._machine.lac
-        parts = self._seal(queue, first, lac)
+        first, lac = self._machine.sent_through + 1, self._machine.lac
+        pieces = self._sent.seal(queue, lac)
         self._machine.on_sent(first + len(queue) - 1, lac)
         now = self._loop.time()
         if self._striped:
-            self._send_striped(first, len(queue), now)
+            for member, batch in zip(self._members, self._sent.by_position(first, len(queue)), strict=True):
+                if batch:
+                    member.send_adds(b"".join(batch), len(batch) // 2, now)
         else:
-            frames = b"".join(parts)
+            frames = b"".join(pieces)
             for member in self._members:
                 member.send_adds(frames, len(queue), now)
         self._services.watch(self)
 
-    def _seal(self, payloads: list[bytes], first: int, lac: int) -> list[bytes]:
-        """Frames of new entries, as a flat list of pieces; the pieces are kept until confirmed."""
-        seal, prefix = self._digester.seal_entry, ADD_REQUEST_START.pack
-        key, ledger_id = self._key, self.ledger_id
-        size = 4 + len(key) + self._overhead
-        length = self._sent_length
-        parts: list[bytes] = []
-        for entry_id, payload in enumerate(payloads, first):
-            count = len(payload)
-            length += count
-            head = prefix(size + count, ADD_HEADER, key) + seal(ledger_id, entry_id, lac, length, (payload,))
-            self._pending.append((head, payload, length))
-            parts.append(head)
-            parts.append(payload)
-        self._sent_length = length
-        return parts
-
-    def _send_striped(self, first: int, count: int, now: float) -> None:
-        batches: list[list[bytes]] = [[] for _ in self._members]
-        start = first - self._popped - 1
-        for entry_id, (head, payload, _) in enumerate(islice(self._pending, start, start + count), first):
-            for position in write_set(entry_id, self.metadata.quorum):
-                batches[position] += (head, payload)
-        for member, batch in zip(self._members, batches, strict=True):
-            if batch:
-                member.send_adds(b"".join(batch), len(batch) // 2, now)
-
     def _resend(self, position: int) -> None:
         """Everything unconfirmed, with its original bytes, to one member."""
-        batch: list[bytes] = []
-        for entry_id, (head, payload, _) in enumerate(self._pending, self._popped + 1):
-            if not self._striped or position in write_set(entry_id, self.metadata.quorum):
-                batch += (head, payload)
-        if batch:
-            self._members[position].send_adds(b"".join(batch), len(batch) // 2, self._loop.time())
+        pieces = self._sent.for_position(position)
+        if pieces:
+            self._members[position].send_adds(b"".join(pieces), len(pieces) // 2, self._loop.time())
             self._services.watch(self)
 
     def _connect(self, member: Member) -> None:
@@ -332,26 +292,14 @@ class WriteHandle:
         self._pop_confirmed()
 
     def _pop_confirmed(self) -> None:
-        count = self._machine.lac - self._popped
-        if count <= 0:
-            return
-        pop = self._pending.popleft
-        for _ in range(count - 1):
-            pop()
-        self._confirmed_length = pop()[2]
-        self._popped = self._machine.lac
-        waiters, self._room_waiters = self._room_waiters, []
-        _wake(waiters)
+        if self._sent.confirm(self._machine.lac):
+            self._wake_room_waiters()
 
     def _release(self, entry_id: EntryId) -> None:
         if entry_id <= self._released:
             return  # a connection that broke under a resend has released more already
         self._released = entry_id
-        waiters = self._waiters
-        while waiters and waiters[0][0] <= entry_id:
-            future = heapq.heappop(waiters)[2]
-            if not future.done():
-                future.set_result(None)
+        self._waiters.release(entry_id)
         if self.listener is not None:
             self.listener.on_progress(self, entry_id)
 
@@ -530,7 +478,7 @@ class WriteHandle:
         self._closing = True
         self._stop()
         async with self._metadata_lock:
-            last_entry, length = self._machine.lac, self._confirmed_length
+            last_entry, length = self._machine.lac, self._sent.confirmed_length
             try:
                 self._local = await update_ledger(
                     self._services.store,
@@ -561,15 +509,11 @@ class WriteHandle:
             task.cancel()
 
     def _fail_waiters(self, error: LogStoreError) -> None:
-        waiters, self._waiters = self._waiters, []
-        for _, _, future in waiters:
+        self._waiters.fail(error)
+        self._wake_room_waiters()
+
+    def _wake_room_waiters(self) -> None:
+        waiters, self._room_waiters = self._room_waiters, []
+        for future in waiters:
             if not future.done():
-                future.set_exception(error)
-        room, self._room_waiters = self._room_waiters, []
-        _wake(room)
-
-
-def _wake(waiters: Iterable[asyncio.Future[None]]) -> None:
-    for future in waiters:
-        if not future.done():
-            future.set_result(None)
+                future.set_result(None)

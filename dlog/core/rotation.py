@@ -151,7 +151,7 @@ class Rotation:
             return []
         assert self._sent is not None
         if self._phase is Phase.RECORDING:
-            return self._over(Finished())
+            return self._on_record_answer(answer, nonce)
         assert self._phase is Phase.LISTING
         match owner_verdict(self._record, self._sent, answer):
             case Applied(record, version):
@@ -435,6 +435,16 @@ class Rotation:
         self._phase = Phase.RECORDING
         self._sent = record_changes.with_seals(self._record, self._seals, nonce)
         return [WriteRecord(self._sent, self._version)]
+
+    def _on_record_answer(self, answer: Applied | NotOurs, nonce: int) -> list[Command]:
+        """While we own the log, whoever changed the record meanwhile (our own garbage collection, say) is no
+        reason to lose what only we have counted."""
+        assert self._sent is not None
+        verdict = owner_verdict(self._record, self._sent, answer)
+        if isinstance(verdict, Rebase):
+            self._adopt(verdict.found.value, verdict.found.version)
+            return self._record_seals(nonce)
+        return self._over(Finished())
 
     def _retry(self) -> list[Command]:
         self._attempts += 1

@@ -158,7 +158,7 @@ def test_standalone_runs_until_it_is_interrupted_and_keeps_the_data(tmp_path: Pa
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
         assert (process.returncode, out.decode().splitlines()[-1], err) == (0, "stopping", b"")
-    dlog("append", "kept", stdin=b"y\n").must_fail(1, "is not registered", "start its bookies")
+    dlog("append", "kept", stdin=b"y\n").must_fail(1, "no bookie is registered", "dlog standalone")
 
 
 def test_help_is_quick_to_load(cluster: Standalone) -> None:

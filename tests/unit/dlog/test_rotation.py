@@ -288,6 +288,21 @@ def test_close_drains_seals_records_the_seal_and_ends() -> None:
     assert rotation.on_close_requested(left=False) == []
 
 
+def test_a_record_changed_during_the_close_still_gets_the_seal() -> None:
+    """Rule 9: refused while we own the log, for a shrink or a garbage collection, is tried again on top of it."""
+    rotation = machine()
+    rotation.on_close_requested(left=False)
+    rotation.on_drained(P)
+    rotation.on_closed(P, seal(3), 79)
+    shrunk = replace(START, trim_before=MessageId(2, 1), nonce=500)
+    commands = rotation.on_answer(NotOurs(Versioned(shrunk, 6), definite=True), 1, 80)
+    sent = written(commands)
+    assert (sent.ledgers, sent.trim_before) == ((listed(1, 4), listed(2, 3)), MessageId(2, 1))
+    assert commands == [WriteRecord(sent, 6)]
+    taken = replace(shrunk, epoch=START.epoch + 1, owner=BOB, nonce=501)
+    assert rotation.on_answer(NotOurs(Versioned(taken, 7), definite=True), 1, 81) == [Hold(), Finished()]
+
+
 def test_close_during_a_rotation_lets_it_come_to_its_end() -> None:
     rotation = machine()
     closing(rotation)
