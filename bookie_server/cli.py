@@ -191,8 +191,12 @@ def main() -> None:
     """Entry point of the `bookie` command: no traceback, whatever happens."""
     from ledger.errors import ConfigurationError, LogStoreError
 
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        from ledger.environment import occupy_standard_streams
+
+        occupy_standard_streams()
     try:
-        app()
+        app(prog_name="bookie")
     except ConfigurationError as error:
         _fail(error, 2)
     except LogStoreError as error:

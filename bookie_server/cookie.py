@@ -129,7 +129,7 @@ def _require_same(ours: Cookie, theirs: Cookie, directory: Path | None, where: s
     differences = cookie_differences(ours, theirs)
     if differences:
         raise CookieMismatchError(
-            f"{where} does not match bookie {ours.bookie_id}: {'; '.join(differences)}. Start it with the directories, "
+            f"{where} does not match bookie {ours.bookie_id}: {'; '.join(differences)}: start it with the directories, "
             f"address and metadata store it was formatted with",
             directory=directory,
             bookie_id=ours.bookie_id,

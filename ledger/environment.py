@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+import sys
 import time
 import uuid
 from typing import Protocol
@@ -61,3 +62,17 @@ class SystemEnvironment:
 
     def process_id(self) -> int:
         return os.getpid()
+
+
+def occupy_standard_streams() -> None:
+    """Point each standard stream that this process was started without at /dev/null.
+
+    Otherwise the next file or socket gets its number, and whatever prints, writes into that.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))

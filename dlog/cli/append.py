@@ -6,6 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Protocol
 
@@ -14,7 +15,7 @@ import typer
 from dlog.cli.input_formats import Group, InputFormat, Keyed, read_messages
 from dlog.cli.options import LogName, Metadata, Namespace, connect
 from dlog.errors import MessageTooLargeError
-from ledger.errors import LogStoreError, OutcomeUnknownError
+from ledger.errors import ConfigurationError, LogStoreError, OutcomeUnknownError
 
 if TYPE_CHECKING:
     from dlog.model import MessageId
@@ -94,14 +95,20 @@ def append(
     One a line, or as --format says. Takes the log over from whoever writes it now. Prints the first and the
     last id when all is durable.
     """
-    with (
-        _input(file) as (source, size),
-        connect(metadata, namespace) as client,
-        client.open_writer(log, create=create) as writer,
-        _progress(size) as advance,
-    ):
+    with _input(file) as (source, size), _progress(size) as advance:
         groups = read_messages(_chunks(source, advance), form, key_column)
-        _append_all(groups, writer.submit_many)
+        if size is not None:
+            groups = _begun(groups)
+        with connect(metadata, namespace) as client, client.open_writer(log, create=create) as writer:
+            _append_all(groups, writer.submit_many)
+
+
+def _begun(groups: Iterator[Group]) -> Iterator[Group]:
+    """The same groups, the first already read: a file that does not fit its format takes no log over.
+
+    Not for stdin, which may have nothing to say for hours.
+    """
+    return chain(list(islice(groups, 1)), groups)
 
 
 def _append_all(groups: Iterable[Group], submit_many: Callable[..., Pending]) -> None:
@@ -171,8 +178,17 @@ def _input(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
     if file == "-":
         yield sys.stdin.buffer.raw if hasattr(sys.stdin.buffer, "raw") else sys.stdin.buffer, None
         return
-    with Path(file).open("rb", buffering=0) as source:
+    with _opened(file) as source:
         yield source, Path(file).stat().st_size
+
+
+def _opened(file: str) -> BinaryIO:
+    try:
+        return Path(file).open("rb", buffering=0)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot read {file}: {error.strerror}; give another file, or - for stdin"
+        ) from error
 
 
 def _chunks(source: BinaryIO, advance: Callable[[int], None]) -> Iterator[bytes]:

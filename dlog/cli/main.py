@@ -5,6 +5,7 @@ Law: importing this module stays cheap, so that `dlog --help` answers at once. C
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -46,7 +47,11 @@ for group in (standalone, logs, append, read, demo):
 
 def main() -> None:
     """Entry point of the installed command."""
-    app()
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        from ledger.environment import occupy_standard_streams
+
+        occupy_standard_streams()
+    app(prog_name="dlog")
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ def connect(metadata: str, namespace: str) -> Client:
     """The blocking client, for commands that move messages."""
     import dlog
 
+    _print_warnings()
     return dlog.connect(_required(metadata), namespace=namespace)
 
 
@@ -59,11 +60,20 @@ def administer(metadata: str, namespace: str, work: Callable[[LogClient], Awaita
 
     from dlog.client import connect
 
+    _print_warnings()
+
     async def run() -> T:
         async with await connect(_required(metadata), namespace) as client:
             return await work(client)
 
     return asyncio.run(run())
+
+
+def _print_warnings() -> None:
+    """What the library logs while it works goes to stderr in the form of our other sentences."""
+    import logging
+
+    logging.basicConfig(format="dlog: %(message)s")
 
 
 def _required(metadata: str) -> str:

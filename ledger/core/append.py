@@ -42,7 +42,7 @@ class AppendMachine:
         self._run_first: list[int] = []
         self._run_lac: list[int] = []
         self._lac_stored = [int(NO_ENTRY)] * quorum.ensemble
-        self._lac_in_flight: set[int] = set()
+        self._lac_in_flight: dict[int, int] = {}
         self._acked_through = [int(NO_ENTRY)] * quorum.ensemble
         """Highest entry that each member has acknowledged: who is quick at present."""
         self._fragment_floor = int(lac)
@@ -82,7 +82,7 @@ class AppendMachine:
 
     def on_lac_stored(self, position: int, lac: int) -> list[AppendCommand]:
         """The bookie at `position` has this explicit LAC durably."""
-        self._lac_in_flight.discard(position)
+        self._lac_in_flight.pop(position, None)
         if position not in self._alive:
             return []
         self._lac_stored[position] = max(self._lac_stored[position], lac)
@@ -93,7 +93,7 @@ class AppendMachine:
         self._alive.discard(position)
         self._acked[position] = 0
         self._lac_stored[position] = int(NO_ENTRY)
-        self._lac_in_flight.discard(position)
+        self._lac_in_flight.pop(position, None)
         return self._progress()
 
     def on_bookie_returned(self, position: int) -> list[AppendCommand]:
@@ -118,7 +118,7 @@ class AppendMachine:
         for position in changed:
             self._acked[position] = 0
             self._lac_stored[position] = int(NO_ENTRY)
-            self._lac_in_flight.discard(position)
+            self._lac_in_flight.pop(position, None)
             self._acked_through[position] = int(NO_ENTRY)
             self._alive.add(position)
         # A reader's LAC is never below the last fragment's start, so all before it is visible.
@@ -154,20 +154,27 @@ class AppendMachine:
         if self.visible >= self.lac or (self.sent_through > self.lac and not even_if_busy):
             return []
         commands: list[AppendCommand] = []
-        for position in sorted((self._alive if even_if_busy else self._quickest()) - self._lac_in_flight):
-            if self._lac_stored[position] < self.lac:
-                self._lac_in_flight.add(position)
-                commands.append(WriteLac(position, self.lac))
+        for position in self._lac_targets(everybody=even_if_busy):
+            self._lac_in_flight[position] = self.lac
+            commands.append(WriteLac(position, self.lac))
         return commands
 
     # ---- inside
 
-    def _quickest(self) -> set[int]:
-        """As many members as make an ack quorum; all of them if write sets differ."""
-        if self._quorum.ensemble > self._quorum.write:
-            return self._alive
-        ranked = sorted(self._alive, key=self._acked_through.__getitem__, reverse=True)
-        return set(ranked[: self._quorum.ack])
+    def _lac_targets(self, *, everybody: bool) -> list[int]:
+        """Who is to be sent the LAC: those that lack it and owe no answer to an earlier one, quickest first.
+
+        So many that an ack quorum has it or is about to; all of them if write sets differ.
+        """
+        lacking = [p for p in self._alive if self._lac_stored[p] < self.lac and p not in self._lac_in_flight]
+        if everybody or self._quorum.ensemble > self._quorum.write:
+            return sorted(lacking)
+        served = sum(
+            self._lac_stored[p] >= self.lac or self._lac_in_flight.get(p, NO_ENTRY) >= self.lac
+            for p in self._alive
+        )
+        ranked = sorted(lacking, key=lambda p: -self._acked_through[p])
+        return sorted(ranked[: max(0, self._quorum.ack - served)])
 
     def _after_ack(self, position: int, highest: int) -> list[AppendCommand]:
         self._acked_through[position] = max(self._acked_through[position], highest)

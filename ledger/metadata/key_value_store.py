@@ -67,7 +67,11 @@ class KeyValueStore:
         try:
             return Versioned(decode_ledger_metadata(node.value), node.version)
         except MetadataFormatError as error:
-            raise MetadataFormatError(f"ledger {ledger_id}: {error}", key=ledger_id) from error
+            raise MetadataFormatError(
+                f"the metadata of ledger {ledger_id} cannot be used: {error}; restore it from a backup, "
+                "or use a release that knows its format",
+                key=ledger_id,
+            ) from error
 
     async def write_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
         data = encode_ledger_metadata(rewritten(metadata))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -147,7 +149,18 @@ def test_input_that_does_not_fit_its_format(dlog: Command, tmp_path: Path) -> No
     dlog("create", "misfit").must_succeed()
     dlog("append", "misfit", "--format", "jsonl", stdin=b"{}\n{\n").must_fail(2, "line 2", "not JSON")
     dlog("append", "misfit", "--key-column", "a", stdin=b"x\n").must_fail(2, "--key-column", "csv or jsonl")
-    dlog("append", "misfit", str(tmp_path / "none")).must_fail(1, "No such file", str(tmp_path / "none"))
+    missing = str(tmp_path / "none")
+    dlog("append", "misfit", missing).must_fail(2, f"cannot read {missing}: No such file", "or - for stdin")
+    dlog("append", "misfit", str(tmp_path)).must_fail(2, f"cannot read {tmp_path}: Is a directory")
+
+
+def test_a_file_that_does_not_fit_takes_no_log_over(dlog: Command, tmp_path: Path) -> None:
+    """Neither is the log made that --create asks for."""
+    file = tmp_path / "in.csv"
+    file.write_bytes(b"day,carrier\n1,AA\n")
+    arguments = ("--create", "--format", "csv", "--key-column", "airline")
+    dlog("append", "untaken", str(file), *arguments).must_fail(2, "'airline'", "day, carrier")
+    assert "untaken" not in dlog.here("ls").must_succeed()
 
 
 # ---- ownership
@@ -188,6 +201,17 @@ def test_a_damaged_metadata_value(dlog: Command, cluster: Standalone) -> None:
     on_cluster(cluster.uri, damage)
     for command in ("append", "read", "info"):
         dlog.here(command, "damaged").must_fail(1, "/dlog/default/damaged/", "record", "backup")
+
+
+def test_damaged_ledger_metadata(tmp_path: Path) -> None:
+    """Half of a value, as no store should ever return it."""
+    with Standalone(tmp_path / "data") as cluster:
+        dlog = Command(cluster.uri)
+        dlog("append", "harmed", "--create", stdin=b"x\n").must_succeed()
+        with closing(sqlite3.connect(tmp_path / "data" / "meta.db")) as database, database:
+            database.execute("UPDATE nodes SET value = substr(value, 1, 40) WHERE key LIKE 'ledgers/%'")
+        for command in ("append", "read"):
+            dlog(command, "harmed", stdin=b"y\n").must_fail(1, "metadata of ledger 1", "from a backup")
 
 
 def test_a_record_of_a_newer_version(dlog: Command, cluster: Standalone) -> None:

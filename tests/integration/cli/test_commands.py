@@ -79,6 +79,21 @@ def test_a_broken_pipe_is_not_an_error(dlog: Command) -> None:
     assert (process.returncode, err) == (0, b"")
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_not_taken_by_sockets(dlog: Command, closed: str) -> None:
+    """A service manager may start a command without them; the first socket would become standard output."""
+    command = [sys.executable, "-m", "dlog.cli.main", "append", "closed", "--create"]
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$0" "$@" {closed}', *command],
+        input=b"" if "<" in closed else b"x\n",
+        env=dlog.environment(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_interrupted_append_says_what_is_there(dlog: Command) -> None:
     """Ctrl-C with the input still open: what was read is acknowledged, and the ids that are printed hold it."""
     dlog("create", "interrupted").must_succeed()

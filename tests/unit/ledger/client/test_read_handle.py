@@ -55,13 +55,13 @@ async def test_a_cancelled_wait_leaves_no_task() -> None:
         handle = await cluster.client.create(QuorumSizes())
         await handle.add(b"zero")
         reader = await cluster.client.open(handle.ledger_id)
-        before = len(asyncio.all_tasks())
+        before = asyncio.all_tasks()
         waiting = asyncio.create_task(reader.wait_for_lac(0, timeout_s=30))
         await asyncio.sleep(0.02)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         await asyncio.sleep(0)
-        assert len(asyncio.all_tasks()) == before
+        assert asyncio.all_tasks() <= before
 
 
 @pytest.mark.parametrize("old_copies", ["away", "gone"])
