@@ -1,4 +1,4 @@
-"""Commands on logs as a whole: create, ls, info, ledgers, rotate, shrink, delete."""
+"""Commands on logs as a whole: create, ls, info, ledgers, rotate, shrink, delete, gc."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    for command in (create, ls, info, ledgers, rotate, shrink, delete):
+    for command in (create, ls, info, ledgers, rotate, shrink, delete, gc):
         app.command()(command)
 
 
@@ -117,3 +117,30 @@ def delete(
         print(
             f"{log} takes no more messages; its last ledgers go, and its name is free, when their grace ends"
         )
+
+
+def gc(
+    age: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="Leave alone what is younger: it may be in use soon."),
+    ] = 600.0,
+    metadata: Metadata = "",
+    namespace: Namespace = "default",
+) -> None:
+    """Free what crashed writers have left behind.
+
+    Deletes ledgers that are in no log and can never get into one, and those of this namespace whose time has come.
+    Safe at any time, whoever writes meanwhile.
+    """
+
+    async def collect(client: LogClient) -> int:
+        # The sweep comes first: what it can only bar from its log is then due for deletion.
+        deleted = len(await client.admin.sweep(age_s=age))
+        for name in await client.list():
+            pending = len((await client.describe(name)).record.pending_delete)
+            left = await client.collect(name)
+            deleted += pending - (0 if left is None else len(left.pending_delete))
+        return deleted
+
+    count = administer(metadata, namespace, collect)
+    print(f"{count} {'ledger' if count == 1 else 'ledgers'} deleted")

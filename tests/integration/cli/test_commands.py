@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dlog.embedded import Standalone
+from ledger.metadata.drivers import open_store
+from ledger.model import LedgerState
 from tests.integration.cli.command import Command
 
 pytestmark = pytest.mark.integration
@@ -159,6 +163,28 @@ def test_standalone_runs_until_it_is_interrupted_and_keeps_the_data(tmp_path: Pa
             out, err = process.communicate(timeout=30)
         assert (process.returncode, out.decode().splitlines()[-1], err) == (0, "stopping", b"")
     dlog("append", "kept", stdin=b"y\n").must_fail(1, "no bookie is registered", "dlog standalone")
+
+
+def test_gc_frees_what_a_crashed_takeover_left(dlog: Command, cluster: Standalone) -> None:
+    """A ledger tagged as the log's and not in its list goes; the listed ones stay."""
+    dlog("append", "swept", "--create", stdin=b"kept\n").must_succeed()
+    listed = json.loads(dlog("ledgers", "swept", "-o", "json").must_succeed())[0]["ledger"]
+
+    async def leave_an_orphan() -> int:
+        store = await open_store(cluster.uri)
+        try:
+            tagged = (await store.read_ledger(listed)).value
+            orphan, _ = await store.create_new_ledger(replace(tagged, state=LedgerState.OPEN))
+            return orphan
+        finally:
+            await store.close()
+
+    orphan = asyncio.run(leave_an_orphan())
+    assert dlog("gc").must_succeed() == "0 ledgers deleted\n"
+    assert dlog("gc", "--age", "0").must_succeed() == "1 ledger deleted\n"
+    assert dlog("gc", "--age", "0").must_succeed() == "0 ledgers deleted\n"
+    assert dlog("read", "swept", "-o", "raw").must_succeed() == "kept\n"
+    assert orphan > listed
 
 
 def test_help_is_quick_to_load(cluster: Standalone) -> None:
