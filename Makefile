@@ -33,7 +33,7 @@ demo: $(READY)
 
 test: $(READY)
 	@echo "make test: the whole suite, real bookie processes included (pytest $(TESTS))"
-	@PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python" $(BIN)/python -m pytest $(TESTS)
+	@PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python" $(BIN)/python -m pytest -n auto --dist loadfile $(TESTS)
 
 lint: $(READY)
 	@echo "make lint: ruff, rules and layout"
