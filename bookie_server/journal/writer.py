@@ -26,6 +26,9 @@ OnDurable = Callable[[Exception | None], None]
 _RECORD_BYTES_MAX = 4 * 1024 * 1024
 """One record takes as many runs of adds as fit in this, so that one join and one CRC cover them."""
 
+_BRIEF_BYTES_MAX = 16 * 1024
+"""A group that begins with no more is probably a lone append, whose latency is all that matters."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Adds:
@@ -95,7 +98,8 @@ class Journal:
         # by the job that is already on its way, and at most one job waits behind the running sync.
         if not self._scheduled:
             self._scheduled = True
-            self._worker.submit(self._write_group, self._on_group)
+            brief = item.queued_bytes <= _BRIEF_BYTES_MAX
+            self._worker.submit(self._write_group, self._on_group, brief=brief)
 
     def _on_group(self, group: _Group | None, error: LogStoreError | None) -> None:
         if group is None:  # the worker itself broke down

@@ -2,6 +2,9 @@
 
 import asyncio
 import os
+import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -64,6 +67,74 @@ def test_a_worker_keeps_the_order_and_hands_errors_over(tmp_path: Path) -> None:
         await worker.close()
         with pytest.raises(StorageClosedError):
             await worker.run(lambda: None)
+
+    asyncio.run(main())
+
+
+def test_brief_jobs_run_on_the_loop_while_they_are_quick(tmp_path: Path) -> None:
+    """The first goes to the thread; after a quick one the loop does it; after a slow one the thread does again."""
+
+    async def main() -> None:
+        worker = Disk().worker("test")
+        where: list[int] = []
+
+        async def one(work: Callable[[], None] = lambda: None) -> None:
+            done = asyncio.get_running_loop().create_future()
+
+            def job() -> None:
+                where.append(threading.get_ident())
+                work()
+
+            worker.submit(job, lambda _result, error: done.set_result(error), brief=True)
+            assert await done is None
+
+        slow = threading.Event()
+        here = threading.get_ident()
+        await one()
+        assert where[-1] != here
+        worker._brief_s = 0.0  # as after a quick one
+        await one(lambda: slow.wait(0.01) and None)
+        assert where[-1] == here
+        await one()
+        assert where[-1] != here
+        await worker.close()
+
+    asyncio.run(main())
+
+
+def test_brief_jobs_keep_the_order_of_all_jobs(tmp_path: Path) -> None:
+    """One that waits for the end of the iteration is not overtaken by what is submitted behind it."""
+
+    async def main() -> None:
+        worker = Disk().worker("test")
+        seen: list[int] = []
+        for number in range(300):
+            worker._brief_s = 0.0
+            work = partial(seen.append, number)
+            worker.submit(work, lambda _result, _error: None, brief=number % 3 != 1)
+            if number % 5 == 0:
+                await asyncio.sleep(0)
+        worker._brief_s = 0.0
+        await asyncio.sleep(0.01)
+        worker.submit(partial(seen.append, 300), lambda _result, _error: None, brief=True)
+        await worker.close()
+        assert seen == list(range(301))
+
+    asyncio.run(main())
+
+
+def test_a_brief_job_hands_its_error_over(tmp_path: Path) -> None:
+    async def main() -> None:
+        worker = Disk().worker("test")
+        worker._brief_s = 0.0
+        failed = asyncio.get_running_loop().create_future()
+        worker.submit(
+            lambda: Disk().read_file(tmp_path / "nowhere"),
+            lambda _result, error: failed.set_result(error),
+            brief=True,
+        )
+        assert isinstance(await failed, DiskFailedError)
+        await worker.close()
 
     asyncio.run(main())
 
