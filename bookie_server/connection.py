@@ -10,7 +10,6 @@ the disk, and by the answers it has not taken. Reading pauses while a bound is e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from enum import Flag, auto
 from typing import Protocol, cast
 
@@ -359,6 +358,3 @@ class BookieConnection(asyncio.BufferedProtocol):
         if byte_count != self._unsent:
             self._host.count_unsent(byte_count - self._unsent)
             self._unsent = byte_count
-
-
-ConnectionFactory = Callable[[], BookieConnection]

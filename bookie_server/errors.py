@@ -7,7 +7,6 @@ Law: "proved absent" is never an error here, it is `None` or `-1`. Every error b
 from ledger.errors import (
     ConfigurationError,
     CorruptionError,
-    NotFoundError,
     OutcomeUnknownError,
     UnavailableError,
 )
@@ -77,10 +76,6 @@ class DiskFailedError(OutcomeUnknownError):
 
 
 # ---- proved absent
-
-
-class LedgerDeletedError(NotFoundError):
-    """The ledger was deleted and its id never comes back (facts: ledger_id)."""
 
 
 # ---- wrong bytes

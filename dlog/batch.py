@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
-from dlog.format.message import Flat
+from dlog.format.entry import decode_entry
+from dlog.format.message import Buffer, Flat
 from dlog.model import Header, Message, MessageId
 
 _new: Any = tuple.__new__
@@ -29,6 +30,20 @@ class MessageBatch:
     payloads: Sequence[bytes | None]
     headers: Sequence[Flat]
     """Flat per message: key, value, key, value."""
+
+    @classmethod
+    def decoded(cls, ledger_id: int, entry_id: int, payload: Buffer) -> MessageBatch:
+        """All messages of one entry. EntryFormatError."""
+        envelope, columns = decode_entry(payload)
+        return cls(
+            ledger_id=ledger_id,
+            entry_id=entry_id,
+            first_index=0,
+            append_time_us=envelope.append_time_us,
+            keys=columns.keys,
+            payloads=columns.payloads,
+            headers=columns.headers,
+        )
 
     def __len__(self) -> int:
         return len(self.payloads)

@@ -22,7 +22,6 @@ from dlog.batch import MessageBatch
 from dlog.core.tailing import Gap, OnMissing, Tailing
 from dlog.errors import EntryFormatError
 from dlog.fetcher import Fetched, Fetcher
-from dlog.format.entry import decode_entry
 from dlog.log_store import LogRef, LogStore
 from dlog.model import EARLIEST_ID, LogName, Message, MessageId
 from dlog.read_range import Place, ReadRange
@@ -226,7 +225,7 @@ class Reader:
         fetched = self._fetched
         assert fetched is not None
         try:
-            envelope, columns = decode_entry(entry.payload)
+            batch = MessageBatch.decoded(fetched.ledger_id, entry.entry_id, entry.payload)
         except EntryFormatError as error:
             # Whoever asks again gets the same answer, not the entry behind it.
             self._entries = chain((entry,), self._entries)
@@ -235,15 +234,6 @@ class Reader:
                 ledger_id=fetched.ledger_id,
                 entry_id=entry.entry_id,
             ) from error
-        batch = MessageBatch(
-            ledger_id=fetched.ledger_id,
-            entry_id=entry.entry_id,
-            first_index=0,
-            append_time_us=envelope.append_time_us,
-            keys=columns.keys,
-            payloads=columns.payloads,
-            headers=columns.headers,
-        )
         return self._clip(batch, fetched)
 
     def _clip(self, batch: MessageBatch, fetched: Fetched) -> MessageBatch | None:

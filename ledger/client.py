@@ -246,7 +246,7 @@ class LedgerClient:
 
     def _schedule_tick(self) -> None:
         loop = asyncio.get_running_loop()
-        self._tick_due = loop.time() + _TICK_S
+        self._tick_due = loop.time() + min(_TICK_S, self.config.lac_interval_s)
         self._timer = loop.call_at(self._tick_due, self._tick)
 
     def _tick(self) -> None:

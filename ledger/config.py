@@ -82,6 +82,7 @@ class LedgerClientConfig:
             "read_timeout_s",
             "quorum_timeout_s",
             "probe_timeout_s",
+            "lac_interval_s",
         ):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} must be positive, got {getattr(self, name)}")

@@ -110,10 +110,6 @@ class MetadataOutcomeUnknownError(OutcomeUnknownError):
     """A metadata change was sent and its answer lost. Re-read to learn what happened."""
 
 
-class AddTimeoutError(OutcomeUnknownError):
-    """The entry was sent and not confirmed in time (facts: ledger_id, entry_id)."""
-
-
 class AddFailedError(OutcomeUnknownError):
     """Too few members of a write set are left; unconfirmed entries may exist (facts: ledger_id, lac)."""
 

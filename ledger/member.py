@@ -31,7 +31,6 @@ class Member:
         "bookie_id",
         "connection",
         "failed",
-        "failed_at",
         "missing_since",
         "owed",
         "owner",
@@ -46,7 +45,6 @@ class Member:
         self.bookie_id = bookie_id
         self.connection: V2Connection | None = None
         self.failed: Exception | None = None
-        self.failed_at = 0.0
         self.owed = 0
         """Requests sent and not answered yet."""
         self.quiet_since = 0.0

@@ -269,7 +269,7 @@ class WriteHandle:
         """Count the member no more and look for a replacement."""
         if self._members[member.position] is not member or member.failed or self.failed or self._closing:
             return
-        member.failed, member.failed_at = error, self._loop.time()
+        member.failed = error
         member.owed = 0
         member.detach(self.ledger_id)
         self.carry_out(self._machine.on_bookie_failed(member.position))

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import TypeVar
 
 from dlog.batch import MessageBatch
-from dlog.format.entry import decode_entry, decode_envelope
+from dlog.format.entry import decode_envelope
 from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError, RequestTimeoutError
@@ -37,18 +37,9 @@ class ExtentReader:
     async def batches(self, extent: Extent) -> AsyncIterator[MessageBatch]:
         """The extent's messages, an entry at a time, in order."""
         async for entry in self._entries(extent):
-            envelope, columns = decode_entry(entry.payload)
-            batch = MessageBatch(
-                ledger_id=extent.ledger_id,
-                entry_id=entry.entry_id,
-                first_index=0,
-                append_time_us=envelope.append_time_us,
-                keys=columns.keys,
-                payloads=columns.payloads,
-                headers=columns.headers,
-            )
-            skipped, limit = _cut(extent, entry.entry_id, envelope.count)
-            yield batch if limit - skipped == envelope.count else batch.slice(skipped, limit)
+            batch = MessageBatch.decoded(extent.ledger_id, entry.entry_id, entry.payload)
+            skipped, limit = _cut(extent, entry.entry_id, len(batch))
+            yield batch if limit - skipped == len(batch) else batch.slice(skipped, limit)
 
     async def count(self, extent: Extent) -> int:
         """How many messages the extent has, from the entries' envelopes alone."""

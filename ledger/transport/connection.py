@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from typing import cast
 
-from ledger.errors import BookieUnavailableError
+from ledger.errors import BookieUnavailableError, ProtocolError
 from ledger.model import BookieId
 
 
@@ -47,6 +48,13 @@ class BookieConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def data_received(self, data: bytes) -> None:
+        self.heard_at = self._now()
+        try:
+            self._on_data(data)
+        except ProtocolError as error:
+            self.give_up(f"bookie {self.bookie_id} broke the protocol: {error}")
+
     def connection_lost(self, exc: Exception | None) -> None:
         error = BookieUnavailableError(
             f"connection to bookie {self.bookie_id} was lost ({exc or 'closed by the bookie'})",
@@ -60,5 +68,10 @@ class BookieConnection(asyncio.Protocol):
             self.lost = error
             self._on_lost(error)
 
+    @abstractmethod
+    def _on_data(self, data: bytes) -> None:
+        """Take what was received. ProtocolError ends the connection."""
+
+    @abstractmethod
     def _on_lost(self, error: Exception) -> None:
         """Tell everybody who waits on this connection."""

@@ -87,15 +87,8 @@ class V2Connection(BookieConnection):
 
     # ---- responses
 
-    def data_received(self, data: bytes) -> None:
-        self.heard_at = self._now()
-        try:
-            self._parse(self._frames.feed(data))
-        except ProtocolError as error:
-            self.give_up(f"bookie {self.bookie_id} broke the protocol: {error}")
-
-    def _parse(self, data: bytes) -> None:
-        position = 0
+    def _on_data(self, received: bytes) -> None:
+        data, position = self._frames.feed(received), 0
         while True:
             run = ack_run(data, position, len(data))
             if run is not None:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 
-from ledger.errors import ProtocolError
 from ledger.model import BookieId
 from ledger.transport.connection import BookieConnection
-from ledger.transport.frame_reader import FrameReader
 from ledger.wire import v3
+from ledger.wire.frame import FrameSplitter
 from ledger.wire.messages import (
     Operation,
     ReadFlag,
@@ -29,7 +28,7 @@ from ledger.wire.messages import (
 class V3Connection(BookieConnection):
     def __init__(self, bookie_id: BookieId, send_queue_bytes_max: int, frame_bytes_max: int) -> None:
         super().__init__(bookie_id, send_queue_bytes_max)
-        self._frames = FrameReader(frame_bytes_max)
+        self._frames = FrameSplitter(frame_bytes_max)
         self._pending: dict[tuple[int, Operation], asyncio.Future[V3Response]] = {}
         self._last_txn_id = 0
 
@@ -67,18 +66,9 @@ class V3Connection(BookieConnection):
         self.send(v3.encode_request(V3Request(txn_id=self._last_txn_id, operation=operation, body=body)))
         return future
 
-    def data_received(self, data: bytes) -> None:
-        self.heard_at = self._now()
-        try:
-            self._parse(self._frames.feed(data))
-        except ProtocolError as error:
-            self.give_up(f"bookie {self.bookie_id} broke the protocol: {error}")
-
-    def _parse(self, data: bytes) -> None:
-        position = 0
-        while end := self._frames.frame_end(data, position):
-            response = v3.decode_response(memoryview(data)[position + 4 : end])
-            position = end
+    def _on_data(self, data: bytes) -> None:
+        for body in self._frames.feed(data):
+            response = v3.decode_response(body)
             future = self._pending.get((response.txn_id, response.operation))
             if future is not None and not future.done():
                 future.set_result(response)

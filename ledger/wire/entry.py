@@ -22,8 +22,6 @@ ENTRY_HEADER = Struct(">qqqq")
 ENTRY_HEADER_BYTES = ENTRY_HEADER.size
 ENTRY_IDS = Struct(">qqq")
 """Ledger id, entry id, lac: all that a bookie reads."""
-STORABLE_ENTRY_BYTES_MIN = ENTRY_IDS.size
-"""A shorter entry is answered with EBADREQ."""
 
 
 class EntryHeader(NamedTuple):

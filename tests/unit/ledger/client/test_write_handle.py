@@ -6,7 +6,14 @@ import asyncio
 
 import pytest
 
-from ledger.errors import AddFailedError, LedgerClosedError, LedgerFencedError, LedgerNotFoundError
+from ledger.config import LedgerClientConfig, Visibility
+from ledger.errors import (
+    AddFailedError,
+    ConfigurationError,
+    LedgerClosedError,
+    LedgerFencedError,
+    LedgerNotFoundError,
+)
 from ledger.model import QuorumSizes
 from ledger.wire.status import Status
 from tests.unit.ledger.client.scripted import (
@@ -255,6 +262,16 @@ async def test_two_bookies_that_take_no_explicit_lac_are_replaced() -> None:
 
 
 # ---- the client
+
+
+async def test_a_fast_writers_clock_is_looked_at_as_often_as_its_lac_is_promised() -> None:
+    """The client's one timer is due within lac_interval_s of an add, also when that is shorter than usual."""
+    async with scripted_cluster(lac_interval_s=0.004) as cluster:
+        handle = await cluster.client.create(QuorumSizes(), visibility=Visibility.FAST)
+        await handle.add(b"x")
+        assert cluster.client._tick_due <= asyncio.get_running_loop().time() + 0.004
+    with pytest.raises(ConfigurationError, match="lac_interval_s must be positive"):
+        LedgerClientConfig(lac_interval_s=0)
 
 
 async def test_closing_the_client_ends_an_open_that_waits() -> None:
