@@ -7,6 +7,7 @@ later can finish what was interrupted. Seal and Delete are takeovers. Only the o
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -20,12 +21,15 @@ from dlog.tail_position import tail_of
 from dlog.takeover_runner import Claim, TakeoverRunner, new_owner
 from ledger.client import LedgerClient
 from ledger.errors import (
+    CorruptionError,
     EntryNotFoundError,
     InvalidNameError,
     LedgerNotFoundError,
     ReadError,
 )
 from ledger.model import LedgerId, LedgerMetadata
+
+_log = logging.getLogger(__name__)
 
 ORPHAN_AGE_S = 600.0
 """A younger unlisted ledger probably belongs to a takeover or rotation under way; no rule depends on it."""
@@ -160,21 +164,29 @@ class LogAdmin:
         """Delete ledgers that carry a log's tag and are in no list, once they can never get into one.
 
         Age decides only when to try. A ledger newer than all listed ones is first barred by one
-        compare-and-set, which makes a sleeping candidate's fail (crash windows, first row).
+        compare-and-set, which makes a sleeping candidate's fail (crash windows, first row). What is damaged is
+        left alone, with a warning, and bars nothing else.
         """
         deleted = []
         async for ledger_id in self._ledgers.store.ledger_ids():
             try:
-                metadata = (await self._ledgers.store.read_ledger(ledger_id)).value
+                orphaned = await self._is_orphan(ledger_id, age_s)
             except LedgerNotFoundError:
                 continue
-            ref = _tagged(metadata)
-            if ref is None or self._is_young(metadata, age_s):
+            except CorruptionError as error:
+                _log.warning("ledger %d is left alone: %s", ledger_id, error)
                 continue
-            if await self._may_delete(ref, ledger_id):
+            if orphaned:
                 await self._ledgers.delete(ledger_id)
                 deleted.append(ledger_id)
         return deleted
+
+    async def _is_orphan(self, ledger_id: LedgerId, age_s: float) -> bool:
+        metadata = (await self._ledgers.store.read_ledger(ledger_id)).value
+        ref = _tagged(metadata)
+        if ref is None or self._is_young(metadata, age_s):
+            return False
+        return await self._may_delete(ref, ledger_id)
 
     def _is_young(self, metadata: LedgerMetadata, age_s: float) -> bool:
         created = metadata.custom_value(record_keys.TAG_CREATED_US) or b""

@@ -133,14 +133,24 @@ def gc(
     Safe at any time, whoever writes meanwhile.
     """
 
+    from ledger.errors import CorruptionError
+
+    damaged: list[CorruptionError] = []
+
     async def collect(client: LogClient) -> int:
         # The sweep comes first: what it can only bar from its log is then due for deletion.
         deleted = len(await client.admin.sweep(age_s=age))
         for name in await client.list():
-            pending = len((await client.describe(name)).record.pending_delete)
-            left = await client.collect(name)
+            try:
+                pending = len((await client.describe(name)).record.pending_delete)
+                left = await client.collect(name)
+            except CorruptionError as error:
+                damaged.append(error)  # told at the end: it must not bar the logs behind it
+                continue
             deleted += pending - (0 if left is None else len(left.pending_delete))
         return deleted
 
     count = administer(metadata, namespace, collect)
     print(f"{count} {'ledger' if count == 1 else 'ledgers'} deleted")
+    if damaged:
+        raise damaged[0]

@@ -59,10 +59,10 @@ async def register_and_fork(uri: str) -> None:
     store = await open_store(uri)
     await store.register_bookie(bookie(B1))
     if os.fork() == 0:
+        print("forked", flush=True)  # by the child: only then has it let go of what it must not keep
         os.close(1)
         sys.stdin.read()
         os._exit(0)
-    print("forked", flush=True)
     await asyncio.Event().wait()
 
 

@@ -167,8 +167,9 @@ def test_standalone_runs_until_it_is_interrupted_and_keeps_the_data(tmp_path: Pa
 
 def test_gc_frees_what_a_crashed_takeover_left(dlog: Command, cluster: Standalone) -> None:
     """A ledger tagged as the log's and not in its list goes; the listed ones stay."""
-    dlog("append", "swept", "--create", stdin=b"kept\n").must_succeed()
-    listed = json.loads(dlog("ledgers", "swept", "-o", "json").must_succeed())[0]["ledger"]
+    here = ("--namespace", "collected")  # other tests damage logs of the cluster's default one
+    dlog("append", "swept", "--create", *here, stdin=b"kept\n").must_succeed()
+    listed = json.loads(dlog("ledgers", "swept", "-o", "json", *here).must_succeed())[0]["ledger"]
 
     async def leave_an_orphan() -> int:
         store = await open_store(cluster.uri)
@@ -179,11 +180,12 @@ def test_gc_frees_what_a_crashed_takeover_left(dlog: Command, cluster: Standalon
         finally:
             await store.close()
 
+    dlog("gc", "--age", "0", *here).must_succeed()  # what other tests have left is not counted below
     orphan = asyncio.run(leave_an_orphan())
-    assert dlog("gc").must_succeed() == "0 ledgers deleted\n"
-    assert dlog("gc", "--age", "0").must_succeed() == "1 ledger deleted\n"
-    assert dlog("gc", "--age", "0").must_succeed() == "0 ledgers deleted\n"
-    assert dlog("read", "swept", "-o", "raw").must_succeed() == "kept\n"
+    assert dlog("gc", *here).must_succeed() == "0 ledgers deleted\n"
+    assert dlog("gc", "--age", "0", *here).must_succeed() == "1 ledger deleted\n"
+    assert dlog("gc", "--age", "0", *here).must_succeed() == "0 ledgers deleted\n"
+    assert dlog("read", "swept", "-o", "raw", *here).must_succeed() == "kept\n"
     assert orphan > listed
 
 

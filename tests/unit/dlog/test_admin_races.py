@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dlog.client import LogClient
+from dlog.core import record_keys
 from dlog.errors import ShrinkRefusedError
 from dlog.ledger_maker import LedgerMaker
 from dlog.model import MessageId
@@ -116,3 +117,23 @@ async def test_the_sweep_leaves_other_programs_ledgers_alone() -> None:
         left = await ledgers_of(client)
         assert foreign in left
         assert orphan not in left
+
+
+async def test_a_damaged_log_bars_the_sweep_of_no_other() -> None:
+    """Its own ledgers are left alone, since nobody can tell which of them it lists."""
+    async with scripted_log() as log, log.client() as client:
+        await client.open_writer("damaged")
+        await client.open_writer("orders")
+        kept = (await client.describe("damaged")).record.ledger_ids
+        damaged = await client.logs.find(client.name("damaged"))
+        key = record_keys.record_key(record_keys.DEFAULT_ROOT, damaged.name, damaged.log_uuid)
+        version = (await client.ledgers.store.read_record(key)).version
+        await client.ledgers.store.write_record(key, b"no record", version)
+        ref = await client.logs.find(client.name("orders"))
+        owner = new_owner(environment_of(client), "")
+        orphan = (await LedgerMaker(ref, owner, client.ledgers, client.config).create(1)).ledger_id
+        await client.admin.sweep(age_s=-1)
+        await client.collect("orders")
+        left = await ledgers_of(client)
+        assert orphan not in left
+        assert set(kept) <= set(left)
