@@ -52,6 +52,8 @@ class Upkeep:
         self._callbacks = callbacks
         self._limits = DiskLimits(config.disk_usage_max, config.disk_usage_writable)
         self._job: CheckpointJob | None = None
+        self._marked = journal.durable
+        """The log mark of the last checkpoint, or what the start has read back."""
         self._running: asyncio.Task[None] | None = None
         self._full: DiskFullError | None = None
         self._making_spare = False
@@ -115,15 +117,15 @@ class Upkeep:
         except LogStoreError as error:
             self._callbacks.fail(error)
         else:
-            self._stored()
+            self._stored(job)
         finally:
             self._running = None
             self._callbacks.wake()
         if self._parts.caches.active.size >= self._config.write_cache_bytes_max and self._job is None:
             self.flush()
 
-    def _stored(self) -> None:
-        self._full, self._job = None, None
+    def _stored(self, job: CheckpointJob) -> None:
+        self._full, self._job, self._marked = None, None, job.mark
         self._parts.caches.flushed()
         self._parts.states.stored()
 
@@ -145,8 +147,11 @@ class Upkeep:
             await asyncio.shield(self._running)
 
     def _anything_new(self) -> bool:
+        # What a checkpoint took while its sync was under way is stored, but the mark lies before it: another
+        # one moves the mark, so that the journal's files go away and a restart has nothing to replay.
         parts = self._parts
-        return bool(parts.caches.active.ledgers or parts.states.any_changed or parts.deleted)
+        changed = bool(parts.caches.active.ledgers or parts.states.any_changed or parts.deleted)
+        return changed or self._journal.durable != self._marked
 
     async def _checkpoint_now_and_then(self) -> None:
         if self._full is None and self._anything_new():

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bookie_server.errors import EntryConflictError, StorageClosedError
+from bookie_server.journal.log_mark import LogMark, decode_log_mark
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.stored_entry import EntryRun
 from tests.storage_kit import KEY, add, durable, fence, found_ids, make_entry, open_storage, run_of
@@ -324,6 +325,26 @@ def test_old_journal_files_go_away_at_checkpoints(tmp_path: Path) -> None:
         await storage.close()
         storage = await open_storage(tmp_path)
         assert storage.bytes_pending == 0
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def log_mark(directory: Path) -> LogMark:
+    path = directory / "ledgers" / "log-mark"
+    return decode_log_mark(path.read_bytes(), path)
+
+
+def test_the_next_checkpoint_passes_what_the_last_one_took_before_its_sync(tmp_path: Path) -> None:
+    """Or the journal of an idle bookie would be kept, and replayed at its start, until the next add."""
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path, write_cache_bytes_max=1)
+        before = log_mark(tmp_path)
+        state = storage.create_ledger(5, KEY)
+        storage.add(state, run_of(5, range(10)), lambda _: None)  # the full cache is flushed at once
+        await storage.checkpoint()
+        assert log_mark(tmp_path).offset > before.offset
         await storage.close()
 
     asyncio.run(main())
