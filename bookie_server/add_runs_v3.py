@@ -22,6 +22,7 @@ from typing import NamedTuple
 from bookie_server.receive_buffer import LENGTH
 from bookie_server.stored_entry import EntryRun
 from ledger.wire.entry import ENTRY_HEADER_BYTES
+from ledger.wire.varint import varint, varint_value
 
 _VARINT = rb"([\x80-\xff]{0,9}[\x00-\x7f])"
 _ADD = re.compile(
@@ -81,7 +82,7 @@ def gather_v3(block: bytes, position: int, frame_bytes_max: int, runs: dict[tupl
 
 def answers_v3(status_code: int, echoes: Iterable[Echo]) -> bytes:
     """One answer for each add, in order: outer and inner status are the same."""
-    status = _varint(status_code)
+    status = varint(status_code)
     parts: list[bytes] = []
     for txn, ledger, entry in echoes:
         header = b"\x0a%c\x08\x03\x10\x02\x18%b\x10%b" % (5 + len(txn), txn, status)
@@ -95,21 +96,6 @@ def _lengths_agree(found: re.Match[bytes], stop: int) -> bool:
     """Whether header, request and entry end where their lengths say."""
     return (
         found[1][0] == found.end(2) - found.end(1)
-        and _value(found[3]) == stop - found.end(3)
-        and _value(found[7]) == stop - found.end(7)
+        and varint_value(found[3]) == stop - found.end(3)
+        and varint_value(found[7]) == stop - found.end(7)
     )
-
-
-def _value(varint: bytes) -> int:
-    value = 0
-    for byte in reversed(varint):
-        value = value << 7 | byte & 0x7F
-    return value
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*encoded, value))

@@ -13,7 +13,7 @@ import asyncio
 from enum import Flag, auto
 from typing import Protocol, cast
 
-from bookie_server import serve_v2, serve_v3
+from bookie_server import serve_v2, serve_v3, serve_v3_lac
 from bookie_server.add_runs import frame_end, gather
 from bookie_server.add_runs_v3 import RunV3, gather_v3
 from bookie_server.config import Limits
@@ -24,6 +24,7 @@ from bookie_server.service import BookieService
 from bookie_server.stored_entry import EntryRun
 from ledger.errors import ProtocolError
 from ledger.wire import v3
+from ledger.wire.write_lac import written_lac
 
 JOIN_BYTES_MAX = 256 * 1024
 """Answers up to so many bytes are joined into one write; larger ones are handed over piece by piece."""
@@ -179,7 +180,11 @@ class BookieConnection(asyncio.BufferedProtocol):
             stop = frame_end(block, position, frame_bytes_max)
             if stop is None:
                 return position
-            if not self._serve_v3(view[position + LENGTH.size : stop]):
+            start = position + LENGTH.size
+            lac = written_lac(block, start, stop)
+            if lac is not None:
+                serve_v3_lac.write_lac_quickly(self, lac)
+            elif not self._serve_v3(view[start:stop]):
                 self._v2 = True
                 return position
             position = stop

@@ -12,6 +12,7 @@ from bookie_server.requests import LAST_ENTRY, read_lac_status
 from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.v3_answer import answer, refuse
 from ledger.wire.constants import MASTER_KEY_BYTES
+from ledger.wire.frame import frame
 from ledger.wire.messages import (
     ReadLacRequest,
     ReadLacResponse,
@@ -19,7 +20,8 @@ from ledger.wire.messages import (
     WriteLacRequest,
     WriteLacResponse,
 )
-from ledger.wire.status import Status
+from ledger.wire.status import Status, to_v3
+from ledger.wire.write_lac import WrittenLac, lac_answer
 
 
 def write_lac(peer: Peer, request: V3Request, message: WriteLacRequest) -> None:
@@ -33,6 +35,16 @@ def write_lac(peer: Peer, request: V3Request, message: WriteLacRequest) -> None:
 
 def _lac_written(peer: Peer, request: V3Request, message: WriteLacRequest, status: Status) -> None:
     answer(peer, request, status, WriteLacResponse(status=status, ledger_id=message.ledger_id))
+
+
+def write_lac_quickly(peer: Peer, written: WrittenLac) -> None:
+    """The same for a request in the form that nearly all of them have; it came and is answered by hand."""
+    done = partial(_answer_quickly, peer, written)
+    peer.service.write_lac(written.ledger_id, written.key, written.packet, done)
+
+
+def _answer_quickly(peer: Peer, written: WrittenLac, status: Status) -> None:
+    peer.send(frame(lac_answer(written.txn_id, written.ledger, to_v3(status))))
 
 
 def read_lac(peer: Peer, request: V3Request, message: ReadLacRequest) -> None:

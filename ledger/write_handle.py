@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
+from functools import partial
 from typing import Any, Protocol, assert_never
 
 from ledger.config import Visibility
@@ -36,7 +37,6 @@ from ledger.services import Services
 from ledger.waiters import Waiters
 from ledger.wire.digest import make_digester, master_key
 from ledger.wire.entry import Buffer
-from ledger.wire.messages import V3Response
 from ledger.wire.status import Status
 
 
@@ -312,8 +312,7 @@ class WriteHandle:
         if member.owed == 0:
             member.quiet_since = self._loop.time()
         member.owed += 1
-        future = connection.write_lac(self.ledger_id, lac, self._key, packet)
-        future.add_done_callback(lambda done: self._lac_written(member, lac, done))
+        connection.write_lac(self.ledger_id, lac, self._key, packet, partial(self._lac_written, member, lac))
         self._services.watch(self)
 
     async def _write_lac_later(self, member: Member, lac: EntryId) -> None:
@@ -325,17 +324,16 @@ class WriteHandle:
         if self._members[member.position] is member and self.failed is None:
             self._write_lac(member, lac)
 
-    def _lac_written(self, member: Member, lac: EntryId, done: asyncio.Future[V3Response]) -> None:
-        if done.cancelled() or self._members[member.position] is not member or member.failed or self.failed:
+    def _lac_written(self, member: Member, lac: EntryId, outcome: Status | Exception) -> None:
+        if self._members[member.position] is not member or member.failed or self.failed:
             return
         member.answered(1, self._loop.time())
-        error = done.exception()
-        if error is not None:
-            self.on_member_lost(member, error if isinstance(error, Exception) else RuntimeError(repr(error)))
-        elif (status := done.result().status) is Status.EOK:
+        if isinstance(outcome, Exception):
+            self.on_member_lost(member, outcome)
+        elif outcome is Status.EOK:
             self.carry_out(self._machine.on_lac_stored(member.position, lac))
         else:
-            self.on_add_refused(member, lac, status)
+            self.on_add_refused(member, lac, outcome)
 
     # ---- time and registrations
 

@@ -186,12 +186,9 @@ class AppendMachine:
     def _progress(self) -> list[AppendCommand]:
         if not self._frozen:
             self._advance_lac()
-        self.visible = EntryId(
-            min(
-                self.lac,
-                max(self._fragment_floor, stored_on_quorum(self._lac_stored, self._quorum), self.visible),
-            )
-        )
+        if self.visible < self.lac:
+            stored = stored_on_quorum(self._lac_stored, self._quorum)
+            self.visible = EntryId(min(self.lac, max(self._fragment_floor, stored, self.visible)))
         done = self.done_through
         commands: list[AppendCommand] = []
         if done > self._released:
@@ -202,9 +199,9 @@ class AppendMachine:
         return commands
 
     def _advance_lac(self) -> None:
+        if sum([bitmap & 1 for bitmap in self._acked]) < self._quorum.ack:
+            return  # the next entry is not there yet: the usual case when entries come one at a time
         step = trailing_ones(at_least(self._quorum.ack, self._acked))
-        if step == 0:
-            return
         self.lac = EntryId(self.lac + step)
         self._acked = [bitmap >> step for bitmap in self._acked]
         # Runs that end below the LAC are of no more use, except the one that the LAC itself lies in.

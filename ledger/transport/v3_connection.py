@@ -1,11 +1,15 @@
 """The protobuf protocol ("v3") to one bookie, for what the fixed protocol has no message for.
 
 Answers are matched by transaction id and operation (BookKeeper protocol, rules common to all operations).
+Explicit LACs are on the way of every strict append: they are written by hand, and their answers are compared
+with the one that success has, so that only another answer is decoded.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from ledger.model import BookieId
 from ledger.transport.connection import BookieConnection
@@ -21,8 +25,21 @@ from ledger.wire.messages import (
     V3Request,
     V3RequestBody,
     V3Response,
-    WriteLacRequest,
 )
+from ledger.wire.status import Status, to_v3
+from ledger.wire.varint import varint
+from ledger.wire.write_lac import encode_write_lac, lac_answer
+
+OnLacWritten = Callable[[Status | Exception], None]
+"""Called once: with the bookie's status, or with the error by which the connection ended."""
+
+_SUCCESS = to_v3(Status.EOK)
+
+
+@dataclass(frozen=True, slots=True)
+class _PendingLac:
+    success: bytes
+    done: OnLacWritten
 
 
 class V3Connection(BookieConnection):
@@ -30,12 +47,19 @@ class V3Connection(BookieConnection):
         super().__init__(bookie_id, send_queue_bytes_max)
         self._frames = FrameSplitter(frame_bytes_max)
         self._pending: dict[tuple[int, Operation], asyncio.Future[V3Response]] = {}
+        self._lacs: dict[int, _PendingLac] = {}
+        """By transaction id, oldest first: the next answer is nearly always the oldest one's."""
         self._last_txn_id = 0
 
-    def write_lac(self, ledger_id: int, lac: int, key: bytes, packet: bytes) -> asyncio.Future[V3Response]:
-        """Store an explicit LAC; done once the bookie's answer is there."""
-        body = WriteLacRequest(ledger_id=ledger_id, lac=lac, master_key=key, packet=packet)
-        return self.request(Operation.WRITE_LAC, body)
+    def write_lac(self, ledger_id: int, lac: int, key: bytes, packet: bytes, done: OnLacWritten) -> None:
+        """Store an explicit LAC. `done` is never called from within this call, except on a lost connection."""
+        if self.lost is not None:
+            done(self.lost)
+            return
+        self._last_txn_id += 1
+        txn_id = self._last_txn_id
+        self._lacs[txn_id] = _PendingLac(lac_answer(varint(txn_id), varint(ledger_id), _SUCCESS), done)
+        self.send(encode_write_lac(txn_id, ledger_id, lac, key, packet))
 
     async def read_lac(self, ledger_id: int) -> ReadLacResponse | None:
         """What the bookie holds of the ledger's LAC, whatever status stands beside it; None if nothing."""
@@ -68,13 +92,33 @@ class V3Connection(BookieConnection):
 
     def _on_data(self, data: bytes) -> None:
         for body in self._frames.feed(data):
-            response = v3.decode_response(body)
-            future = self._pending.get((response.txn_id, response.operation))
-            if future is not None and not future.done():
-                future.set_result(response)
+            if not self._is_oldest_success(body):
+                self._on_response(v3.decode_response(body))
+
+    def _is_oldest_success(self, body: memoryview) -> bool:
+        for txn_id, pending in self._lacs.items():
+            if body != pending.success:
+                return False
+            del self._lacs[txn_id]
+            pending.done(Status.EOK)
+            return True
+        return False
+
+    def _on_response(self, response: V3Response) -> None:
+        if response.operation is Operation.WRITE_LAC:
+            pending = self._lacs.pop(response.txn_id, None)
+            if pending is not None:
+                pending.done(response.status)
+            return
+        future = self._pending.get((response.txn_id, response.operation))
+        if future is not None and not future.done():
+            future.set_result(response)
 
     def _on_lost(self, error: Exception) -> None:
         for future in list(self._pending.values()):
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # whoever waited may be gone; that must not cause a warning
+        lacs, self._lacs = self._lacs, {}
+        for pending in lacs.values():
+            pending.done(error)

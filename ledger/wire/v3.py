@@ -20,6 +20,7 @@ from ledger.wire.entry import Buffer
 from ledger.wire.frame import frame
 from ledger.wire.messages import Operation, V3Request, V3Response
 from ledger.wire.status import from_v3, to_v3
+from ledger.wire.varint import varint
 
 _FIRST_TAG = 0x0A
 _FLAG_TAG = b"\xa0\x06"
@@ -261,7 +262,7 @@ def _encode_body(shape: _Shape, body: Any) -> bytes:
     inner: bytes = shape.theirs(**values).SerializeToString()
     if flag is not None:
         inner = _FLAG_TAG + bytes((flag,)) + inner
-    return _varint(shape.envelope_number << 3 | 2) + _varint(len(inner)) + inner
+    return varint(shape.envelope_number << 3 | 2) + varint(len(inner)) + inner
 
 
 def _decode_body(envelope: pb.Request | pb.Response, shape: _Shape) -> Any:
@@ -295,12 +296,3 @@ def _text(value: str | bytes) -> str:
     if not isinstance(value, str):
         raise ProtocolError(f"a request context holds {value!r}, which is not UTF-8; drop the connection")
     return value
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)

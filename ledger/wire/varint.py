@@ -1,0 +1,26 @@
+"""Protobuf's variable-length integers, for the messages that are written and read by hand. Pure."""
+
+from __future__ import annotations
+
+_U64 = (1 << 64) - 1
+
+
+def varint(value: int) -> bytes:
+    """A negative number takes ten bytes, as protobuf's int64 does."""
+    if 0 <= value < 0x80:
+        return bytes((value,))
+    value &= _U64
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def varint_value(encoded: bytes) -> int:
+    """The unsigned number of one complete varint."""
+    value = 0
+    for byte in reversed(encoded):
+        value = value << 7 | byte & 0x7F
+    return value
