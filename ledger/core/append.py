@@ -166,15 +166,20 @@ class AppendMachine:
 
         So many that an ack quorum has it or is about to; all of them if write sets differ.
         """
-        lacking = [p for p in self._alive if self._lac_stored[p] < self.lac and p not in self._lac_in_flight]
-        if everybody or self._quorum.ensemble > self._quorum.write:
-            return sorted(lacking)
-        served = sum(
-            self._lac_stored[p] >= self.lac or self._lac_in_flight.get(p, NO_ENTRY) >= self.lac
-            for p in self._alive
-        )
-        ranked = sorted(lacking, key=lambda p: -self._acked_through[p])
-        return sorted(ranked[: max(0, self._quorum.ack - served)])
+        lacking: list[int] = []
+        served = 0
+        for position in sorted(self._alive):
+            if max(self._lac_stored[position], self._lac_in_flight.get(position, NO_ENTRY)) >= self.lac:
+                served += 1
+            elif position not in self._lac_in_flight:
+                lacking.append(position)
+        wanted = self._quorum.ack - served
+        if everybody or self._quorum.ensemble > self._quorum.write or wanted >= len(lacking):
+            return lacking
+        if wanted <= 0:
+            return []
+        lacking.sort(key=lambda position: -self._acked_through[position])
+        return sorted(lacking[:wanted])
 
     def _after_ack(self, position: int, highest: int) -> list[AppendCommand]:
         self._acked_through[position] = max(self._acked_through[position], highest)

@@ -7,7 +7,7 @@ that rises by one from record to record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ledger.wire.constants import ADD, ADD_RESPONSE, VERSION
 
@@ -22,8 +22,7 @@ _COLUMNS = (19, 18, 11, 3, 5, 17, 16, 15, 14, 13, 12, 10, 9, 8, 7, 6, 4, 2, 1, 0
 _LOW_BYTES = bytes(range(256)) * 2
 
 
-@dataclass(frozen=True, slots=True)
-class AckRun:
+class AckRun(NamedTuple):
     """Entries first..last of one ledger were added; the block's records end at `end`."""
 
     ledger_id: int
@@ -39,16 +38,18 @@ def ack_run(data: bytes, start: int, end: int) -> AckRun | None:
     if count == 0 or data[start : start + 12] != GOOD_PREFIX:
         return None
     first = int.from_bytes(data[start + _CONSTANT : start + RECORD], "big")
-    last = int.from_bytes(data[stop - 8 : stop], "big")
-    if last - first != count - 1 or not _columns_constant(data, start, stop, count):
-        return None
-    if not _rises_by_one(data[start + RECORD - 1 : stop : RECORD], first & 0xFF):
-        return None
+    last = first
+    if count > 1:
+        last = int.from_bytes(data[stop - 8 : stop], "big")
+        if last - first != count - 1 or not _columns_constant(data, start, stop, count):
+            return None
+        if not _rises_by_one(data[start + RECORD - 1 : stop : RECORD], first & 0xFF):
+            return None
     return AckRun(int.from_bytes(data[start + 12 : start + 20], "big"), first, last, stop)
 
 
 def _columns_constant(data: bytes, start: int, stop: int, count: int) -> bool:
-    return count == 1 or all(
+    return all(
         data[start + column : stop : RECORD] == data[start + column : start + column + 1] * count
         for column in _COLUMNS
     )
