@@ -55,6 +55,8 @@ def absence_proved(negative_count: int, quorum: QuorumSizes) -> bool:
 
 def stored_on_quorum(values: list[int], quorum: QuorumSizes) -> int:
     """The largest value that an ack quorum of some write set has reached. `values` go by position."""
+    if quorum.ensemble == quorum.write:
+        return sorted(values)[-quorum.ack]
     best = -1
     for members in write_sets(quorum):
         ranked = sorted((values[position] for position in members), reverse=True)
