@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from bookie_server.cli_report import Row
 from bookie_server.directory_lock import exclusively
-from bookie_server.disk import Disk
 from bookie_server.formatting import give_up, identity_of, require_unused
 from bookie_server.storage_config import StorageConfig
+from bookie_server.system_disk import SystemDisk
 from ledger.errors import BookieUnavailableError, ConfigurationError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
@@ -98,7 +98,7 @@ async def _ask_info(host: str, port: int) -> BookieInfoResponse:
 
 def format_directories(metadata: str, config: StorageConfig, *, force: bool) -> str:
     """Give up what a stopped bookie stores; one line that says so."""
-    disk = Disk()
+    disk = SystemDisk()
 
     async def give_all_up(store: MetadataStore) -> str:
         with exclusively(disk, config):

@@ -1,181 +1,86 @@
-"""The only module that opens, writes, syncs and renames files, and that owns threads.
+"""What the bookie asks of its disks: files, names, an index store, and workers that wait for them.
 
-A simulator hands in a twin of `Disk`, so nobody else may touch a file, a thread or a file descriptor.
+`bookie_server/system_disk.py` is the real one. A simulator hands in a twin, so nobody else may touch a file, a
+thread or a file descriptor. Both pass tests/conformance/test_disks.py.
 
-Law: what a `write_at` or `rename` did is durable only after the matching `sync`. Errors of the operating
-system become ours here, once: DiskFullError (nothing is lost, room is missing) or DiskFailedError (never
-repeat the call: after a failed sync the kernel may have dropped the pages and would report success).
+Laws of every disk:
+
+- What a `write_at` did is durable only after `sync` of that file has returned, in whole; before, any part of it
+  may survive a power cut. Bytes that were durable and are not written again stay as they are.
+- A name that was created, renamed or removed is durable only after `sync_directory` of its directory has
+  returned. A rename is atomic: at any time, and after a crash, the target is the old file or the new one.
+- The end of the process alone loses nothing that was written; an index store may forget what it did not sync.
+- Errors are DiskFullError (nothing is lost, room is missing) and DiskFailedError (never repeat the call: after a
+  failed sync the kernel may have dropped the pages and would report success). `missing` on the latter says that
+  the name does not exist.
+- Methods block: call them in a worker, except where a caller says why.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import fcntl
-import os
-import shutil
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
-from bookie_server.errors import DirectoryInUseError, DiskFailedError, DiskFullError, StorageClosedError
-from bookie_server.key_values import KeyValues, open_key_values
+from bookie_server.key_values import KeyValues
 from ledger.errors import LogStoreError
 
 T = TypeVar("T")
 Done = Callable[[T | None, LogStoreError | None], None]
 
-_FILE_MODE = 0o600
-_DIRECTORY_MODE = 0o700
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_VECTOR_MAX = 1024  # IOV_MAX of Linux
 
-
-@contextmanager
-def _translated(doing: str, path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _FULL:
-            raise DiskFullError(
-                f"no space left to {doing} {path}: free space on this disk", path=path
-            ) from error
-        raise DiskFailedError(
-            f"cannot {doing} {path}: {error.strerror}", path=path, missing=error.errno == errno.ENOENT
-        ) from error
-
-
-class DiskFile:
+class DiskFile(Protocol):
     """An open file. One thread uses it at a time."""
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self.path = path
-        self._descriptor = descriptor
+    path: Path
+    """Where it was opened; whoever renames the file says so here."""
 
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def size(self) -> int:
-        with _translated("examine", self.path):
-            return os.fstat(self._descriptor).st_size
+    def size(self) -> int: ...
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes, fewer only at the end of the file."""
-        with _translated("read", self.path):
-            data = os.pread(self._descriptor, size, offset)
-            while data and len(data) < size:
-                more = os.pread(self._descriptor, size - len(data), offset + len(data))
-                if not more:
-                    break
-                data += more
-            return data
 
     def write_at(self, offset: int, parts: Sequence[bytes]) -> int:
-        """Write the parts one after the other; the offset behind them. Not durable before `sync`."""
-        with _translated("write", self.path):
-            for start in range(0, len(parts), _VECTOR_MAX):
-                offset = self._write_vector(offset, parts[start : start + _VECTOR_MAX])
-        return offset
+        """Write the parts one after the other; the offset behind them. Not durable before `sync`.
 
-    def _write_vector(self, offset: int, parts: Sequence[bytes]) -> int:
-        end = offset + sum(map(len, parts))
-        offset += os.pwritev(self._descriptor, parts, offset)
-        if offset < end:  # a short write: rare enough to pay for a join
-            rest = memoryview(b"".join(parts))
-            while offset < end:
-                offset += os.pwrite(self._descriptor, rest[len(rest) - (end - offset) :], offset)
-        return offset
+        What lies between the old end of the file and `offset` reads as zeros. After an error any part may be there.
+        """
 
     def preallocate(self, offset: int, size: int) -> None:
-        """Make room, so that writes within it cannot meet a full disk. DiskFullError changes no content."""
-        with _translated("make room in", self.path):
-            os.posix_fallocate(self._descriptor, offset, size)
+        """Make room, so that writes within it cannot meet a full disk. DiskFullError changes no content.
+
+        A file that ended before `offset + size` ends there afterwards, filled up with zeros.
+        """
 
     def sync(self) -> None:
-        with _translated("sync", self.path):
-            os.fdatasync(self._descriptor)
+        """Every byte written before this call is durable on return, and so is the file's size."""
 
-    def close(self) -> None:
-        with _translated("close", self.path):
-            os.close(self._descriptor)
+    def close(self) -> None: ...
 
 
-class DiskLock:
-    """An exclusive lock between processes; the kernel drops it when its holder dies."""
+class DiskLock(Protocol):
+    """An exclusive lock between processes; it ends with its holder."""
 
-    def __init__(self, file: DiskFile) -> None:
-        self._file = file
-
-    def release(self) -> None:
-        self._file.close()
+    def release(self) -> None: ...
 
 
-BRIEF_S_MAX = 0.0005
-"""Running a job on the loop keeps everybody else waiting for so long: about what waking the thread costs."""
+class DiskWorker(Protocol):
+    """Carries out jobs beside the event loop that started it, and hands their results to that loop.
 
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    work: Callable[[], Any]
-    done: Callable[[Any, LogStoreError | None], None]
-    brief: bool
-
-
-class DiskWorker:
-    """One thread that carries out jobs in order and hands results to the event loop that started it.
-
-    Waking a thread and being woken by it costs more than a quick sync. So a job announced as brief runs on the
-    loop itself, if nothing else is under way and the last such job was quick; a slow disk gets the thread.
-    Law: jobs run one at a time and in the order of `submit`, wherever they run.
+    Law: jobs run one at a time and in the order of `submit`, and each `done` is called on the loop, in that order,
+    never before `submit` has returned.
     """
 
-    def __init__(self, name: str) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._under_way = 0
-        self._brief: _Job | None = None
-        self._brief_s = BRIEF_S_MAX + 1.0
-        """How long the last brief job took, in seconds; the first one goes to the thread."""
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
-
     def submit(self, work: Callable[[], T], done: Done[T], *, brief: bool = False) -> None:
-        """Run `work`, then `done(result, error)` on the loop. Jobs keep their order."""
-        if not self._thread.is_alive():
-            raise StorageClosedError(f"disk worker {self._thread.name} has stopped")
-        job = _Job(work, done, brief)
-        idle = self._under_way == 0
-        self._under_way += 1
-        if brief and idle and self._brief_s <= BRIEF_S_MAX:
-            self._brief = job
-            self._loop.call_soon(self._run_brief)
-        else:
-            self._hand_over_brief()
-            self._jobs.put(job)
+        """Run `work`, then `done(result, error)` on the loop. StorageClosedError after `close`.
 
-    def _run_brief(self) -> None:
-        job, self._brief = self._brief, None
-        if job is not None:
-            self._carry_out(job, self._finish)
-
-    def _hand_over_brief(self) -> None:
-        """What waits for the end of this iteration comes before what is submitted now."""
-        job, self._brief = self._brief, None
-        if job is not None:
-            self._jobs.put(job)
-
-    def _finish(self, job: _Job, result: Any, error: LogStoreError | None) -> None:
-        self._under_way -= 1
-        job.done(result, error)
+        A job announced as brief may run on the loop itself, at the end of this iteration.
+        """
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run `work` in the thread and wait for it. Cancelling the wait does not stop the work."""
-        waiter: asyncio.Future[T] = self._loop.create_future()
+        """Run `work` and wait for it. Cancelling the wait does not stop the work."""
+        waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def settle(result: T | None, error: LogStoreError | None) -> None:
             if waiter.done():
@@ -189,58 +94,27 @@ class DiskWorker:
         return await waiter
 
     async def close(self) -> None:
-        """Finish the jobs submitted so far and end the thread."""
-        if self._thread.is_alive():
-            ended: asyncio.Future[None] = self._loop.create_future()
-            self.submit(lambda: None, lambda _result, _error: ended.set_result(None))
-            self._jobs.put(None)
-            await ended
-            self._thread.join()
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            self._carry_out(job, self._finish_on_loop)
-
-    def _finish_on_loop(self, job: _Job, result: Any, error: LogStoreError | None) -> None:
-        self._loop.call_soon_threadsafe(self._finish, job, result, error)
-
-    def _carry_out(self, job: _Job, deliver: Callable[[_Job, Any, LogStoreError | None], object]) -> None:
-        result = None
-        # If the work has a bug, its exception comes out loudly and the waiter gets this error.
-        error: LogStoreError | None = DiskFailedError(f"disk worker {self._thread.name} broke down")
-        began = time.perf_counter()
-        try:
-            result, error = job.work(), None
-        except LogStoreError as failure:
-            error = failure
-        finally:
-            if job.brief:
-                self._brief_s = time.perf_counter() - began
-            deliver(job, result, error)
+        """Finish the jobs submitted so far and stop."""
 
 
-class Disk:
-    """The machine's file systems. Methods block: call them in a worker, except where a caller says why."""
+class Disk(Protocol):
+    """The machine's file systems.
+
+    What is made of several steps is written here once, so that a crash falls between the same steps on every disk.
+    """
 
     def worker(self, name: str) -> DiskWorker:
-        return DiskWorker(name)
+        """A new worker for the running loop."""
 
     # ---- files
 
     def create(self, path: Path) -> DiskFile:
         """A new empty file, replacing a leftover of the same name. Its name is not durable yet."""
-        return self._open("create", path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
 
     def open_write(self, path: Path) -> DiskFile:
         """An existing file for reading and writing at offsets."""
-        return self._open("open", path, os.O_RDWR)
 
-    def open_read(self, path: Path) -> DiskFile:
-        return self._open("open", path, os.O_RDONLY)
-
-    def _open(self, doing: str, path: Path, flags: int) -> DiskFile:
-        with _translated(doing, path):
-            return DiskFile(path, os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE))
+    def open_read(self, path: Path) -> DiskFile: ...
 
     def read_file(self, path: Path) -> bytes:
         file = self.open_read(path)
@@ -262,19 +136,16 @@ class Disk:
 
     # ---- names
 
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename within one directory. A crash may undo it until the directory is synced."""
+
     def rename_durably(self, source: Path, target: Path) -> None:
         """Rename within one directory and make the new name durable."""
-        with _translated("rename", source):
-            source.rename(target)
+        self.rename(source, target)
         self.sync_directory(target.parent)
 
     def sync_directory(self, directory: Path) -> None:
-        with _translated("sync directory", directory):
-            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        """Every change of names in the directory before this call is durable on return."""
 
     def make_directory(self, directory: Path) -> None:
         """Make it, with missing parents, durably. Existing is fine."""
@@ -282,59 +153,36 @@ class Disk:
             return
         if directory.parent != directory:
             self.make_directory(directory.parent)
-        with _translated("make directory", directory):
-            directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+        self.make_name(directory)
         self.sync_directory(directory.parent)
+
+    def make_name(self, directory: Path) -> None:
+        """One step of `make_directory`: an empty directory, not durable yet. Existing is fine."""
 
     def list(self, directory: Path) -> list[str]:
         """File names in the directory, sorted."""
-        with _translated("list", directory):
-            return sorted(path.name for path in directory.iterdir())
 
-    def exists(self, path: Path) -> bool:
-        with _translated("examine", path):
-            return path.exists()
+    def exists(self, path: Path) -> bool: ...
 
     def remove(self, path: Path) -> None:
         """Remove the name if it is there. A crash may bring it back until the directory is synced."""
-        with _translated("remove", path):
-            path.unlink(missing_ok=True)
+
+    def remove_tree(self, directory: Path) -> None:
+        """Remove the directory and everything in it. Links in it are removed, not followed."""
 
     def lock(self, path: Path) -> DiskLock:
         """Take the lock file at `path`, made if missing, until `release` or the end of the process.
 
         DirectoryInUseError if another process holds it.
         """
-        file = self._open("lock", path, os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.close()
-            raise DirectoryInUseError(
-                f"{path.parent} is used by another process: stop that bookie or command first",
-                path=path.parent,
-            ) from error
-        return DiskLock(file)
-
-    def remove_tree(self, directory: Path) -> None:
-        """Remove the directory and everything in it. Links in it are removed, not followed."""
-        with _translated("remove", directory):
-            if directory.is_dir() and not directory.is_symlink():
-                shutil.rmtree(directory)
 
     def free_space(self, directory: Path) -> tuple[int, int]:
         """(total, free) bytes of the directory's file system, as far as they are ours to use.
 
         Blocks kept back for root or by a quota are in neither number, so free / total is what `df` shows.
         """
-        with _translated("measure", directory):
-            numbers = os.statvfs(directory)
-        used = numbers.f_blocks - numbers.f_bfree
-        return (used + numbers.f_bavail) * numbers.f_frsize, numbers.f_bavail * numbers.f_frsize
 
     # ---- the index's store
 
     def open_key_values(self, directory: Path) -> KeyValues:
         """The ordered key-value store in this directory, made if missing. IndexDamagedError."""
-        self.make_directory(directory)
-        return open_key_values(directory)

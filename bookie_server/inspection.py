@@ -12,12 +12,13 @@ from bookie_server.journal.record import RecordType, decode_adds, decode_explici
 from bookie_server.offline import FoundRecord, journal_records, ledger_entries, ledger_ids
 from bookie_server.port import kept_port
 from bookie_server.storage_config import StorageConfig
+from bookie_server.system_disk import SystemDisk
 from ledger.wire.entry import ENTRY_HEADER_BYTES, decode_header
 
 
 def journal_rows(config: StorageConfig) -> Iterator[Row]:
     """One row for each record of the journal."""
-    disk = Disk()
+    disk = SystemDisk()
     with exclusively(disk, config):
         for found in journal_records(disk, config.journal_directory):
             yield {
@@ -31,7 +32,7 @@ def journal_rows(config: StorageConfig) -> Iterator[Row]:
 
 def ledger_rows(config: StorageConfig, ledger_id: int, first: int, last: int) -> Iterator[Row]:
     """One row for each entry of the ledger. LedgerNotFoundError if the bookie never heard of it."""
-    disk = Disk()
+    disk = SystemDisk()
     with exclusively(disk, config):
         for entry_id, entry in ledger_entries(disk, config, ledger_id, first, last):
             header = decode_header(entry)
@@ -47,7 +48,7 @@ def ledger_rows(config: StorageConfig, ledger_id: int, first: int, last: int) ->
 
 def directory_facts(config: StorageConfig) -> Row:
     """Whose directories these are, and what they hold."""
-    disk = Disk()
+    disk = SystemDisk()
     with exclusively(disk, config):
         return _facts(disk, config)
 

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable
 
 from bookie_server.config import BookieConfig
-from bookie_server.disk import Disk
 from bookie_server.server import BookieServer
+from bookie_server.system_disk import SystemDisk
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError
 from ledger.metadata.drivers import open_store
@@ -54,7 +54,7 @@ async def _serve(config: BookieConfig) -> int:
     try:
         store = await open_store(config.metadata)
         try:
-            server = BookieServer(config, store, Disk(), SystemEnvironment())
+            server = BookieServer(config, store, SystemDisk(), SystemEnvironment())
             return await _serve_until(asked_to_stop, config, server)
         finally:
             await store.close()

@@ -14,6 +14,7 @@ from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage_config import StorageConfig
 from bookie_server.stored_entry import EntryRun
+from bookie_server.system_disk import SystemDisk
 from ledger.environment import SystemEnvironment
 
 KEY = b"k" * 20
@@ -59,7 +60,9 @@ def small_config(directory: Path, **changes: object) -> StorageConfig:
 
 
 async def open_storage(directory: Path, disk: Disk | None = None, **changes: object) -> LedgerStorage:
-    return await LedgerStorage.open(small_config(directory, **changes), disk or Disk(), SystemEnvironment())
+    return await LedgerStorage.open(
+        small_config(directory, **changes), disk or SystemDisk(), SystemEnvironment()
+    )
 
 
 def copy_as_after_kill(source: Path, target: Path) -> Path:

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from bookie_server.disk import Disk, DiskFile
 from bookie_server.errors import DiskFailedError
 from bookie_server.key_values import KeyValues
+from bookie_server.system_disk import SystemDisk, SystemFile
 
 Hook = Callable[[str, Path], None]
 
@@ -24,8 +24,8 @@ class _Inode:
         self.durable = b""
 
 
-class _File(DiskFile):
-    def __init__(self, disk: ForgetfulDisk, inner: DiskFile, inode: _Inode) -> None:
+class _File(SystemFile):
+    def __init__(self, disk: ForgetfulDisk, inner: SystemFile, inode: _Inode) -> None:
         super().__init__(inner.path, inner._descriptor)
         self._disk = disk
         self._inode = inode
@@ -79,7 +79,7 @@ class _Store:
         self._inner.close()
 
 
-class ForgetfulDisk(Disk):
+class ForgetfulDisk(SystemDisk):
     """`hook` is called, in whatever thread, before and after each effect; it may raise to inject an error."""
 
     def __init__(self, hook: Hook | None = None) -> None:
@@ -94,7 +94,7 @@ class ForgetfulDisk(Disk):
             with self._lock:
                 self.hook(kind, path)
 
-    def _open(self, doing: str, path: Path, flags: int) -> DiskFile:
+    def _open(self, doing: str, path: Path, flags: int) -> SystemFile:
         inner = super()._open(doing, path, flags)
         with self._lock:
             if doing == "create":

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from bookie_server.disk import Disk
 from bookie_server.journal.record import (
     FILE_HEADER_BYTES,
     RecordType,
@@ -20,6 +19,7 @@ from bookie_server.journal.record import (
     encode_record,
 )
 from bookie_server.offline import FoundRecord, journal_records
+from bookie_server.system_disk import SystemDisk
 from ledger.wire.status import Status
 from tests.integration.bookie.bookie_process import BookieProcess, eventually, run_bookie
 from tests.integration.bookie.entries import add, add_answer, entry, fence, read, read_answer
@@ -50,7 +50,7 @@ def killed_after_ten_adds(bookie: BookieProcess) -> None:
 def test_a_torn_tail_is_cut_and_nothing_acknowledged_with_it(bookie: BookieProcess, kept: int) -> None:
     """The power went while a record was being written: `kept` of its bytes are on the disk, the rest is not."""
     killed_after_ten_adds(bookie)
-    *_, last = journal_records(Disk(), bookie.data / "journal")
+    *_, last = journal_records(SystemDisk(), bookie.data / "journal")
     begun = one_more_record(last, entry(1, 10))
     with last.path.open("r+b") as journal:
         journal.seek(last.next_offset)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bookie_server.config_file import make_config
-from bookie_server.disk import Disk
 from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError
 from bookie_server.server import BookieServer
+from bookie_server.system_disk import SystemDisk
 from ledger.environment import SystemEnvironment
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
@@ -36,7 +36,7 @@ def server_on(directory: Path, store: MetadataStore, **settings: object) -> Book
     config = make_config(
         {"metadata": store.uri, "data": str(directory), "port": 0, "storage": SMALL_FILES, **settings}, {}
     )
-    return BookieServer(config, store, Disk(), SystemEnvironment())
+    return BookieServer(config, store, SystemDisk(), SystemEnvironment())
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frame: bytes) -> bytes:

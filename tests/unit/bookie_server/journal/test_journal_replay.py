@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from bookie_server.disk import Disk
 from bookie_server.errors import JournalDamagedError
 from bookie_server.journal.files import JournalFiles, file_ids
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import FILE_HEADER_BYTES, RecordType, file_name
 from bookie_server.journal.replay import ReplayEnd, reopen_at, replay
+from bookie_server.system_disk import SystemDisk
 
 SEGMENT_BYTES = 64 * 1024
 START = LogMark(1, FILE_HEADER_BYTES, 1)
@@ -21,7 +21,7 @@ def salt() -> int:
 
 def write_groups(directory: Path, groups: list[list[bytes]], segment_bytes: int = SEGMENT_BYTES) -> LogMark:
     """Write each list of bodies as one group; the position behind them."""
-    files = JournalFiles.create(Disk(), directory, segment_bytes, salt)
+    files = JournalFiles.create(SystemDisk(), directory, segment_bytes, salt)
     for bodies in groups:
         assert files.write([(RecordType.FENCE, body) for body in bodies]) == (len(bodies), None)
     position = files.position
@@ -34,7 +34,11 @@ def read_back(
 ) -> tuple[list[bytes], ReplayEnd]:
     found: list[bytes] = []
     end = replay(
-        Disk(), directory, mark, lambda record: found.append(bytes(record.body)), accept_damage=accept_damage
+        SystemDisk(),
+        directory,
+        mark,
+        lambda record: found.append(bytes(record.body)),
+        accept_damage=accept_damage,
     )
     return found, end
 
@@ -118,7 +122,7 @@ def test_old_records_behind_the_tail_are_not_replayed(tmp_path: Path) -> None:
     path = tmp_path / file_name(1)
     old = path.read_bytes()
     path.unlink()
-    files = JournalFiles.create(Disk(), tmp_path, SEGMENT_BYTES, lambda: 4242)
+    files = JournalFiles.create(SystemDisk(), tmp_path, SEGMENT_BYTES, lambda: 4242)
     files.write([(RecordType.FENCE, b"new")])
     files.close()
     new = path.read_bytes()
@@ -131,7 +135,7 @@ def test_old_records_behind_the_tail_are_not_replayed(tmp_path: Path) -> None:
 def test_a_full_file_is_sealed_and_the_journal_goes_on_in_the_next(tmp_path: Path) -> None:
     bodies = [bytes([number]) * 3000 for number in range(100)]
     write_groups(tmp_path, [[body] for body in bodies])
-    assert len(file_ids(Disk(), tmp_path)) > 3
+    assert len(file_ids(SystemDisk(), tmp_path)) > 3
     assert read_back(tmp_path)[0] == bodies
 
 
@@ -145,7 +149,7 @@ def test_a_record_larger_than_a_segment_gets_its_own_file(tmp_path: Path) -> Non
 def test_a_missing_file_is_damage(tmp_path: Path, missing: int) -> None:
     """Also the last one: the file before it is sealed and names it."""
     write_groups(tmp_path, [[bytes(3000)] for _ in range(60)])
-    assert file_ids(Disk(), tmp_path) == [1, 2, 3]
+    assert file_ids(SystemDisk(), tmp_path) == [1, 2, 3]
     (tmp_path / file_name(missing)).unlink()
     with pytest.raises(JournalDamagedError, match="missing"):
         read_back(tmp_path)
@@ -159,7 +163,7 @@ def test_a_crash_between_naming_the_next_file_and_the_seal_is_no_damage(tmp_path
     successor = (other / file_name(2)).read_bytes()
     (tmp_path / file_name(2)).write_bytes(successor[:FILE_HEADER_BYTES] + bytes(SEGMENT_BYTES))
     assert read_back(tmp_path)[0] == ALL
-    assert file_ids(Disk(), tmp_path) == [1]
+    assert file_ids(SystemDisk(), tmp_path) == [1]
 
 
 def test_records_in_a_successor_of_an_unsealed_file_are_damage(tmp_path: Path) -> None:
@@ -205,8 +209,8 @@ def test_writing_goes_on_behind_a_cut_tail(journal: Path) -> None:
     journal.write_bytes(whole.replace(b"c2c2c2c2c2", b"c2c2c?c2c2"))
     found, end = read_back(journal.parent)
     assert found == [*BEFORE_LAST, b"c1"]
-    segment = reopen_at(Disk(), journal.parent, end)
-    files = JournalFiles.resume(Disk(), journal.parent, SEGMENT_BYTES, salt, segment, end.position)
+    segment = reopen_at(SystemDisk(), journal.parent, end)
+    files = JournalFiles.resume(SystemDisk(), journal.parent, SEGMENT_BYTES, salt, segment, end.position)
     files.write([(RecordType.FENCE, b"d")])
     files.close()
     assert read_back(journal.parent)[0] == [*BEFORE_LAST, b"c1", b"d"]

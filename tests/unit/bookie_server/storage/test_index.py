@@ -8,24 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bookie_server.disk import Disk
 from bookie_server.errors import IndexVersionError
 from bookie_server.storage.index import Index, Interval, LogEnd, state_record
 from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.storage.ranges import dense_ranges
+from bookie_server.system_disk import SystemDisk
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Index]:
     with tempfile.TemporaryDirectory() as directory:
-        index = Index(Disk().open_key_values(Path(directory) / "index"))
+        index = Index(SystemDisk().open_key_values(Path(directory) / "index"))
         yield index
         index.close()
 
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[Index]:
-    index = Index(Disk().open_key_values(tmp_path / "index"))
+    index = Index(SystemDisk().open_key_values(tmp_path / "index"))
     yield index
     index.close()
 

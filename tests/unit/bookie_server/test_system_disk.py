@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bookie_server.disk import Disk
 from bookie_server.errors import DiskFailedError, StorageClosedError, StorageInUseError
+from bookie_server.system_disk import SystemDisk
 from tests.storage_kit import open_storage
 
 
 def test_written_parts_are_read_back_also_when_there_are_many(tmp_path: Path) -> None:
     """More parts than one vector write takes."""
-    file = Disk().create(tmp_path / "file")
+    file = SystemDisk().create(tmp_path / "file")
     parts = [bytes([number % 251]) * (number % 7) for number in range(5000)]
     end = file.write_at(10, parts)
     assert file.read_at(10, end - 10) == b"".join(parts)
@@ -25,7 +25,7 @@ def test_written_parts_are_read_back_also_when_there_are_many(tmp_path: Path) ->
 
 
 def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = Disk().create(tmp_path / "file")
+    file = SystemDisk().create(tmp_path / "file")
     whole = os.pwrite
     monkeypatch.setattr(os, "pwritev", lambda fd, parts, at: whole(fd, b"".join(parts)[:3], at))
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: whole(fd, data[:2], at))
@@ -38,17 +38,17 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "target").write_bytes(b"secret")
     (tmp_path / "link").symlink_to(tmp_path / "target")
     with pytest.raises(DiskFailedError):
-        Disk().create(tmp_path / "link")
+        SystemDisk().create(tmp_path / "link")
     assert (tmp_path / "target").read_bytes() == b"secret"
 
 
 def test_a_missing_file_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(DiskFailedError, match="nowhere"):
-        Disk().read_file(tmp_path / "nowhere")
+        SystemDisk().read_file(tmp_path / "nowhere")
 
 
 def test_a_replaced_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
-    disk = Disk()
+    disk = SystemDisk()
     for content in (b"one", b"two"):
         disk.replace_file(tmp_path / "file", content)
         assert disk.read_file(tmp_path / "file") == content
@@ -57,12 +57,12 @@ def test_a_replaced_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
 
 def test_a_worker_keeps_the_order_and_hands_errors_over(tmp_path: Path) -> None:
     async def main() -> None:
-        worker = Disk().worker("test")
+        worker = SystemDisk().worker("test")
         seen: list[object] = []
         for number in range(100):
             worker.submit(lambda number=number: number, lambda result, _error: seen.append(result))  # type: ignore[misc]
         with pytest.raises(DiskFailedError):
-            await worker.run(lambda: Disk().read_file(tmp_path / "nowhere"))
+            await worker.run(lambda: SystemDisk().read_file(tmp_path / "nowhere"))
         assert seen == list(range(100))
         await worker.close()
         with pytest.raises(StorageClosedError):
@@ -75,7 +75,7 @@ def test_brief_jobs_run_on_the_loop_while_they_are_quick(tmp_path: Path) -> None
     """The first goes to the thread; after a quick one the loop does it; after a slow one the thread does again."""
 
     async def main() -> None:
-        worker = Disk().worker("test")
+        worker = SystemDisk().worker("test")
         where: list[int] = []
 
         async def one(work: Callable[[], None] = lambda: None) -> None:
@@ -106,7 +106,7 @@ def test_brief_jobs_keep_the_order_of_all_jobs(tmp_path: Path) -> None:
     """One that waits for the end of the iteration is not overtaken by what is submitted behind it."""
 
     async def main() -> None:
-        worker = Disk().worker("test")
+        worker = SystemDisk().worker("test")
         seen: list[int] = []
         for number in range(300):
             worker._brief_s = 0.0
@@ -125,11 +125,11 @@ def test_brief_jobs_keep_the_order_of_all_jobs(tmp_path: Path) -> None:
 
 def test_a_brief_job_hands_its_error_over(tmp_path: Path) -> None:
     async def main() -> None:
-        worker = Disk().worker("test")
+        worker = SystemDisk().worker("test")
         worker._brief_s = 0.0
         failed = asyncio.get_running_loop().create_future()
         worker.submit(
-            lambda: Disk().read_file(tmp_path / "nowhere"),
+            lambda: SystemDisk().read_file(tmp_path / "nowhere"),
             lambda _result, error: failed.set_result(error),
             brief=True,
         )
