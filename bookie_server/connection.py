@@ -262,7 +262,11 @@ class BookieConnection(asyncio.BufferedProtocol):
 
     def adds_answered(self, byte_count: int) -> None:
         self._add_bytes -= byte_count
-        if Hold.ADDS in self._holds and 2 * self._add_bytes < self._limits.connection_add_bytes_max:
+        if (
+            self._holds != NO_HOLD
+            and Hold.ADDS in self._holds
+            and 2 * self._add_bytes < self._limits.connection_add_bytes_max
+        ):
             self.release(Hold.ADDS)
 
     # ---- backpressure
@@ -328,9 +332,10 @@ class BookieConnection(asyncio.BufferedProtocol):
         self._reads_changed()
 
     def _reads_changed(self) -> None:
-        if self._reads.waiting > self._limits.connection_reads_queued_max:
+        waiting, waiting_max = self._reads.waiting, self._limits.connection_reads_queued_max
+        if waiting > waiting_max:
             self.hold(Hold.READS)
-        elif Hold.READS in self._holds and 2 * self._reads.waiting < self._limits.connection_reads_queued_max:
+        elif self._holds != NO_HOLD and Hold.READS in self._holds and 2 * waiting < waiting_max:
             self.release(Hold.READS)
 
     def start_reads(self) -> None:

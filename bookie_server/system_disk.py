@@ -14,10 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from bookie_server.disk import Disk, DiskFile, DiskLock, DiskWorker, Done, T
 from bookie_server.errors import DirectoryInUseError, DiskFailedError, DiskFullError, StorageClosedError
@@ -35,13 +34,15 @@ def _translated(doing: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
-            raise DiskFullError(
-                f"no space left to {doing} {path}: free space on this disk", path=path
-            ) from error
-        raise DiskFailedError(
-            f"cannot {doing} {path}: {error.strerror}", path=path, missing=error.errno == errno.ENOENT
-        ) from error
+        raise _ours(doing, path, error) from error
+
+
+def _ours(doing: str, path: Path, error: OSError) -> DiskFullError | DiskFailedError:
+    if error.errno in _FULL:
+        return DiskFullError(f"no space left to {doing} {path}: free space on this disk", path=path)
+    return DiskFailedError(
+        f"cannot {doing} {path}: {error.strerror}", path=path, missing=error.errno == errno.ENOENT
+    )
 
 
 class SystemFile(DiskFile):
@@ -69,9 +70,12 @@ class SystemFile(DiskFile):
             return data
 
     def write_at(self, offset: int, parts: Sequence[bytes]) -> int:
-        with _translated("write", self.path):
+        # As in `sync`, no context manager: it would cost a lone append as much as the system call.
+        try:
             for start in range(0, len(parts), _VECTOR_MAX):
                 offset = self._write_vector(offset, parts[start : start + _VECTOR_MAX])
+        except OSError as error:
+            raise _ours("write", self.path, error) from error
         return offset
 
     def _write_vector(self, offset: int, parts: Sequence[bytes]) -> int:
@@ -88,8 +92,10 @@ class SystemFile(DiskFile):
             os.posix_fallocate(self._descriptor, offset, size)
 
     def sync(self) -> None:
-        with _translated("sync", self.path):
+        try:
             os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise _ours("sync", self.path, error) from error
 
     def close(self) -> None:
         with _translated("close", self.path):
@@ -110,8 +116,7 @@ BRIEF_S_MAX = 0.0005
 """Running a job on the loop keeps everybody else waiting for so long: about what waking the thread costs."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(NamedTuple):
     work: Callable[[], Any]
     done: Callable[[Any, LogStoreError | None], None]
     brief: bool
@@ -132,11 +137,12 @@ class SystemWorker(DiskWorker):
         self._brief: _Job | None = None
         self._brief_s = BRIEF_S_MAX + 1.0
         """How long the last brief job took, in seconds; the first one goes to the thread."""
+        self._ended = False
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, work: Callable[[], T], done: Done[T], *, brief: bool = False) -> None:
-        if not self._thread.is_alive():
+        if self._ended:
             raise StorageClosedError(f"disk worker {self._thread.name} has stopped")
         job = _Job(work, done, brief)
         idle = self._under_way == 0
@@ -164,7 +170,7 @@ class SystemWorker(DiskWorker):
         job.done(result, error)
 
     async def close(self) -> None:
-        if self._thread.is_alive():
+        if not self._ended:
             ended: asyncio.Future[None] = self._loop.create_future()
             self.submit(lambda: None, lambda _result, _error: ended.set_result(None))
             self._jobs.put(None)
@@ -172,21 +178,27 @@ class SystemWorker(DiskWorker):
             self._thread.join()
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            self._carry_out(job, self._finish_on_loop)
+        try:
+            while (job := self._jobs.get()) is not None:
+                self._carry_out(job, self._finish_on_loop)
+        finally:
+            self._ended = True
 
     def _finish_on_loop(self, job: _Job, result: Any, error: LogStoreError | None) -> None:
         self._loop.call_soon_threadsafe(self._finish, job, result, error)
 
     def _carry_out(self, job: _Job, deliver: Callable[[_Job, Any, LogStoreError | None], object]) -> None:
-        result = None
-        # If the work has a bug, its exception comes out loudly and the waiter gets this error.
-        error: LogStoreError | None = DiskFailedError(f"disk worker {self._thread.name} broke down")
+        result: Any = None
+        error: LogStoreError | None = None
         began = time.perf_counter()
         try:
-            result, error = job.work(), None
+            result = job.work()
         except LogStoreError as failure:
             error = failure
+        except BaseException:
+            # The work has a bug. It comes out loudly, and nobody waits for ever.
+            error = DiskFailedError(f"disk worker {self._thread.name} broke down")
+            raise
         finally:
             if job.brief:
                 self._brief_s = time.perf_counter() - began

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from bookie_server.checksum import crc32c
@@ -68,15 +68,14 @@ class RecordType(IntEnum):
 class FileHeader:
     file_id: int
     salt: int
+    marker: int = field(init=False, repr=False)
+    """Starts every record of this file, so that a search for records after damage is cheap."""
+    crc_seed: int = field(init=False, repr=False)
+    """What every record's checksum starts from; it and `marker` follow from the salt."""
 
-    @property
-    def marker(self) -> int:
-        """Starts every record of this file, so that a search for records after damage is cheap."""
-        return (self.salt ^ self.salt >> 32) & 0xFFFFFFFF or 1
-
-    @property
-    def crc_seed(self) -> int:
-        return crc32c(_SALT.pack(self.salt))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "marker", (self.salt ^ self.salt >> 32) & 0xFFFFFFFF or 1)
+        object.__setattr__(self, "crc_seed", crc32c(_SALT.pack(self.salt)))
 
 
 @dataclass(frozen=True, slots=True)

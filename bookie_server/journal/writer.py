@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bookie_server.disk import DiskWorker
 from bookie_server.errors import DiskFullError, StorageClosedError
@@ -31,8 +31,7 @@ _BRIEF_BYTES_MAX = 16 * 1024
 """A group that begins with no more is probably a lone append, whose latency is all that matters."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Adds:
+class _Adds(NamedTuple):
     lengths: Sequence[int]
     entries: Sequence[StoredEntry]
 
@@ -46,8 +45,7 @@ class _Item:
     """How many records of its group must be durable before this item is."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(NamedTuple):
     """What became of one group: `written` records are durable, `error` befell the others."""
 
     items: list[_Item]
@@ -138,11 +136,9 @@ class Journal:
         return _Group(items, written, full, self._files.position)
 
     def _take(self) -> list[_Item]:
-        items = []
-        with suppress(IndexError):  # popleft is the one way to empty a deque that the loop still fills
-            while True:
-                items.append(self._queue.popleft())
-        return items
+        # As many as are there now; only here are any taken out, while the loop may go on adding.
+        take = self._queue.popleft
+        return [take() for _ in range(len(self._queue))]
 
 
 def _bodies(items: Sequence[_Item]) -> list[Body]:
