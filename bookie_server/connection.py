@@ -135,7 +135,8 @@ class BookieConnection(asyncio.BufferedProtocol):
             self.abort()
         finally:
             self._receiving = False
-        self._flush()
+        if self._out:
+            self._flush()
         self._hold_if_overloaded()
 
     def eof_received(self) -> None:
