@@ -14,7 +14,7 @@ from benchmarks import ledger_load, log_load
 from benchmarks.cluster import Cluster, running_cluster
 from benchmarks.histogram import Summary
 from benchmarks.ledger_load import ledger_client
-from benchmarks.machine import measure_fdatasync, settle_disk
+from benchmarks.machine import measure_fdatasync, measure_fdatasync_at_once, settle_disk
 from benchmarks.options import Options
 from benchmarks.raw_floor import measure_floor
 from benchmarks.report import Report
@@ -115,7 +115,9 @@ def _window(entry_bytes: int) -> int:
 async def _latency_round(options: Options, runs: Runs) -> None:
     settle_disk()
     async with running_cluster(options.directory) as cluster:
-        _keep(runs, "fdatasync", _fdatasync_once(options))
+        _keep(runs, "fdatasync", measure_fdatasync(options.directory, rounds=_FDATASYNC_ROUNDS))
+        at_once = measure_fdatasync_at_once(options.directory, files=3, rounds=_FDATASYNC_ROUNDS)
+        _keep(runs, "fdatasync, three files at once", at_once)
         async with ledger_client(cluster.uri) as client:
             found = await ledger_load.measure_latencies(
                 client, entry_bytes=_LATENCY_BYTES, count=options.appends
@@ -128,10 +130,6 @@ async def _latency_round(options: Options, runs: Runs) -> None:
             _keep(runs, "log, strict", Summary.of(found))
 
 
-def _fdatasync_once(options: Options) -> Summary:
-    return measure_fdatasync(options.directory, rounds=_FDATASYNC_ROUNDS)
-
-
 def _keep(runs: Runs, contender: str, seconds: Summary) -> None:
     runs.add("one append at a time, p50", contender, seconds.p50 * 1e3)
     runs.add("one append at a time, p99", contender, seconds.p99 * 1e3)
@@ -142,6 +140,7 @@ def _report_latency(report: Report, runs: Runs) -> None:
         case = f"one append at a time, {share}"
         floor = runs.median(case, "fdatasync")
         report.add(runs.row(case, "fdatasync", "ms"))
+        report.add(runs.row(case, "fdatasync, three files at once", "ms"))
         for contender, syncs in (("ledger, fast", 1), ("log, strict", 2)):
             target = syncs * floor + _LATENCY_ALLOWANCE_MS if share == "p50" else None
             report.add(runs.row(case, contender, "ms", floor=floor, target=target))

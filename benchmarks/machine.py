@@ -6,7 +6,9 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -33,12 +35,28 @@ def describe() -> dict[str, str]:
 
 def measure_fdatasync(directory: Path, *, record_bytes: int = 1100, rounds: int = 500) -> Summary:
     """Seconds of one fdatasync after one record at the end of a preallocated file, as a journal does it."""
-    path = directory / "fdatasync.probe"
+    return Summary.of(_sync_rounds(directory / "fdatasync.probe", record_bytes, rounds, None))
+
+
+def measure_fdatasync_at_once(
+    directory: Path, *, files: int, record_bytes: int = 1100, rounds: int = 500
+) -> Summary:
+    """The same while so many files are synced at the same moment, as the journals of one append are."""
+    together = threading.Barrier(files)
+    paths = [directory / f"fdatasync-{number}.probe" for number in range(files)]
+    with ThreadPoolExecutor(files) as threads:
+        runs = [threads.submit(_sync_rounds, path, record_bytes, rounds, together) for path in paths]
+        return Summary.of(seconds for run in runs for seconds in run.result())
+
+
+def _sync_rounds(
+    path: Path, record_bytes: int, rounds: int, together: threading.Barrier | None
+) -> list[float]:
     descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, _PREALLOCATED_BYTES)
         os.fsync(descriptor)
-        return Summary.of(_sync_once(descriptor, record_bytes) for _ in range(rounds))
+        return [_sync_once(descriptor, record_bytes, together) for _ in range(rounds)]
     finally:
         os.close(descriptor)
         path.unlink()
@@ -49,8 +67,10 @@ def settle_disk() -> None:
     os.sync()
 
 
-def _sync_once(descriptor: int, record_bytes: int) -> float:
+def _sync_once(descriptor: int, record_bytes: int, together: threading.Barrier | None) -> float:
     os.write(descriptor, bytes(record_bytes))
+    if together is not None:
+        together.wait()
     started = time.perf_counter()
     os.fdatasync(descriptor)
     return time.perf_counter() - started

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import ledger_load, log_load, read, takeover
 from benchmarks.cluster import running_cluster
-from benchmarks.machine import measure_fdatasync
+from benchmarks.machine import measure_fdatasync, measure_fdatasync_at_once
 from benchmarks.options import quick
 from benchmarks.raw_floor import measure_floor
 from benchmarks.read_floor import measure_read_floor
@@ -56,6 +56,7 @@ async def test_floors_are_measured(tmp_path: Path) -> None:
     assert parsed.entries_per_s > 0
     assert await measure_read_floor(0.1) > 0
     assert measure_fdatasync(tmp_path, rounds=5).p50 > 0
+    assert measure_fdatasync_at_once(tmp_path, files=3, rounds=5).count == 15
 
 
 def test_a_quick_run_leaves_the_kept_results_alone(tmp_path: Path) -> None:
