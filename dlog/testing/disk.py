@@ -52,12 +52,15 @@ class SimulatedDisk(Disk):
     def effects(self) -> Effects:
         return self._media.effects
 
-    def crash_at_effect(self, number: int, on_crash: Callable[[], None] = lambda: None) -> None:
+    def on_crash(self, stop_machine: Callable[[], None]) -> None:
+        """What to call, once each time, when a planned crash is reached; within the call that would make the effect."""
+        self._media.on_crash = stop_machine
+
+    def crash_at_effect(self, number: int | None) -> None:
         """Stop the machine instead of making effect `number`, counted over all lives of the disk, from 1.
 
-        `on_crash` is called within the call that was to make it; the machine ends its process there.
+        None: not any more.
         """
-        self._media.on_crash = on_crash
         self.effects.crash_at = number
 
     def watch_effects(self, before_each: Callable[[Effect], None] | None) -> None:

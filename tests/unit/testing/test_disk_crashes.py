@@ -235,7 +235,8 @@ def test_a_crash_at_an_effect_leaves_what_the_effects_before_it_made(number: int
     """The four effects of replacing a file: create, write, sync, rename; and the directory's sync."""
     disk = with_file(b"old")
     crashed: list[bool] = []
-    disk.crash_at_effect(disk.effects.count + number, lambda: crashed.append(True))
+    disk.on_crash(lambda: crashed.append(True))
+    disk.crash_at_effect(disk.effects.count + number)
     with pytest.raises(SimulatedCrash):
         disk.replace_file(FILE, b"new")
     assert crashed == [True]
