@@ -322,7 +322,7 @@ def test_the_same_seed_tears_the_same_bytes() -> None:
         disk.make_directory(HOME)
         disk.replace_file(FILE, bytes(4096))
         file = disk.open_write(FILE)
-        disk.faults.rates.short_write = 0.5
+        disk.faults.rates["short_write"] = 0.5
         for number in range(8):
             file.write_at(number * 300, [bytes([number + 1]) * 300])
         disk.power_cut()
