@@ -74,14 +74,18 @@ class SimulatedDisk(Disk):
         the memory of the process.
         """
         self._media.life.end()
+        self.faults.note("process_crash", f"after effect {self.effects.count}")
         for _path, store in self._stores():
             store.forget(self._chance.randint(0, len(store.pending)))
         self._media.life = Life()
 
     def power_cut(self, choose: Random | None = None) -> DiskImage:
         """The machine is off and on again: what is there now is durable. The image says what stayed."""
-        self.faults.note("power_cut", f"{len(self.effects.recent)} effects so far")
         image = PowerCut(self._media.root).one(choose or self._chance)
+        self.faults.note("power_cut", f"after effect {self.effects.count}")
+        for kind, paths in (("lost_write", image.lost), ("torn_write", image.torn)):
+            for path in paths:
+                self.faults.note(kind, str(path))
         self.restore(image)
         return image
 
