@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar, TypeVarTuple, cast
 
+from dlog.testing.clocks import HostClock
 from dlog.testing.ending import close_leftovers
 from dlog.testing.errors import DeadlockError, LimitReachedError, Problem, UncaughtProblemsError
 from dlog.testing.handles import SimulatedFuture, SimulatedHandle, SimulatedTask, SimulatedTimer
@@ -94,6 +95,7 @@ class SimulatedLoop(RefusingLoop):
             raise ValueError(f"node {name} is {before.state.value}; kill it before it can start again")
         node = Node(
             name,
+            before.clock if before else HostClock(self._now, self.seeds.stream(f"clock {name}")),
             number=1 if before is None else before.number + 1,
             address=before.address if before else self.network.new_address(),
         )
@@ -132,6 +134,8 @@ class SimulatedLoop(RefusingLoop):
         self._require_process(node)
         if node.alive:
             node.state, node.stopped = State.DEAD, True
+            if host_too:
+                node.clock.restarted(self._now)
             self.network.killed(node, host_too)
             self.trace.note("fault.power_off" if host_too else "fault.kill", node.label, "")
 

@@ -15,6 +15,7 @@ from contextvars import Context, ContextVar, copy_context
 from enum import Enum
 from typing import Any
 
+from dlog.testing.clocks import HostClock
 from dlog.testing.handles import SimulatedHandle, SimulatedTask, SimulatedTimer
 
 _PRUNED_AT = 64
@@ -29,12 +30,13 @@ class State(Enum):
 
 
 class Node:
-    """One process: a name that outlives it, a number for each incarnation, and the address of its host."""
+    """One process: a name that outlives it, a number for each incarnation, and the address and clock of its host."""
 
-    def __init__(self, name: str, *, number: int = 1, address: str = "") -> None:
+    def __init__(self, name: str, clock: HostClock, *, number: int = 1, address: str = "") -> None:
         self.name = name
         self.number = number
         self.address = address
+        self.clock = clock
         self.serial = 0
         """Its place among all nodes of the run."""
         self.state = State.RUNNING

@@ -97,7 +97,9 @@ async def pair(
 
     def accept():
         protocol = server()
-        loop.call_later(0.001, accepted.set_result, protocol)  # after its connection_made
+        loop.call_later(
+            0.001, lambda: accepted.done() or accepted.set_result(protocol)
+        )  # after its connection_made
         return protocol
 
     async def listen():
