@@ -273,9 +273,10 @@ class Network:
 
     def heal_all(self) -> None:
         """No link is cut and nobody refuses any more. Lost connections stay lost."""
-        for source, target in list(self._links):
-            self.heal(source, target, one_way=True)
+        now = self._loop.time()
+        healed = [link for link in self._links.values() if link.heal(now)]
         self._refusing.clear()
+        self._trace.note("net.heal_all", "world", f"{len(healed)} links")
 
     def clog(self, source: str, target: str, duration_s: float) -> None:
         """Nothing passes from one node to the other for so long; then all of it comes at once."""

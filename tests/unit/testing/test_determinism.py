@@ -9,6 +9,20 @@ from pathlib import Path
 
 from tests.unit.testing.echo_torture import Torture
 
+FAULTS = (
+    "reset",
+    "stall",
+    "half_open",
+    "cut",
+    "cut_one_way",
+    "clog",
+    "refuse",
+    "isolate",
+    "split",
+    "pause",
+    "kill",
+    "power_off",
+)
 ROOT = Path(__file__).parents[3]
 
 
@@ -18,20 +32,7 @@ def test_every_fault_strikes_connections_by_the_thousand_and_no_byte_comes_back_
     counts = torture.loop.trace.counts
     assert sum(torture.outcomes.values()) == 2000
     assert torture.outcomes["echoed"] > 500
-    for fault in [
-        "reset",
-        "stall",
-        "half_open",
-        "cut",
-        "cut_one_way",
-        "clog",
-        "refuse",
-        "isolate",
-        "split",
-        "pause",
-        "kill",
-        "power_off",
-    ]:
+    for fault in FAULTS:
         assert counts[f"fault.{fault}"] > 0, fault
     assert Torture(seed=1, connections_each=500).run() == digest
 
