@@ -86,7 +86,7 @@ class Pipe:
         """End the stream by force; of what is on its way the seed loses a part. Lost itself on a cut link."""
         if self.reset_at < inf or self._nobody or self.quiet_until == inf:
             return False
-        now, queue = self._loop.time(), self._queue
+        now, queue = self._loop.now, self._queue
         arrived = sum(1 for arrival, _ in queue if arrival <= now)
         for _ in range(int((len(queue) - arrived + 1) * self._random())):
             queue.pop()
@@ -99,7 +99,7 @@ class Pipe:
         return True
 
     def _put(self, item: bytes | End) -> None:
-        now = self._loop.time()
+        now = self._loop.now
         if now != self._pushed_at:  # else it travels with what was sent at the same instant
             self._pushed_at = now
             arrival = now + self.link.delay()
@@ -159,7 +159,7 @@ class Pipe:
         self._unacked_bytes -= byte_count
         if not self._room_due and self.sender.wants_room:
             self._room_due = True
-            when = max(self._loop.time() + self.back.link.delay(), self.back.quiet_until)
+            when = max(self._loop.now + self.back.link.delay(), self.back.quiet_until)
             self._loop.call_at(when, self._room, context=self.sender.context)
 
     def _room(self) -> None:
@@ -168,7 +168,7 @@ class Pipe:
 
     def close_receiver(self) -> bool:
         """The receiving socket is closed. True if something had arrived that it never read."""
-        now = self._loop.time()
+        now = self._loop.now
         unread = any(arrival <= now and not isinstance(item, End) for arrival, item in self._queue)
         coming = any(arrival > now and not isinstance(item, End) for arrival, item in self._queue)
         self._nobody = True
@@ -182,7 +182,7 @@ class Pipe:
         if self.quiet_until == inf or self.back.quiet_until == inf:
             self._reset_owed = True
         else:
-            self.back.reset(max(0.0, self.quiet_until - self._loop.time()) + self.link.delay())
+            self.back.reset(max(0.0, self.quiet_until - self._loop.now) + self.link.delay())
 
     # ---- what the network does to it
 
@@ -198,7 +198,7 @@ class Pipe:
     def healed(self, resent_after_s: float) -> None:
         """Bytes pass again, those that have waited after so long."""
         if self._queue or self._reset_owed:
-            self._resent_at = self._loop.time() + resent_after_s
+            self._resent_at = self._loop.now + resent_after_s
         self.disturbed()
         self._settle()
         self.back._settle()
