@@ -106,8 +106,12 @@ class Network:
             self._down_since[node.name] = self._loop.time()
         for connection in list(self._connections.values()):
             for end in (connection.client, connection.server):
-                if end.node is node:
-                    end.host_lost() if host_too else end.kernel_close()
+                if end.node is not node:
+                    continue
+                if host_too:
+                    end.host_lost()
+                else:
+                    end.kernel_close()
 
     def is_down(self, name: str) -> bool:
         """Whether the host of this node is gone, so that nothing there answers."""
