@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 READ_BYTES_MAX = 256 * 1024
 """One read takes so much at the most, as in asyncio."""
+RESENT_FOR_S = 924.6
+"""How long Linux sends again what nobody acknowledges, before it tells the program (tcp_retries2 = 15)."""
 _SPLIT = 0.05
 """How often a read ends at a place chosen by the seed, before all that has arrived."""
 
@@ -53,6 +55,8 @@ class Pipe:
         self._pushed_at = 0.0
         self._stalled_until = 0.0
         self._resent_at = 0.0
+        self._unheard_since: float | None = None
+        """Since when something was sent in vain."""
         self._room_due = False
         self._ended = False
         self._lost = False
@@ -75,6 +79,8 @@ class Pipe:
             self._answer_with_reset()
         elif not self._lost:
             self._put(data)
+        if self.quiet_until == inf:
+            self._sent_in_vain()
 
     def finish(self) -> None:
         """Everything was sent: the end of the stream follows it."""
@@ -97,6 +103,20 @@ class Pipe:
         queue.append((arrival, End.RESET))
         self._wake_receiver(arrival)
         return True
+
+    def _sent_in_vain(self) -> None:
+        if self._unheard_since is None and self._unacked_bytes:
+            self._unheard_since = self._loop.now
+            self._loop.call_later(RESENT_FOR_S, self._give_up, context=self.sender.context)
+
+    def _give_up(self) -> None:
+        if self._unheard_since is None:
+            return
+        due = self._unheard_since + RESENT_FOR_S
+        if self._loop.now < due:  # heard meanwhile, and then no more
+            self._loop.call_at(due, self._give_up, context=self.sender.context)
+        else:
+            self.sender.timed_out()
 
     def _put(self, item: bytes | End) -> None:
         now = self._loop.now
@@ -190,9 +210,13 @@ class Pipe:
         """Find out anew how long nothing arrives; what waits arrives then."""
         if self._lost or self._host_down:
             self.quiet_until = inf
+        else:
+            self.quiet_until = max(self.link.quiet_until, self._stalled_until, self._resent_at)
+        if self.quiet_until == inf:
+            self._sent_in_vain()
             return
-        self.quiet_until = max(self.link.quiet_until, self._stalled_until, self._resent_at)
-        if self._queue and self.quiet_until < inf:
+        self._unheard_since = None
+        if self._queue:
             self._wake_receiver(max(self.quiet_until, self._queue[0][0]))
 
     def healed(self, resent_after_s: float) -> None:

@@ -206,6 +206,10 @@ class SimulatedTransport(asyncio.Transport):
     def _connection_reset(self) -> None:
         self._force_close(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
 
+    def timed_out(self) -> None:
+        """The kernel has sent again for long enough."""
+        self._force_close(TimeoutError(errno.ETIMEDOUT, "Connection timed out"))
+
     def _data_received(self, data: bytes) -> None:
         trace = self._loop.trace
         if trace.detailed:
