@@ -29,7 +29,7 @@ from dlog.testing.network import Network
 from dlog.testing.nodes import NODE, Node, State, context_of, in_node, where_it_waits
 from dlog.testing.seeds import Seeds
 from dlog.testing.trace import Trace
-from dlog.testing.unsupported import RefusingLoop, refusal
+from dlog.testing.unsupported import RefusingLoop, refusal, refuse_options
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -414,12 +414,6 @@ class SimulatedLoop(RefusingLoop):
         if not self._ending:
             raise RuntimeError("Event loop is closed")
 
-    async def shutdown_asyncgens(self) -> None:
-        """Generators that nobody finished go away with `close`."""
-
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """There is no executor."""
-
     def _end_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
         if not self._closed and self.node.alive:
             self.create_task(generator.aclose())
@@ -466,7 +460,7 @@ class SimulatedLoop(RefusingLoop):
         port: int | None = None,
         **options: object,
     ) -> tuple[asyncio.Transport, Any]:
-        _refuse_options("create_connection", options)
+        refuse_options("create_connection", options)
         if host is None or port is None:
             raise refusal("create_connection without a host and a port")
         return await self.network.connect(self.node, protocol_factory, host, port)
@@ -481,33 +475,10 @@ class SimulatedLoop(RefusingLoop):
         start_serving: bool = True,
         **options: object,
     ) -> asyncio.Server:
-        _refuse_options("create_server", options)
+        refuse_options("create_server", options)
         if port is None:
             raise refusal("create_server without a port")
         server = self.network.bind(self.node, protocol_factory, host, port, backlog)
         if start_serving:
             await server.start_serving()
         return server
-
-    # ---- the rest
-
-    def get_debug(self) -> bool:
-        return False
-
-    def set_debug(self, enabled: bool) -> None:
-        if enabled:
-            raise refusal("asyncio's debug mode")
-
-    def get_task_factory(self) -> Any:
-        return None
-
-    def set_task_factory(self, factory: Any) -> None:
-        if factory is not None:
-            raise refusal("a task factory")
-
-
-def _refuse_options(name: str, options: dict[str, object]) -> None:
-    """Options that ask for the default are harmless."""
-    for option, value in options.items():
-        if value and option not in ("reuse_address", "reuse_port", "family", "flags", "proto"):
-            raise refusal(f"{name}({option}=…)")

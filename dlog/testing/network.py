@@ -248,7 +248,10 @@ class Network:
         self._fault("stall", connection.client.node.label, f"{connection} for {duration_s:.3f} s")
 
     def half_open(self, connection: Connection) -> None:
-        """Nothing of it ever arrives again, at either end; who sends is told by its kernel after a quarter of an hour."""
+        """Nothing of it ever arrives again, at either end, and neither is told.
+
+        Only who sends hears of it from its own kernel, after a quarter of an hour.
+        """
         for end in (connection.client, connection.server):
             end.incoming.lose()
         self._fault("half_open", connection.client.node.label, repr(connection))
