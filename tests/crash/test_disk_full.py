@@ -1,6 +1,7 @@
 """A full disk is survived: reads, fences and recovery adds go on, restart works, space makes it writable."""
 
 import asyncio
+import itertools
 import os
 import subprocess
 from collections.abc import Iterator
@@ -147,16 +148,14 @@ def test_a_ledger_created_on_a_full_disk_keeps_its_key() -> None:
 
     async def main() -> None:
         storage = await open_storage(home, disk, **SETTINGS)
-        one, count = storage.create_ledger(1, KEY), 0
+        await add(storage, storage.create_ledger(1, KEY), range(10))
         disk.capacity_bytes = disk.used_bytes
-        with pytest.raises(DiskFullError):
-            while True:
-                await fence(storage, one)
-                await add(storage, one, range(count, count + 50))
-                count += 50
+        with pytest.raises(DiskFullError):  # until there is no room for the smallest record
+            for ledger_id in itertools.count(100):
+                await fence(storage, storage.create_ledger(ledger_id, KEY))
         two = storage.create_ledger(2, KEY)
         with pytest.raises(DiskFullError):
-            await add(storage, two, range(3000))
+            await add(storage, two, range(10))
         disk.capacity_bytes = None
         await storage.check_disk()
         await add(storage, two, range(10))
