@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import Condition
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from bookie_server.errors import (
@@ -104,7 +104,9 @@ class _Rocks:
         self._unlogged.disable_wal = True  # type: ignore[assignment,method-assign]  # the stub says method
         self._options = options
         self._full: DiskFullError | None = None
-        self._reopening = Lock()
+        self._changed = Condition()
+        self._readers = 0
+        self._reopening = False
         self._database = self._open()
 
     def _open(self) -> Rdict:
@@ -145,23 +147,26 @@ class _Rocks:
         return self._read(partial(_floor, key=key))
 
     def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        # By pieces, each with a cursor of its own: one that is open keeps the database from being reopened.
+        # By pieces, so that nobody who takes his time keeps the database from being reopened.
         while piece := self._read(partial(_piece, first=first, end=end)):
             yield from piece
             first = piece[-1][0] + b"\0"
 
     def _read(self, read: Callable[[Rdict], T]) -> T:
-        while True:
-            database = self._database
-            try:
-                return read(database)
-            except Exception as error:  # RocksDB's binding raises nothing more precise
-                with self._reopening:
-                    if self._database is database:
-                        raise StorageError(
-                            f"index {self._directory} cannot be read: {error}", path=self._directory
-                        ) from error
-                # It was being reopened meanwhile; the new one tells.
+        with self._changed:
+            while self._reopening:
+                self._changed.wait()
+            self._readers += 1
+        try:
+            return read(self._database)
+        except Exception as error:  # RocksDB's binding raises nothing more precise
+            raise StorageError(
+                f"index {self._directory} cannot be read: {error}", path=self._directory
+            ) from error
+        finally:
+            with self._changed:
+                self._readers -= 1
+                self._changed.notify_all()
 
     def write(
         self,
@@ -191,11 +196,20 @@ class _Rocks:
 
     def reopen(self) -> None:
         """A full disk stops RocksDB until it is opened anew; it may flush on closing, or may not."""
-        with self._reopening:
+        with self._changed:
+            # Whoever reads keeps the files locked, so that they could not be opened again.
+            self._reopening = True
+            while self._readers:
+                self._changed.wait()
+        try:
             with suppress(Exception):  # the failure that closing reports again is why we are here
                 self._database.close()
             self._full = None
             self._database = self._open()
+        finally:
+            with self._changed:
+                self._reopening = False
+                self._changed.notify_all()
 
     def close(self) -> None:
         with _writing(self._directory):
