@@ -51,7 +51,7 @@ class WriteBack:
         self._pending: deque[tuple[EntryId, bytes]] = deque()
         self._progress = asyncio.Event()
         self._error: Exception | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._tried: set[BookieId] = set()
         self.changes: list[Fragment] = []
         """Ensembles that entries were written back to, for the closing compare-and-set."""
@@ -144,8 +144,8 @@ class WriteBack:
 
     def _connect(self, member: Member) -> asyncio.Task[None]:
         task = self._loop.create_task(self._connected(member))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
     async def _connected(self, member: Member) -> None:

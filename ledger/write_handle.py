@@ -84,7 +84,7 @@ class WriteHandle:
         self._room_waiters: list[asyncio.Future[None]] = []
         self._closing = False
         self._metadata_lock = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._keeper = EnsembleKeeper(self, services)
         self._members = [
             Member(self, position, bookie_id, services.config.add_timeout_s)
@@ -434,8 +434,8 @@ class WriteHandle:
     def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a short piece of work of this handle; it is cancelled when the handle ends."""
         task: asyncio.Task[None] = self._loop.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     # ---- the end
 

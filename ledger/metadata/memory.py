@@ -58,7 +58,8 @@ class MemoryTransaction:
         self._nodes = cluster.nodes
         self._sorted = cluster.sorted_keys
         self._sessions = cluster.sessions
-        self.changed: set[str] = set()
+        self.changed: dict[str, None] = {}
+        """Keys, in the order in which they changed first: watches fire in it."""
 
     def get(self, key: str) -> Node | None:
         return self._nodes.get(key)
@@ -76,7 +77,7 @@ class MemoryTransaction:
             return False
         self._nodes[key] = Node(bytes(value), 0, session)
         insort(self._sorted, key)
-        self.changed.add(key)
+        self.changed[key] = None
         return True
 
     def update(self, key: str, value: bytes, version: int) -> bool:
@@ -84,7 +85,7 @@ class MemoryTransaction:
         if node is None or node.version != version:
             return False
         self._nodes[key] = Node(bytes(value), version + 1, node.session)
-        self.changed.add(key)
+        self.changed[key] = None
         return True
 
     def remove(self, key: str, version: int | None = None) -> bool:
@@ -93,7 +94,7 @@ class MemoryTransaction:
             return False
         del self._nodes[key]
         del self._sorted[bisect_left(self._sorted, key)]
-        self.changed.add(key)
+        self.changed[key] = None
         return True
 
     def remove_range(self, prefix: str) -> None:
