@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 
 from ledger.environment import Environment
 from ledger.errors import InvalidNameError, MetadataUnavailableError
@@ -21,10 +22,13 @@ from ledger.metadata.store import Unwatch, Watch
 
 @dataclass(eq=False, slots=True)
 class _Watcher:
+    """`context` is that of whoever watches: a change is made by somebody else."""
+
     loop: asyncio.AbstractEventLoop
     watch: Watch
     fire_on: str
     is_range: bool
+    context: Context = field(default_factory=copy_context)
 
     def matches(self, key: str) -> bool:
         return key.startswith(self.fire_on) if self.is_range else key == self.fire_on
@@ -50,7 +54,7 @@ class MemoryCluster:
         for key in keys:
             for watcher in self.watchers:
                 if watcher.matches(key) and not watcher.loop.is_closed():
-                    watcher.loop.call_soon_threadsafe(watcher.watch)
+                    watcher.loop.call_soon_threadsafe(watcher.watch, context=watcher.context)
 
 
 class MemoryTransaction:
