@@ -10,7 +10,12 @@ import asyncio
 import logging
 
 from bookie_server.errors import BookieAliveError
-from ledger.errors import AlreadyExistsError, LogStoreError
+from ledger.errors import (
+    AlreadyExistsError,
+    LogStoreError,
+    MetadataOutcomeUnknownError,
+    MetadataUnavailableError,
+)
 from ledger.metadata.store import MetadataStore, Registration
 from ledger.model import BookieInfo
 
@@ -21,12 +26,20 @@ RETRY_S = 1.0
 
 
 async def register(store: MetadataStore, info: BookieInfo, patience_s: float) -> Registration:
-    """Become visible. BookieAliveError if another process still holds the id after `patience_s`."""
+    """Become visible. Tried again for `patience_s`, then it raises what stood in the way last.
+
+    BookieAliveError if that is another process that holds the id. An attempt of ours whose answer was lost does
+    not stand in the way: its registration names the session of `store`, and is replaced by the next attempt's.
+    """
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + patience_s
     while True:
         try:
             return await store.register_bookie(info)
+        except (MetadataOutcomeUnknownError, MetadataUnavailableError) as error:
+            if loop.time() >= give_up_at:
+                raise
+            logger.warning("cannot register bookie %s, will try again: %s", info.bookie_id, error)
         except AlreadyExistsError as error:
             if loop.time() >= give_up_at:
                 raise BookieAliveError(

@@ -57,9 +57,8 @@ async def read_entry(
     connection: V2Connection, ledger_id: LedgerId, entry_id: int, digester: Digester, timeout_s: float
 ) -> BookieAnswer:
     frame = READ_REQUEST.pack(READ_REQUEST.size - 4, READ_HEADER, ledger_id, entry_id)
-    return await _ask(
-        connection, connection.read(ledger_id, entry_id, frame), ledger_id, entry_id, digester, timeout_s
-    )
+    pending = connection.read(ledger_id, entry_id, frame, timeout_s)
+    return await _ask(connection, pending, ledger_id, entry_id, digester, timeout_s)
 
 
 async def fence_read_entry(
@@ -73,9 +72,8 @@ async def fence_read_entry(
 ) -> BookieAnswer:
     """A read that fences first; `entry_id` -1 reads the last entry held."""
     frame = FENCE_REQUEST.pack(FENCE_REQUEST.size - 4, header, ledger_id, entry_id, key)
-    return await _ask(
-        connection, connection.read(ledger_id, entry_id, frame), ledger_id, entry_id, digester, timeout_s
-    )
+    pending = connection.read(ledger_id, entry_id, frame, timeout_s)
+    return await _ask(connection, pending, ledger_id, entry_id, digester, timeout_s)
 
 
 async def read_batch(
@@ -94,7 +92,7 @@ async def read_batch(
     )
     try:
         async with asyncio.timeout(timeout_s):
-            status, body = await connection.batch_read(request_id, frame)
+            status, body = await connection.batch_read(request_id, frame, timeout_s)
         if status is not Status.EOK:
             return _refused(connection, status, ledger_id, first)
         return BookieAnswer(Answer.YES, _split(body, ledger_id, first, max_entries, digester))

@@ -124,10 +124,11 @@ class ReadHandle:
         """Return when the bookie claims a LAC above `beyond`; otherwise only when time is up."""
         loop = asyncio.get_running_loop()
         deadline, pause_s = loop.time() + timeout_s, _POLL_PAUSE_FIRST_S
+        answer_s = self._services.config.read_timeout_s
         while (left := deadline - loop.time()) > 0:
             try:
                 connection = await self._services.pool.v3(bookie_id)
-                answer = await connection.wait_for_lac(self.ledger_id, beyond, max(1, int(left * 1000)))
+                answer = await connection.wait_for_lac(self.ledger_id, beyond, left, answer_s)
             except BookieUnavailableError:
                 answer = None
             if answer is not None and answer.max_lac is not None and answer.max_lac > beyond:
@@ -174,10 +175,11 @@ class ReadHandle:
         answers: asyncio.Queue[tuple[int, ReadLacResponse | LogStoreError | None]],
     ) -> None:
         answer: ReadLacResponse | LogStoreError | None
+        timeout_s = self._services.config.read_timeout_s
         try:
             connection = await self._services.pool.v3(bookie_id)
-            async with asyncio.timeout(self._services.config.read_timeout_s):
-                answer = await connection.read_lac(self.ledger_id)
+            async with asyncio.timeout(timeout_s):
+                answer = await connection.read_lac(self.ledger_id, timeout_s)
         except BookieUnavailableError as error:
             answer = error
         except TimeoutError:
