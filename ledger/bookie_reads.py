@@ -115,13 +115,18 @@ async def _ask(
             status, body = await pending
         if status is not Status.EOK:
             return _refused(connection, status, ledger_id, entry_id)
-        header = digester.verify(body, ledger_id, None if entry_id < 0 else entry_id)
-        entry = Entry(EntryId(header.entry_id), header.lac, header.length, body[digester.overhead_bytes :])
-        return BookieAnswer(Answer.YES, (entry,))
+        found = open_entry(body, ledger_id, None if entry_id < 0 else entry_id, digester)
+        return BookieAnswer(Answer.YES, (found,))
     except (BookieUnavailableError, DigestMismatchError) as error:
         return BookieAnswer(Answer.UNKNOWN, reason=error)
     except TimeoutError:
         return BookieAnswer(Answer.UNKNOWN, reason=_timed_out(connection, timeout_s))
+
+
+def open_entry(body: memoryview, ledger_id: LedgerId, entry_id: int | None, digester: Digester) -> Entry:
+    """What a bookie stored, verified; whichever entry it is if none is named. DigestMismatchError."""
+    header = digester.verify(body, ledger_id, entry_id)
+    return Entry(EntryId(header.entry_id), header.lac, header.length, body[digester.overhead_bytes :])
 
 
 def _split(
