@@ -1,0 +1,50 @@
+"""The end of a simulation: what was left running goes away, and nobody can tell.
+
+A suspended coroutine cannot be dropped without its `finally` being run by the interpreter. So it is run here, when
+the result and the digest are taken, the trace is sealed and the loop does nothing any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from dlog.testing.handles import SimulatedTask
+from dlog.testing.nodes import Node
+
+_TRIES = 100
+"""A coroutine that awaits in its `finally` is closed once more, and so on; one that never ends is left alone."""
+
+
+def close_leftovers(loop: asyncio.AbstractEventLoop, nodes: Iterable[Node]) -> None:
+    """Close every coroutine that is not done. Whatever these do or raise meanwhile is lost."""
+    outer, logging_below = asyncio._get_running_loop(), logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    asyncio._set_running_loop(loop)
+    try:
+        nodes = list(nodes)
+        while tasks := [task for node in nodes for task in node.take_tasks()]:
+            for task in tasks:
+                _close(task)
+    finally:
+        asyncio._set_running_loop(outer)
+        logging.disable(logging_below)
+
+
+def _close(task: SimulatedTask[Any]) -> None:
+    task.silence()
+    if task.done():
+        # An exception that a dead node's task left is not our affair.
+        with suppress(BaseException):
+            task.exception()
+        return
+    coroutine = task.get_coro()
+    for _ in range(_TRIES):
+        try:
+            coroutine.close()
+        except BaseException:  # noqa: BLE001  # it is over for this coroutine, whatever it thinks of that
+            continue
+        return

@@ -1,0 +1,69 @@
+"""One direction between two nodes: how long bytes take, and whether they pass at all."""
+
+from __future__ import annotations
+
+from math import inf
+from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dlog.testing.pipes import Pipe
+
+LOOPBACK_S = 15e-6
+NEAR_S, FAR_S = 50e-6, 800e-6
+"""Usual delays between hosts; each link draws its own."""
+WORST_S = 0.25
+RESENT_AFTER_S_MAX = 120.0
+"""TCP waits ever longer before it sends again; after a cut that lasted, so long at the most."""
+
+
+class Link:
+    """From one node to another, for all their connections."""
+
+    def __init__(self, source: str, target: str, chance: Random) -> None:
+        self.source = source
+        self.target = target
+        self.loopback = source == target
+        self.usual_s = LOOPBACK_S if self.loopback else NEAR_S * (FAR_S / NEAR_S) ** chance.random()
+        self.cut_since: float | None = None
+        self.clogged_until = 0.0
+        self.pipes: dict[int, Pipe] = {}
+        """Those in use, by the number of their connection."""
+        self._random = chance.random
+
+    def __repr__(self) -> str:
+        return f"{self.source} -> {self.target}"
+
+    def delay(self) -> float:
+        """How long the next packet takes: half the usual time at least, ten times as long for one in twenty."""
+        delay = self.usual_s * (0.5 + 0.5 / (1.0 - self._random()))
+        return delay if delay < WORST_S else WORST_S
+
+    @property
+    def quiet_until(self) -> float:
+        """Nothing arrives before this; infinite while the link is cut."""
+        return inf if self.cut_since is not None else self.clogged_until
+
+    def cut(self, now: float) -> bool:
+        """Let nothing pass. What is sent waits with its sender, as TCP's retransmission makes it do."""
+        if self.cut_since is not None or self.loopback:
+            return False
+        self.cut_since = now
+        for pipe in self.pipes.values():
+            pipe.disturbed()
+        return True
+
+    def heal(self, now: float) -> bool:
+        """Let everything pass. A connection that has tried in vain tries again only after a while."""
+        if self.cut_since is None:
+            return False
+        lasted_s, self.cut_since = now - self.cut_since, None
+        for pipe in list(self.pipes.values()):
+            pipe.healed(min(lasted_s, RESENT_AFTER_S_MAX) * self._random())
+        return True
+
+    def clog(self, until: float) -> None:
+        """Let nothing pass before then, and everything at once then."""
+        self.clogged_until = max(self.clogged_until, until)
+        for pipe in self.pipes.values():
+            pipe.disturbed()

@@ -1,0 +1,58 @@
+"""The same seed is the same run, whatever the interpreter's hash seed is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.unit.testing.echo_torture import Torture
+
+FAULTS = (
+    "reset",
+    "stall",
+    "half_open",
+    "cut",
+    "cut_one_way",
+    "clog",
+    "refuse",
+    "isolate",
+    "split",
+    "pause",
+    "kill",
+    "power_off",
+)
+ROOT = Path(__file__).parents[3]
+
+
+def test_every_fault_strikes_connections_by_the_thousand_and_no_byte_comes_back_wrong() -> None:
+    torture = Torture(seed=1, connections_each=500)
+    digest = torture.run()
+    counts = torture.loop.trace.counts
+    assert sum(torture.outcomes.values()) == 2000
+    assert torture.outcomes["echoed"] > 500
+    for fault in FAULTS:
+        assert counts[f"fault.{fault}"] > 0, fault
+    assert Torture(seed=1, connections_each=500).run() == digest
+
+
+def test_other_seeds_are_other_runs() -> None:
+    assert len({Torture(seed, connections_each=5).run() for seed in range(5)}) == 5
+
+
+def test_pythonhashseed_does_not_matter() -> None:
+    def digest(hash_seed: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "tests.unit.testing.echo_torture", "7", "50"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    first = digest("1")
+    assert len(first.strip()) == 64
+    assert digest("2") == first
+    assert Torture(7, 50).run() == first.strip()
