@@ -150,6 +150,8 @@ class Disk(Protocol):
     def make_directory(self, directory: Path) -> None:
         """Make it, with missing parents, durably. Existing is fine."""
         if self.exists(directory):
+            # It may have been made by a process that was killed before it could sync.
+            self.sync_directory(directory.parent)
             return
         if directory.parent != directory:
             self.make_directory(directory.parent)

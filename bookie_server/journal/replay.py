@@ -31,11 +31,22 @@ Handle = Callable[[Record], None]
 
 
 @dataclass(frozen=True, slots=True)
+class GroupEnd:
+    """The last group of records in a file, and where it ends."""
+
+    file_id: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayEnd:
     """Where the journal ends, and whether damage was skipped on the way."""
 
     position: LogMark
-    group_start: int
+    last_group: GroupEnd
+    sealed: GroupEnd | None
+    """The SEAL of the file before the last, None if the replay did not come by it."""
     damaged: bool
 
 
@@ -49,7 +60,7 @@ class _Replay:
 
     def run(self, mark: LogMark) -> ReplayEnd:
         file_id, offset, sequence = mark.file_id, mark.offset, mark.sequence
-        group_start = offset
+        sealed: GroupEnd | None = None
         while True:
             content = self._content(file_id)
             if offset > len(content):
@@ -57,12 +68,12 @@ class _Replay:
                 offset = len(content)
             walk = _Walk(self, file_id, content, offset, sequence)
             walk.run()
-            offset, sequence, group_start = walk.offset, walk.sequence, walk.group_start
+            offset, sequence = walk.offset, walk.sequence
+            group = GroupEnd(file_id, walk.group_start, offset)
             if walk.successor is None and not self._goes_on(file_id, offset):
-                break
+                return ReplayEnd(LogMark(file_id, offset, sequence), group, sealed, self.damaged)
+            sealed = None if walk.successor is None else group
             file_id, offset = file_id + 1, FILE_HEADER_BYTES
-            group_start = offset
-        return ReplayEnd(LogMark(file_id, offset, sequence), group_start, self.damaged)
 
     def _content(self, file_id: int) -> bytes:
         path = self._directory / file_name(file_id)
@@ -172,14 +183,24 @@ def replay(
 def reopen_at(disk: Disk, directory: Path, end: ReplayEnd) -> Segment:
     """Open the last file for writing behind its last record: cut the torn tail and make the rest durable.
 
-    The last group is written again before the sync: if its sync had failed, the kernel may hold its pages
-    as clean, and a sync alone would then report success for bytes that are not on the disk.
+    A killed process may have left a SEAL that it had not synced. It has to be durable before a record is written
+    to the file behind it, so that one comes first.
     """
-    path = directory / file_name(end.position.file_id)
+    if end.sealed is not None:
+        _write_again(disk, directory, end.sealed).file.close()
+    return _write_again(disk, directory, end.last_group)
+
+
+def _write_again(disk: Disk, directory: Path, group: GroupEnd) -> Segment:
+    """Make the file durable up to the group's end, and zeros behind it.
+
+    The group is written again before the sync: if its sync had failed, the kernel may hold its pages as clean,
+    and a sync alone would then report success for bytes that are not on the disk.
+    """
+    path = directory / file_name(group.file_id)
     content = disk.read_file(path)
     file = disk.open_write(path)
-    cut = end.position.offset
-    torn_bytes = len(content.rstrip(b"\0")) - cut
-    file.write_at(end.group_start, [content[end.group_start : cut], bytes(max(0, torn_bytes))])
+    torn_bytes = len(content.rstrip(b"\0")) - group.end
+    file.write_at(group.start, [content[group.start : group.end], bytes(max(0, torn_bytes))])
     file.sync()
     return Segment(file, decode_file_header(content, path), len(content))

@@ -43,6 +43,10 @@ def open_parts(config: StorageConfig, disk: Disk, environment: Environment) -> P
     paths = StoragePaths.of(config)
     for directory in (paths.journal, paths.entry_logs):
         disk.make_directory(directory)
+    for directory in (paths.journal, paths.ledgers):
+        # A killed process may have renamed files here and not synced. What is done from now on relies on what
+        # is found: records go into the journal's last file, files before the log mark go away.
+        disk.sync_directory(directory)
     index = Index(disk.open_key_values(paths.index))
     try:
         return _parts(config, disk, environment, paths, index)

@@ -87,7 +87,7 @@ def test_a_flipped_bit_never_loses_a_synced_record_silently(journal: Path) -> No
     """In all but the last group it is reported; in the last it looks like a torn write."""
     whole = journal.read_bytes()
     used = len(whole.rstrip(b"\0"))
-    last_group = read_back(journal.parent)[1].group_start
+    last_group = read_back(journal.parent)[1].last_group.start
     for bit in range(8 * FILE_HEADER_BYTES, 8 * used):
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8

@@ -1,0 +1,24 @@
+"""What the parts of a simulated machine ask of their surroundings: a place to note, and chance by purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+Streams = Callable[[str], Random]
+"""The source of chance for a purpose; the same object for the same purpose. See `seeds.Seeds.stream`."""
+
+
+class Notes(Protocol):
+    """Where everything that happens is noted, in order. See `trace.Trace`."""
+
+    def note(self, kind: str, node: str, text: str) -> None:
+        """Faults are counted under kinds that begin with `fault.`."""
+
+
+class NoNotes:
+    """For whoever does not want to know."""
+
+    def note(self, kind: str, node: str, text: str) -> None:
+        pass

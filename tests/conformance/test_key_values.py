@@ -1,0 +1,132 @@
+"""What every index store does alike, RocksDB and the simulated one. Crashes: tests/unit/testing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from bookie_server.disk import Disk
+from bookie_server.errors import StorageError, StorageInUseError
+from bookie_server.key_values import KeyValues
+from bookie_server.system_disk import SystemDisk
+from tests.unit.testing.kit import new_disk
+
+
+@pytest.fixture(params=["rocksdb", "simulated"])
+def disk(request: pytest.FixtureRequest) -> Disk:
+    return SystemDisk() if request.param == "rocksdb" else new_disk()
+
+
+@pytest.fixture
+def store(disk: Disk, tmp_path: Path) -> Iterator[KeyValues]:
+    store = disk.open_key_values(tmp_path / "index")
+    yield store
+    store.close()
+
+
+def test_a_write_is_visible_at_once(store: KeyValues) -> None:
+    assert store.get(b"a") is None
+    store.write([(b"a", b"1"), (b"b", b""), (b"a", b"2")])
+    assert (store.get(b"a"), store.get(b"b"), store.get(b"c")) == (b"2", b"", None)
+    store.write([], [b"a", b"nowhere"])
+    assert store.get(b"a") is None
+
+
+def test_deletes_come_before_puts(store: KeyValues) -> None:
+    """The range first: what one write puts is there after it, whatever it deletes."""
+    store.write([(bytes([number]), b"old") for number in range(10)])
+    store.write([(b"\x04", b"new"), (b"\x06", b"new")], [b"\x06"], (b"\x02", b"\x05"))
+    assert [(key[0], value) for key, value in store.scan(b"", b"\xff")] == [
+        (0, b"old"),
+        (1, b"old"),
+        (4, b"new"),
+        (5, b"old"),
+        (6, b"new"),
+        (7, b"old"),
+        (8, b"old"),
+        (9, b"old"),
+    ]
+
+
+def test_floor_finds_the_greatest_key_at_or_below(store: KeyValues) -> None:
+    assert store.floor(b"x") is None
+    store.write([(b"b", b"1"), (b"d", b"2"), (b"d\0", b"3")])
+    found = {key: store.floor(key) for key in (b"a", b"b", b"c", b"d", b"d\0", b"z")}
+    assert found == {
+        b"a": None,
+        b"b": (b"b", b"1"),
+        b"c": (b"b", b"1"),
+        b"d": (b"d", b"2"),
+        b"d\0": (b"d\0", b"3"),
+        b"z": (b"d\0", b"3"),
+    }
+
+
+def test_a_scan_sees_one_moment(store: KeyValues) -> None:
+    """What is written while it runs does not disturb it."""
+    store.write([(bytes([number]), b"old") for number in range(5)])
+    scan = store.scan(b"\x01", b"\x04")
+    seen = [next(scan)]
+    store.write([(b"\x02", b"new"), (b"\x02\x00", b"new")], [b"\x03"])
+    seen += scan
+    assert seen == [(b"\x01", b"old"), (b"\x02", b"old"), (b"\x03", b"old")]
+    assert next(store.scan(b"x", b"x"), None) is None
+
+
+def test_what_was_synced_is_there_when_opened_again(disk: Disk, tmp_path: Path) -> None:
+    """Of the rest a prefix of the writes."""
+    store = disk.open_key_values(tmp_path / "index")
+    for number in range(20):
+        store.write([(b"%03d" % number, b"x")])
+        if number == 9:
+            store.sync()
+    store.close()
+    for _ in range(2):
+        store = disk.open_key_values(tmp_path / "index")
+        found = [int(key) for key, _ in store.scan(b"", b"\xff")]
+        assert len(found) >= 10
+        assert found == list(range(len(found)))
+        store.reopen()
+        assert len(list(store.scan(b"", b"\xff"))) >= 10
+        store.close()
+
+
+def test_a_store_is_open_once(disk: Disk, tmp_path: Path) -> None:
+    store = disk.open_key_values(tmp_path / "index")
+    with pytest.raises(StorageInUseError, match="index"):
+        disk.open_key_values(tmp_path / "index")
+    store.close()
+    disk.open_key_values(tmp_path / "index").close()
+
+
+def test_a_closed_store_does_not_answer(disk: Disk, tmp_path: Path) -> None:
+    store = disk.open_key_values(tmp_path / "index")
+    store.close()
+    with pytest.raises(StorageError):
+        store.get(b"a")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_same_calls_get_the_same_answers(seed: int, tmp_path: Path) -> None:
+    choose = Random(seed)
+    stores = [disk.open_key_values(tmp_path / "index") for disk in (SystemDisk(), new_disk())]
+
+    def key() -> bytes:
+        return bytes(choose.randrange(3) for _ in range(choose.randint(1, 3)))
+
+    for _ in range(150):
+        puts = [(key(), choose.randbytes(2)) for _ in range(choose.randint(0, 4))]
+        deletes = [key() for _ in range(choose.randint(0, 2))]
+        span = sorted((key(), key())) if choose.random() < 0.2 else None
+        probe, first, end = key(), *sorted((key(), key()))
+        answers: list[object] = []
+        for store in stores:
+            store.write(puts, deletes, None if span is None else (span[0], span[1]))
+            answers.append((store.get(probe), store.floor(probe), list(store.scan(first, end))))
+        assert answers[0] == answers[1]
+    for store in stores:
+        store.sync()
+        store.close()
