@@ -27,8 +27,8 @@ class Link:
         self.usual_s = LOOPBACK_S if self.loopback else NEAR_S * (FAR_S / NEAR_S) ** chance.random()
         self.cut_since: float | None = None
         self.clogged_until = 0.0
-        self.pipes: dict[int, Pipe] = {}
-        """Those in use, by the number of their connection."""
+        self.pipes: dict[Pipe, None] = {}
+        """Those in use, oldest first."""
         self._random = chance.random
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ class Link:
         if self.cut_since is not None or self.loopback:
             return False
         self.cut_since = now
-        for pipe in self.pipes.values():
+        for pipe in self.pipes:
             pipe.disturbed()
         return True
 
@@ -58,12 +58,12 @@ class Link:
         if self.cut_since is None:
             return False
         lasted_s, self.cut_since = now - self.cut_since, None
-        for pipe in list(self.pipes.values()):
+        for pipe in list(self.pipes):
             pipe.healed(min(lasted_s, RESENT_AFTER_S_MAX) * self._random())
         return True
 
     def clog(self, until: float) -> None:
         """Let nothing pass before then, and everything at once then."""
         self.clogged_until = max(self.clogged_until, until)
-        for pipe in self.pipes.values():
+        for pipe in self.pipes:
             pipe.disturbed()

@@ -21,6 +21,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar, TypeVarTuple, cast
 
 from dlog.testing.clocks import HostClock
+from dlog.testing.collecting import collecting_on_request
 from dlog.testing.ending import close_leftovers
 from dlog.testing.errors import DeadlockError, LimitReachedError, Problem, UncaughtProblemsError
 from dlog.testing.handles import SimulatedFuture, SimulatedHandle, SimulatedTask, SimulatedTimer
@@ -43,7 +44,7 @@ _CALLBACK_S = 2e-6
 _PART_OF_A_TURN = 0.25
 """How often a turn ends before all that was ready has run."""
 _COLLECT_EVERY = 200_000
-"""Steps between two runs of the garbage collector, which must not run at moments that no seed decides."""
+"""Steps between two runs of the garbage collector."""
 _CANCELLED_MAX = 200
 
 
@@ -240,18 +241,19 @@ class SimulatedLoop(RefusingLoop):
         if self._closed:
             raise RuntimeError("Event loop is closed")
         self._running = True
-        hooks, collecting = sys.get_asyncgen_hooks(), gc.isenabled()
-        outer = asyncio._get_running_loop()
-        gc.disable()
+        hooks, outer = sys.get_asyncgen_hooks(), asyncio._get_running_loop()
         sys.set_asyncgen_hooks(firstiter=None, finalizer=self._end_generator)
         asyncio._set_running_loop(self)
         try:
-            self._run()
+            with collecting_on_request():
+                self._run()
+                for node in self._all_nodes:
+                    if node.alive:
+                        node.forget_done_tasks()
+                gc.collect()
         finally:
             asyncio._set_running_loop(outer)
             sys.set_asyncgen_hooks(*hooks)
-            if collecting:
-                gc.enable()
             self._running = self._stopping = False
 
     def run_until_complete(self, future: Awaitable[T] | Generator[Any, None, T]) -> T:
@@ -271,10 +273,12 @@ class SimulatedLoop(RefusingLoop):
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run the coroutine to its end; also fail if an exception was lost anywhere (UncaughtProblemsError)."""
-        result = self.run_until_complete(main)
-        for node in self._all_nodes:
-            if node.alive:
-                node.forget_done_tasks()
+        try:
+            result = self.run_until_complete(main)
+        except BaseException as error:
+            for problem in self.problems:
+                error.add_note(f"nobody caught before: {problem}")
+            raise
         if self.problems:
             raise UncaughtProblemsError(self.problems)
         return result

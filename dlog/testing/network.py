@@ -93,7 +93,7 @@ class Network:
             self._down.remove(node.name)
             lasted_s = min(self._loop.time() - self._down_since.pop(node.name), RESENT_AFTER_S_MAX)
             for link in [link for (_, target), link in self._links.items() if target == node.name]:
-                for pipe in list(link.pipes.values()):
+                for pipe in list(link.pipes):
                     pipe.host_back(lasted_s * self._chance.random())
 
     def killed(self, node: Node, host_too: bool) -> None:
@@ -167,7 +167,7 @@ class Network:
         """Both kernels have the connection. The server's program takes it when it runs."""
         self._opened += 1
         number = self._opened
-        there, back = self._pipe(number, node, server.node), self._pipe(number, server.node, node)
+        there, back = self._pipe(node, server.node), self._pipe(server.node, node)
         there.back, back.back = back, there
         client_end = SimulatedTransport(self._loop, node, back, there)
         server_end = SimulatedTransport(self._loop, server.node, there, back)
@@ -192,9 +192,9 @@ class Network:
             link = self._links[key] = Link(source, target, self._seeds.stream(f"network {source} {target}"))
         return link
 
-    def _pipe(self, number: int, source: Node, target: Node) -> Pipe:
+    def _pipe(self, source: Node, target: Node) -> Pipe:
         link = self.link(source.name, target.name)
-        return Pipe(self._loop, number, link, 1 << self._chance.randint(*_WINDOW_BITS), self._chance)
+        return Pipe(self._loop, link, 1 << self._chance.randint(*_WINDOW_BITS), self._chance)
 
     def _forget(self, number: int, there: Pipe, back: Pipe) -> None:
         self._connections.pop(number, None)

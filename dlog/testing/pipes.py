@@ -38,15 +38,12 @@ class Pipe:
     receiver: SimulatedTransport
     back: Pipe
 
-    def __init__(
-        self, loop: SimulatedLoop, number: int, link: Link, window_bytes: int, chance: Random
-    ) -> None:
+    def __init__(self, loop: SimulatedLoop, link: Link, window_bytes: int, chance: Random) -> None:
         self.link = link
         self.quiet_until = link.quiet_until
         self.reset_at = inf
         """When the reset on its way arrives."""
         self._loop = loop
-        self._number = number
         self._window_bytes = window_bytes
         self._random = chance.random
         self._queue: deque[tuple[float, bytes | End]] = deque()
@@ -63,7 +60,7 @@ class Pipe:
         self._nobody = False
         """The receiving socket is closed, and its kernel answers so."""
         self._reset_owed = False
-        link.pipes[number] = self
+        link.pipes[self] = None
 
     # ---- the sender's side
 
@@ -243,4 +240,4 @@ class Pipe:
 
     def forget(self) -> None:
         """Both ends are closed: faults of the link no longer concern it."""
-        self.link.pipes.pop(self._number, None)
+        self.link.pipes.pop(self, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -227,3 +228,32 @@ def test_tasks_and_futures_are_iterated_in_the_order_of_their_making() -> None:
         return [number - base for number in numbers]
 
     assert simulate(main) == simulate(main)
+
+
+def test_a_run_that_fails_tells_what_nobody_caught_before() -> None:
+    async def main(loop):
+        loop.call_soon(lambda: 1 / 0)
+        await asyncio.sleep(1)
+        raise ValueError("the end")
+
+    with pytest.raises(ValueError, match="the end") as failed:
+        simulate(main)
+    assert "ZeroDivisionError" in failed.value.__notes__[0]
+
+
+def test_the_collector_runs_as_it_did_before_when_the_run_is_over() -> None:
+    async def main(loop):
+        assert not gc.isenabled()
+
+    simulate(main)
+    assert gc.isenabled() and gc.get_freeze_count() == 0
+
+
+def test_an_exception_lost_in_a_cycle_fails_the_run() -> None:
+    async def main(loop):
+        future = loop.create_future()
+        future.itself = future
+        future.set_exception(ValueError("in a cycle"))
+
+    with pytest.raises(UncaughtProblemsError, match="in a cycle"):
+        simulate(main)

@@ -204,6 +204,22 @@ def test_a_clogged_link_lets_everything_through_at_once_at_its_end() -> None:
     simulate(main)
 
 
+def test_a_clogged_loopback_holds_both_directions() -> None:
+    async def main(loop):
+        with loop.in_node(loop.boot("p")):
+            await loop.create_server(Echo, "127.0.0.1", 80)
+            transport, protocol = await loop.create_connection(Recorder, "127.0.0.1", 80)
+        loop.network.clog("p", "p", 3)
+        loop.network.cut("p", "p")  # which no host can be from itself
+        transport.write(b"x")
+        await asyncio.sleep(2.9)
+        assert protocol.data == b""
+        await asyncio.sleep(0.2)
+        assert protocol.data == b"x" and counts(loop) == {"fault.clog": 1}
+
+    simulate(main)
+
+
 def test_a_node_that_refuses_takes_no_new_connection_and_keeps_the_old() -> None:
     async def main(loop):
         there, here, server, client = await pair(loop)
