@@ -16,7 +16,6 @@ from bookie_server.disk import Disk, DiskFile, DiskLock
 from bookie_server.errors import DirectoryInUseError, DiskFailedError
 from bookie_server.key_values import KeyValues
 from dlog.testing.disk_effects import Effect, Effects
-from dlog.testing.disk_faults import DiskFaults
 from dlog.testing.disk_file import SimulatedFile, SimulatedLock
 from dlog.testing.disk_image import DiskImage, PowerCut, load
 from dlog.testing.disk_life import Life
@@ -24,6 +23,7 @@ from dlog.testing.disk_media import UNLIMITED_BYTES, Media
 from dlog.testing.disk_state import Directory, Inode, NameChange, Truncate
 from dlog.testing.disk_timing import DiskClock, DiskTiming
 from dlog.testing.disk_worker import SimulatedDiskWorker
+from dlog.testing.faults import DiskFault, Faults
 from dlog.testing.key_values import SimulatedKeyValues
 from dlog.testing.notes import Notes, Streams
 from dlog.testing.store_state import StoreState
@@ -42,7 +42,7 @@ class SimulatedDisk(Disk):
         image: DiskImage | None = None,
     ) -> None:
         self._chance = stream(f"disk.crash.{node}")
-        self.faults = DiskFaults(stream(f"disk.faults.{node}"), notes, node)
+        self.faults = Faults[DiskFault](stream(f"disk.faults.{node}"), notes, node)
         clock = DiskClock(timing or DiskTiming(), stream(f"disk.timing.{node}"))
         self._media = Media(load(image or DiskImage()), Effects(notes, node), self.faults, clock)
 
@@ -74,14 +74,18 @@ class SimulatedDisk(Disk):
         the memory of the process.
         """
         self._media.life.end()
+        self.faults.note("process_crash", f"after effect {self.effects.count}")
         for _path, store in self._stores():
             store.forget(self._chance.randint(0, len(store.pending)))
         self._media.life = Life()
 
     def power_cut(self, choose: Random | None = None) -> DiskImage:
         """The machine is off and on again: what is there now is durable. The image says what stayed."""
-        self.faults.note("power_cut", f"{len(self.effects.recent)} effects so far")
         image = PowerCut(self._media.root).one(choose or self._chance)
+        self.faults.note("power_cut", f"after effect {self.effects.count}")
+        for kind, paths in (("lost_write", image.lost), ("torn_write", image.torn)):
+            for path in paths:
+                self.faults.note(kind, str(path))
         self.restore(image)
         return image
 

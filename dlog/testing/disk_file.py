@@ -96,7 +96,10 @@ class SimulatedFile(DiskFile):
             clock.spend(clock.timing.slow_sync_s)
         if faults.strikes("sync_error", self.path):
             dropped = faults.chance.random() < 0.5
-            inode.fail_sync(faults.chance.randint(0, len(inode.pending)), pages_dropped=dropped)
+            written = faults.chance.randint(0, len(inode.pending))
+            if written < len(inode.pending):
+                faults.note("page_loss", f"{self.path} keeps {written} of {len(inode.pending)} changes")
+            inode.fail_sync(written, pages_dropped=dropped)
             raise self._media.failure("sync", self.path)
         inode.sync()
 

@@ -41,6 +41,10 @@ class DiskImage:
     stores: dict[Path, StoreImage] = field(default_factory=dict)
     story: list[str] = field(default_factory=list)
     """What became of everything that was not durable, for people."""
+    lost: list[Path] = field(default_factory=list)
+    """Where something that had been visible is gone."""
+    torn: list[Path] = field(default_factory=list)
+    """Files that hold what no number of whole writes makes."""
 
 
 def load(image: DiskImage) -> Directory:
@@ -135,8 +139,10 @@ class PowerCut:
     def _image(self, kept: Sequence[int | None], choose: Random | None = None) -> DiskImage:
         image = DiskImage()
         for (thing, path), count in zip(self._open.items(), kept, strict=True):
-            what = "torn" if count is Torn else f"{count} of {len(thing.pending)}"
+            what = "some" if count is Torn else f"{count} of {len(thing.pending)}"
             image.story.append(f"{path}: {what} {_KIND[type(thing)]}")
+            if count is not Torn and count < len(thing.pending):
+                image.lost.append(path)
         _Copy(image, dict(zip(self._open, kept, strict=True)), choose).copy(self._root, Path("/"))
         return image
 
@@ -163,17 +169,32 @@ class _Copy:
                 self._image.directories.append(path / name)
                 self.copy(node, path / name)
             else:
-                self._image.files[path / name] = self._content(node)
+                self._image.files[path / name] = self._content(node, path / name)
 
-    def _content(self, inode: Inode) -> bytes:
+    def _content(self, inode: Inode, path: Path) -> bytes:
         count = self._kept.get(inode, 0)
         if count is Torn:
             assert self._choose is not None
-            return torn(inode, self._choose)
+            found = torn(inode, self._choose)
+            if found != inode.content:
+                (self._image.lost if _is_whole(inode, found) else self._image.torn).append(path)
+            return found
         content = bytearray(inode.durable)
         for change in inode.pending[:count]:
             apply(content, change)
         return bytes(content)
+
+
+def _is_whole(inode: Inode, found: bytes) -> bool:
+    """Whether a prefix of whole changes makes it."""
+    content = bytearray(inode.durable)
+    if content == found:
+        return True
+    for change in inode.pending:
+        apply(content, change)
+        if content == found:
+            return True
+    return False
 
 
 def torn(inode: Inode, choose: Random) -> bytes:

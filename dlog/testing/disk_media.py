@@ -7,17 +7,19 @@ from pathlib import Path
 
 from bookie_server.errors import DiskFailedError, DiskFullError
 from dlog.testing.disk_effects import Effects, SimulatedCrash
-from dlog.testing.disk_faults import DiskFaults
 from dlog.testing.disk_life import Life
 from dlog.testing.disk_state import Directory, Inode
 from dlog.testing.disk_timing import DiskClock
+from dlog.testing.faults import DiskFault, Faults
 
 UNLIMITED_BYTES = 1 << 40
 """The size of a disk that nobody gave a capacity."""
 
 
 class Media:
-    def __init__(self, root: Directory, effects: Effects, faults: DiskFaults, clock: DiskClock) -> None:
+    def __init__(
+        self, root: Directory, effects: Effects, faults: Faults[DiskFault], clock: DiskClock
+    ) -> None:
         self.root = root
         self.effects = effects
         self.faults = faults

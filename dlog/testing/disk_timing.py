@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-Span = tuple[float, float]
-"""Shortest and longest, in seconds."""
+from dlog.testing.notes import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskTiming:
-    """The defaults are those of a quick disk; everything is drawn evenly from its span."""
+    """The defaults are those of a quick disk; everything is drawn evenly from its span of seconds."""
 
     wake_s: Span = (5e-6, 300e-6)
     """From handing over a job to its begin in a worker that was idle."""

@@ -1,4 +1,4 @@
-"""What the parts of a simulated machine ask of their surroundings: a place to note, and chance by purpose."""
+"""What the parts of a simulated machine ask of their surroundings: a place to note things, chance, spans of time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Protocol
 
 Streams = Callable[[str], Random]
 """The source of chance for a purpose; the same object for the same purpose. See `seeds.Seeds.stream`."""
+
+Span = tuple[float, float]
+"""Shortest and longest duration, in seconds."""
 
 
 class Notes(Protocol):

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.support import ApartDriver, Driver
+from tests.conformance.support import ApartDriver, Driver, SimulatedDriver
 
 _names = itertools.count()
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite-apart"])
+@pytest.fixture(params=["memory", "sqlite", "sqlite-apart", "simulated"])
 def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
     if request.param == "memory":
         return Driver(f"memory:conformance-{next(_names)}")
+    if request.param == "simulated":
+        return SimulatedDriver(f"conformance-{next(_names)}")
     if request.param == "sqlite-apart":
         return ApartDriver(f"{tmp_path}/meta.db")
     return Driver(f"sqlite:///{tmp_path}/meta.db")

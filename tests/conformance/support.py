@@ -7,6 +7,8 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from dlog.testing.metadata import SimulatedMetadata
+from dlog.testing.metadata_timing import MetadataTiming
 from ledger.environment import SystemEnvironment
 from ledger.metadata.drivers import open_store
 from ledger.metadata.key_value_store import KeyValueStore
@@ -14,6 +16,7 @@ from ledger.metadata.sqlite import SqliteBackend
 from ledger.metadata.sqlite_thread import SqliteThreads
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, BookieInfo, EntryId, Fragment, LedgerMetadata, QuorumSizes
+from tests.unit.testing.kit import CountedNotes, streams
 
 B1, B2, B3, B4 = (BookieId(f"127.0.0.1:{3181 + index}") for index in range(4))
 WAIT_S = 10.0
@@ -55,6 +58,23 @@ class ApartDriver(Driver):
         backend = SqliteBackend(self.uri, self._path, environment, SqliteThreads())
         await backend.open()
         self._stores.append(KeyValueStore(backend, environment))
+        return self._stores[-1]
+
+
+class SimulatedDriver(Driver):
+    """The simulator's store without faults, on this loop; each handle belongs to a node of its own."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"simulated:{name}")
+        self._name = name
+        self._server: SimulatedMetadata | None = None
+
+    async def open(self) -> MetadataStore:
+        if self._server is None:
+            timing = MetadataTiming(request_s=(0.0, 0.001), answer_s=(0.0, 0.001), watch_s=(0.0, 0.002))
+            self._server = SimulatedMetadata(streams(), CountedNotes(), self._name, timing=timing)
+        node = f"node-{len(self._stores)}"
+        self._stores.append(self._server.connect(node, SystemEnvironment()))
         return self._stores[-1]
 
 

@@ -322,7 +322,7 @@ def test_the_same_seed_tears_the_same_bytes() -> None:
         disk.make_directory(HOME)
         disk.replace_file(FILE, bytes(4096))
         file = disk.open_write(FILE)
-        disk.faults.rates.short_write = 0.5
+        disk.faults.rates["short_write"] = 0.5
         for number in range(8):
             file.write_at(number * 300, [bytes([number + 1]) * 300])
         disk.power_cut()
@@ -330,6 +330,21 @@ def test_the_same_seed_tears_the_same_bytes() -> None:
 
     assert run(5) == run(5)
     assert len({run(seed)[0] for seed in range(10)}) > 5
+
+
+def test_what_a_power_cut_took_is_counted() -> None:
+    notes = CountedNotes()
+    for seed in range(20):
+        disk = new_disk(seed, notes)
+        file = disk.create(Path("/file"))
+        disk.sync_directory(Path("/"))
+        file.write_at(0, [b"x" * 100])
+        file.write_at(100, [b"y" * 100])
+        disk.power_cut()
+    counts = notes.counts
+    assert counts["fault.power_cut"] == 20
+    assert counts["fault.lost_write"] > 0 and counts["fault.torn_write"] > 0
+    assert counts["fault.lost_write"] + counts["fault.torn_write"] <= 20
 
 
 def test_a_missing_file_stays_missing_after_a_crash() -> None:

@@ -90,7 +90,7 @@ def test_what_is_written_again_after_a_failed_sync_is_durable_with_the_next() ->
 
 
 def test_short_writes_are_completed_with_an_effect_each(disk: SimulatedDisk, notes: CountedNotes) -> None:
-    disk.faults.rates.short_write = 0.5
+    disk.faults.rates["short_write"] = 0.5
     file = disk.open_write(FILE)
     before = disk.effects.count
     for number in range(20):
