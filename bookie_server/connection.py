@@ -96,7 +96,7 @@ class BookieConnection(asyncio.BufferedProtocol):
         self._reads = ReadQueue(
             host.read_slots, host.limits.connection_reads_max, self._takes_answers, self._reads_changed
         )
-        self._waiters: set[Waiter] = set()
+        self._waiters: dict[Waiter, None] = {}
         self._out: list[bytes | memoryview] = []
         self._out_bytes = 0
         self._flush_due = False
@@ -253,10 +253,10 @@ class BookieConnection(asyncio.BufferedProtocol):
         return len(self._waiters) < self._limits.connection_long_polls_max
 
     def watch(self, waiter: Waiter) -> None:
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
 
     def unwatch(self, waiter: Waiter) -> None:
-        self._waiters.discard(waiter)
+        self._waiters.pop(waiter, None)
 
     def adds_accepted(self, byte_count: int) -> None:
         self._add_bytes += byte_count

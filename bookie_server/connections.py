@@ -29,7 +29,8 @@ class Connections:
         self.service = service
         self.read_slots = ReadSlots(limits.reads_max)
         self.unsent_bytes = 0
-        self._open: set[BookieConnection] = set()
+        # In the order in which they came: a set's own order is another in each process.
+        self._open: dict[BookieConnection, None] = {}
         self._per_address: Counter[str] = Counter()
         self._room: asyncio.Task[None] | None = None
         self._stopping = False
@@ -54,14 +55,14 @@ class Connections:
         if self._per_address[address] >= self.limits.connections_per_address_max:
             return False
         self._per_address[address] += 1
-        self._open.add(connection)
+        self._open[connection] = None
         self._all_gone.clear()
         return True
 
     def gone(self, connection: BookieConnection) -> None:
         if connection not in self._open:
             return
-        self._open.remove(connection)
+        del self._open[connection]
         self._per_address[connection.address] -= 1
         if not self._per_address[connection.address]:
             del self._per_address[connection.address]

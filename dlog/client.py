@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from types import TracebackType
 from typing import Self
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from dlog.admin import LogAdmin, LogInfo
 from dlog.append_queue import AppendQueue
@@ -83,9 +83,9 @@ class LogClient:
         self.ledgers = LedgerClient(store, config=self.config.ledger, environment=self._environment)
         self.logs = LogStore(store, self._environment, root=root)
         self.admin = LogAdmin(self.logs, self.ledgers, self.config)
-        self._writers: set[LogWriter] = set()
+        self._writers: dict[LogWriter, None] = {}
         # Weak: a reader that its user has dropped stops by itself.
-        self._readers: WeakSet[Reader] = WeakSet()
+        self._readers: WeakKeyDictionary[Reader, None] = WeakKeyDictionary()
         _check_codec(self.config)
 
     @property
@@ -142,8 +142,8 @@ class LogClient:
             writer = await self._take_over(ref, given_up)
         except NotEnoughBookiesError as error:
             raise self._explain(error) from error
-        self._writers.add(writer)
-        writer.over.add_done_callback(lambda _: self._writers.discard(writer))
+        self._writers[writer] = None
+        writer.over.add_done_callback(lambda _: self._writers.pop(writer, None))
         return writer
 
     async def _find_or_create(self, name: LogName) -> LogRef:
@@ -225,7 +225,7 @@ class LogClient:
             on_data_loss=on_data_loss,
             password=self.config.password,
         )
-        self._readers.add(reader)
+        self._readers[reader] = None
         return reader
 
     def tail(

@@ -63,8 +63,9 @@ class LedgerClient:
         self._services = Services(
             store, self._pool, self.config, self.environment, self.bookies, self._watch, self._forget
         )
-        self._handles: set[OpenWriter] = set()
-        self._ticking: set[OpenWriter] = set()
+        # In the order in which they were opened: a set's own order is another in each process.
+        self._handles: dict[OpenWriter, None] = {}
+        self._ticking: dict[OpenWriter, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tick_due = 0.0
         self._looked_up_at = float("-inf")
@@ -128,7 +129,7 @@ class LedgerClient:
         handle = WriteHandle(
             ledger_id, Versioned(metadata, version), self._services, visibility=visibility, listener=listener
         )
-        self._handles.add(handle)
+        self._handles[handle] = None
         return handle
 
     async def _choose_ensemble(self, size: int) -> tuple[BookieId, ...]:
@@ -240,7 +241,7 @@ class LedgerClient:
     # ---- time
 
     def _watch(self, handle: OpenWriter) -> None:
-        self._ticking.add(handle)
+        self._ticking[handle] = None
         if self._timer is None:
             self._schedule_tick()
 
@@ -259,8 +260,8 @@ class LedgerClient:
             if late_s > _PAUSE_S:
                 handle.excuse(late_s)
             if not handle.tick(now):
-                self._ticking.discard(handle)
+                self._ticking.pop(handle, None)
 
     def _forget(self, handle: OpenWriter) -> None:
-        self._handles.discard(handle)
-        self._ticking.discard(handle)
+        self._handles.pop(handle, None)
+        self._ticking.pop(handle, None)
