@@ -50,7 +50,7 @@ class SimulatedMetadata:
         self._context = copy_context()
         self._cluster = MemoryCluster()
         self._sessions: list[Session] = []
-        self._cut_off: set[str] = set()
+        self._cut_off: dict[str, None] = {}
         self._held: list[Request] = []
         _servers[name] = self
         register_driver(SCHEME, _open)
@@ -67,11 +67,11 @@ class SimulatedMetadata:
     def partition(self, node: str) -> None:
         """Nothing passes between the node and the server until `heal`; sessions that time out meanwhile end."""
         self.faults.note("metadata_partition", node)
-        self._cut_off.add(node)
+        self._cut_off[node] = None
 
     def heal(self, node: str) -> None:
         """The node's handles notice that they had lost the connection. Requests on the way arrive now, or never."""
-        self._cut_off.discard(node)
+        self._cut_off.pop(node, None)
         self._notes.note("metadata.heal", node, "")
         held, self._held = self._held, []
         for request in held:
@@ -87,6 +87,11 @@ class SimulatedMetadata:
         """End the node's sessions although it lives: registrations vanish; the node hears of it later."""
         for session in self._sessions_of(node):
             self._end(session, "expired by order")
+
+    @property
+    def cut_off(self) -> list[str]:
+        """The nodes that cannot reach the server, in the order in which that happened."""
+        return list(self._cut_off)
 
     def is_cut_off(self, node: str) -> bool:
         return node in self._cut_off

@@ -17,8 +17,8 @@ import pytest
 
 from benchmarks.cluster import running_cluster
 from dlog.client import LogClient, connect
-from tests.checking.checks import check
-from tests.checking.history import History, Outcome
+from dlog.testing.checking.checks import check
+from dlog.testing.checking.history import History, Outcome
 from tests.nemesis.audit import audit
 from tests.nemesis.faults import Faults
 from tests.nemesis.history_file import read_history, whole_lines

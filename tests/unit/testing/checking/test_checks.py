@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from dlog.model import MessageId
-from tests.checking import checks
-from tests.checking.history import Append, History, Observation, Outcome, Takeover
+from dlog.testing.checking import checks
+from dlog.testing.checking.history import Append, History, Observation, Outcome, Takeover
 
 
 def message_id(number: int) -> MessageId:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from dlog.model import MessageId
-from tests.checking.history import Append, History, Outcome
+from dlog.testing.checking.history import Append, History, Outcome
 
 Check = Callable[[History], Iterator[str]]
 
