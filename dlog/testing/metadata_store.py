@@ -32,7 +32,7 @@ class SimulatedStore(KeyValueStore):
         self._session = session
         self._history = history
         self._registrations: list[KeptRegistration] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
         session.on_reconnected = self._register_again
 
     # ---- presence
@@ -45,8 +45,8 @@ class SimulatedStore(KeyValueStore):
     def _register_again(self) -> None:
         for kept in self._registrations:
             task = asyncio.get_running_loop().create_task(kept.renew())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.append(task)
+            task.add_done_callback(self._tasks.remove)
 
     async def close(self) -> None:
         for task in list(self._tasks):

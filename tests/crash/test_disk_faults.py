@@ -1,0 +1,84 @@
+"""Whatever a disk does while the storage works, what it acknowledged is there at the next start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from bookie_server.errors import DiskFailedError, DiskFullError
+from dlog.testing.disk import SimulatedDisk
+from dlog.testing.disk_timing import DiskTiming
+from ledger.errors import LogStoreError
+from tests.crash.promises import SETTINGS, Promises, check_boot, check_promises, workload
+from tests.storage_kit import KEY, add, open_storage
+from tests.unit.testing.kit import CountedNotes, new_disk, run
+
+HOME = Path("/bookie")
+SEEDS = 60
+
+
+async def live_on(disk: SimulatedDisk, promises: Promises) -> None:
+    storage = await open_storage(HOME, disk, **SETTINGS)
+    await check_promises(storage, promises)
+    await add(storage, storage.ledger(8) or storage.create_ledger(8, KEY), range(3))
+    promises.entries[8] = 3
+
+
+def live_and_die(disk: SimulatedDisk, promises: Promises, *, killed: bool) -> str:
+    """The workload as far as it comes, then a power cut, or a kill, a new process and a power cut."""
+
+    async def main() -> str:
+        try:
+            async with asyncio.timeout(3600):
+                await workload(HOME, disk, promises)
+        except (DiskFailedError, DiskFullError) as error:
+            return type(error).__name__
+        return "whole"
+
+    end = run(main())
+    disk.faults.rates.clear()
+    disk.capacity_bytes = None
+    if killed:
+        # What a failed sync left in memory is seen by the next process, and counts as clean.
+        disk.process_crash()
+        run(live_on(disk, promises))
+    disk.power_cut()
+    return end
+
+
+@pytest.mark.parametrize("trouble", ["errors", "no room"])
+def test_what_was_acknowledged_in_spite_of_faults_is_there(trouble: str) -> None:
+    """Errors, short and slow writes by chance; or less room than the workload needs, more or less less."""
+    ends, counts = Counter[str](), Counter[str]()
+    for seed in range(SEEDS):
+        notes, promises = CountedNotes(), Promises()
+        disk = new_disk(seed, notes, timing=DiskTiming())
+        if trouble == "errors":
+            disk.faults.rates |= {
+                "sync_error": 0.01,
+                "write_error": 0.01,
+                "short_write": 0.1,
+                "slow_sync": 0.02,
+            }
+        else:
+            disk.capacity_bytes = Random(seed).randint(70_000, 450_000)
+        ends[live_and_die(disk, promises, killed=seed % 2 == 0)] += 1
+        counts += notes.counts
+        try:
+            run(check_boot(HOME, promises, go_on=True, disk=disk))
+        except (AssertionError, LogStoreError) as error:
+            error.add_note(f"seed {seed}")
+            raise
+    if trouble == "errors":
+        assert set(ends) == {"whole", "DiskFailedError"}
+        assert (
+            min(counts[f"fault.{kind}"] for kind in ("sync_error", "write_error", "short_write", "slow_sync"))
+            > 5
+        )
+    else:
+        assert set(ends) == {"whole", "DiskFullError"}
+        assert counts["fault.disk_full"] > SEEDS / 2
