@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from dlog.testing.loop import SimulatedLoop
 
 T = TypeVar("T")
 
@@ -38,7 +41,7 @@ class SimulatedHandle(asyncio.Handle):
 class SimulatedTimer(asyncio.TimerHandle):
     """A callback due later."""
 
-    __slots__ = ("args", "callback", "context", "due", "number", "on_cancel")
+    __slots__ = ("args", "callback", "context", "due", "loop", "number")
 
     def __init__(
         self,
@@ -47,14 +50,14 @@ class SimulatedTimer(asyncio.TimerHandle):
         callback: Callable[..., object],
         args: tuple[Any, ...],
         context: Context,
-        on_cancel: Callable[[], None],
+        loop: SimulatedLoop,
     ) -> None:
         self.due = due
         self.number = number
         self.callback: Callable[..., object] | None = callback
         self.args = args
         self.context = context
-        self.on_cancel = on_cancel
+        self.loop = loop
 
     def when(self) -> float:
         return self.due
@@ -63,7 +66,7 @@ class SimulatedTimer(asyncio.TimerHandle):
         if self.callback is not None:
             self.callback = None
             self.args = ()
-            self.on_cancel()
+            self.loop.timer_cancelled()
 
     def cancelled(self) -> bool:
         return self.callback is None

@@ -29,7 +29,7 @@ from dlog.testing.network import Network
 from dlog.testing.nodes import NODE, Node, State, context_of, in_node, where_it_waits
 from dlog.testing.seeds import Seeds
 from dlog.testing.trace import Trace
-from dlog.testing.unsupported import RefusingLoop, refusal
+from dlog.testing.unsupported import RefusingLoop, refusal, refuse_options
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -64,7 +64,8 @@ class SimulatedLoop(RefusingLoop):
     """
 
     def __init__(self, seeds: Seeds, limits: Limits | None = None) -> None:
-        self._now = START_S
+        self.now = START_S
+        """What `time` returns; for the simulator's own hot paths."""
         self._limits = limits or Limits()
         self._until = START_S + self._limits.virtual_s_max
         self._random = seeds.stream("schedule").random
@@ -82,7 +83,7 @@ class SimulatedLoop(RefusingLoop):
         """Exceptions that nobody caught, of nodes that were alive."""
         self.seeds = seeds
         self.trace = Trace(self.time)
-        self.trace.sources.append(lambda: (self._now, self.steps, self._schedule))
+        self.trace.sources.append(lambda: (self.now, self.steps, self._schedule))
         self.network = Network(self, seeds, self.trace)
         self.world = self.boot("world")
         """The node of whatever runs outside of the simulated processes; it never fails."""
@@ -96,7 +97,7 @@ class SimulatedLoop(RefusingLoop):
             raise ValueError(f"node {name} is {before.state.value}; kill it before it can start again")
         node = Node(
             name,
-            before.clock if before else HostClock(self._now, self.seeds.stream(f"clock {name}")),
+            before.clock if before else HostClock(self.now, self.seeds.stream(f"clock {name}")),
             number=1 if before is None else before.number + 1,
             address=before.address if before else self.network.new_address(),
         )
@@ -141,7 +142,7 @@ class SimulatedLoop(RefusingLoop):
         if node.alive:
             node.state, node.stopped = State.DEAD, True
             if host_too:
-                node.clock.restarted(self._now)
+                node.clock.restarted(self.now)
             self.network.killed(node, host_too)
             kind = "node.exit" if because else "fault.power_off" if host_too else "fault.kill"
             self.trace.note(kind, node.label, because)
@@ -168,7 +169,7 @@ class SimulatedLoop(RefusingLoop):
     # ---- scheduling
 
     def time(self) -> float:
-        return self._now
+        return self.now
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
@@ -193,7 +194,7 @@ class SimulatedLoop(RefusingLoop):
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
@@ -203,7 +204,7 @@ class SimulatedLoop(RefusingLoop):
         if context is None:
             context = copy_context()
         self._sequence = number = self._sequence + 1
-        timer = SimulatedTimer(when, number, callback, args, context, self._timer_cancelled)
+        timer = SimulatedTimer(when, number, callback, args, context, self)
         heappush(self._heap, (when, number, context.get(NODE, self.world), timer))
         return timer
 
@@ -225,13 +226,15 @@ class SimulatedLoop(RefusingLoop):
         return task
 
     def _begin_turn(self, node: Node) -> None:
+        """Something has become ready in an idle node."""
         node.turn_due = True
-        free = node.busy_until
-        when = (free if free > self._now else self._now) + _TURN_S * self._random()
+        now, free = self.now, node.busy_until
+        when = (free if free > now else now) + _TURN_S * self._random()
         self._sequence = number = self._sequence + 1
         heappush(self._heap, (when, number, node, None))
 
-    def _timer_cancelled(self) -> None:
+    def timer_cancelled(self) -> None:
+        """One more timer in the heap will never fire."""
         self._cancelled += 1
         if self._cancelled > _CANCELLED_MAX and 2 * self._cancelled > len(self._heap):
             # In place: the loop that runs holds the same list.
@@ -293,42 +296,57 @@ class SimulatedLoop(RefusingLoop):
         self._stopping = True
 
     def _run(self) -> None:
-        heap = self._heap
+        heap, random = self._heap, self._random
         pause_at = min(self.steps + _COLLECT_EVERY, self._limits.steps_max)
+        node: Node | None = None
         while not self._stopping:
-            if not heap:
-                raise DeadlockError(
-                    f"after {self._now - START_S:.6f} s nothing can happen any more; these wait:",
-                    waiting=self.waiting(),
-                )
-            when, _, node, timer = heappop(heap)
-            if timer is not None:
-                if timer.callback is None:
+            if node is None:
+                if not heap:
+                    raise DeadlockError(
+                        f"after {self.now - START_S:.6f} s nothing can happen any more; these wait:",
+                        waiting=self.waiting(),
+                    )
+                when, _, node, timer = heappop(heap)
+                if timer is not None and timer.callback is None:
                     self._cancelled -= 1
+                    node = None
                     continue
-                if when > self._now:
-                    self._now = when
-                node.ready.append(timer)
-                if not node.turn_due and not node.stopped:
-                    self._begin_turn(node)
-                continue
-            if when > self._now:
-                self._now = when
-            if not node.stopped:
-                self._take_turn(node)
-            else:
-                node.turn_due = False
-            if self.steps >= pause_at:
+                if when > self.now:
+                    self.now = when
+                if timer is None:
+                    if node.stopped:
+                        node.turn_due, node = False, None
+                        continue
+                else:
+                    node.ready.append(timer)
+                    if node.turn_due or node.stopped or not self._turn_is_next(node, random()):
+                        node = None
+                        continue
+            if not self._take_turn(node, random()):
+                node = None
+            if self.steps >= pause_at or self.now > self._until:
                 pause_at = min(self.steps + _COLLECT_EVERY, self._limits.steps_max)
                 self._require_within_limits()
                 gc.collect()
-            elif when > self._until:
-                self._require_within_limits()
+        if node is not None:
+            self._begin_turn(node)
 
-    def _take_turn(self, node: Node) -> None:
+    def _turn_is_next(self, node: Node, chance: float) -> bool:
+        """Begin a turn of the node: now, if nothing else comes before it; else it is put among the others."""
+        now, free, heap = self.now, node.busy_until, self._heap
+        when = (free if free > now else now) + _TURN_S * chance
+        node.turn_due = True
+        if heap and heap[0][0] <= when:
+            self._sequence = number = self._sequence + 1
+            heappush(heap, (when, number, node, None))
+            return False
+        self.now = when
+        return True
+
+    def _take_turn(self, node: Node, chance: float) -> bool:
+        """Run what is ready in the node, or a part of it. True if its next turn is to be taken at once."""
         ready = node.ready
         count = len(ready)
-        chance = self._random()
         if count > 1 and chance < _PART_OF_A_TURN:
             count = 1 + int(chance * count / _PART_OF_A_TURN)
         done = 0
@@ -347,14 +365,15 @@ class SimulatedLoop(RefusingLoop):
             if node.stopped:
                 break
         self.steps += done
-        self._schedule = hash((self._schedule, self._now, node.serial, done))
-        node.busy_until = self._now + done * _CALLBACK_S * (0.5 + chance)
-        node.turn_due = False
+        self._schedule = hash((self._schedule, self.now, node.serial, done))
+        node.busy_until = self.now + done * _CALLBACK_S * (0.5 + chance)
         if ready and not node.stopped:
-            self._begin_turn(node)
+            return self._turn_is_next(node, self._random())
+        node.turn_due = False
+        return False
 
     def _require_within_limits(self) -> None:
-        virtual_s = self._now - START_S
+        virtual_s = self.now - START_S
         if self.steps >= self._limits.steps_max or virtual_s > self._limits.virtual_s_max:
             raise LimitReachedError(
                 f"not done after {self.steps} steps and {virtual_s:.3f} s of virtual time "
@@ -400,12 +419,6 @@ class SimulatedLoop(RefusingLoop):
     def _require_ending(self) -> None:
         if not self._ending:
             raise RuntimeError("Event loop is closed")
-
-    async def shutdown_asyncgens(self) -> None:
-        """Generators that nobody finished go away with `close`."""
-
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """There is no executor."""
 
     def _end_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
         if not self._closed and self.node.alive:
@@ -453,7 +466,7 @@ class SimulatedLoop(RefusingLoop):
         port: int | None = None,
         **options: object,
     ) -> tuple[asyncio.Transport, Any]:
-        _refuse_options("create_connection", options)
+        refuse_options("create_connection", options)
         if host is None or port is None:
             raise refusal("create_connection without a host and a port")
         return await self.network.connect(self.node, protocol_factory, host, port)
@@ -468,33 +481,10 @@ class SimulatedLoop(RefusingLoop):
         start_serving: bool = True,
         **options: object,
     ) -> asyncio.Server:
-        _refuse_options("create_server", options)
+        refuse_options("create_server", options)
         if port is None:
             raise refusal("create_server without a port")
         server = self.network.bind(self.node, protocol_factory, host, port, backlog)
         if start_serving:
             await server.start_serving()
         return server
-
-    # ---- the rest
-
-    def get_debug(self) -> bool:
-        return False
-
-    def set_debug(self, enabled: bool) -> None:
-        if enabled:
-            raise refusal("asyncio's debug mode")
-
-    def get_task_factory(self) -> Any:
-        return None
-
-    def set_task_factory(self, factory: Any) -> None:
-        if factory is not None:
-            raise refusal("a task factory")
-
-
-def _refuse_options(name: str, options: dict[str, object]) -> None:
-    """Options that ask for the default are harmless."""
-    for option, value in options.items():
-        if value and option not in ("reuse_address", "reuse_port", "family", "flags", "proto"):
-            raise refusal(f"{name}({option}=…)")

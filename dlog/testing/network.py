@@ -106,8 +106,12 @@ class Network:
             self._down_since[node.name] = self._loop.time()
         for connection in list(self._connections.values()):
             for end in (connection.client, connection.server):
-                if end.node is node:
-                    end.host_lost() if host_too else end.kernel_close()
+                if end.node is not node:
+                    continue
+                if host_too:
+                    end.host_lost()
+                else:
+                    end.kernel_close()
 
     def is_down(self, name: str) -> bool:
         """Whether the host of this node is gone, so that nothing there answers."""
@@ -244,7 +248,10 @@ class Network:
         self._fault("stall", connection.client.node.label, f"{connection} for {duration_s:.3f} s")
 
     def half_open(self, connection: Connection) -> None:
-        """Nothing of it ever arrives again, at either end, and neither is told."""
+        """Nothing of it ever arrives again, at either end, and neither is told.
+
+        Only who sends hears of it from its own kernel, after a quarter of an hour.
+        """
         for end in (connection.client, connection.server):
             end.incoming.lose()
         self._fault("half_open", connection.client.node.label, repr(connection))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 READ_BYTES_MAX = 256 * 1024
 """One read takes so much at the most, as in asyncio."""
+RESENT_FOR_S = 924.6
+"""How long Linux sends again what nobody acknowledges, before it tells the program (tcp_retries2 = 15)."""
 _SPLIT = 0.05
 """How often a read ends at a place chosen by the seed, before all that has arrived."""
 
@@ -53,6 +55,8 @@ class Pipe:
         self._pushed_at = 0.0
         self._stalled_until = 0.0
         self._resent_at = 0.0
+        self._unheard_since: float | None = None
+        """Since when something was sent in vain."""
         self._room_due = False
         self._ended = False
         self._lost = False
@@ -75,6 +79,8 @@ class Pipe:
             self._answer_with_reset()
         elif not self._lost:
             self._put(data)
+        if self.quiet_until == inf:
+            self._sent_in_vain()
 
     def finish(self) -> None:
         """Everything was sent: the end of the stream follows it."""
@@ -86,7 +92,7 @@ class Pipe:
         """End the stream by force; of what is on its way the seed loses a part. Lost itself on a cut link."""
         if self.reset_at < inf or self._nobody or self.quiet_until == inf:
             return False
-        now, queue = self._loop.time(), self._queue
+        now, queue = self._loop.now, self._queue
         arrived = sum(1 for arrival, _ in queue if arrival <= now)
         for _ in range(int((len(queue) - arrived + 1) * self._random())):
             queue.pop()
@@ -98,8 +104,22 @@ class Pipe:
         self._wake_receiver(arrival)
         return True
 
+    def _sent_in_vain(self) -> None:
+        if self._unheard_since is None and self._unacked_bytes:
+            self._unheard_since = self._loop.now
+            self._loop.call_later(RESENT_FOR_S, self._give_up, context=self.sender.context)
+
+    def _give_up(self) -> None:
+        if self._unheard_since is None:
+            return
+        due = self._unheard_since + RESENT_FOR_S
+        if self._loop.now < due:  # heard meanwhile, and then no more
+            self._loop.call_at(due, self._give_up, context=self.sender.context)
+        else:
+            self.sender.timed_out()
+
     def _put(self, item: bytes | End) -> None:
-        now = self._loop.time()
+        now = self._loop.now
         if now != self._pushed_at:  # else it travels with what was sent at the same instant
             self._pushed_at = now
             arrival = now + self.link.delay()
@@ -159,7 +179,7 @@ class Pipe:
         self._unacked_bytes -= byte_count
         if not self._room_due and self.sender.wants_room:
             self._room_due = True
-            when = max(self._loop.time() + self.back.link.delay(), self.back.quiet_until)
+            when = max(self._loop.now + self.back.link.delay(), self.back.quiet_until)
             self._loop.call_at(when, self._room, context=self.sender.context)
 
     def _room(self) -> None:
@@ -168,7 +188,7 @@ class Pipe:
 
     def close_receiver(self) -> bool:
         """The receiving socket is closed. True if something had arrived that it never read."""
-        now = self._loop.time()
+        now = self._loop.now
         unread = any(arrival <= now and not isinstance(item, End) for arrival, item in self._queue)
         coming = any(arrival > now and not isinstance(item, End) for arrival, item in self._queue)
         self._nobody = True
@@ -182,7 +202,7 @@ class Pipe:
         if self.quiet_until == inf or self.back.quiet_until == inf:
             self._reset_owed = True
         else:
-            self.back.reset(max(0.0, self.quiet_until - self._loop.time()) + self.link.delay())
+            self.back.reset(max(0.0, self.quiet_until - self._loop.now) + self.link.delay())
 
     # ---- what the network does to it
 
@@ -190,15 +210,19 @@ class Pipe:
         """Find out anew how long nothing arrives; what waits arrives then."""
         if self._lost or self._host_down:
             self.quiet_until = inf
+        else:
+            self.quiet_until = max(self.link.quiet_until, self._stalled_until, self._resent_at)
+        if self.quiet_until == inf:
+            self._sent_in_vain()
             return
-        self.quiet_until = max(self.link.quiet_until, self._stalled_until, self._resent_at)
-        if self._queue and self.quiet_until < inf:
+        self._unheard_since = None
+        if self._queue:
             self._wake_receiver(max(self.quiet_until, self._queue[0][0]))
 
     def healed(self, resent_after_s: float) -> None:
         """Bytes pass again, those that have waited after so long."""
         if self._queue or self._reset_owed:
-            self._resent_at = self._loop.time() + resent_after_s
+            self._resent_at = self._loop.now + resent_after_s
         self.disturbed()
         self._settle()
         self.back._settle()

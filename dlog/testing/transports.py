@@ -152,7 +152,7 @@ class SimulatedTransport(asyncio.Transport):
         if self._socket_closed:
             return
         self._socket_closed = True
-        reset_by_peer = self._into.reset_at <= self._loop.time()
+        reset_by_peer = self._into.reset_at <= self._loop.now
         if self._into.close_receiver() or reset:
             self._out.reset()
         elif not reset_by_peer:
@@ -185,7 +185,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def arrived(self) -> None:
         """Something may be there to read."""
-        now, into = self._loop.time(), self._into
+        now, into = self._loop.now, self._into
         if not self._reading:
             if self._buffer and into.reset_at <= now:
                 self._connection_reset()  # as the next attempt to send would find
@@ -205,6 +205,10 @@ class SimulatedTransport(asyncio.Transport):
 
     def _connection_reset(self) -> None:
         self._force_close(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
+
+    def timed_out(self) -> None:
+        """The kernel has sent again for long enough."""
+        self._force_close(TimeoutError(errno.ETIMEDOUT, "Connection timed out"))
 
     def _data_received(self, data: bytes) -> None:
         trace = self._loop.trace
@@ -270,7 +274,7 @@ class SimulatedTransport(asyncio.Transport):
         if not data or self._conn_lost:
             return
         out, data = self._out, bytes(data)
-        if self._into.reset_at <= self._loop.time():
+        if self._into.reset_at <= self._loop.now:
             self._connection_reset()
             return
         trace = self._loop.trace

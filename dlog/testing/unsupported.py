@@ -14,20 +14,30 @@ _PROCESSES = "a simulated process is a node: start the program's coroutine on a 
 _SIGNALS = "a simulated process gets no signals: use kill, pause and resume of the loop"
 _SOCKETS = "only create_connection and create_server are simulated, with a host and a port"
 _PIPES = "there are no pipes and no terminals in it"
+_LOOP = "tasks must be the loop's own, so that their order is the same in every run"
 
 _REASONS = {
     _THREADS: ("run_in_executor", "set_default_executor"),
     _PROCESSES: ("subprocess_exec", "subprocess_shell"),
     _SIGNALS: ("add_signal_handler", "remove_signal_handler"),
+    _LOOP: ("a task factory", "asyncio's debug mode"),
     _PIPES: ("connect_read_pipe", "connect_write_pipe"),
 }
 _REASON_OF = {name: reason for reason, names in _REASONS.items() for name in names}
+_HARMLESS = frozenset({"reuse_address", "reuse_port", "family", "flags", "proto"})
 
 
 def refusal(name: str) -> NotSupportedInSimulationError:
     """The error for a call of this name."""
     reason = _REASON_OF.get(name, _SOCKETS)
     return NotSupportedInSimulationError(f"{name} is not supported in simulation: {reason}")
+
+
+def refuse_options(name: str, options: dict[str, object]) -> None:
+    """Refuse a call with options that it does not have; those that ask for nothing special are harmless."""
+    for option, value in options.items():
+        if value and option not in _HARMLESS:
+            raise refusal(f"{name}({option}=…)")
 
 
 def _refused(name: str) -> Any:
@@ -70,3 +80,23 @@ class RefusingLoop(asyncio.AbstractEventLoop):
     create_unix_server = _refused("create_unix_server")
     connect_accepted_socket = _refused("connect_accepted_socket")
     create_datagram_endpoint = _refused("create_datagram_endpoint")
+
+    async def shutdown_asyncgens(self) -> None:
+        """Generators that nobody finished go away when the loop is closed."""
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """There is no executor."""
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        if enabled:
+            raise refusal("asyncio's debug mode")
+
+    def get_task_factory(self) -> Any:
+        return None
+
+    def set_task_factory(self, factory: Any) -> None:
+        if factory is not None:
+            raise refusal("a task factory")

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from dlog.testing.links import RESENT_AFTER_S_MAX
+from dlog.testing.pipes import RESENT_FOR_S
 from tests.unit.testing.support import Echo, Recorder, pair, simulate
 
 LONG_S = 2 * RESENT_AFTER_S_MAX
@@ -80,6 +81,27 @@ def test_neither_end_of_a_half_open_connection_is_told() -> None:
         await asyncio.sleep(1)
         assert client.events[-1] == "lost" and loop.network.connections() == []
         assert counts(loop) == {"fault.half_open": 1}
+
+    simulate(main)
+
+
+def test_whoever_sends_in_vain_for_a_quarter_of_an_hour_is_told_by_its_kernel() -> None:
+    async def main(loop):
+        _, _, server, client = await pair(loop)
+        (connection,) = loop.network.connections()
+        client.transport.write(b"heard")
+        loop.network.cut("client", "server")
+        await asyncio.sleep(RESENT_FOR_S / 2)
+        loop.network.heal("client", "server")
+        await asyncio.sleep(LONG_S)
+        assert server.data == b"heard"
+        loop.network.half_open(connection)
+        client.transport.write(b"unheard")
+        await asyncio.sleep(RESENT_FOR_S - 1)
+        assert client.events == ["made"]
+        await asyncio.sleep(2)
+        assert client.events == ["made", "lost"] and isinstance(client.error, TimeoutError)
+        assert server.events == ["made", "data"], "who sends nothing is never told"
 
     simulate(main)
 

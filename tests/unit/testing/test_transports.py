@@ -263,3 +263,20 @@ def test_an_echo_comes_back_after_the_time_of_two_delays() -> None:
     times = [simulate(main, seed) for seed in range(50)]
     assert all(5e-5 < time < 0.6 for time in times)
     assert len(set(times)) == 50
+
+
+def test_the_timeline_tells_who_sent_what_to_whom_if_asked() -> None:
+    async def main(loop):
+        loop.trace.detailed = True
+        _, _, _, client = await pair(loop)
+        client.transport.write(b"twelve bytes")
+        await asyncio.sleep(1)
+        return loop.trace.timeline()
+
+    timeline = simulate(main)
+    for line in (
+        "client  net.connect: connection 1 of client to server",
+        "client  net.send: 12 bytes on connection 1 of client to server",
+        "server  net.receive: ",
+    ):
+        assert line in timeline
