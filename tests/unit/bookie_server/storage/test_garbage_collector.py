@@ -168,7 +168,8 @@ def test_a_collection_cancelled_while_it_waits_for_the_journal_leaves_others_the
         case.store.existing = {1, 2, 3, 4}
         told = asyncio.Event()
         collecting = asyncio.create_task(case.collector.collect())
-        while case.storage.ledger(0) is not None and not case.storage.ledger(0).deleted:  # type: ignore[union-attr]
+        state = case.storage.ledger(0)
+        while state is not None and not state.deleted:  # noqa: ASYNC110 - it happens in few steps
             await asyncio.sleep(0)
         case.storage.force(lambda _: told.set())
         collecting.cancel()
