@@ -77,7 +77,7 @@ class SimulatedMetadata:
         for request in held:
             if request.session.node != node:
                 self._held.append(request)
-            elif self.faults.chance.random() < 0.5:
+            elif not request.in_order and self.faults.chance.random() < 0.5:
                 request.late = True
                 self._later(self.timing.request_s, self._receive, request)
         for session in self._sessions_of(node):
@@ -113,7 +113,7 @@ class SimulatedMetadata:
         elif faults.strikes("metadata_request_lost", node):
             self._lose_watchers(request)
             self._tell(request.session, timing.reconnect_s, request.give_up, "the connection broke")
-        elif faults.strikes("metadata_request_late", node):
+        elif not request.in_order and faults.strikes("metadata_request_late", node):
             request.late = True
             gone_s = self.draw(timing.reconnect_s)
             self._tell(request.session, (gone_s, gone_s), request.give_up, "the connection broke")
