@@ -66,6 +66,8 @@ class BookieServer:
         self.failure: Exception | None = None
         self.port = config.port
         self.bookie_id = BookieId("")
+        self.storage: LedgerStorage | None = None
+        """Open while the bookie serves; to look at, not to change."""
 
     async def start(self) -> None:
         """Serve. On any error everything is closed again, and nothing was promised to anybody."""
@@ -154,6 +156,7 @@ class BookieServer:
     async def _open_storage(self) -> LedgerStorage:
         storage = await LedgerStorage.open(self._config.storage, self._disk, self._environment)
         self._stack.push_async_callback(storage.close)
+        self.storage = storage
         storage.on_failure = self._storage_failed
         if storage.failed is not None:
             raise storage.failed

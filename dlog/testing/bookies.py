@@ -97,13 +97,19 @@ class SimulatedBookie:
         assert self._node is not None, "the bookie was never started"
         return self._node
 
+    def refuses_adds_to(self, ledger_id: int) -> bool:
+        """Whether a normal writer's add to this ledger would be refused now, for good."""
+        storage = None if self.server is None else self.server.storage
+        state = None if storage is None else storage.ledger(ledger_id)
+        return state is not None and (state.fenced or state.deleted)
+
     # ---- life and death
 
     def start(self) -> None:
         """Start a process; `wait_until_serving` tells when it answers."""
         if self.running:
             raise ValueError(f"{self.name} is running already: kill it first")
-        self._serving, self._asked_to_stop, self._gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._asked_to_stop, self._gone = asyncio.Event(), asyncio.Event()
         self._node = node = self._loop.boot(self.name)
         task = self._loop.create_task_on(node, self._process(node), name=f"{self.name} process")
         # In the world: nobody else is there to see how a process ends.
@@ -151,16 +157,15 @@ class SimulatedBookie:
         store = self._metadata.connect(self.name, environment)
         server = BookieServer(self._config(node), store, self.disk, environment)
         try:
-            try:
-                await server.start()
-            except LogStoreError as error:
-                return f"could not start: {error}"
+            await server.start()
             self.server = server
             self._serving.set()
             self._loop.trace.note("bookie.serves", node.label, "")
             await _first_of(server.failed, self._asked_to_stop)
             await server.stop()
             return "stopped" if server.failure is None else f"failed: {server.failure}"
+        except LogStoreError as error:
+            return f"error: {error}"
         finally:
             await store.close()
 
