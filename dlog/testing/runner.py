@@ -20,6 +20,9 @@ from dlog.testing.plan import PROFILES, Plan, plan_of
 from dlog.testing.seeds import Seeds
 from dlog.testing.swarm import Report, run_plan
 
+_TOLD_EVERY = 50
+"""Seeds between two signs of life."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """0: nothing was found. 1: something was."""
@@ -34,6 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
             _tell_failure(report, given)
         elif given.seed is not None:
             _tell_run(report, given)
+        if total.runs % _TOLD_EVERY == 0:
+            print(f"{total.runs} of {len(seeds)} seeds, {len(failed)} failed", file=sys.stderr, flush=True)
     print(total.told(time.perf_counter() - began))
     if failed:
         print(f"{len(failed)} of {total.runs} seeds failed: {failed}")
