@@ -4,6 +4,7 @@
 #   make test      the test suite           (TESTS="tests/unit -k name" narrows it)
 #   make lint      ruff: rules and layout   make format   let ruff rewrite
 #   make types     mypy --strict            make bench    the benchmarks, a table and a plot
+#   make simulate  seeds of the whole cluster under faults            (SEEDS=1..1000)
 #
 # PYTHON=python3.12 chooses the interpreter; ARGS="--no-spark" goes to the demonstration or the benchmarks.
 
@@ -14,12 +15,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TESTS ?=
 ARGS ?=
+SEEDS ?= 1..300
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types bench clean venv
+.PHONY: help demo test lint format types simulate bench clean venv
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '3,6p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '3,7p'
 
 $(READY): pyproject.toml tools/make-venv
 	@tools/make-venv "$(PYTHON)" $(VENV)
@@ -48,6 +50,10 @@ format: $(READY)
 types: $(READY)
 	@echo "make types: mypy --strict over every package"
 	@$(BIN)/mypy
+
+simulate: $(READY)
+	@echo "make simulate: one simulated cluster per seed (python -m dlog.testing --seeds $(SEEDS) -j 2 $(ARGS))"
+	@$(BIN)/python -m dlog.testing --seeds $(SEEDS) -j 2 $(ARGS)
 
 bench: $(READY)
 	@echo "make bench: each question as a ratio to a floor measured in the same run (python -m benchmarks $(ARGS))"

@@ -55,7 +55,8 @@ class Presence:
 
     def __init__(self, registration: Registration, *, writable: bool) -> None:
         self._registration = registration
-        self._wanted = self._published = writable
+        self._wanted = writable
+        self._published: bool | None = writable
         self._task: asyncio.Task[None] | None = None
 
     def want(self, *, writable: bool) -> None:
@@ -75,6 +76,8 @@ class Presence:
         try:
             while self._wanted != self._published:
                 wanted = self._wanted
+                # Until the store has answered, nobody knows which list the bookie is on.
+                self._published = None
                 try:
                     await self._registration.set_read_only(not wanted)
                     self._published = wanted

@@ -25,6 +25,7 @@ from bookie_server.cookie import own_cookie, prove_identity
 from bookie_server.directory_lock import lock_directories
 from bookie_server.disk import Disk
 from bookie_server.disk_watch import follow_disks, writability_of
+from bookie_server.durable import until_durable
 from bookie_server.errors import ClusterMissingError, PortTakenError
 from bookie_server.gc_task import GarbageTask
 from bookie_server.long_poll import LacWatchers
@@ -65,6 +66,8 @@ class BookieServer:
         self.failure: Exception | None = None
         self.port = config.port
         self.bookie_id = BookieId("")
+        self.storage: LedgerStorage | None = None
+        """Open while the bookie serves; to look at, not to change."""
 
     async def start(self) -> None:
         """Serve. On any error everything is closed again, and nothing was promised to anybody."""
@@ -153,6 +156,7 @@ class BookieServer:
     async def _open_storage(self) -> LedgerStorage:
         storage = await LedgerStorage.open(self._config.storage, self._disk, self._environment)
         self._stack.push_async_callback(storage.close)
+        self.storage = storage
         storage.on_failure = self._storage_failed
         if storage.failed is not None:
             raise storage.failed
@@ -194,8 +198,6 @@ async def _close_connections(connections: Connections, storage: LedgerStorage) -
     if storage.failed is not None:
         connections.abort()
         return
-    durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    storage.force(lambda _: durable.set_result(None))
     # Everything accepted before has been answered when this returns, or the storage has failed.
-    await durable
+    await until_durable(storage.force)
     await connections.close(DRAIN_S)

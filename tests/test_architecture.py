@@ -80,6 +80,7 @@ OWNERS = {
     "dlog/child.py": "a process about to become a bookie",
     "dlog/cli/": "the terminal",
     "dlog/demo/": "a program that starts and kills processes",
+    "dlog/testing/runner.py": "the terminal",
     "bookie_server/cli": "the terminal",
     "bookie_server/__main__.py": "the process",
     "spark_connector/": "runs in Spark's own processes",

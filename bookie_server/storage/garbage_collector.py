@@ -12,7 +12,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from bookie_server.durable import until_durable
 from bookie_server.errors import StorageError
 from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.errors import ConfigurationError, LedgerNotFoundError, LogStoreError
@@ -130,9 +132,7 @@ class GarbageCollector:
         return False
 
     async def _delete(self, ledger_id: int) -> None:
-        outcome: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        self._storage.delete_ledger(ledger_id, outcome.set_result)
-        error = await outcome
+        error = await until_durable(partial(self._storage.delete_ledger, ledger_id))
         if error is not None:
             raise error
         self._missing_since.pop(ledger_id, None)

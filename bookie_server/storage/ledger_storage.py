@@ -14,6 +14,7 @@ from functools import partial
 from operator import lt
 
 from bookie_server.disk import Disk, DiskWorker
+from bookie_server.durable import until_durable
 from bookie_server.errors import DiskFullError, EntryConflictError, LimboError, StorageClosedError
 from bookie_server.journal.record import RecordType, explicit_lac_body, key_body, ledger_body
 from bookie_server.journal.writer import Journal
@@ -395,9 +396,7 @@ class LedgerStorage:
             raise self.failed
 
     async def _durable(self) -> None:
-        reached: asyncio.Future[Exception | None] = self._loop.create_future()
-        self.force(reached.set_result)
-        error = await reached
+        error = await until_durable(self.force)
         if error is not None and not isinstance(error, DiskFullError):
             raise error
 

@@ -58,6 +58,7 @@ class Upkeep:
         self._full: DiskFullError | None = None
         self._making_spare = False
         self._spare_possible = True
+        self._closed = False
         self._periodic: list[asyncio.Task[None]] = []
         self.usages: list[DirectoryUsage] = []
         self.writable = True
@@ -81,7 +82,9 @@ class Upkeep:
             await work()
 
     async def close(self) -> None:
-        """Stop everything in the background. The storage takes no more changes."""
+        """Stop everything in the background. The storage takes no more changes; after a failure, what the journal
+        was given before may still come back from it."""
+        self._closed = True
         for task in self._periodic:
             task.cancel()
         await asyncio.gather(*self._periodic, return_exceptions=True)
@@ -161,6 +164,8 @@ class Upkeep:
 
     def on_journal_progress(self, full: DiskFullError | None) -> None:
         """Have the next journal file ready before it is needed."""
+        if self._closed:
+            return
         if full is not None:
             self._on_no_spare()
         elif not self._parts.files.has_spare and not self._making_spare and self._spare_possible:

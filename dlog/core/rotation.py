@@ -215,11 +215,15 @@ class Rotation:
         return self._drain()
 
     def on_closed(self, ledger_id: LedgerId, seal: SealFacts, nonce: int) -> list[Command]:
-        """P is sealed; only now are acks of N released."""
+        """P is sealed; only now are acks of N released.
+
+        A close that was under way when P was settled may end later than that, when another ledger is in use.
+        """
+        if ledger_id != self._current:
+            return []
         self._seals.setdefault(ledger_id, seal)
         if self._phase not in (Phase.CLOSING, Phase.FINISHING):
             return []
-        assert ledger_id == self._current
         self._attempts = 0
         if self._phase is Phase.FINISHING:
             return self._record_seals(nonce)

@@ -114,6 +114,10 @@ class SimulatedDisk(Disk):
     def used_bytes(self) -> int:
         return self._media.used_bytes()
 
+    def open_files(self) -> int:
+        """Files that the process has open."""
+        return sum(self._media.life.open_inodes.values())
+
     def rot(self, part: str = "") -> tuple[Path, int] | None:
         """Flip one durable bit in a file whose path contains `part`; path and offset, None if there is no byte."""
         candidates = [(path, inode) for path, inode in self._files() if part in str(path) and inode.durable]

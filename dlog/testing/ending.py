@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
+from inspect import CORO_CLOSED, CORO_SUSPENDED, getcoroutinestate, iscoroutine
 from typing import Any
 
 from dlog.testing.handles import SimulatedTask
@@ -41,10 +42,21 @@ def _close(task: SimulatedTask[Any]) -> None:
         with suppress(BaseException):
             task.exception()
         return
-    coroutine = task.get_coro()
+    coroutine: Any = task.get_coro()
     for _ in range(_TRIES):
         try:
-            coroutine.close()
+            # From within: an inner one that its outer one leaves behind would complain to stderr when it is freed.
+            innermost(coroutine).close()
         except BaseException:  # noqa: BLE001  # it is over for this coroutine, whatever it thinks of that
             continue
-        return
+        if getcoroutinestate(coroutine) == CORO_CLOSED:
+            return
+
+
+def innermost(coroutine: Any) -> Any:
+    """The coroutine at the end of the chain of those that await another."""
+    while getcoroutinestate(coroutine) == CORO_SUSPENDED and iscoroutine(coroutine.cr_await):
+        if getcoroutinestate(coroutine.cr_await) == CORO_CLOSED:
+            break
+        coroutine = coroutine.cr_await
+    return coroutine

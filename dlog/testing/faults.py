@@ -59,6 +59,10 @@ class Faults(Generic[Kind]):
         """The `number`-th operation from now on that `kind` can befall, on a subject that contains `part`, suffers."""
         self._armed.append(_Armed(kind, part, number))
 
+    def disarm(self) -> None:
+        """Nothing that was armed strikes any more."""
+        self._armed.clear()
+
     def strikes(self, kind: Kind, subject: object) -> bool:
         """Whether this operation suffers the fault; noted if so."""
         hit = self._armed_strikes(kind, str(subject)) if self._armed else False

@@ -117,6 +117,10 @@ class SimulatedLoop(RefusingLoop):
         """The latest incarnation."""
         return self._nodes[name]
 
+    def nodes(self) -> list[Node]:
+        """The latest incarnation of each, in the order in which their names appeared. The world is the first."""
+        return list(self._nodes.values())
+
     def in_node(self, node: Node) -> AbstractContextManager[Node]:
         """What is scheduled inside belongs to the node."""
         return in_node(node)
@@ -127,11 +131,12 @@ class SimulatedLoop(RefusingLoop):
         """Run the coroutine in the node."""
         return self.create_task(coroutine, name=name, context=context_of(node))
 
-    def kill(self, node: Node, *, host_too: bool = False) -> None:
+    def kill(self, node: Node, *, host_too: bool = False, because: str = "") -> None:
         """End the node as kill -9 does, between two of its callbacks (or when it awaits next, if it runs now).
 
         Nothing of it runs again: no timer, no `finally`, no done-callback. Its kernel ends its connections; with
-        `host_too` the host is gone as well, and peers hear nothing until the next incarnation boots.
+        `host_too` the host is gone as well, and peers hear nothing until the next incarnation boots. A process
+        that exits by itself says `because` of what; that is no fault.
         """
         self._require_process(node)
         if node.alive:
@@ -139,7 +144,8 @@ class SimulatedLoop(RefusingLoop):
             if host_too:
                 node.clock.restarted(self.now)
             self.network.killed(node, host_too)
-            self.trace.note("fault.power_off" if host_too else "fault.kill", node.label, "")
+            kind = "node.exit" if because else "fault.power_off" if host_too else "fault.kill"
+            self.trace.note(kind, node.label, because)
 
     def pause(self, node: Node) -> None:
         """Stop the node as SIGSTOP does: nothing of it runs, while time goes on and its kernel still receives."""

@@ -50,7 +50,7 @@ class SimulatedMetadata:
         self._context = copy_context()
         self._cluster = MemoryCluster()
         self._sessions: list[Session] = []
-        self._cut_off: set[str] = set()
+        self._cut_off: dict[str, None] = {}
         self._held: list[Request] = []
         _servers[name] = self
         register_driver(SCHEME, _open)
@@ -67,17 +67,17 @@ class SimulatedMetadata:
     def partition(self, node: str) -> None:
         """Nothing passes between the node and the server until `heal`; sessions that time out meanwhile end."""
         self.faults.note("metadata_partition", node)
-        self._cut_off.add(node)
+        self._cut_off[node] = None
 
     def heal(self, node: str) -> None:
         """The node's handles notice that they had lost the connection. Requests on the way arrive now, or never."""
-        self._cut_off.discard(node)
+        self._cut_off.pop(node, None)
         self._notes.note("metadata.heal", node, "")
         held, self._held = self._held, []
         for request in held:
             if request.session.node != node:
                 self._held.append(request)
-            elif self.faults.chance.random() < 0.5:
+            elif not request.in_order and self.faults.chance.random() < 0.5:
                 request.late = True
                 self._later(self.timing.request_s, self._receive, request)
         for session in self._sessions_of(node):
@@ -87,6 +87,11 @@ class SimulatedMetadata:
         """End the node's sessions although it lives: registrations vanish; the node hears of it later."""
         for session in self._sessions_of(node):
             self._end(session, "expired by order")
+
+    @property
+    def cut_off(self) -> list[str]:
+        """The nodes that cannot reach the server, in the order in which that happened."""
+        return list(self._cut_off)
 
     def is_cut_off(self, node: str) -> bool:
         return node in self._cut_off
@@ -108,7 +113,7 @@ class SimulatedMetadata:
         elif faults.strikes("metadata_request_lost", node):
             self._lose_watchers(request)
             self._tell(request.session, timing.reconnect_s, request.give_up, "the connection broke")
-        elif faults.strikes("metadata_request_late", node):
+        elif not request.in_order and faults.strikes("metadata_request_late", node):
             request.late = True
             gone_s = self.draw(timing.reconnect_s)
             self._tell(request.session, (gone_s, gone_s), request.give_up, "the connection broke")

@@ -46,6 +46,8 @@ class Request:
     watchers: list[Watcher]
     answer: asyncio.Future[tuple[Any, LogStoreError | None]]
     late: bool = False
+    in_order: bool = False
+    """Whether it is never applied after a later request of its session, however long it was on its way."""
 
     def settle(self, value: Any, error: LogStoreError | None) -> None:
         """Nobody waits any more if the call was cancelled or given up."""
@@ -107,15 +109,20 @@ class Session:
     async def write(self, job: Job[T]) -> T:
         return await self._request(job, changes=True)
 
+    async def write_in_order(self, job: Job[T]) -> T:
+        """As `write`, of what belongs to the session itself: stores apply that in the order of the calls."""
+        return await self._request(job, changes=True, in_order=True)
+
     async def create(self, job: Job[T]) -> T:
         return await self._request(job, changes=True)
 
     async def session(self) -> str:
         return self.name
 
-    async def _request(self, job: Job[T], *, changes: bool) -> T:
+    async def _request(self, job: Job[T], *, changes: bool, in_order: bool = False) -> T:
         self._check_open()
         request = Request(self, job, changes, self._unsent, self._loop.create_future())
+        request.in_order = in_order
         self._unsent = []
         timeout_s = self._server.timing.request_timeout_s
         timer = self._loop.call_later(timeout_s, request.give_up, f"no answer within {timeout_s} s")

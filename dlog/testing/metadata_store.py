@@ -7,14 +7,15 @@ as its process lives, with a gap of at most the time until the loss was noticed.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from dlog.testing.metadata_session import Session
 from dlog.testing.register_history import Operation, RegisterCall, RegisterHistory
 from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, LogStoreError
 from ledger.metadata import ledger_jobs
-from ledger.metadata.key_value import Transaction
-from ledger.metadata.key_value_store import KeyValueStore
+from ledger.metadata.key_value import Job, Transaction
+from ledger.metadata.key_value_store import KeyValueRegistration, KeyValueStore
 from ledger.metadata.ledger_format import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_value
 from ledger.metadata.store import Registration
@@ -38,9 +39,14 @@ class SimulatedStore(KeyValueStore):
     # ---- presence
 
     async def register_bookie(self, info: BookieInfo) -> Registration:
-        kept = KeptRegistration(await super().register_bookie(info), read_only=info.read_only)
+        registration = KeyValueRegistration(self._write_in_order, info, self._session.name)
+        await registration.set_read_only(info.read_only)
+        kept = KeptRegistration(registration, read_only=info.read_only)
         self._registrations.append(kept)
         return kept
+
+    async def _write_in_order(self, job: Job[None]) -> None:
+        await self._session.write_in_order(partial(self._in_cluster, job))
 
     def _register_again(self) -> None:
         for kept in self._registrations:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from itertools import count
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from bookie_server.errors import DiskFailedError, DiskFullError
+from bookie_server.storage.ledger_state import LedgerState
+from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.stored_entry import EntryRun
 from dlog.testing.disk import SimulatedDisk
 from dlog.testing.disk_timing import DiskTiming
+from dlog.testing.loop import SimulatedLoop
+from dlog.testing.seeds import Seeds
 from ledger.errors import LogStoreError
-from tests.crash.promises import SETTINGS, Promises, check_boot, check_promises, workload
-from tests.storage_kit import KEY, add, open_storage
+from tests.crash.promises import LARGE, SETTINGS, Promises, check_boot, check_promises, workload
+from tests.storage_kit import KEY, add, make_entry, open_storage
 from tests.unit.testing.kit import CountedNotes, new_disk, run
 
 HOME = Path("/bookie")
@@ -82,3 +88,35 @@ def test_what_was_acknowledged_in_spite_of_faults_is_there(trouble: str) -> None
     else:
         assert set(ends) == {"whole", "DiskFullError"}
         assert counts["fault.disk_full"] > SEEDS / 2
+
+
+def test_what_the_journal_still_has_when_the_storage_is_closed_after_a_failure_does_no_harm() -> None:
+    """A group behind the failed one comes back when there is no worker any more that could make a new file."""
+    for seed in range(60):
+        loop = SimulatedLoop(Seeds(seed))
+        disk = new_disk(seed, timing=DiskTiming())
+
+        async def main(disk: SimulatedDisk = disk, seed: int = seed) -> None:
+            storage = await open_storage(HOME, disk, **SETTINGS)
+            failed = asyncio.Event()
+            storage.on_failure = lambda _: failed.set()
+            state = storage.create_ledger(1, KEY)
+            await add(storage, state, [0])
+            adding = asyncio.create_task(keep_adding(storage, state))
+            disk.faults.arm("sync_error", "journal", number=5 + seed % 20)
+            await failed.wait()
+            adding.cancel()
+            await storage.close()
+            await asyncio.sleep(60)
+
+        try:
+            loop.run(main())
+        finally:
+            loop.close()
+
+
+async def keep_adding(storage: LedgerStorage, state: LedgerState) -> None:
+    for entry_id in count(1):
+        run = EntryRun([entry_id], [make_entry(1, entry_id, payload=LARGE)])
+        storage.add(state, run, lambda _: None)
+        await asyncio.sleep(0.0001)

@@ -17,9 +17,9 @@ import pytest
 
 from benchmarks.cluster import running_cluster
 from dlog.client import LogClient, connect
-from tests.checking.checks import check
-from tests.checking.history import History, Outcome
-from tests.nemesis.audit import audit
+from dlog.testing.checking.checks import check
+from dlog.testing.checking.copies import audit
+from dlog.testing.checking.history import History, Outcome
 from tests.nemesis.faults import Faults
 from tests.nemesis.history_file import read_history, whole_lines
 from tests.nemesis.settings import LOG, log_config
@@ -56,7 +56,7 @@ async def test_nothing_acknowledged_is_lost(plan: Plan, tmp_path: Path) -> None:
             await faults.end()
         try:
             assert not wrong, wrong[:5]
-            verify(history)
+            check(history)
         except AssertionError as error:
             keep = os.environ.get("NEMESIS_KEEP")
             if keep:
@@ -114,16 +114,6 @@ def tail_of(path: Path) -> list[str]:
 async def sealed_ledgers(client: LogClient) -> list[int]:
     record = (await client.logs.read(await client.logs.find(client.name(LOG)))).value
     return [one.ledger_id for one in record.ledgers]
-
-
-def verify(history: History) -> None:
-    check(history)
-    found = {payload: message_id for message_id, payload in history.final}
-    for append in history.appends:
-        if append.outcome is Outcome.INDETERMINATE and append.message_id is not None:
-            assert found.get(append.payload, append.message_id) == append.message_id, (
-                f"{append.payload!r} was to be at {append.message_id} or nowhere, it is at {found[append.payload]}"
-            )
 
 
 def save(faults: Faults, directory: Path) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from dlog.client import LogClient, connect
 from dlog.errors import AppendIndeterminateError, TakeoverLostError
 from dlog.model import MessageId
+from dlog.testing.checking.history import Outcome
 from dlog.writer import LogWriter
 from ledger.errors import (
     ConfigurationError,
@@ -25,7 +26,6 @@ from ledger.errors import (
     OwnershipLostError,
     UnavailableError,
 )
-from tests.checking.history import Outcome
 from tests.nemesis.history_file import HistoryFile
 from tests.nemesis.settings import LOG, log_config
 

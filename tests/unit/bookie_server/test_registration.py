@@ -1,4 +1,4 @@
-"""A bookie becomes visible although the store's answers are lost."""
+"""A bookie becomes visible, on the list that its disks ask for, whatever the store answers on the way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bookie_server.errors import BookieAliveError
-from bookie_server.registration import RETRY_S, register
+from bookie_server.registration import RETRY_S, Presence, register
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.key_value_store import KeyValueStore
@@ -91,3 +91,37 @@ def test_another_process_is_still_told_from_our_own_earlier_attempt() -> None:
             await register(store, INFO, patience_s=5)
 
     run(scene())
+
+
+class DoubtfulStore:
+    """Applies each request; the first answer is lost."""
+
+    def __init__(self) -> None:
+        self.read_only = False
+        self.requests = 0
+
+    async def set_read_only(self, read_only: bool) -> None:
+        self.requests += 1
+        self.read_only = read_only
+        await asyncio.sleep(0.1)
+        if self.requests == 1:
+            raise MetadataOutcomeUnknownError("the answer was lost")
+
+    async def close(self) -> None:
+        pass
+
+
+def test_a_change_of_which_nothing_is_known_is_undone_when_it_is_not_wanted_any_more() -> None:
+    """The disk fills, the store applies the change and its answer is lost, the disk has room again."""
+
+    async def main() -> None:
+        store = DoubtfulStore()
+        presence = Presence(store, writable=True)
+        presence.want(writable=False)
+        await asyncio.sleep(0.5)
+        assert store.read_only
+        presence.want(writable=True)
+        await asyncio.sleep(60)
+        assert not store.read_only
+
+    run(main())

@@ -200,6 +200,19 @@ def test_a_failed_successor_is_settled_after_its_predecessor() -> None:
     assert rotation.on_settled({P: seal(3), N: seal(0)}, left=True) == [CreateLedger()]
 
 
+def test_a_close_that_ends_after_its_ledger_was_settled_means_nothing_any_more() -> None:
+    """P's close hangs, N fails, both are settled, the writer goes on in M and closes; then P's close returns."""
+    rotation = machine()
+    closing(rotation)
+    assert rotation.on_failed(N, fenced=False) == [Hold(), Settle((P, N))]
+    assert rotation.on_settled({P: seal(3), N: seal(-1)}, left=False) == [CreateLedger()]
+    sent = written(rotation.on_ledger_created(M, 1000, 79))
+    assert rotation.on_answer(Applied(sent, 7), 1000, 80) == [SubmitTo(M), Release(M)]
+    assert rotation.on_close_requested(left=False) == [Drain(M)]
+    assert rotation.on_closed(P, seal(3), 81) == []
+    assert written([*rotation.on_drained(M), *rotation.on_closed(M, seal(0), 82)]).ledgers[-1].seal == seal(0)
+
+
 def test_a_failure_during_the_compare_and_set_waits_for_its_answer() -> None:
     rotation = machine()
     sent = listing(rotation)

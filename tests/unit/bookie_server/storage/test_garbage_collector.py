@@ -157,3 +157,22 @@ def test_a_deleted_ledger_is_not_collected_again(tmp_path: Path) -> None:
         assert (await case.collector.collect()).deleted == 0
 
     run_case(tmp_path, body, grace_s=0.0)
+
+
+def test_a_collection_cancelled_while_it_waits_for_the_journal_leaves_others_their_answer(
+    tmp_path: Path,
+) -> None:
+    """A bookie that is stopped cancels it; what waits in the same group, such as the stop, hung for ever."""
+
+    async def body(case: Case) -> None:
+        case.store.existing = {1, 2, 3, 4}
+        told = asyncio.Event()
+        collecting = asyncio.create_task(case.collector.collect())
+        state = case.storage.ledger(0)
+        while state is not None and not state.deleted:  # noqa: ASYNC110 - it happens in few steps
+            await asyncio.sleep(0)
+        case.storage.force(lambda _: told.set())
+        collecting.cancel()
+        await asyncio.wait_for(told.wait(), 5.0)
+
+    run_case(tmp_path, body, grace_s=0.0)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from dlog.model import MessageId
-from tests.checking import checks
-from tests.checking.history import Append, History, Observation, Outcome, Takeover
+from dlog.testing.checking import checks
+from dlog.testing.checking.history import Append, History, Observation, Outcome, Takeover, WholeRead
 
 
 def message_id(number: int) -> MessageId:
@@ -25,7 +25,12 @@ def sound() -> History:
     final = [(message_id(n), b"m%d" % n) for n in range(3)] + [(MessageId(8, 0, 0), b"m4")]
     reader = [Observation(found, payload, 9) for found, payload in final]
     return History(
-        [*acked, lost, refused, later], [Takeover("one", 0), Takeover("two", 5)], {"tail": reader}, final
+        [*acked, lost, refused, later],
+        [Takeover("one", 0), Takeover("two", 5)],
+        {"tail": reader},
+        final,
+        whole_reads=[WholeRead("whole", 7, frozenset(found for found, _ in final))],
+        resolutions=[(b"m3", message_id(3), "absent")],
     )
 
 
@@ -83,12 +88,35 @@ def skip(history: History) -> None:
     del history.readers["tail"][1]
 
 
+def misplace(history: History) -> None:
+    history.final.append((MessageId(8, 1, 0), b"m3"))
+
+
+def resolve_wrongly(history: History) -> None:
+    history.resolutions.append((b"m3", message_id(3), "committed"))
+
+
+def overlook(history: History) -> None:
+    history.whole_reads.append(WholeRead("blind", 7, frozenset([message_id(0)])))
+
+
+def trim_in_the_middle(history: History) -> None:
+    """The first two are gone for good, and so is the third, which is not trimmed."""
+    history.trimmed_before = message_id(2)
+    del history.final[:3]
+
+
 @pytest.mark.parametrize(
     ("damage", "found_by"),
     [
         (lose, checks.c1_no_acknowledged_message_is_lost),
         (invent, checks.c2_no_message_nobody_sent),
         (resurrect, checks.c3_no_rejected_message_appears),
+        (misplace, checks.c3_an_indeterminate_message_is_at_its_id_or_nowhere),
+        (resolve_wrongly, checks.c3_what_was_resolved_stays_so),
+        (overlook, checks.c9_what_was_acknowledged_is_seen_by_every_later_reader),
+        (trim_in_the_middle, checks.c1_no_acknowledged_message_is_lost),
+        (trim_in_the_middle, checks.c10_once_read_always_readable),
         (double, checks.c4_no_duplicates),
         (disagree, checks.c5_all_readers_agree),
         (reorder, checks.c6_real_time_order),
@@ -107,3 +135,30 @@ def test_a_fault_is_found(damage: Callable[[History], None], found_by: checks.Ch
     assert list(found_by(history))
     with pytest.raises(AssertionError, match=found_by.__name__):
         checks.check(history)
+
+
+def test_what_was_trimmed_away_is_not_missed() -> None:
+    history = sound()
+    history.trimmed_before = message_id(2)
+    del history.final[:2]
+    checks.check(history)
+
+
+def test_a_log_that_could_not_be_read_to_its_end_must_still_not_show_wrong_bytes() -> None:
+    history = sound()
+    history.complete = False
+    del history.final[1:]
+    checks.check(history)
+    history.final[0] = (message_id(0), b"m1")
+    with pytest.raises(AssertionError, match="c18_what_was_read"):
+        checks.check(history)
+
+
+def test_a_cancelled_append_may_be_there_or_not() -> None:
+    history = sound()
+    history.appends[1] = replace(history.appends[1], outcome=Outcome.CANCELLED, message_id=None)
+    checks.check(history)
+    history.readers["tail"] = [each for each in history.readers["tail"] if each.payload != b"m1"]
+    history.whole_reads.clear()
+    del history.final[1]
+    checks.check(history)

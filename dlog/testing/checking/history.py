@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from dlog.model import MessageId
+from dlog.model import EARLIEST_ID, MessageId
 
 
 class Outcome(Enum):
@@ -17,6 +17,8 @@ class Outcome(Enum):
     """Certainly absent."""
     INDETERMINATE = "indeterminate"
     """At its would-be id or nowhere."""
+    CANCELLED = "cancelled"
+    """Its caller gave up in time, perhaps: there once or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,15 @@ class Observation:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class WholeRead:
+    """A reader opened at `opened` read everything from the earliest message to the tail as it was then."""
+
+    reader: str
+    opened: float
+    message_ids: frozenset[MessageId]
+
+
 @dataclass(slots=True)
 class History:
     appends: list[Append] = field(default_factory=list)
@@ -56,3 +67,12 @@ class History:
     readers: dict[str, list[Observation]] = field(default_factory=dict)
     final: list[tuple[MessageId, bytes]] = field(default_factory=list)
     """Everything from the earliest message on, read after all faults were healed."""
+    complete: bool = True
+    """Whether the last read came to its end. If not, `final` is what readers have seen at any time."""
+    whole_reads: list[WholeRead] = field(default_factory=list)
+    trimmed_before: MessageId = EARLIEST_ID
+    """Nobody can read what lies below; what was asked for may be higher than what was granted."""
+    resolutions: list[tuple[bytes, MessageId, str]] = field(default_factory=list)
+    """What somebody was told became of an indeterminate append: payload, would-be id, answer."""
+    strict: bool = True
+    """Whether an acknowledged message must be seen by every reader opened afterwards."""

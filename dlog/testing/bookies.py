@@ -1,0 +1,216 @@
+"""One simulated bookie: a host, its disk, and the production server as a process on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from bookie_server.config import BookieConfig
+from bookie_server.server import BookieServer
+from bookie_server.storage_config import StorageConfig
+from dlog.testing.disk import SimulatedDisk
+from dlog.testing.disk_timing import DiskTiming
+from dlog.testing.environment import SimulatedEnvironment
+from dlog.testing.loop import SimulatedLoop
+from dlog.testing.metadata import SimulatedMetadata
+from dlog.testing.nodes import Node, context_of
+from ledger.errors import LogStoreError
+from ledger.model import BookieId
+
+PORT = 3181
+KIB = 1024
+DATA = Path("/data")
+
+
+def small_storage(**changes: int | float | bool) -> StorageConfig:
+    """Files, caches and pauses so small that each is turned over within seconds."""
+    settings: dict[str, int | float | bool] = {
+        "journal_segment_bytes": 64 * KIB,
+        "journal_queue_bytes_max": 256 * KIB,
+        "write_cache_bytes_max": 64 * KIB,
+        "read_cache_bytes_max": 64 * KIB,
+        "read_ahead_bytes": 16 * KIB,
+        "entry_log_bytes_max": 64 * KIB,
+        "block_bytes_max": 4 * KIB,
+        "ledger_states_max": 16,
+        "reserve_bytes": 128 * KIB,
+        "disk_check_interval_s": 2.0,
+        "checkpoint_interval_s": 3.0,
+    }
+    return StorageConfig(
+        journal_directory=DATA / "journal",
+        ledger_directory=DATA / "ledgers",
+        **(settings | changes),  # type: ignore[arg-type]  # StorageConfig itself checks what it is given
+    )
+
+
+class SimulatedBookie:
+    """A bookie that can be killed and started again; its disk outlives its processes."""
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        metadata: SimulatedMetadata,
+        name: str,
+        *,
+        storage: StorageConfig,
+        timing: DiskTiming | None = None,
+        gc_interval_s: float = 5.0,
+        gc_grace_s: float = 2.0,
+    ) -> None:
+        self.name = name
+        self.disk = SimulatedDisk(loop.seeds.stream, loop.trace, name, timing=timing)
+        self.disk.on_crash(self._crashed)
+        self.server: BookieServer | None = None
+        """Of the process that runs; None before it serves."""
+        self.on_end: Callable[[SimulatedBookie], None] = lambda _: None
+        """Called when the process has ended by itself or at a planned effect, not when it is killed or stopped."""
+        self._loop = loop
+        self._metadata = metadata
+        self._storage = storage
+        self._gc = (gc_interval_s, gc_grace_s)
+        self._node: Node | None = None
+        self._serving = asyncio.Event()
+        self._asked_to_stop = asyncio.Event()
+        self._gone = asyncio.Event()
+
+    # ---- facts
+
+    @property
+    def running(self) -> bool:
+        """Whether a process is there; it may be paused, or still replaying its journal."""
+        return self._node is not None and self._node.alive
+
+    @property
+    def serving(self) -> bool:
+        return self.running and self._serving.is_set()
+
+    @property
+    def bookie_id(self) -> BookieId:
+        return BookieId(f"{self._loop.node_named(self.name).address}:{PORT}")
+
+    @property
+    def node(self) -> Node:
+        """The process, or the last one that was."""
+        assert self._node is not None, "the bookie was never started"
+        return self._node
+
+    def refuses_adds_to(self, ledger_id: int) -> bool:
+        """Whether a normal writer's add to this ledger would be refused now, for good."""
+        storage = None if self.server is None else self.server.storage
+        state = None if storage is None else storage.ledger(ledger_id)
+        return state is not None and (state.fenced or state.deleted)
+
+    # ---- life and death
+
+    def start(self) -> None:
+        """Start a process; `wait_until_serving` tells when it answers."""
+        if self.running:
+            raise ValueError(f"{self.name} is running already: kill it first")
+        self._asked_to_stop, self._gone = asyncio.Event(), asyncio.Event()
+        self._node = node = self._loop.boot(self.name)
+        task = self._loop.create_task_on(node, self._process(node), name=f"{self.name} process")
+        # In the world: nobody else is there to see how a process ends.
+        task.add_done_callback(partial(self._ended, node), context=context_of(self._loop.world))
+
+    async def wait_until_serving(self) -> None:
+        await self._serving.wait()
+
+    def kill(self) -> None:
+        """kill -9: what was written stays, durable or not."""
+        if self.running:
+            self._loop.kill(self.node)
+            self._after_death()
+            self.disk.process_crash()
+
+    def power_cut(self) -> None:
+        """The host is off: of what was not synced any legal part is left, and peers hear nothing."""
+        if self.running:
+            self._loop.kill(self.node, host_too=True)
+            self._after_death()
+        self.disk.power_cut()
+
+    async def stop(self) -> None:
+        """As SIGTERM: withdraw, drain, checkpoint, exit."""
+        if self.serving:
+            self._asked_to_stop.set()
+            await self._gone.wait()
+        else:
+            self.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        if self.running:
+            self._loop.pause(self.node)
+
+    def resume(self) -> None:
+        if self.running:
+            self._loop.resume(self.node)
+
+    # ---- the process
+
+    async def _process(self, node: Node) -> str:
+        """What bookie_server.process does; returns why it ended."""
+        environment = SimulatedEnvironment(self._loop.seeds, self._loop, node)
+        store = self._metadata.connect(self.name, environment)
+        server = BookieServer(self._config(node), store, self.disk, environment)
+        try:
+            await server.start()
+            self.server = server
+            self._serving.set()
+            self._loop.trace.note("bookie.serves", node.label, "")
+            await _first_of(server.failed, self._asked_to_stop)
+            await server.stop()
+            return "stopped" if server.failure is None else f"failed: {server.failure}"
+        except LogStoreError as error:
+            return f"error: {error}"
+        finally:
+            await store.close()
+
+    def _config(self, node: Node) -> BookieConfig:
+        interval_s, grace_s = self._gc
+        return BookieConfig(
+            metadata=self._metadata.uri,
+            storage=self._storage,
+            host=node.address,
+            port=PORT,
+            gc_interval_s=interval_s,
+            gc_grace_s=grace_s,
+        )
+
+    def _ended(self, node: Node, task: asyncio.Task[str]) -> None:
+        if node.alive:
+            error = task.exception()
+            self._loop.kill(node, because=task.result() if error is None else f"broke down: {error!r}")
+            self._after_death()
+            self.disk.process_crash()
+            if error is not None:
+                raise error
+            if not self._asked_to_stop.is_set():
+                self.on_end(self)
+
+    def _crashed(self) -> None:
+        """A planned effect was reached, within the call that would have made it: the machine stops here."""
+        self._loop.kill(self.node, host_too=True)
+        self._after_death()
+        self._loop.call_soon(self._cut, context=context_of(self._loop.world))
+
+    def _cut(self) -> None:
+        self.disk.power_cut()
+        self.on_end(self)
+
+    def _after_death(self) -> None:
+        self._serving.clear()
+        self._gone.set()
+        self.server = None
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()

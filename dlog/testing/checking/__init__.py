@@ -1,0 +1,1 @@
+"""What must hold of every history, of simulated and of real processes alike."""

@@ -1,0 +1,98 @@
+"""C14, replica by replica: after healing every entry has its ack quorum of intact, equal copies where metadata says.
+
+`AllCommittedEntriesReachAckQuorum` of BookKeeper's TLA+ specification. The write quorum is reached only by repair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ledger.bookie_reads import read_entry
+from ledger.client import LedgerClient
+from ledger.errors import BookieUnavailableError
+from ledger.model import BookieId, BookieInfo, LedgerId, LedgerMetadata
+from ledger.transport.pool import ConnectionPool
+from ledger.wire.digest import Digester, make_digester
+from ledger.wire.status import Answer
+
+_ANSWER_S = 10.0
+_TRIES = 3
+"""A connection from before a bookie's restart fails the first request."""
+_PAUSE_S = 1.0
+
+
+@dataclass(slots=True)
+class _Copies:
+    payloads: list[bytes] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
+    """Who has none, in its own words."""
+
+
+class CopyAudit:
+    """Looks at every copy of sealed ledgers."""
+
+    def __init__(self, ledgers: LedgerClient) -> None:
+        self._ledgers = ledgers
+        self._pool = ConnectionPool(self._where, ledgers.config)
+
+    async def _where(self, bookie_id: BookieId) -> BookieInfo | None:
+        return self._ledgers.bookies().find(bookie_id)
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def ledger(self, ledger_id: LedgerId) -> list[str]:
+        """What is wrong with the copies of this ledger, in words."""
+        metadata = (await self._ledgers.store.read_ledger(ledger_id)).value
+        digester = make_digester(metadata.digest_type, metadata.password)
+        wrong = []
+        for entry_id in range(metadata.last_entry + 1):
+            copies = _Copies()
+            for bookie_id in _holders(metadata, entry_id):
+                await self._ask(bookie_id, ledger_id, entry_id, digester, copies)
+            if len(copies.payloads) < metadata.quorum.ack or len(set(copies.payloads)) != 1:
+                wrong.append(
+                    f"c14_AllCommittedEntriesReachAckQuorum: entry {ledger_id}:{entry_id} has "
+                    f"{len(copies.payloads)} copies, {len(set(copies.payloads))} different; "
+                    f"{'; '.join(copies.lacking)}; fragments {metadata.fragments}"
+                )
+        return wrong
+
+    async def _ask(
+        self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: int, digester: Digester, copies: _Copies
+    ) -> None:
+        reason: Exception | None = None
+        for attempt in range(_TRIES):
+            if attempt:
+                await asyncio.sleep(_PAUSE_S)
+            try:
+                connection = await self._pool.v2(bookie_id)
+            except BookieUnavailableError as error:
+                reason = error
+                continue
+            answer = await read_entry(connection, ledger_id, entry_id, digester, _ANSWER_S)
+            if answer.entries:
+                copies.payloads += [bytes(entry.payload) for entry in answer.entries]
+                return
+            reason = answer.reason
+            if answer.answer is Answer.PROVED_NO:
+                break
+        copies.lacking.append(str(reason))
+
+
+def _holders(metadata: LedgerMetadata, entry_id: int) -> Iterator[BookieId]:
+    """The write set of the entry."""
+    ensemble = metadata.fragment_of(entry_id).ensemble
+    for offset in range(metadata.quorum.write):
+        yield ensemble[(entry_id + offset) % len(ensemble)]
+
+
+async def audit(ledgers: LedgerClient, ledger_ids: Iterable[LedgerId]) -> list[str]:
+    """The same for each of these ledgers."""
+    copies = CopyAudit(ledgers)
+    try:
+        return [wrong for ledger_id in ledger_ids for wrong in await copies.ledger(ledger_id)]
+    finally:
+        await copies.close()

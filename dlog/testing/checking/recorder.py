@@ -1,0 +1,64 @@
+"""Writes a history down while it happens, for programs that share the recorder's interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dlog.model import NO_MESSAGE, MessageId
+from dlog.testing.checking.history import Append, History, Observation, Outcome, Takeover, WholeRead
+
+_Key = tuple[str, int]
+
+
+class Recorder:
+    """Told of each event by whoever causes it. An append whose end nobody tells was in flight for ever."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._invoked: dict[_Key, tuple[bytes, float]] = {}
+        self._ended: dict[_Key, tuple[float, Outcome, MessageId | None]] = {}
+        self._numbers: dict[str, int] = {}
+        self._takeovers: list[tuple[int, Takeover]] = []
+        self._readers: dict[str, list[Observation]] = {}
+        self.whole_reads: list[WholeRead] = []
+        self.resolutions: list[tuple[bytes, MessageId, str]] = []
+        self._payloads = 0
+        self.acked = 0
+        self.seen: list[MessageId] = []
+        """Of every message that any reader returned."""
+        self.highest = NO_MESSAGE
+
+    def new_payload(self) -> int:
+        """A number that makes a payload unlike all others."""
+        self._payloads += 1
+        return self._payloads
+
+    def takeover(self, writer: str, epoch: int) -> None:
+        """The handle is open."""
+        self._takeovers.append((epoch, Takeover(writer, self._now())))
+
+    def invoke(self, writer: str, payload: bytes) -> int:
+        """The handle is about to be given this payload; returns the number of this append."""
+        number = self._numbers.get(writer, 0)
+        self._numbers[writer] = number + 1
+        self._invoked[writer, number] = (payload, self._now())
+        return number
+
+    def end(self, writer: str, number: int, outcome: Outcome, message_id: MessageId | None = None) -> None:
+        self._ended[writer, number] = (self._now(), outcome, message_id)
+        self.acked += outcome is Outcome.ACKED
+
+    def returned(self, reader: str, message_id: MessageId, payload: bytes) -> None:
+        """The reader returned this message."""
+        self._readers.setdefault(reader, []).append(Observation(message_id, payload, self._now()))
+        self.seen.append(message_id)
+        self.highest = max(self.highest, message_id)
+
+    def history(self) -> History:
+        """All of it, still without the last read."""
+        history = History(readers=self._readers, whole_reads=self.whole_reads, resolutions=self.resolutions)
+        history.takeovers = [takeover for _, takeover in sorted(self._takeovers, key=lambda each: each[0])]
+        for (writer, number), (payload, invoked) in self._invoked.items():
+            end = self._ended.get((writer, number), (float("inf"), Outcome.INDETERMINATE, None))
+            history.appends.append(Append(writer, number, payload, invoked, *end))
+        return history

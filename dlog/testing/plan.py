@@ -1,0 +1,215 @@
+"""What a seed switches on. Each run has some features and some faults, and tiny limits: a swarm covers what no
+single mixture would.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from random import Random
+from typing import Any, get_args
+
+from bookie_server.storage_config import StorageConfig
+from dlog.config import LogConfig
+from dlog.core.batching import BatchLimits
+from dlog.core.degraded import DegradedPolicy
+from dlog.core.rotation_triggers import RotationLimits
+from dlog.format.entry import Codec
+from dlog.reader_config import ReaderConfig
+from dlog.testing.bookies import KIB, small_storage
+from dlog.testing.faults import MetadataFault
+from ledger.config import LedgerClientConfig, Visibility
+from ledger.model import DigestType, QuorumSizes
+
+PROFILES = ("calm", "chaos", "beyond")
+"""No faults; faults that the contract survives; faults that it does not, where only silence is wrong."""
+
+NETWORK = (
+    "reset",
+    "stall",
+    "half_open",
+    "cut",
+    "cut_one_way",
+    "clog",
+    "refuse",
+    "isolate",
+    "split",
+)
+PROCESSES = (
+    "kill_bookie",
+    "power_cut",
+    "power_cut_at_effect",
+    "kill_client",
+    "pause_bookie",
+    "pause_client",
+    "kill_many",
+    "ambush",
+)
+DISKS = ("sync_error", "write_error", "read_error", "slow_sync", "short_write", "disk_full")
+STORE = ("metadata_partition", "session_loss", *get_args(MetadataFault))
+CLOCKS = ("clock_jump",)
+WITHIN = (*NETWORK, *PROCESSES, *DISKS, *STORE, *CLOCKS)
+BEYOND = ("bit_rot", "lost_file", "misdirected_write", "index_damage")
+
+QUORUMS = ((3, 3, 2), (3, 3, 2), (3, 2, 2), (4, 3, 2), (5, 3, 2), (3, 3, 3), (5, 5, 3), (2, 2, 1), (4, 4, 2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One run. Times are simulated seconds."""
+
+    seed: int
+    profile: str = "chaos"
+    bookies: int = 3
+    ensemble: int = 3
+    write: int = 3
+    ack: int = 2
+    fast: bool = False
+    degraded: bool = True
+    digest: str = "CRC32C"
+    codec: str = "none"
+    password: str = ""
+    writers: int = 2
+    readers: int = 2
+    chaos_s: float = 20.0
+    append_every_s: float = 0.1
+    fault_every_s: float = 1.0
+    faults: tuple[str, ...] = ()
+    payload_bytes_max: int = 500
+    batching: bool = True
+    rotation_entries: int = 100
+    rotation_bytes: int = 1 << 20
+    rotation_age_s: float = 3.0
+    shrinks: bool = True
+    other_log: bool = True
+    """A second log is created, written, sealed, deleted and created again meanwhile."""
+    small_disks: bool = False
+    checkpoint_s: float = 3.0
+    read_ahead_bytes: int = 64 * KIB
+
+    def log_config(self) -> LogConfig:
+        """Short patience and small ledgers, so that much happens within seconds."""
+        return LogConfig(
+            quorum=QuorumSizes(ensemble=self.ensemble, write=self.write, ack=self.ack),
+            visibility=Visibility.FAST if self.fast else Visibility.STRICT,
+            degraded=DegradedPolicy.ALLOW if self.degraded else DegradedPolicy.REFUSE,
+            digest_type=DigestType[self.digest],
+            codec=Codec[self.codec.upper()],
+            password=self.password.encode(),
+            rotation=RotationLimits(
+                entries_max=self.rotation_entries,
+                bytes_max=self.rotation_bytes,
+                age_s=self.rotation_age_s,
+                interval_min_s=0.3,
+            ),
+            batching=BatchLimits(
+                entry_bytes_max=64 * KIB,
+                batch_bytes=4 * KIB if self.batching else 1,
+                linger_s=0.001 if self.batching else 0.0,
+            ),
+            buffer_bytes_max=256 * KIB,
+            candidate_wait_s=0.5,
+            late_success_s=1.0,
+            hold_limit_s=60.0,
+            ledger=LedgerClientConfig(
+                connect_timeout_s=1.0,
+                add_timeout_s=1.0,
+                read_timeout_s=1.0,
+                quorum_timeout_s=3.0,
+                lost_member_s=1.0,
+                replace_backoff_s=0.1,
+                replace_backoff_max_s=2.0,
+                change_hold_s=0.5,
+                probe_timeout_s=0.5,
+                recovery_read_ahead=4,
+                read_window_bytes=16 * KIB,
+            ),
+        )
+
+    def reader_config(self) -> ReaderConfig:
+        return ReaderConfig(
+            read_ahead_bytes=self.read_ahead_bytes, fetch_bytes=8 * KIB, fetch_entries_max=50, slow_poll_s=2.0
+        )
+
+    def storage(self) -> StorageConfig:
+        size = 16 * KIB if self.small_disks else 64 * KIB
+        return small_storage(
+            checkpoint_interval_s=self.checkpoint_s,
+            write_cache_bytes_max=size,
+            entry_log_bytes_max=2 * size,
+            block_bytes_max=KIB if self.small_disks else 4 * KIB,
+            limbo_on_damage=self.profile == "beyond",
+        )
+
+    def changed(self) -> dict[str, Any]:
+        """The fields that are not as in a plan without a seed; what a kept seed writes down."""
+        plain = Plan(seed=self.seed)
+        return {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if getattr(self, each.name) != getattr(plain, each.name)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    chance: Random
+
+    def maybe(self, probability: float) -> bool:
+        return self.chance.random() < probability
+
+    def some(self, names: tuple[str, ...]) -> list[str]:
+        """Each with even chance."""
+        return [name for name in names if self.maybe(0.5)]
+
+
+def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any) -> Plan:
+    """The plan that this seed stands for; `overrides` replace single fields of it."""
+    draw = _Draw(chance)
+    ensemble, write, ack = chance.choice(QUORUMS)
+    spare = chance.choice((0, 0, 1, 2))
+    faults = _faults(draw, profile)
+    drawn: dict[str, Any] = {
+        "bookies": min(6, max(3, ensemble) + spare),
+        "ensemble": ensemble,
+        "write": write,
+        "ack": ack,
+        "fast": draw.maybe(0.25),
+        "degraded": draw.maybe(0.8),
+        "digest": chance.choice(("CRC32C", "CRC32C", "CRC32", "HMAC", "DUMMY")),
+        "password": chance.choice(("", "", "secret")),
+        "writers": chance.choice((1, 2, 2, 3)),
+        "readers": chance.choice((1, 2, 2, 3)),
+        "chaos_s": chance.uniform(8.0, 24.0),
+        "append_every_s": chance.choice((0.02, 0.05, 0.1, 0.5)),
+        "fault_every_s": chance.choice((0.5, 1.0, 2.0)),
+        "faults": tuple(faults),
+        "payload_bytes_max": chance.choice((10, 500, 8000)),
+        "batching": draw.maybe(0.7),
+        "rotation_entries": chance.choice((5, 50, 500)),
+        "rotation_bytes": chance.choice((20_000, 1 << 20)),
+        "rotation_age_s": chance.choice((0.7, 3.0, 30.0)),
+        "shrinks": draw.maybe(0.4),
+        "other_log": draw.maybe(0.5),
+        "small_disks": draw.maybe(0.5),
+        "checkpoint_s": chance.choice((0.5, 3.0, 20.0)),
+        "read_ahead_bytes": chance.choice((4 * KIB, 64 * KIB, 1024 * KIB)),
+    }
+    if drawn["digest"] == "DUMMY" and profile == "beyond":
+        drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
+    return Plan(seed=seed, profile=profile, **(drawn | overrides))
+
+
+def _faults(draw: _Draw, profile: str) -> list[str]:
+    """Some groups of faults are off as a whole, so that others are seen alone."""
+    groups = [
+        draw.some(group) if draw.maybe(0.7) else [] for group in (NETWORK, PROCESSES, DISKS, STORE, CLOCKS)
+    ]
+    within = [name for group in groups for name in group]
+    beyond = draw.some(BEYOND) or [BEYOND[0]]
+    match profile:
+        case "calm":
+            return []
+        case "beyond":
+            return [*within, *beyond]
+        case _:
+            return within

@@ -1,0 +1,32 @@
+"""A whole run is the same under any PYTHONHASHSEED."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = (
+    "from dlog.testing.runner import make_plan; from dlog.testing.swarm import run_plan; "
+    "print(run_plan(make_plan({seed}, 'chaos', dict(chaos_s=8.0))).digest)"
+)
+
+
+@pytest.mark.parametrize("seed", [11, 12, 13, 14])
+def test_no_hash_order_has_a_say(seed: int) -> None:
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM.format(seed=seed)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(digests) == 1

@@ -1,0 +1,17 @@
+"""No faults at all, and faults that nobody promised to survive."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.seeds import run
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_nothing_goes_wrong_when_nothing_is_made_to(seed: int) -> None:
+    run(seed, "calm")
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_beyond_the_contract_errors_are_loud_and_bytes_are_right(seed: int) -> None:
+    run(seed, "beyond")

@@ -1,0 +1,120 @@
+"""A whole cluster, production code from client to disk, on one simulated machine."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dlog.client import connect
+from dlog.errors import AppendIndeterminateError, WriterDeposedError
+from dlog.testing.cluster import ClusterConfig, SimulatedCluster, simulate
+from dlog.testing.errors import DeadlockError
+
+
+def payloads(first: int, last: int) -> list[bytes]:
+    return [b"payload %d" % number for number in range(first, last)]
+
+
+async def written_and_read(cluster: SimulatedCluster) -> str:
+    async with await cluster.client() as client:
+        async with await client.open_writer("orders") as writer:
+            for each in payloads(0, 20):
+                await writer.append(each)
+            cluster.kill_bookie(0)
+            for each in payloads(20, 40):
+                await writer.append(each)
+        await cluster.restart_bookie(0)
+        found = [message.payload async for message in client.reader("orders", until="latest")]
+    assert found == payloads(0, 40)
+    await cluster.stop()
+    return cluster.trace.digest()
+
+
+def test_what_was_written_while_a_bookie_died_is_read() -> None:
+    simulate(written_and_read)
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    assert simulate(written_and_read, seed=5) == simulate(written_and_read, seed=5)
+    assert simulate(written_and_read, seed=5) != simulate(written_and_read, seed=6)
+
+
+def test_a_power_cut_of_every_bookie_loses_nothing_acknowledged() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        before = await cluster.client()
+        writer = await before.open_writer("orders")
+        for each in payloads(0, 20):
+            await writer.append(each)
+        for number in range(3):
+            cluster.power_cut_bookie(number)
+        writer.abort()
+        await before.close()
+        cluster.heal()
+        for bookie in cluster.bookies:
+            await bookie.wait_until_serving()
+        async with await cluster.client() as client:
+            await (await client.open_writer("orders")).close()
+            assert [m.payload async for m in client.reader("orders", until="latest")] == payloads(0, 20)
+
+    for seed in range(5):
+        simulate(main, seed=seed)
+
+
+def test_a_program_in_a_process_of_its_own_is_paused_deposed_and_wakes() -> None:
+    async def service(cluster: SimulatedCluster) -> str:
+        client = await connect(cluster.uri, environment=cluster.environment())
+        writer = await client.open_writer("orders")
+        try:
+            while True:
+                await writer.append(b"from the service")
+                await asyncio.sleep(0.1)
+        except (WriterDeposedError, AppendIndeterminateError):
+            return "deposed"
+        finally:
+            await client.close()
+
+    async def main(cluster: SimulatedCluster) -> str:
+        running = cluster.run("service", lambda: service(cluster))
+        await asyncio.sleep(3)
+        cluster.pause("service")
+        async with await cluster.client() as client, await client.open_writer("orders") as writer:
+            await writer.append(b"from its successor")
+            await asyncio.sleep(60)
+            cluster.resume("service")
+            return await running
+
+    assert simulate(main) == "deposed"
+
+
+def test_a_bookie_whose_disk_fails_ends_and_may_be_started_again() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        ended = asyncio.Event()
+        cluster.bookies[1].on_end = lambda _: ended.set()
+        cluster.bookies[1].disk.faults.arm("sync_error", "journal")
+        async with await cluster.client() as client, await client.open_writer("orders") as writer:
+            await writer.append(b"one")
+            await writer.append(b"two")
+            await ended.wait()
+            assert not cluster.bookies[1].running
+            await cluster.restart_bookie(1)
+            await writer.append(b"three")
+
+    simulate(main)
+
+
+def test_a_cluster_of_five() -> None:
+    async def main(cluster: SimulatedCluster) -> int:
+        async with await cluster.client() as client:
+            return len(client.ledgers.bookies().writable)
+
+    assert simulate(main, config=ClusterConfig(bookies=5)) == 5
+
+
+def test_a_program_that_waits_for_what_nobody_does_is_told_so() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        await cluster.stop()
+        await asyncio.Event().wait()
+
+    with pytest.raises(DeadlockError, match="main"):
+        simulate(main)

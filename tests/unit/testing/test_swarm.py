@@ -1,0 +1,57 @@
+"""The swarm sees what it is there to see, and its runner tells how to see it again."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlog.testing import runner
+from dlog.testing.disk_file import SimulatedFile
+from dlog.testing.plan import Plan, plan_of
+from dlog.testing.runner import main, make_plan
+from dlog.testing.seeds import Seeds
+from dlog.testing.swarm import Report, run_plan
+
+POWER = {"faults": ("power_cut", "kill_many"), "fault_every_s": 0.5, "chaos_s": 6.0, "bookies": 3}
+THREE = {"ensemble": 3, "write": 3, "ack": 2, "shrinks": False, "other_log": False, "append_every_s": 0.05}
+
+
+def first_failure(seeds: range, **overrides: object) -> Report | None:
+    reports = (run_plan(make_plan(seed, "chaos", overrides)) for seed in seeds)
+    return next((report for report in reports if report.findings), None)
+
+
+def test_a_journal_that_is_not_synced_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = SimulatedFile.sync
+    monkeypatch.setattr(
+        SimulatedFile, "sync", lambda self: None if self.path.suffix == ".journal" else honest(self)
+    )
+    assert first_failure(range(1, 20), **POWER, **THREE) is not None
+
+
+def test_the_same_plans_find_nothing_on_an_honest_disk() -> None:
+    assert first_failure(range(1, 4), **POWER, **THREE) is None
+
+
+def test_a_plan_depends_on_its_seed_only_and_overrides_replace_single_fields() -> None:
+    plan = plan_of(7, Seeds(7).stream("plan"))
+    assert plan == plan_of(7, Seeds(7).stream("plan"))
+    changed = make_plan(7, "chaos", {"writers": 9})
+    assert (changed.writers, changed.faults, changed.chaos_s) == (9, plan.faults, plan.chaos_s)
+
+
+def test_a_failing_seed_prints_what_was_found_and_the_command_that_replays_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(plan: Plan, **_: object) -> Report:
+        return Report(plan, ["c1: lost"], simulated_s=1.0, timeline="0.1 who what")
+
+    monkeypatch.setattr(runner, "run_plan", failing)
+    assert main(["--seed", "5", "--set", "writers=1", "--timeline"]) == 1
+    told = capsys.readouterr().out
+    assert "seed 5 FAILED" in told and "c1: lost" in told and "0.1 who what" in told
+    assert "python -m dlog.testing --seed 5 --timeline --set writers=1" in told
+
+
+def test_a_seed_without_findings_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seed", "3", "--profile", "calm", "--set", "chaos_s=2"]) == 0
+    assert "acknowledged" in capsys.readouterr().out
