@@ -337,7 +337,7 @@ def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report
             kind.removeprefix("fault."): count
             for kind, count in sorted(counts.items())
             if kind.startswith("fault.")
-        }
+        } | loop.network.disorder()
         report.digest = loop.trace.digest()
         report.simulated_s = loop.time() - START_S
         report.steps = loop.steps
