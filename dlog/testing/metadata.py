@@ -18,6 +18,7 @@ from dlog.testing.faults import Faults, MetadataFault
 from dlog.testing.metadata_session import Request, Session, Watcher
 from dlog.testing.metadata_store import SimulatedStore
 from dlog.testing.metadata_timing import MetadataTiming
+from dlog.testing.nodes import NODE
 from dlog.testing.notes import Notes, Span, Streams
 from dlog.testing.register_history import RegisterHistory
 from ledger.environment import Environment
@@ -231,7 +232,8 @@ class SimulatedMetadata:
             self._end(session, "timed out")
 
     def _end(self, session: Session, why: str) -> None:
-        self.faults.note("session_loss", f"{session.node}: {why}")
+        if _owner_lives(session):
+            self.faults.note("session_loss", f"{session.node}: {why}")
         self._leave(session)
         self._run(partial(bookie_jobs.end_session, session=session.name))
 
@@ -265,6 +267,12 @@ class SimulatedMetadata:
         """On the client's node, if that still runs then."""
         loop = asyncio.get_running_loop()
         loop.call_later(self.draw(span), work, *arguments, context=session.context)
+
+
+def _owner_lives(session: Session) -> bool:
+    """Whether anybody loses something when the session ends."""
+    node = session.context.get(NODE)
+    return node is None or node.alive
 
 
 _servers: WeakValueDictionary[str, SimulatedMetadata] = WeakValueDictionary()

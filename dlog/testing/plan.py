@@ -85,6 +85,8 @@ class Plan:
     small_disks: bool = False
     checkpoint_s: float = 3.0
     read_ahead_bytes: int = 64 * KIB
+    garbage: bool = False
+    """Whether at the end all garbage is waited for, which takes a while."""
 
     def log_config(self) -> LogConfig:
         """Short patience and small ledgers, so that much happens within seconds."""
@@ -193,6 +195,7 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         "small_disks": draw.maybe(0.5),
         "checkpoint_s": chance.choice((0.5, 3.0, 20.0)),
         "read_ahead_bytes": chance.choice((4 * KIB, 64 * KIB, 1024 * KIB)),
+        "garbage": draw.maybe(0.1),
     }
     if drawn["digest"] == "DUMMY" and profile == "beyond":
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
