@@ -12,6 +12,7 @@ from bookie_server.server import BookieServer
 from bookie_server.storage_config import StorageConfig
 from dlog.testing.disk import SimulatedDisk
 from dlog.testing.disk_timing import DiskTiming
+from dlog.testing.durable import JournalTeller
 from dlog.testing.environment import SimulatedEnvironment
 from dlog.testing.loop import SimulatedLoop
 from dlog.testing.metadata import SimulatedMetadata
@@ -63,6 +64,8 @@ class SimulatedBookie:
         self.name = name
         self.disk = SimulatedDisk(loop.seeds.stream, loop.trace, name, timing=timing)
         self.disk.on_crash(self._crashed)
+        if loop.trace.telling:
+            self.disk.watch_syncs(JournalTeller(loop.trace, name).synced)
         self.server: BookieServer | None = None
         """Of the process that runs; None before it serves."""
         self.on_end: Callable[[SimulatedBookie], None] = lambda _: None

@@ -74,7 +74,7 @@ class Swarm:
         self._plan = plan
         self._cluster = cluster
         self._loop = cluster.loop
-        self.recorder = Recorder(cluster.loop.time)
+        self.recorder = Recorder(cluster.loop.time, tell=cluster.trace.tell, tell_reads=cluster.trace.detail)
         self._names = [
             *(f"writer-{number}" for number in range(plan.writers)),
             *(f"reader-{number}" for number in range(plan.readers)),
@@ -304,7 +304,7 @@ def _forget_the_last(history: History) -> None:
 def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report:
     """Run it; the last `timeline` lines of the trace come with the report."""
     loop = SimulatedLoop(Seeds(plan.seed), _LIMITS)
-    loop.trace.detailed = detailed
+    loop.trace.telling, loop.trace.detailed = detailed or timeline > 0, detailed
     report = Report(plan)
     config = ClusterConfig(bookies=plan.bookies, storage=plan.storage())
     try:

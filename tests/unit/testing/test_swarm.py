@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from dlog.testing import runner
 from dlog.testing.disk_file import SimulatedFile
+from dlog.testing.kept import read_kept
 from dlog.testing.plan import Plan, make_plan, plan_of
 from dlog.testing.runner import main
 from dlog.testing.seeds import Seeds
@@ -50,6 +54,53 @@ def test_a_failing_seed_prints_what_was_found_and_the_command_that_replays_it(
     told = capsys.readouterr().out
     assert "seed 5 FAILED" in told and "c1: lost" in told and "0.1 who what" in told
     assert "python -m dlog.testing --seed 5 --set writers=1 --timeline" in told
+
+
+def test_a_run_that_is_told_is_the_same_run() -> None:
+    plan = make_plan(2, "chaos", {"chaos_s": 4.0})
+    told = run_plan(plan, timeline=20_000)
+    assert told.digest == run_plan(plan).digest
+    assert "is told acked" in told.timeline and "durable" in told.timeline and "ADD" in told.timeline
+
+
+def test_the_actions_that_a_run_has_drawn_are_the_same_run() -> None:
+    for seed in (3, 4):
+        drawn = run_plan(make_plan(seed, "chaos", {"chaos_s": 8.0}))
+        given = run_plan(replace(drawn.plan, actions=drawn.actions))
+        assert len(drawn.actions) > 2
+        assert (given.digest, given.actions) == (drawn.digest, drawn.actions)
+
+
+def test_a_run_without_one_of_its_actions_has_the_others() -> None:
+    drawn = run_plan(make_plan(4, "chaos", {"chaos_s": 8.0}))
+    fewer = drawn.actions[1:]
+    assert run_plan(replace(drawn.plan, actions=fewer)).actions == fewer
+
+
+def test_a_failing_seed_is_shrunk_and_kept_and_the_file_fails_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A journal that is not synced: of all that goes wrong only power cuts matter."""
+    monkeypatch.chdir(tmp_path)
+    honest = SimulatedFile.sync
+    monkeypatch.setattr(
+        SimulatedFile, "sync", lambda self: None if self.path.suffix == ".journal" else honest(self)
+    )
+    faults = {**POWER, "faults": ("power_cut", "kill_many", "cut", "stall", "slow_sync")}
+    failed = first_failure(range(1, 20), **faults, **THREE)
+    assert failed is not None
+    settings = [f"--set={name}={_text(value)}" for name, value in {**faults, **THREE}.items()]
+    assert main(["--seed", str(failed.plan.seed), "--shrink", "--runs", "60", *settings]) == 1
+    (path,) = tmp_path.glob("shrunken-*.toml")
+    plan = read_kept(path.read_text("utf-8")).plan
+    assert plan.actions and len(plan.actions) < len(failed.actions)
+    assert {action.kind for action in plan.actions} <= {"power_cut", "kill_bookie"}
+    assert main(["--kept", str(path)]) == 1
+    assert f"--kept {path.name} --timeline" in capsys.readouterr().out
+
+
+def _text(value: object) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def test_a_seed_without_findings_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
