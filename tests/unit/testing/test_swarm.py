@@ -80,7 +80,7 @@ def test_a_run_without_one_of_its_actions_has_the_others() -> None:
 def test_a_failing_seed_is_shrunk_and_kept_and_the_file_fails_too(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A journal that is not synced: of all that goes wrong only power cuts matter."""
+    """A journal that is not synced: most of what goes wrong does not matter."""
     monkeypatch.chdir(tmp_path)
     honest = SimulatedFile.sync
     monkeypatch.setattr(
@@ -90,11 +90,10 @@ def test_a_failing_seed_is_shrunk_and_kept_and_the_file_fails_too(
     failed = first_failure(range(1, 20), **faults, **THREE)
     assert failed is not None
     settings = [f"--set={name}={_text(value)}" for name, value in {**faults, **THREE}.items()]
-    assert main(["--seed", str(failed.plan.seed), "--shrink", "--runs", "60", *settings]) == 1
+    assert main(["--seed", str(failed.plan.seed), "--shrink", "--runs", "25", *settings]) == 1
     (path,) = tmp_path.glob("shrunken-*.toml")
     plan = read_kept(path.read_text("utf-8")).plan
-    assert plan.actions and len(plan.actions) < len(failed.actions)
-    assert {action.kind for action in plan.actions} <= {"power_cut", "kill_bookie"}
+    assert plan.actions and 2 * len(plan.actions) < len(failed.actions)
     assert main(["--kept", str(path)]) == 1
     assert f"--kept {path.name} --timeline" in capsys.readouterr().out
 
