@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dlog.testing import runner
+from dlog.testing.actions import Action
 from dlog.testing.disk_file import SimulatedFile
 from dlog.testing.kept import read_kept
 from dlog.testing.plan import Plan, make_plan, plan_of
@@ -80,26 +81,25 @@ def test_a_run_without_one_of_its_actions_has_the_others() -> None:
 def test_a_failing_seed_is_shrunk_and_kept_and_the_file_fails_too(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A journal that is not synced: most of what goes wrong does not matter."""
+    """Of three faults one matters."""
+    drawn = tuple(Action(at_s=float(at), kind=kind) for at, kind in enumerate(("cut", "reset", "clog")))
+
+    def run(plan: Plan, **_: object) -> Report:
+        actions = drawn if plan.actions is None else plan.actions
+        lost = any(action.kind == "reset" for action in actions)
+        return Report(
+            plan, ["c1: lost"] if lost else [], simulated_s=1.0, timeline="0.1 who", actions=actions
+        )
+
     monkeypatch.chdir(tmp_path)
-    honest = SimulatedFile.sync
-    monkeypatch.setattr(
-        SimulatedFile, "sync", lambda self: None if self.path.suffix == ".journal" else honest(self)
-    )
-    faults = {**POWER, "faults": ("power_cut", "kill_many", "cut", "stall", "slow_sync")}
-    failed = first_failure(range(1, 20), **faults, **THREE)
-    assert failed is not None
-    settings = [f"--set={name}={_text(value)}" for name, value in {**faults, **THREE}.items()]
-    assert main(["--seed", str(failed.plan.seed), "--shrink", "--runs", "25", *settings]) == 1
-    (path,) = tmp_path.glob("shrunken-*.toml")
-    plan = read_kept(path.read_text("utf-8")).plan
-    assert plan.actions and 2 * len(plan.actions) < len(failed.actions)
-    assert main(["--kept", str(path)]) == 1
-    assert f"--kept {path.name} --timeline" in capsys.readouterr().out
-
-
-def _text(value: object) -> str:
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    monkeypatch.setattr(runner, "run_plan", run)
+    assert main(["--seed", "5", "--shrink"]) == 1
+    told = capsys.readouterr().out
+    assert "3 faults became 1 in" in told and "0.1 who" in told
+    assert "python -m dlog.testing --kept shrunken-5.toml --timeline" in told
+    plan = read_kept(Path("shrunken-5.toml").read_text("utf-8")).plan
+    assert plan.actions == (drawn[1],)
+    assert main(["--kept", "shrunken-5.toml"]) == 1
 
 
 def test_a_seed_without_findings_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
