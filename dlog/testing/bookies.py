@@ -13,6 +13,7 @@ from bookie_server.storage_config import StorageConfig
 from dlog.testing.checking.promises import BookiePromises
 from dlog.testing.disk import SimulatedDisk
 from dlog.testing.disk_timing import DiskTiming
+from dlog.testing.durable import JournalTeller
 from dlog.testing.environment import SimulatedEnvironment
 from dlog.testing.loop import SimulatedLoop
 from dlog.testing.metadata import SimulatedMetadata
@@ -66,6 +67,8 @@ class SimulatedBookie:
         self.disk.on_crash(self._crashed)
         self.promises = BookiePromises(name)
         """What its processes have answered, and which of it a later one did not keep."""
+        if loop.trace.telling:
+            self.disk.watch_syncs(JournalTeller(loop.trace, name).synced)
         self.server: BookieServer | None = None
         """Of the process that runs; None before it serves."""
         self.on_end: Callable[[SimulatedBookie], None] = lambda _: None

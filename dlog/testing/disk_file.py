@@ -102,6 +102,8 @@ class SimulatedFile(DiskFile):
             inode.fail_sync(written, pages_dropped=dropped)
             raise self._media.failure("sync", self.path)
         inode.sync()
+        if self._media.on_synced is not None:
+            self._media.on_synced(self.path, inode.content)
 
     def close(self) -> None:
         if not self._life.goes_on:

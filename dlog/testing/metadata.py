@@ -25,7 +25,7 @@ from ledger.environment import Environment
 from ledger.errors import ConfigurationError, LogStoreError, MetadataUnavailableError
 from ledger.metadata import bookie_jobs
 from ledger.metadata.drivers import MetadataUri, register_driver
-from ledger.metadata.key_value import Job, Transaction
+from ledger.metadata.key_value import Job, Node, Transaction
 from ledger.metadata.memory import MemoryCluster, MemoryTransaction
 from ledger.metadata.store import MetadataStore
 
@@ -46,6 +46,8 @@ class SimulatedMetadata:
         self.timing = timing or MetadataTiming()
         self.faults: Faults[MetadataFault] = Faults(stream("metadata.faults"), notes, "metadata")
         self.history = RegisterHistory()
+        self.on_change: Callable[[str, str, Node | None], None] | None = None
+        """Told who changed which key, and what it holds then."""
         self._chance = stream("metadata.timing")
         self._notes = notes
         self._context = copy_context()
@@ -141,7 +143,7 @@ class SimulatedMetadata:
         session.server_side.watchers += [watcher for watcher in request.watchers if watcher.active]
         value, error = None, None
         try:
-            value = self._run(request.job)
+            value = self._run(request.job, session.node)
         except LogStoreError as refused:
             error = refused
         if request.late:
@@ -158,11 +160,13 @@ class SimulatedMetadata:
         if not self.is_cut_off(request.session.node):  # otherwise the client waits until it gives up
             request.settle(value, error)
 
-    def _run(self, job: Callable[[Transaction], Any]) -> Any:
+    def _run(self, job: Callable[[Transaction], Any], node: str) -> Any:
         tx = MemoryTransaction(self._cluster)
         result = job(tx)
         for key in sorted(tx.changed):  # a set: its own order is another in each process
             self._notes.note("metadata.change", self.name, key)
+            if self.on_change is not None:
+                self.on_change(node, key, tx.get(key))
             self._fire(key)
         return result
 
@@ -235,7 +239,7 @@ class SimulatedMetadata:
         if _owner_lives(session):
             self.faults.note("session_loss", f"{session.node}: {why}")
         self._leave(session)
-        self._run(partial(bookie_jobs.end_session, session=session.name))
+        self._run(partial(bookie_jobs.end_session, session=session.name), session.node)
 
     def goodbye(self, session: Session) -> Job[None]:
         """The job that ends a session in good order."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dlog.client import LogClient
+from dlog.testing.actions import Action
 from dlog.testing.administrators import OTHER_LOG, SwarmAdministrator
 from dlog.testing.chaos import Chaos
 from dlog.testing.checking.checks import findings, first_findings
@@ -55,6 +56,10 @@ class Report:
     simulated_s: float = 0.0
     steps: int = 0
     faults: dict[str, int] = field(default_factory=dict)
+    actions: tuple[Action, ...] = ()
+    """What went wrong; a plan that gives them is the same run."""
+    struck: tuple[Action, ...] = ()
+    """What went wrong besides, by rates."""
     acked: int = 0
     appends: int = 0
     takeovers: int = 0
@@ -73,23 +78,23 @@ class Swarm:
         self._plan = plan
         self._cluster = cluster
         self._loop = cluster.loop
-        self.recorder = Recorder(cluster.loop.time)
-        self.wrong: list[str] = []
-        self._workers: list[SwarmWriter | SwarmReader | SwarmAdministrator] = []
-        self._stopping = asyncio.Event()
-        self._incarnations: dict[str, asyncio.Task[None]] = {}
-        self._writing = True
+        self.recorder = Recorder(cluster.loop.time, tell=cluster.trace.tell, tell_reads=cluster.trace.detail)
         self._names = [
             *(f"writer-{number}" for number in range(plan.writers)),
             *(f"reader-{number}" for number in range(plan.readers)),
             "administrator",
         ]
+        self.chaos = Chaos(plan, cluster, self._names, self._start)
+        self.wrong: list[str] = []
+        self._workers: list[SwarmWriter | SwarmReader | SwarmAdministrator] = []
+        self._stopping = asyncio.Event()
+        self._incarnations: dict[str, asyncio.Task[None]] = {}
+        self._writing = True
 
     async def run(self) -> History:
         for name in self._names:
             self._start(name)
-        chaos = Chaos(self._plan, self._cluster, self._names, self._start)
-        await chaos.run()
+        await self.chaos.run()
         self._loop.trace.note("phase", "world", "heal")
         self._heal()
         await self._in_time("writers end", self._end_writers())
@@ -99,7 +104,7 @@ class Swarm:
         await self._in_time("clients close", self._end_everybody())
         if self._plan.profile != "beyond":
             self.wrong += self._broken_promises()
-        chaos.leave_the_dead()
+        self.chaos.leave_the_dead()
         await self._in_time("bookies stop", self._cluster.stop())
         self._look_for_leaks()
         _forget_the_last(history)
@@ -324,7 +329,7 @@ def _forget_the_last(history: History) -> None:
 def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report:
     """Run it; the last `timeline` lines of the trace come with the report."""
     loop = SimulatedLoop(Seeds(plan.seed), _LIMITS)
-    loop.trace.detailed = detailed
+    loop.trace.telling, loop.trace.detailed = detailed or timeline > 0, detailed
     report = Report(plan)
     config = ClusterConfig(bookies=plan.bookies, storage=plan.storage())
     try:
@@ -373,6 +378,8 @@ def _run(plan: Plan, loop: SimulatedLoop, config: ClusterConfig, report: Report)
         report.findings.append(f"{type(error).__name__}: {error}\n{notes}".rstrip())
     for swarm in swarms:
         report.findings += swarm.wrong
+        report.actions = tuple(swarm.chaos.drawn) if plan.actions is None else plan.actions
+        report.struck = tuple(swarm.chaos.struck)
 
 
 def _count(report: Report, history: History) -> None:

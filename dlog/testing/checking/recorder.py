@@ -8,13 +8,21 @@ from dlog.model import NO_MESSAGE, MessageId
 from dlog.testing.checking.history import Append, History, Observation, Outcome, Takeover, WholeRead
 
 _Key = tuple[str, int]
+Tell = Callable[[str, str, str], None]
+"""For a timeline: what happened, to whom, and more of it."""
+
+
+def _nobody(kind: str, node: str, text: str) -> None:
+    """Nobody wants to know."""
 
 
 class Recorder:
     """Told of each event by whoever causes it. An append whose end nobody tells was in flight for ever."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], *, tell: Tell = _nobody, tell_reads: Tell = _nobody) -> None:
         self._now = now
+        self._tell = tell
+        self._tell_reads = tell_reads
         self._invoked: dict[_Key, tuple[bytes, float]] = {}
         self._ended: dict[_Key, tuple[float, Outcome, MessageId | None]] = {}
         self._numbers: dict[str, int] = {}
@@ -36,6 +44,7 @@ class Recorder:
     def takeover(self, writer: str, epoch: int) -> None:
         """The handle is open."""
         self._takeovers.append((epoch, Takeover(writer, self._now())))
+        self._tell("has the log", writer, f"epoch {epoch}")
 
     def invoke(self, writer: str, payload: bytes) -> int:
         """The handle is about to be given this payload; returns the number of this append."""
@@ -47,10 +56,14 @@ class Recorder:
     def end(self, writer: str, number: int, outcome: Outcome, message_id: MessageId | None = None) -> None:
         self._ended[writer, number] = (self._now(), outcome, message_id)
         self.acked += outcome is Outcome.ACKED
+        self._tell(
+            f"is told {outcome.value}", writer, f"append {number}" + (f" {message_id}" if message_id else "")
+        )
 
     def returned(self, reader: str, message_id: MessageId, payload: bytes) -> None:
         """The reader returned this message."""
         self._readers.setdefault(reader, []).append(Observation(message_id, payload, self._now()))
+        self._tell_reads("reads", reader, str(message_id))
         self.seen.append(message_id)
         self.highest = max(self.highest, message_id)
 
