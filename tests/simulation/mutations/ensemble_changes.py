@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import Mutation
+from tests.simulation.mutations.mutation import SPARES, THREE, Mutation, focused
 from tests.simulation.mutations.planting import edit
-
-_SPARES = {"bookies": 6, "ensemble": 3, "write": 3, "ack": 2}
 
 MUTATIONS = (
     Mutation(
@@ -21,6 +19,7 @@ MUTATIONS = (
                 ("self._acked[position] = 0\n", "pass\n"),
             ),
         ),
+        plan=focused("pause_bookie", "isolate", "kill_bookie", "cut", **SPARES),
     ),
     Mutation(
         "late-acks-of-a-replaced-member-count",
@@ -31,6 +30,7 @@ MUTATIONS = (
                 ("self.connection.detach(ledger_id, self)", "pass"),
             ),
         ),
+        plan=focused("pause_bookie", "stall", "clog", "slow_sync", **SPARES),
     ),
     Mutation(
         "change-above-the-lac",
@@ -42,6 +42,7 @@ MUTATIONS = (
                 ("self.lac + 1", "self.sent_through + 1"),
             ),
         ),
+        plan=focused("pause_bookie", "isolate", "kill_bookie", "cut", **SPARES),
     ),
     Mutation(
         "change-without-resend",
@@ -52,6 +53,7 @@ MUTATIONS = (
                 ("*(Resend(position) for position in changed), ", ""),
             ),
         ),
+        plan=focused("pause_bookie", "isolate", "kill_bookie", "cut", bookies=6, ensemble=3, write=3, ack=3),
     ),
     Mutation(
         "change-never-recorded",
@@ -70,6 +72,7 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused("pause_bookie", "isolate", "kill_bookie", "cut", **SPARES),
     ),
     Mutation(
         "change-of-a-closed-ledger",
@@ -80,6 +83,7 @@ MUTATIONS = (
                 ("metadata.state is LedgerState.OPEN and any(", "any("),
             ),
         ),
+        plan=focused("pause_bookie", "kill_bookie", "pause_client", "isolate", **SPARES, writers=3),
     ),
     Mutation(
         "fenced-bookie-replaced",
@@ -103,7 +107,7 @@ MUTATIONS = (
                 ("if found.value.state is not LedgerState.OPEN:", "if found.value.closed:"),
             ),
         ),
-        plan=_SPARES,
+        plan=SPARES,
     ),
     Mutation(
         "one-bookie-twice",
@@ -122,6 +126,7 @@ MUTATIONS = (
                 ("if len(set(fragment.ensemble)) != len(fragment.ensemble):", "if False:"),
             ),
         ),
+        plan=focused("pause_bookie", "kill_bookie", "isolate", **THREE, bookies=4),
     ),
     Mutation(
         "undecided-change-forgotten",
@@ -132,6 +137,15 @@ MUTATIONS = (
                 "ledger.ensemble_keeper:EnsembleKeeper._update",
                 ("before, self._unsettled = self._unsettled, True", "before = False"),
             ),
+        ),
+        plan=focused(
+            "pause_bookie",
+            "kill_bookie",
+            "isolate",
+            "metadata_answer_lost",
+            "metadata_request_late",
+            "metadata_partition",
+            **SPARES,
         ),
     ),
     Mutation(
@@ -145,6 +159,9 @@ MUTATIONS = (
                     "local = Versioned(wanted, local.version + 1)",
                 ),
             ),
+        ),
+        plan=focused(
+            "kill_client", "metadata_answer_lost", "metadata_request_lost", **THREE, rotation_age_s=0.7
         ),
     ),
     Mutation(
@@ -162,6 +179,7 @@ MUTATIONS = (
                 ("elif outcome is Status.EOK:", "elif True:"),
             ),
         ),
+        plan=focused("kill_bookie", "reset", "power_cut", **THREE, readers=6, append_every_s=0.5, fast=False),
     ),
     Mutation(
         "acked-before-visible",
@@ -172,6 +190,8 @@ MUTATIONS = (
                 ("self.visible if self._strict else self.lac", "self.lac"),
             ),
         ),
-        plan={"fast": False},
+        plan=focused(
+            "cut_one_way", "clog", "pause_bookie", **THREE, readers=6, append_every_s=0.5, fast=False
+        ),
     ),
 )

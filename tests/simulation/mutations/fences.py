@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import Mutation
+from tests.simulation.mutations.mutation import THREE, Mutation, focused
 from tests.simulation.mutations.planting import edit
 
 _FENCE = "self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), on_fence_durable)"
@@ -51,6 +51,7 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused("slow_sync", "power_cut", "kill_bookie", "power_cut_at_effect", **THREE, writers=3),
     ),
     Mutation(
         "fence-overtakes-adds",
@@ -78,6 +79,7 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused("slow_sync", "kill_client", "isolate", **THREE, writers=3),
     ),
     Mutation(
         "unknown-ledger-not-fenced",
@@ -121,6 +123,9 @@ MUTATIONS = (
                 ("keep_explicit_lac(self._state(ledger_id), lac, packet)", "pass"),
             ),
         ),
+        plan=focused(
+            "kill_bookie", "kill_many", "power_cut", **THREE, readers=6, append_every_s=0.5, fast=False
+        ),
     ),
     Mutation(
         "explicit-lac-not-journaled",
@@ -134,6 +139,9 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused(
+            "kill_bookie", "kill_many", "power_cut", **THREE, readers=6, append_every_s=0.5, fast=False
+        ),
     ),
     Mutation(
         "explicit-lac-falls",
@@ -144,6 +152,7 @@ MUTATIONS = (
                 ("if lac < state.explicit_lac_value:", "if False:"),
             ),
         ),
+        plan=focused("reset", "clog", "cut_one_way", **THREE, readers=6, append_every_s=0.5, fast=False),
     ),
     Mutation(
         "repeated-add-compared-with-its-lac",
@@ -156,6 +165,7 @@ MUTATIONS = (
                 ("return True", "return stored == offered"),
             ),
         ),
+        plan=focused("kill_client", "ambush", "clog", **THREE, append_every_s=0.02),
     ),
     Mutation(
         "error-answered-as-absence",
@@ -166,6 +176,7 @@ MUTATIONS = (
                 ("case _:\n            return Status.EIO", "case _:\n            return Status.ENOENTRY"),
             ),
         ),
+        plan=focused("read_error", "ambush", "kill_client", **THREE),
     ),
     Mutation(
         "limbo-denies",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import Mutation
+from tests.simulation.mutations.mutation import SPARES, THREE, Mutation, focused
 from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
@@ -29,6 +29,7 @@ MUTATIONS = (
                 ("RECOVERY_READ_HEADER", "RECOVERY_READ_HEADER & ~1"),
             ),
         ),
+        plan=focused("reset", "cut_one_way", "clog", "half_open", **THREE, writers=3),
     ),
     Mutation(
         "recovery-unmarked",
@@ -43,7 +44,7 @@ MUTATIONS = (
                 ("metadata.state is LedgerState.IN_RECOVERY", "not metadata.closed"),
             ),
         ),
-        plan={"bookies": 6, "ensemble": 3, "write": 3, "ack": 2},
+        plan=focused("pause_bookie", "kill_bookie", "isolate", **SPARES, writers=3),
     ),
     Mutation(
         "recovery-stops-at-the-lac",
@@ -64,6 +65,7 @@ MUTATIONS = (
         "recovery-closes-before-the-copies-are-durable",
         "The ledger is closed when its last entries are on their ack quorum again, not when they have been sent.",
         (edit("ledger.recovery:Recovery._go_forward", ("await write_back.finish()", "pass")),),
+        plan=focused("cut_one_way", "clog", "kill_client", "isolate", "slow_sync", **THREE),
     ),
     Mutation(
         "recovery-adds-with-a-rising-lac",
@@ -77,6 +79,7 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused("kill_client", "pause_client", "ambush", "slow_sync", **THREE, writers=3, readers=4),
     ),
     Mutation(
         "recovery-adds-with-another-length",
@@ -101,7 +104,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan={"bookies": 6, "ensemble": 3, "write": 3, "ack": 2},
+        plan=focused("ambush", "kill_client", "kill_bookie", "isolate", **SPARES, writers=3),
     ),
     Mutation(
         "recovery-forgets-its-change",
@@ -112,6 +115,7 @@ MUTATIONS = (
                 ("decide.closed(found, write_back.changes,", "decide.closed(found, [],"),
             ),
         ),
+        plan=focused("kill_client", "kill_bookie", "ambush", "isolate", **SPARES),
     ),
     Mutation(
         "close-one-entry-short",
@@ -135,6 +139,7 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused("pause_client", "isolate", "metadata_partition", **THREE, writers=3, rotation_age_s=0.7),
     ),
     Mutation(
         "closed-below-a-recovery",
@@ -142,8 +147,9 @@ MUTATIONS = (
         (
             edit(
                 "ledger.core.recovery:needs_closing",
-                ("metadata.state is LedgerState.IN_RECOVERY", "metadata.last_entry == -1"),
+                ("metadata.state is LedgerState.IN_RECOVERY", "True"),
             ),
         ),
+        plan=focused("pause_client", "ambush", "isolate", "metadata_request_late", **THREE, writers=3),
     ),
 )

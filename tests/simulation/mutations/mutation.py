@@ -8,6 +8,9 @@ from typing import Any
 
 from tests.simulation.mutations.planting import Edit
 
+THREE: dict[str, Any] = {"ensemble": 3, "write": 3, "ack": 2}
+SPARES: dict[str, Any] = {**THREE, "bookies": 6}
+
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
@@ -22,3 +25,17 @@ class Mutation:
     profile: str = "chaos"
     given: tuple[Edit, ...] = ()
     """Circumstances that the swarm does not bring about by itself, and under which sound code is safe."""
+
+
+def focused(*faults: str, **fields: Any) -> dict[str, Any]:
+    """A short plan with these faults in quick succession and little besides, so that a seed costs little."""
+    return {
+        "chaos_s": 8.0,
+        "fault_every_s": 0.4,
+        "append_every_s": 0.05,
+        "payload_bytes_max": 10,
+        "shrinks": False,
+        "other_log": False,
+        "faults": faults,
+        **fields,
+    }

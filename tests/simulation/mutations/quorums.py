@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import Mutation
+from tests.simulation.mutations.mutation import THREE, Mutation, focused
 from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
@@ -19,6 +19,7 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused("cut_one_way", "clog", **THREE, readers=6, append_every_s=0.5, fast=False),
     ),
     Mutation(
         "lac-stored-on-one",
@@ -30,6 +31,7 @@ MUTATIONS = (
                 ("ranked[quorum.ack - 1]", "ranked[0]"),
             ),
         ),
+        plan=focused("cut_one_way", "clog", **THREE, readers=6, append_every_s=0.5, fast=False),
     ),
     Mutation(
         "last-fragment-is-no-floor",
@@ -41,6 +43,7 @@ MUTATIONS = (
                 ("EntryId(metadata.last_fragment.first_entry - 1)", "EntryId(-1)"),
             ),
         ),
+        plan=focused("kill_bookie", "pause_bookie", "isolate", **THREE, bookies=6, readers=6, fast=False),
     ),
     Mutation(
         "ack-one-copy-short",
@@ -81,6 +84,7 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused("ambush", "isolate", "split", "cut_one_way", **THREE),
     ),
     Mutation(
         "fence-counted-without-striping",
@@ -117,6 +121,7 @@ MUTATIONS = (
         "error-taken-for-denial",
         "Only an explicit denial is a no: a bookie that answers with an error may have the entry.",
         (edit("ledger.wire.status:answer_of", ("Answer.UNKNOWN", "Answer.PROVED_NO")),),
+        plan=focused("read_error", "ambush", "kill_client", **THREE),
     ),
     Mutation(
         "silence-taken-for-denial",
@@ -140,6 +145,7 @@ MUTATIONS = (
                 ("BookieAnswer(Answer.UNKNOWN", "BookieAnswer(Answer.PROVED_NO"),
             ),
         ),
+        plan=focused("ambush", "refuse", "kill_bookie", "isolate", **THREE),
     ),
     Mutation(
         "degraded-below-the-ack-quorum",
@@ -152,5 +158,6 @@ MUTATIONS = (
                 ("ack=wanted.ack", "ack=min(wanted.ack, live_count)"),
             ),
         ),
+        plan=focused("kill_bookie", "kill_many", "isolate", **THREE, degraded=True, rotation_age_s=0.7),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import Mutation
+from tests.simulation.mutations.mutation import THREE, Mutation, focused
 from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
@@ -73,15 +73,8 @@ MUTATIONS = (
                 ("if not sealed:", "if False:"),
             ),
         ),
-    ),
-    Mutation(
-        "confirmed-entry-denied-by-some",
-        "A confirmed entry is lost only if every replica denies it: some of its write set may never have got it.",
-        (
-            edit(
-                "ledger.core.read:EntryRead._absent",
-                ("if self._confirmed:", "if False:"),
-            ),
+        plan=focused(
+            "slow_sync", "metadata_request_late", "metadata_partition", **THREE, readers=6, rotation_age_s=0.7
         ),
     ),
     Mutation(
@@ -96,5 +89,6 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused(**THREE, readers=6),
     ),
 )

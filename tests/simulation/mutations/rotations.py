@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import Mutation
+from tests.simulation.mutations.mutation import THREE, Mutation, focused
 from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
@@ -17,6 +17,16 @@ MUTATIONS = (
                     "assert self._next is not None\n    return [SubmitTo(self._next), Drain(self._current)]",
                 ),
             ),
+        ),
+        plan=focused(
+            "slow_sync",
+            "kill_client",
+            "isolate",
+            "clog",
+            **THREE,
+            rotation_entries=5,
+            rotation_age_s=0.7,
+            append_every_s=0.02,
         ),
     ),
     Mutation(
@@ -43,6 +53,16 @@ MUTATIONS = (
                     "return [SubmitTo(ledger_id), *self._list(now_us, nonce)]",
                 ),
             ),
+        ),
+        plan=focused(
+            "slow_sync",
+            "kill_client",
+            "isolate",
+            "clog",
+            **THREE,
+            rotation_entries=5,
+            rotation_age_s=0.7,
+            append_every_s=0.02,
         ),
     ),
     Mutation(
@@ -116,6 +136,7 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused("slow_sync", "clog", "isolate", **THREE, append_every_s=0.02, chaos_s=20.0),
     ),
     Mutation(
         "held-appends-out-of-order",
@@ -156,7 +177,7 @@ MUTATIONS = (
             ),
             edit("dlog.grace:zombie_grace_s", ("return 0.0 if durable else SEVEN_DAYS_S", "return 3.0")),
         ),
-        plan={"shrinks": True},
+        plan=focused("pause_client", **THREE, writers=3, shrinks=True, chaos_s=30.0),
     ),
     Mutation(
         "zombie-grace-forgotten",
@@ -168,6 +189,6 @@ MUTATIONS = (
                 ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
             ),
         ),
-        plan={"shrinks": True},
+        plan=focused("pause_client", **THREE, writers=3, shrinks=True, chaos_s=30.0),
     ),
 )

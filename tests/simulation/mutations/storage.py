@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import Mutation
+from tests.simulation.mutations.mutation import THREE, Mutation, focused
 from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
@@ -46,6 +46,7 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused("sync_error", "power_cut", "kill_many", **THREE),
     ),
     Mutation(
         "journal-name-not-durable",
@@ -61,6 +62,7 @@ MUTATIONS = (
         "journal-header-not-synced",
         "A journal file gets its name when its header is durable.",
         (edit("bookie_server.journal.files:JournalFiles._made", ("file.sync()", "pass")),),
+        plan=focused("power_cut", "power_cut_at_effect", **THREE, payload_bytes_max=8000),
     ),
     Mutation(
         "journal-not-sealed",
@@ -84,6 +86,7 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused("disk_full", "power_cut", "kill_bookie", **THREE, payload_bytes_max=8000),
     ),
     Mutation(
         "replay-ends-at-a-seal",
@@ -118,6 +121,7 @@ MUTATIONS = (
                 (", bytes(max(0, torn_bytes))", ""),
             ),
         ),
+        plan=focused("power_cut", "power_cut_at_effect", "kill_many", **THREE),
     ),
     Mutation(
         "damage-taken-for-a-torn-tail",
@@ -148,6 +152,7 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused("sync_error", "power_cut", "kill_many", **THREE),
     ),
     Mutation(
         "log-mark-before-the-data",
@@ -279,6 +284,15 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused(
+            "metadata_partition",
+            "session_loss",
+            "metadata_unavailable",
+            ensemble=3,
+            write=3,
+            ack=3,
+            chaos_s=20.0,
+        ),
     ),
     Mutation(
         "collected-by-one-stale-listing",
@@ -299,6 +313,7 @@ MUTATIONS = (
                 ("await self._store.read_ledger(LedgerId(ledger_id))", "return True"),
             ),
         ),
+        plan=focused("metadata_request_late", rotation_age_s=0.7, **THREE, chaos_s=20.0),
     ),
     Mutation(
         "deleted-ledger-takes-adds",
@@ -309,6 +324,6 @@ MUTATIONS = (
                 ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
             ),
         ),
-        plan={"shrinks": True},
+        plan=focused("pause_client", "isolate", **THREE, writers=3, shrinks=True, chaos_s=30.0),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import Mutation
+from tests.simulation.mutations.mutation import THREE, Mutation, focused
 from tests.simulation.mutations.planting import edit
 
 # Fencing less than the rules say also means that seals are missing, which sound code asserts.
@@ -133,6 +133,7 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused("metadata_answer_lost", "kill_client", **THREE, writers=3, rotation_age_s=0.7),
     ),
     Mutation(
         "lost-answer-taken-for-success",
@@ -158,6 +159,14 @@ MUTATIONS = (
                     "if True:\n                return NotOurs(",
                 ),
             ),
+        ),
+        plan=focused(
+            "metadata_request_late",
+            "metadata_partition",
+            "kill_client",
+            **THREE,
+            writers=3,
+            rotation_age_s=0.7,
         ),
     ),
     Mutation(
@@ -194,6 +203,15 @@ MUTATIONS = (
                 "dlog.core.record_changes:_assert_may_enter",
                 ("assert new.ledger_id > record.last_ledger_id", "assert True"),
             ),
+        ),
+        plan=focused(
+            "metadata_request_late",
+            "pause_client",
+            "metadata_partition",
+            **THREE,
+            writers=3,
+            rotation_age_s=0.7,
+            chaos_s=20.0,
         ),
     ),
     Mutation(
@@ -246,6 +264,15 @@ MUTATIONS = (
                 ("if ledger_id <= record.last_ledger_id:", "if True:"),
             ),
         ),
+        plan=focused(
+            "metadata_request_late",
+            "pause_client",
+            "metadata_partition",
+            **THREE,
+            writers=3,
+            rotation_age_s=0.7,
+            chaos_s=20.0,
+        ),
     ),
     Mutation(
         "shrink-drops-an-unsealed-ledger",
@@ -256,7 +283,9 @@ MUTATIONS = (
                 ("listed.seal is None or ", ""),
             ),
         ),
-        plan={"shrinks": True},
+        plan=focused(
+            "pause_client", "isolate", **THREE, writers=3, shrinks=True, rotation_age_s=0.7, chaos_s=20.0
+        ),
     ),
     Mutation(
         "shrink-by-blind-put",
@@ -270,6 +299,14 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan={"shrinks": True},
+        plan=focused(
+            "metadata_request_late",
+            "pause_client",
+            **THREE,
+            writers=3,
+            shrinks=True,
+            rotation_age_s=0.7,
+            chaos_s=20.0,
+        ),
     ),
 )
