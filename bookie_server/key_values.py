@@ -7,10 +7,12 @@ The journal plays the write-ahead log's part: docs/decisions/0004-index-store.md
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from threading import Condition
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from bookie_server.errors import (
     DiskFailedError,
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 _WRITE_BUFFER_BYTES = 8 * 1024 * 1024
 _BLOCK_CACHE_BYTES = 16 * 1024 * 1024
 _OPEN_FILES_MAX = 128
+_PIECE = 256
+"""Records that a scan takes at a time."""
+
+T = TypeVar("T")
 
 
 class KeyValues(Protocol):
@@ -58,14 +64,6 @@ class KeyValues(Protocol):
 
 def open_key_values(directory: Path) -> KeyValues:
     return _Rocks(directory)
-
-
-@contextmanager
-def _reading(directory: Path) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # RocksDB's binding raises nothing more precise
-        raise StorageError(f"index {directory} cannot be read: {error}", path=directory) from error
 
 
 @contextmanager
@@ -106,6 +104,9 @@ class _Rocks:
         self._unlogged.disable_wal = True  # type: ignore[assignment,method-assign]  # the stub says method
         self._options = options
         self._full: DiskFullError | None = None
+        self._changed = Condition()
+        self._readers = 0
+        self._reopening = False
         self._database = self._open()
 
     def _open(self) -> Rdict:
@@ -139,33 +140,33 @@ class _Rocks:
         )
 
     def get(self, key: bytes) -> bytes | None:
-        with _reading(self._directory):
-            value: bytes | None = self._database.get(key)
-            return value
+        value: bytes | None = self._read(lambda database: database.get(key))
+        return value
 
     def floor(self, key: bytes) -> tuple[bytes, bytes] | None:
-        with _reading(self._directory):
-            cursor = self._database.iter()
-            cursor.seek_for_prev(key)
-            if cursor.valid():
-                return cursor.key(), cursor.value()
-            cursor.status()  # raises if it stopped at damage instead of at the beginning
-            return None
+        return self._read(partial(_floor, key=key))
 
     def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        with _reading(self._directory):
-            cursor = self._database.iter()
-            cursor.seek(first)
-        while True:
-            with _reading(self._directory):
-                if not cursor.valid():
-                    cursor.status()
-                    return
-                key, value = cursor.key(), cursor.value()
-                cursor.next()
-            if key >= end:
-                return
-            yield key, value
+        # By pieces, so that nobody who takes his time keeps the database from being reopened.
+        while piece := self._read(partial(_piece, first=first, end=end)):
+            yield from piece
+            first = piece[-1][0] + b"\0"
+
+    def _read(self, read: Callable[[Rdict], T]) -> T:
+        with self._changed:
+            while self._reopening:
+                self._changed.wait()
+            self._readers += 1
+        try:
+            return read(self._database)
+        except Exception as error:  # RocksDB's binding raises nothing more precise
+            raise StorageError(
+                f"index {self._directory} cannot be read: {error}", path=self._directory
+            ) from error
+        finally:
+            with self._changed:
+                self._readers -= 1
+                self._changed.notify_all()
 
     def write(
         self,
@@ -195,11 +196,45 @@ class _Rocks:
 
     def reopen(self) -> None:
         """A full disk stops RocksDB until it is opened anew; it may flush on closing, or may not."""
-        with suppress(Exception):  # the failure that closing reports again is why we are here
-            self._database.close()
-        self._full = None
-        self._database = self._open()
+        with self._changed:
+            # Whoever reads keeps the files locked, so that they could not be opened again.
+            self._reopening = True
+            while self._readers:
+                self._changed.wait()
+        try:
+            with suppress(Exception):  # the failure that closing reports again is why we are here
+                self._database.close()
+            self._full = None
+            self._database = self._open()
+        finally:
+            with self._changed:
+                self._reopening = False
+                self._changed.notify_all()
 
     def close(self) -> None:
         with _writing(self._directory):
             self._database.close()
+
+
+def _floor(database: Rdict, key: bytes) -> tuple[bytes, bytes] | None:
+    cursor = database.iter()
+    cursor.seek_for_prev(key)
+    if cursor.valid():
+        return cursor.key(), cursor.value()
+    cursor.status()  # raises if it stopped at damage instead of at the beginning
+    return None
+
+
+def _piece(database: Rdict, first: bytes, end: bytes) -> list[tuple[bytes, bytes]]:
+    """The first records of the range, none if it is empty."""
+    found: list[tuple[bytes, bytes]] = []
+    cursor = database.iter()
+    cursor.seek(first)
+    while cursor.valid() and len(found) < _PIECE:
+        key = cursor.key()
+        if key >= end:
+            return found
+        found.append((key, cursor.value()))
+        cursor.next()
+    cursor.status()  # raises if it stopped at damage
+    return found

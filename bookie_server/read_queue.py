@@ -54,7 +54,7 @@ class ReadQueue:
         self._may_start = may_start
         self._on_change = on_change
         self._waiting: deque[Work] = deque()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], None] = {}
         self._closed = False
 
     @property
@@ -75,7 +75,7 @@ class ReadQueue:
             if not self._slots.take(self):
                 return
             task = asyncio.get_running_loop().create_task(self._waiting.popleft()())
-            self._running.add(task)
+            self._running[task] = None
             task.add_done_callback(self._finished)
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class ReadQueue:
             task.cancel()
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        del self._running[task]
         if not self._closed:
             self.start_more()
         self._slots.give_back()

@@ -10,7 +10,12 @@ import asyncio
 import logging
 
 from bookie_server.errors import BookieAliveError
-from ledger.errors import AlreadyExistsError, LogStoreError
+from ledger.errors import (
+    AlreadyExistsError,
+    LogStoreError,
+    MetadataOutcomeUnknownError,
+    MetadataUnavailableError,
+)
 from ledger.metadata.store import MetadataStore, Registration
 from ledger.model import BookieInfo
 
@@ -21,12 +26,20 @@ RETRY_S = 1.0
 
 
 async def register(store: MetadataStore, info: BookieInfo, patience_s: float) -> Registration:
-    """Become visible. BookieAliveError if another process still holds the id after `patience_s`."""
+    """Become visible. Tried again for `patience_s`, then it raises what stood in the way last.
+
+    BookieAliveError if that is another process that holds the id. An attempt of ours whose answer was lost does
+    not stand in the way: its registration names the session of `store`, and is replaced by the next attempt's.
+    """
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + patience_s
     while True:
         try:
             return await store.register_bookie(info)
+        except (MetadataOutcomeUnknownError, MetadataUnavailableError) as error:
+            if loop.time() >= give_up_at:
+                raise
+            logger.warning("cannot register bookie %s, will try again: %s", info.bookie_id, error)
         except AlreadyExistsError as error:
             if loop.time() >= give_up_at:
                 raise BookieAliveError(
@@ -42,7 +55,8 @@ class Presence:
 
     def __init__(self, registration: Registration, *, writable: bool) -> None:
         self._registration = registration
-        self._wanted = self._published = writable
+        self._wanted = writable
+        self._published: bool | None = writable
         self._task: asyncio.Task[None] | None = None
 
     def want(self, *, writable: bool) -> None:
@@ -62,6 +76,8 @@ class Presence:
         try:
             while self._wanted != self._published:
                 wanted = self._wanted
+                # Until the store has answered, nobody knows which list the bookie is on.
+                self._published = None
                 try:
                     await self._registration.set_read_only(not wanted)
                     self._published = wanted

@@ -13,27 +13,27 @@ class Chores:
     def __init__(self, on_fault: Callable[[BaseException], None]) -> None:
         self._on_fault = on_fault
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._timers: set[asyncio.TimerHandle] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._timers: dict[asyncio.TimerHandle, None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._done)
 
     def later(self, delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Call after `delay_s` unless the owner has stopped; the handle may be cancelled."""
 
         def run() -> None:
-            self._timers.discard(timer)
+            self._timers.pop(timer, None)
             call()
 
         timer = self._loop.call_later(delay_s, run)
-        self._timers.add(timer)
+        self._timers[timer] = None
         return timer
 
     def cancel(self, timer: asyncio.TimerHandle) -> None:
-        self._timers.discard(timer)
+        self._timers.pop(timer, None)
         timer.cancel()
 
     def stop(self) -> None:
@@ -46,7 +46,7 @@ class Chores:
                 task.cancel()
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._on_fault(error)

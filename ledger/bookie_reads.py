@@ -57,9 +57,8 @@ async def read_entry(
     connection: V2Connection, ledger_id: LedgerId, entry_id: int, digester: Digester, timeout_s: float
 ) -> BookieAnswer:
     frame = READ_REQUEST.pack(READ_REQUEST.size - 4, READ_HEADER, ledger_id, entry_id)
-    return await _ask(
-        connection, connection.read(ledger_id, entry_id, frame), ledger_id, entry_id, digester, timeout_s
-    )
+    pending = connection.read(ledger_id, entry_id, frame, timeout_s)
+    return await _ask(connection, pending, ledger_id, entry_id, digester, timeout_s)
 
 
 async def fence_read_entry(
@@ -73,9 +72,8 @@ async def fence_read_entry(
 ) -> BookieAnswer:
     """A read that fences first; `entry_id` -1 reads the last entry held."""
     frame = FENCE_REQUEST.pack(FENCE_REQUEST.size - 4, header, ledger_id, entry_id, key)
-    return await _ask(
-        connection, connection.read(ledger_id, entry_id, frame), ledger_id, entry_id, digester, timeout_s
-    )
+    pending = connection.read(ledger_id, entry_id, frame, timeout_s)
+    return await _ask(connection, pending, ledger_id, entry_id, digester, timeout_s)
 
 
 async def read_batch(
@@ -94,7 +92,7 @@ async def read_batch(
     )
     try:
         async with asyncio.timeout(timeout_s):
-            status, body = await connection.batch_read(request_id, frame)
+            status, body = await connection.batch_read(request_id, frame, timeout_s)
         if status is not Status.EOK:
             return _refused(connection, status, ledger_id, first)
         return BookieAnswer(Answer.YES, _split(body, ledger_id, first, max_entries, digester))
@@ -117,13 +115,18 @@ async def _ask(
             status, body = await pending
         if status is not Status.EOK:
             return _refused(connection, status, ledger_id, entry_id)
-        header = digester.verify(body, ledger_id, None if entry_id < 0 else entry_id)
-        entry = Entry(EntryId(header.entry_id), header.lac, header.length, body[digester.overhead_bytes :])
-        return BookieAnswer(Answer.YES, (entry,))
+        found = open_entry(body, ledger_id, None if entry_id < 0 else entry_id, digester)
+        return BookieAnswer(Answer.YES, (found,))
     except (BookieUnavailableError, DigestMismatchError) as error:
         return BookieAnswer(Answer.UNKNOWN, reason=error)
     except TimeoutError:
         return BookieAnswer(Answer.UNKNOWN, reason=_timed_out(connection, timeout_s))
+
+
+def open_entry(body: memoryview, ledger_id: LedgerId, entry_id: int | None, digester: Digester) -> Entry:
+    """What a bookie stored, verified; whichever entry it is if none is named. DigestMismatchError."""
+    header = digester.verify(body, ledger_id, entry_id)
+    return Entry(EntryId(header.entry_id), header.lac, header.length, body[digester.overhead_bytes :])
 
 
 def _split(

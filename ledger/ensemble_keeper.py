@@ -281,7 +281,7 @@ class EnsembleKeeper:
             connection = await self._services.pool.v2(bookie_id)
         except BookieUnavailableError:
             return False
-        return await answers(connection, self._handle.ledger_id, self._config.probe_timeout_s)
+        return await answers(connection, self._handle.ledger_id, self._config)
 
     # ---- words
 

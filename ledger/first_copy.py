@@ -28,8 +28,9 @@ async def first_copy(
         while machine.verdict is Verdict.PENDING:
             if (replica := machine.ask_next()) is not None:
                 tasks[loop.create_task(ask(replica))] = replica
-            done, _ = await asyncio.wait(tasks, timeout=speculative_s, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
+            await asyncio.wait(tasks, timeout=speculative_s, return_when=asyncio.FIRST_COMPLETED)
+            # In the order in which they were asked: `wait` returns a set, whose order is another in each process.
+            for task in [each for each in tasks if each.done()]:
                 replica, answer = tasks.pop(task), task.result()
                 if machine.on_answer(replica, answer.answer) is Verdict.FOUND:
                     return replica, answer

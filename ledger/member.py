@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId, LedgerId
 from ledger.transport.v2_connection import V2Connection
 from ledger.wire.status import Status
@@ -28,25 +29,30 @@ class Member:
     """
 
     __slots__ = (
+        "add_timeout_s",
         "bookie_id",
         "connection",
         "failed",
         "missing_since",
-        "owed",
+        "owed_adds",
+        "owed_lacs",
         "owner",
         "position",
         "quiet_since",
         "useful",
     )
 
-    def __init__(self, owner: MemberOwner, position: int, bookie_id: BookieId) -> None:
+    def __init__(self, owner: MemberOwner, position: int, bookie_id: BookieId, add_timeout_s: float) -> None:
         self.owner = owner
         self.position = position
         self.bookie_id = bookie_id
+        self.add_timeout_s = add_timeout_s
         self.connection: V2Connection | None = None
         self.failed: Exception | None = None
-        self.owed = 0
-        """Requests sent and not answered yet."""
+        self.owed_adds = 0
+        """Adds sent on the connection and not answered yet."""
+        self.owed_lacs = 0
+        """Explicit LACs sent, on a connection of their own, and not answered yet."""
         self.quiet_since = 0.0
         """Loop time since which nothing came although something was owed."""
         self.missing_since: float | None = None
@@ -62,17 +68,35 @@ class Member:
             self.connection.detach(ledger_id, self)
             self.connection = None
 
+    @property
+    def owes(self) -> bool:
+        return self.owed_adds > 0 or self.owed_lacs > 0
+
     def send_adds(self, frames: bytes, count: int, now: float) -> None:
         if self.connection is None:
             return  # still connecting, or failed: a resend follows, or a replacement
-        if self.owed == 0:
+        if not self.owes:
             self.quiet_since = now
-        self.owed += count
-        self.connection.send(frames)
+        self.owed_adds += count
+        self.connection.send(frames, self.add_timeout_s)
 
-    def answered(self, count: int, now: float) -> None:
+    def sent_lac(self, now: float) -> None:
+        if not self.owes:
+            self.quiet_since = now
+        self.owed_lacs += 1
+
+    def adds_answered(self, count: int, now: float) -> None:
         # A bookie that was taken back may still answer what it was sent before: that is owed no more.
-        self.owed = max(0, self.owed - count)
+        self.owed_adds = max(0, self.owed_adds - count)
+        self._answered(now)
+        if self.owed_adds and self.connection is not None:
+            self.connection.expect(self.add_timeout_s)
+
+    def lac_answered(self, now: float) -> None:
+        self.owed_lacs = max(0, self.owed_lacs - 1)
+        self._answered(now)
+
+    def _answered(self, now: float) -> None:
         self.quiet_since = now
         self.useful = True
 
@@ -82,8 +106,13 @@ class Member:
         if self.missing_since is not None:
             self.missing_since += pause_s
 
-    def overdue(self, now: float, timeout_s: float) -> bool:
-        return self.owed > 0 and now - self.quiet_since > timeout_s
+    def overdue(self, now: float) -> bool:
+        return self.owes and now - self.quiet_since > self.add_timeout_s
+
+    def overdue_error(self) -> BookieUnavailableError:
+        return BookieUnavailableError(
+            f"bookie {self.bookie_id} did not answer within {self.add_timeout_s} s", bookie_id=self.bookie_id
+        )
 
     # ---- AddSink
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from ledger.bookie_reads import BookieAnswer, Entry, read_batch, read_entry
+from ledger.bookie_reads import BookieAnswer, Entry, open_entry, read_batch, read_entry
 from ledger.core.distribution import write_set
-from ledger.core.lac import LacCollector
 from ledger.core.read import EntryRead, Verdict
 from ledger.errors import (
     BookieUnavailableError,
@@ -25,19 +26,27 @@ from ledger.errors import (
     UnavailableError,
 )
 from ledger.first_copy import first_copy
+from ledger.lac_reader import LacReader
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, Versioned
 from ledger.services import Services
 from ledger.transport.v2_connection import V2Connection
 from ledger.wire.digest import make_digester
-from ledger.wire.messages import ReadLacResponse
-from ledger.wire.status import Answer, Status
+from ledger.wire.messages import V3ReadResponse
+from ledger.wire.status import Answer
 
-_PROVES_NO_LAC = (Status.EOK, Status.ENOENTRY, Status.ENOLEDGER)
 _SINGLE_READS_AT_ONCE = 64
 _POLL_PAUSE_FIRST_S = 0.002
 _SLOWER_THAN_USUAL = 4
 
 Ask = Callable[[V2Connection], Awaitable[BookieAnswer]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A long poll's answer with a LAC that nobody has verified."""
+
+    bookie_id: BookieId
+    answer: V3ReadResponse
 
 
 class ReadHandle:
@@ -48,6 +57,7 @@ class ReadHandle:
         self._local = metadata
         self._services = services
         self._digester = make_digester(metadata.value.digest_type, metadata.value.password)
+        self._lac_reader = LacReader(ledger_id, services, self._digester)
         self._lac = EntryId(metadata.value.last_fragment.first_entry - 1)
         # Handles start at different replicas, so that parallel readers spread over the ensemble; one handle stays
         # with its replica, whose disk then reads sequentially.
@@ -55,6 +65,8 @@ class ReadHandle:
         self._entry_bytes = services.config.read_window_bytes // _SINGLE_READS_AT_ONCE
         self._usual_s = 0.0
         self._changed = asyncio.Event()
+        self._polled: Entry | None = None
+        """The entry that came with the last long poll's answer."""
         self._unwatch: Callable[[], None] | None = None
 
     # ---- facts
@@ -89,14 +101,16 @@ class ReadHandle:
         self._changed.clear()  # before the look: what changes from now on is not covered by it
         self._local = await self._services.store.read_ledger(self.ledger_id)
         if not self.closed:
-            self._lac = max(self._lac, await self._collect_lac())
+            self._lac = max(self._lac, await self._lac_reader.covering(self.metadata))
         return self.last_readable
 
     async def wait_for_lac(self, beyond: int, timeout_s: float) -> EntryId:
         """Wait until something above `beyond` is readable, the ledger is closed, or time is up.
 
         Returns the last readable entry, at or below `beyond` if nothing came. The wait costs no traffic but one
-        long poll per bookie asked; what it reports is verified before it is believed.
+        long poll per bookie asked. What a bookie reports is only a claim: that bookie is asked to prove it. If it
+        does, it is enough to go on: entries up to a verified LAC are confirmed, whatever else is. Otherwise, and
+        when metadata has changed or time is up, this is a `refresh`.
         """
         if self.closed or self.last_readable > beyond:
             return self.last_readable
@@ -105,36 +119,55 @@ class ReadHandle:
             # Nobody watched since the last look.
             if await self.refresh() > beyond or self.closed:
                 return self.last_readable
+        claim = await self._first_claim(beyond, timeout_s)
+        if claim is not None and not self._changed.is_set():
+            self._keep(claim.answer, beyond + 1)
+            self._lac = max(self._lac, EntryId(await self._lac_reader.proved_by(claim.bookie_id)))
+            if self._lac > beyond:
+                return self._lac
+        if await self.refresh() <= beyond and claim is not None:
+            # Nobody can show what was claimed, and the claim will be made again at once: ask not faster than this.
+            await asyncio.sleep(min(timeout_s, self._services.config.lac_interval_s))
+        return self.last_readable
+
+    async def _first_claim(self, beyond: int, timeout_s: float) -> _Claim | None:
+        """The first answer that tells of a LAC above `beyond`; None if metadata changes before, or time is up."""
         tasks = [
             self._spawn(self._long_poll(bookie_id, beyond, timeout_s)) for bookie_id in self._poll_members()
         ]
-        tasks.append(self._spawn(self._wait_for_change()))
+        change = self._spawn(self._changed.wait())
         try:
-            await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((*tasks, change), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in tasks:
+            for task in (*tasks, change):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        return await self.refresh()
+            found = await asyncio.gather(*tasks, change, return_exceptions=True)
+        return next((each for each in found if isinstance(each, _Claim)), None)
 
-    async def _wait_for_change(self) -> None:
-        await self._changed.wait()
+    def _keep(self, answer: V3ReadResponse, entry_id: int) -> None:
+        """Keep the entry that came along, so that it need not be read again. A damaged one is left to the replicas."""
+        self._polled = None
+        if answer.entry is not None and answer.entry_id == entry_id:
+            with suppress(DigestMismatchError):
+                self._polled = open_entry(memoryview(answer.entry), self.ledger_id, entry_id, self._digester)
 
-    async def _long_poll(self, bookie_id: BookieId, beyond: int, timeout_s: float) -> None:
+    async def _long_poll(self, bookie_id: BookieId, beyond: int, timeout_s: float) -> _Claim | None:
         """Return when the bookie claims a LAC above `beyond`; otherwise only when time is up."""
         loop = asyncio.get_running_loop()
         deadline, pause_s = loop.time() + timeout_s, _POLL_PAUSE_FIRST_S
+        answer_s = self._services.config.read_timeout_s
         while (left := deadline - loop.time()) > 0:
             try:
                 connection = await self._services.pool.v3(bookie_id)
-                answer = await connection.wait_for_lac(self.ledger_id, beyond, max(1, int(left * 1000)))
+                answer = await connection.wait_for_lac(self.ledger_id, beyond, left, answer_s)
             except BookieUnavailableError:
                 answer = None
             if answer is not None and answer.max_lac is not None and answer.max_lac > beyond:
-                return
+                return _Claim(bookie_id, answer)
             # Nothing yet, or a bookie that cannot answer such a poll: down, or its first entry is still to come.
             await asyncio.sleep(min(pause_s, max(0.0, deadline - loop.time())))
             pause_s = min(2 * pause_s, self._services.config.lac_interval_s)
+        return None
 
     def _poll_members(self) -> list[BookieId]:
         """So many members that one of them is in every ack quorum of the whole ensemble."""
@@ -143,74 +176,6 @@ class ReadHandle:
         count = quorum.ensemble - quorum.ack + 1
         start = self._preferred
         return [ensemble[(start + offset) % len(ensemble)] for offset in range(count)]
-
-    async def _collect_lac(self) -> EntryId:
-        collector = LacCollector(self.metadata)
-        answers: asyncio.Queue[tuple[int, ReadLacResponse | LogStoreError | None]] = asyncio.Queue()
-        tasks = [
-            self._spawn(self._read_lac(position, bookie_id, answers))
-            for position, bookie_id in enumerate(self.metadata.last_fragment.ensemble)
-        ]
-        reasons: list[str] = []
-        try:
-            while not collector.covered:
-                if collector.exhausted:
-                    raise ReadError(
-                        f"the last add confirmed of ledger {self.ledger_id} is unknown: too few of its bookies "
-                        f"answer ({'; '.join(reasons)}); start them and try again",
-                        ledger_id=self.ledger_id,
-                    )
-                position, answer = await answers.get()
-                self._count_lac(collector, position, answer, reasons)
-        finally:
-            for task in tasks:
-                task.cancel()
-        return collector.lac
-
-    async def _read_lac(
-        self,
-        position: int,
-        bookie_id: BookieId,
-        answers: asyncio.Queue[tuple[int, ReadLacResponse | LogStoreError | None]],
-    ) -> None:
-        answer: ReadLacResponse | LogStoreError | None
-        try:
-            connection = await self._services.pool.v3(bookie_id)
-            async with asyncio.timeout(self._services.config.read_timeout_s):
-                answer = await connection.read_lac(self.ledger_id)
-        except BookieUnavailableError as error:
-            answer = error
-        except TimeoutError:
-            answer = BookieUnavailableError(f"bookie {bookie_id} did not answer in time", bookie_id=bookie_id)
-        answers.put_nowait((position, answer))
-
-    def _count_lac(
-        self,
-        collector: LacCollector,
-        position: int,
-        answer: ReadLacResponse | LogStoreError | None,
-        reasons: list[str],
-    ) -> None:
-        if answer is None or isinstance(answer, LogStoreError):
-            reasons.append(str(answer or "an answer without a body"))
-            collector.on_failure(position)
-            return
-        lac, verified = -1, answer.status in _PROVES_NO_LAC
-        try:
-            if answer.lac_packet is not None:
-                lac = self._digester.verify_lac_packet(self.ledger_id, answer.lac_packet)
-                verified = True
-            if answer.last_entry is not None:
-                lac = max(lac, self._digester.verify(answer.last_entry, self.ledger_id, None).lac)
-        except DigestMismatchError as error:
-            # A damaged part may have held the highest LAC, so this bookie does not count as known.
-            reasons.append(str(error))
-            verified = False
-        if verified:
-            collector.on_answer(position, lac)
-        else:
-            reasons.append(f"a bookie answered {answer.status.name}")
-            collector.on_failure(position)
 
     # ---- reading
 
@@ -231,6 +196,9 @@ class ReadHandle:
     async def read_batch(self, first: int, *, max_entries: int, max_bytes: int) -> list[Entry]:
         """At least one entry, consecutive from `first`, within the budgets and what is readable."""
         self._check_range(first, first)
+        polled, self._polled = self._polled, None
+        if polled is not None and first == polled.entry_id == self.last_readable:
+            return [polled]
         try:
             return await self._read_batch(first, max_entries, max_bytes)
         except (ReadError, EntryNotFoundError):

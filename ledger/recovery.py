@@ -38,7 +38,7 @@ class Recovery:
         self._digester = make_digester(metadata.value.digest_type, metadata.value.password)
         self._key = master_key(metadata.value.password)
         self._answering: set[BookieId] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
 
     async def run(self) -> Versioned[LedgerMetadata]:
         """Returns once metadata says CLOSED, by us or by somebody else.
@@ -200,12 +200,12 @@ class Recovery:
 
     def _start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(coroutine)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         if not task.cancelled():
             task.exception()  # reads beyond the end may fail unheard: nobody depends on them
 

@@ -45,13 +45,13 @@ class WriteBack:
         self._loop = asyncio.get_running_loop()
         self._machine = AppendMachine(metadata.quorum, Visibility.FAST, lac=lac)
         self._members = [
-            Member(self, position, bookie_id)
+            Member(self, position, bookie_id, services.config.add_timeout_s)
             for position, bookie_id in enumerate(metadata.last_fragment.ensemble)
         ]
         self._pending: deque[tuple[EntryId, bytes]] = deque()
         self._progress = asyncio.Event()
         self._error: Exception | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._tried: set[BookieId] = set()
         self.changes: list[Fragment] = []
         """Ensembles that entries were written back to, for the closing compare-and-set."""
@@ -100,11 +100,11 @@ class WriteBack:
     # ---- answers (MemberOwner)
 
     def on_adds_acked(self, member: Member, first: int, last: int) -> None:
-        member.answered(last - first + 1, self._loop.time())
+        member.adds_answered(last - first + 1, self._loop.time())
         self._carry_out(self._machine.on_adds_acked(member.position, first, last))
 
     def on_scattered_adds_acked(self, member: Member, entry_ids: list[int]) -> None:
-        member.answered(len(entry_ids), self._loop.time())
+        member.adds_answered(len(entry_ids), self._loop.time())
         self._carry_out(self._machine.on_scattered_adds_acked(member.position, entry_ids))
 
     def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None:
@@ -144,8 +144,8 @@ class WriteBack:
 
     def _connect(self, member: Member) -> asyncio.Task[None]:
         task = self._loop.create_task(self._connected(member))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
     async def _connected(self, member: Member) -> None:
@@ -160,12 +160,8 @@ class WriteBack:
 
     def _fail_overdue(self) -> None:
         for member in self._members:
-            if member.failed is None and member.owed > 0:
-                error = BookieUnavailableError(
-                    f"bookie {member.bookie_id} did not answer within {self._services.config.add_timeout_s} s",
-                    bookie_id=member.bookie_id,
-                )
-                self.on_member_lost(member, error)
+            if member.failed is None and member.owes:
+                self.on_member_lost(member, member.overdue_error())
 
     async def _replace_failed(self) -> bool:
         """Put spare bookies at failed positions, as far as any can be reached; True if one was put."""
@@ -174,7 +170,9 @@ class WriteBack:
             return False
         reachable = await self._reachable_spares(len(failed))
         for member, spare in zip(failed, reachable, strict=False):
-            self._members[member.position] = Member(self, member.position, spare)
+            self._members[member.position] = Member(
+                self, member.position, spare, self._services.config.add_timeout_s
+            )
         replaced = [member.position for member, _ in zip(failed, reachable, strict=False)]
         if replaced:
             first_entry = EntryId(self._machine.lac + 1)
@@ -209,7 +207,7 @@ class WriteBack:
             connection = await self._services.pool.recovery(bookie_id)
         except BookieUnavailableError:
             return False
-        return await answers(connection, self._ledger_id, self._services.config.probe_timeout_s)
+        return await answers(connection, self._ledger_id, self._services.config)
 
     def _too_few(self, failed: list[Member]) -> LedgerRecoveryError:
         reasons = "; ".join(str(member.failed) for member in failed)

@@ -84,10 +84,10 @@ class WriteHandle:
         self._room_waiters: list[asyncio.Future[None]] = []
         self._closing = False
         self._metadata_lock = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._keeper = EnsembleKeeper(self, services)
         self._members = [
-            Member(self, position, bookie_id)
+            Member(self, position, bookie_id, services.config.add_timeout_s)
             for position, bookie_id in enumerate(value.last_fragment.ensemble)
         ]
         for member in self._members:
@@ -233,11 +233,11 @@ class WriteHandle:
     # ---- answers (MemberOwner)
 
     def on_adds_acked(self, member: Member, first: int, last: int) -> None:
-        member.answered(last - first + 1, self._loop.time())
+        member.adds_answered(last - first + 1, self._loop.time())
         self.carry_out(self._machine.on_adds_acked(member.position, first, last))
 
     def on_scattered_adds_acked(self, member: Member, entry_ids: list[int]) -> None:
-        member.answered(len(entry_ids), self._loop.time())
+        member.adds_answered(len(entry_ids), self._loop.time())
         self.carry_out(self._machine.on_scattered_adds_acked(member.position, entry_ids))
 
     def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None:
@@ -270,7 +270,7 @@ class WriteHandle:
         if self._members[member.position] is not member or member.failed or self.failed or self._closing:
             return
         member.failed = error
-        member.owed = 0
+        member.owed_adds = member.owed_lacs = 0
         member.detach(self.ledger_id)
         self.carry_out(self._machine.on_bookie_failed(member.position))
         self._keeper.on_member_lost(member)
@@ -309,10 +309,9 @@ class WriteHandle:
             self.start(self._write_lac_later(member, lac))
             return
         packet = self._digester.lac_packet(self.ledger_id, lac)
-        if member.owed == 0:
-            member.quiet_since = self._loop.time()
-        member.owed += 1
-        connection.write_lac(self.ledger_id, lac, self._key, packet, partial(self._lac_written, member, lac))
+        member.sent_lac(self._loop.time())
+        done = partial(self._lac_written, member, lac)
+        connection.write_lac(self.ledger_id, lac, self._key, packet, done, member.add_timeout_s)
         self._services.watch(self)
 
     async def _write_lac_later(self, member: Member, lac: EntryId) -> None:
@@ -327,7 +326,7 @@ class WriteHandle:
     def _lac_written(self, member: Member, lac: EntryId, outcome: Status | Exception) -> None:
         if self._members[member.position] is not member or member.failed or self.failed:
             return
-        member.answered(1, self._loop.time())
+        member.lac_answered(self._loop.time())
         if isinstance(outcome, Exception):
             self.on_member_lost(member, outcome)
         elif outcome is Status.EOK:
@@ -342,15 +341,13 @@ class WriteHandle:
         if self.failed is not None or self._closing:
             return False
         for member in self._members:
-            if member.failed is None and member.overdue(now, self._services.config.add_timeout_s):
-                error = self._overdue_error(member)
-                self._services.pool.give_up_silent(member.bookie_id, member.quiet_since, str(error))
-                self.on_member_lost(member, error)
+            if member.failed is None and member.overdue(now):
+                self.on_member_lost(member, member.overdue_error())
         self._fail_missing(now)
         self.carry_out(self._machine.publish_lac(even_if_busy=True))
         return (
             self._machine.visible < self.last_add_pushed
-            or any(member.owed > 0 and member.failed is None for member in self._members)
+            or any(member.owes and member.failed is None for member in self._members)
             or any(member.missing_since is not None for member in self._members)
         )
 
@@ -358,12 +355,6 @@ class WriteHandle:
         """This process was stopped for so long: no bookie is to blame for having said nothing meanwhile."""
         for member in self._members:
             member.excuse(pause_s)
-
-    def _overdue_error(self, member: Member) -> BookieUnavailableError:
-        return BookieUnavailableError(
-            f"bookie {member.bookie_id} did not answer within {self._services.config.add_timeout_s} s",
-            bookie_id=member.bookie_id,
-        )
 
     def on_bookies_changed(self, bookies: BookieSet) -> None:
         """A member that is gone from the registrations is replaced even if the writer is idle (rule 24b)."""
@@ -425,13 +416,13 @@ class WriteHandle:
             old = self._members[position]
             if old.bookie_id != bookie_id:
                 old.detach(self.ledger_id)
-                self._members[position] = Member(self, position, bookie_id)
+                self._members[position] = Member(self, position, bookie_id, old.add_timeout_s)
                 changed.append(position)
         return changed
 
     def rejoin(self, member: Member) -> None:
         """The failed member's bookie is reachable again: go on with it at its old position."""
-        fresh = Member(self, member.position, member.bookie_id)
+        fresh = Member(self, member.position, member.bookie_id, member.add_timeout_s)
         self._members[member.position] = fresh
         self._connect(fresh)
         self.carry_out(self._machine.on_bookie_returned(member.position))
@@ -443,8 +434,8 @@ class WriteHandle:
     def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a short piece of work of this handle; it is cancelled when the handle ends."""
         task: asyncio.Task[None] = self._loop.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     # ---- the end
 

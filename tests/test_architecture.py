@@ -71,6 +71,7 @@ OWNERS = {
     "ledger/environment.py": "clocks, chance and identity",
     "ledger/metadata/sqlite": "the thread that owns the SQLite connection, its files and locks",
     "bookie_server/system_disk.py": "files and the threads that write them",
+    "bookie_server/key_values.py": "the index's store, which several of those threads use",
     "dlog/loop_thread.py": "the thread that runs the loop under blocking callers",
     "dlog/sync_writer.py": "where blocking callers wait for that thread",
     "dlog/embedded.py": "the directory of an embedded cluster",

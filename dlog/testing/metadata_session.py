@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ class Watcher:
     fire_on: str
     is_range: bool
     active: bool = True
+    context: Context = field(default_factory=copy_context)
 
     def matches(self, key: str) -> bool:
         return key.startswith(self.fire_on) if self.is_range else key == self.fire_on
@@ -162,7 +163,7 @@ class Session:
     def deliver(self, watcher: Watcher) -> None:
         """Something may have changed. The server calls this on our node."""
         if watcher.active and not self._server.is_cut_off(self.node):
-            watcher.watch()
+            watcher.context.run(watcher.watch)
 
     # ---- staying alive
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 
 from ledger.environment import Environment
 from ledger.errors import InvalidNameError, MetadataUnavailableError
@@ -21,10 +22,13 @@ from ledger.metadata.store import Unwatch, Watch
 
 @dataclass(eq=False, slots=True)
 class _Watcher:
+    """`context` is that of whoever watches: a change is made by somebody else."""
+
     loop: asyncio.AbstractEventLoop
     watch: Watch
     fire_on: str
     is_range: bool
+    context: Context = field(default_factory=copy_context)
 
     def matches(self, key: str) -> bool:
         return key.startswith(self.fire_on) if self.is_range else key == self.fire_on
@@ -50,7 +54,7 @@ class MemoryCluster:
         for key in keys:
             for watcher in self.watchers:
                 if watcher.matches(key) and not watcher.loop.is_closed():
-                    watcher.loop.call_soon_threadsafe(watcher.watch)
+                    watcher.loop.call_soon_threadsafe(watcher.watch, context=watcher.context)
 
 
 class MemoryTransaction:
@@ -58,7 +62,8 @@ class MemoryTransaction:
         self._nodes = cluster.nodes
         self._sorted = cluster.sorted_keys
         self._sessions = cluster.sessions
-        self.changed: set[str] = set()
+        self.changed: dict[str, None] = {}
+        """Keys, in the order in which they changed first: watches fire in it."""
 
     def get(self, key: str) -> Node | None:
         return self._nodes.get(key)
@@ -76,7 +81,7 @@ class MemoryTransaction:
             return False
         self._nodes[key] = Node(bytes(value), 0, session)
         insort(self._sorted, key)
-        self.changed.add(key)
+        self.changed[key] = None
         return True
 
     def update(self, key: str, value: bytes, version: int) -> bool:
@@ -84,7 +89,7 @@ class MemoryTransaction:
         if node is None or node.version != version:
             return False
         self._nodes[key] = Node(bytes(value), version + 1, node.session)
-        self.changed.add(key)
+        self.changed[key] = None
         return True
 
     def remove(self, key: str, version: int | None = None) -> bool:
@@ -93,7 +98,7 @@ class MemoryTransaction:
             return False
         del self._nodes[key]
         del self._sorted[bisect_left(self._sorted, key)]
-        self.changed.add(key)
+        self.changed[key] = None
         return True
 
     def remove_range(self, prefix: str) -> None:

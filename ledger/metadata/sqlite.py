@@ -45,7 +45,7 @@ class SqliteBackend:
         self._thread: SqliteThread | None = threads.acquire(path)
         self._session: Session | None = None
         self._session_lock = asyncio.Lock()
-        self._watchers: set[Watcher] = set()
+        self._watchers: dict[Watcher, None] = {}
 
     @property
     def uri(self) -> str:
@@ -98,13 +98,13 @@ class SqliteBackend:
 
     def _add(self, watcher: Watcher) -> Unwatch:
         thread = self._open_thread()
-        self._watchers.add(watcher)
+        self._watchers[watcher] = None
         thread.tell(partial(SqliteEngine.add_watch, watcher=watcher))
         return partial(self._drop, thread, watcher)
 
     def _drop(self, thread: SqliteThread, watcher: Watcher) -> None:
         if watcher in self._watchers:
-            self._watchers.remove(watcher)
+            del self._watchers[watcher]
             watcher.active = False
             thread.tell(lambda engine: engine.watches.remove(watcher))
 

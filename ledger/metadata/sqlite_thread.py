@@ -174,4 +174,4 @@ def _arrive(loop: asyncio.AbstractEventLoop, answered: Iterable[Request], hit: I
             request.future.set_result(request.result)
     for watcher in hit:
         if watcher.active:
-            loop.call_soon(watcher.watch)
+            loop.call_soon(watcher.watch, context=watcher.context)

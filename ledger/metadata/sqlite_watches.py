@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
 from ledger.metadata.key_value import Transaction
@@ -23,7 +24,7 @@ IDLE_INTERVAL_S = 0.1
 
 @dataclass(eq=False, slots=True)
 class Watcher:
-    """One watch. `loop` is where `watch` is called."""
+    """One watch. `loop` is where `watch` is called, in the context of whoever set it."""
 
     loop: asyncio.AbstractEventLoop
     watch: Watch
@@ -33,6 +34,7 @@ class Watcher:
     active: bool = True
     seen: Seen = ()
     sessions: frozenset[str] = field(default_factory=frozenset)
+    context: Context = field(default_factory=copy_context)
 
     def matches(self, key: str) -> bool:
         return key.startswith(self.key) if self.is_range else key == self.key

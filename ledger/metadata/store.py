@@ -99,7 +99,10 @@ class MetadataStore(Protocol):
     # ---- bookies
 
     async def register_bookie(self, info: BookieInfo) -> Registration:
-        """Make the bookie visible. AlreadyExistsError while another live process holds the same id."""
+        """Make the bookie visible. AlreadyExistsError while another live process holds the same id.
+
+        A registration made before through this handle is replaced.
+        """
 
     async def bookies(self) -> BookieSet: ...
 

@@ -123,15 +123,6 @@ class ConnectionPool:
     def v3_now(self, bookie_id: BookieId) -> V3Connection | None:
         return self._v3.now(bookie_id)
 
-    def give_up_silent(self, bookie_id: BookieId, since: float, reason: str) -> None:
-        """End a writer's connections to this bookie on which nothing came since then, although it owes.
-
-        After a cut the kernel may go on resending for minutes; only a new connection finds a bookie that is back.
-        """
-        for connection in (self._v2.now(bookie_id), self._v3.now(bookie_id)):
-            if connection is not None and connection.heard_at <= since:
-                connection.give_up(reason)
-
     async def close(self) -> None:
         await self._v2.close()
         await self._recovery.close()

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 
+from ledger.config import LedgerClientConfig
 from ledger.errors import BookieUnavailableError
 from ledger.model import LedgerId
 from ledger.transport.v2_connection import V2Connection
 from ledger.wire.constants import LAST_ENTRY, READ_HEADER, READ_REQUEST
 
 
-async def answers(connection: V2Connection, ledger_id: LedgerId, timeout_s: float) -> bool:
-    """True if the bookie answers a read of the ledger, whatever it says. Changes nothing there."""
+async def answers(connection: V2Connection, ledger_id: LedgerId, config: LedgerClientConfig) -> bool:
+    """True if the bookie answers a read of the ledger, whatever it says. Changes nothing there.
+
+    The probe is impatient, the connection is not: others may have adds under way on it.
+    """
     frame = READ_REQUEST.pack(READ_REQUEST.size - 4, READ_HEADER, ledger_id, LAST_ENTRY)
     try:
-        async with asyncio.timeout(timeout_s):
-            await connection.read(ledger_id, LAST_ENTRY, frame)
+        async with asyncio.timeout(config.probe_timeout_s):
+            await connection.read(ledger_id, LAST_ENTRY, frame, config.read_timeout_s)
     except (BookieUnavailableError, TimeoutError):
         return False
     return True

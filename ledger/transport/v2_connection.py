@@ -61,26 +61,28 @@ class V2Connection(BookieConnection):
         self._last_request_id += 1
         return self._last_request_id
 
-    def read(self, ledger_id: int, entry_id: int, frame: bytes) -> asyncio.Future[ReadAnswer]:
+    def read(
+        self, ledger_id: int, entry_id: int, frame: bytes, timeout_s: float
+    ) -> asyncio.Future[ReadAnswer]:
         """Send a READ frame; several of the same entry may be in flight."""
         future = self._new_future()
         if self.lost is None:
             key = (ledger_id, entry_id)
             self._reads.setdefault(key, deque()).append(future)
             future.add_done_callback(lambda done: self._forget_read(key, done))
-            self.send(frame)
+            self.send(frame, timeout_s)
         return future
 
-    def batch_read(self, request_id: int, frame: bytes) -> asyncio.Future[ReadAnswer]:
+    def batch_read(self, request_id: int, frame: bytes, timeout_s: float) -> asyncio.Future[ReadAnswer]:
         future = self._new_future()
         if self.lost is None:
             self._batch_reads[request_id] = future
             future.add_done_callback(lambda _: self._batch_reads.pop(request_id, None))
-            self.send(frame)
+            self.send(frame, timeout_s)
         return future
 
     def _new_future(self) -> asyncio.Future[ReadAnswer]:
-        future: asyncio.Future[ReadAnswer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[ReadAnswer] = self._loop.create_future()
         if self.lost is not None:
             future.set_exception(self.lost)
         return future

@@ -51,7 +51,9 @@ class V3Connection(BookieConnection):
         """By transaction id, oldest first: the next answer is nearly always the oldest one's."""
         self._last_txn_id = 0
 
-    def write_lac(self, ledger_id: int, lac: int, key: bytes, packet: bytes, done: OnLacWritten) -> None:
+    def write_lac(
+        self, ledger_id: int, lac: int, key: bytes, packet: bytes, done: OnLacWritten, timeout_s: float
+    ) -> None:
         """Store an explicit LAC. `done` is never called from within this call, except on a lost connection."""
         if self.lost is not None:
             done(self.lost)
@@ -59,27 +61,34 @@ class V3Connection(BookieConnection):
         self._last_txn_id += 1
         txn_id = self._last_txn_id
         self._lacs[txn_id] = _PendingLac(lac_answer(varint(txn_id), varint(ledger_id), _SUCCESS), done)
-        self.send(encode_write_lac(txn_id, ledger_id, lac, key, packet))
+        self.send(encode_write_lac(txn_id, ledger_id, lac, key, packet), timeout_s)
 
-    async def read_lac(self, ledger_id: int) -> ReadLacResponse | None:
+    async def read_lac(self, ledger_id: int, timeout_s: float) -> ReadLacResponse | None:
         """What the bookie holds of the ledger's LAC, whatever status stands beside it; None if nothing."""
-        response = await self.request(Operation.READ_LAC, ReadLacRequest(ledger_id=ledger_id))
+        response = await self.request(Operation.READ_LAC, ReadLacRequest(ledger_id=ledger_id), timeout_s)
         return response.body if isinstance(response.body, ReadLacResponse) else None
 
-    async def wait_for_lac(self, ledger_id: int, beyond: int, timeout_ms: int) -> V3ReadResponse | None:
-        """A long poll: answered when the bookie knows a LAC above `beyond`, is fenced, or time is up."""
+    async def wait_for_lac(
+        self, ledger_id: int, beyond: int, poll_s: float, timeout_s: float
+    ) -> V3ReadResponse | None:
+        """A long poll: answered when the bookie knows a LAC above `beyond`, is fenced, or `poll_s` is up.
+
+        Until then its silence says nothing, so `timeout_s` counts from there.
+        """
         body = V3ReadRequest(
             ledger_id=ledger_id,
             entry_id=-1,
             previous_lac=beyond,
-            timeout_ms=timeout_ms,
+            timeout_ms=max(1, int(poll_s * 1000)),
             flag=ReadFlag.PIGGYBACK,
         )
-        response = await self.request(Operation.READ_ENTRY, body)
+        response = await self.request(Operation.READ_ENTRY, body, poll_s + timeout_s)
         return response.body if isinstance(response.body, V3ReadResponse) else None
 
-    def request(self, operation: Operation, body: V3RequestBody) -> asyncio.Future[V3Response]:
-        future: asyncio.Future[V3Response] = asyncio.get_running_loop().create_future()
+    def request(
+        self, operation: Operation, body: V3RequestBody, timeout_s: float
+    ) -> asyncio.Future[V3Response]:
+        future: asyncio.Future[V3Response] = self._loop.create_future()
         if self.lost is not None:
             future.set_exception(self.lost)
             return future
@@ -87,7 +96,8 @@ class V3Connection(BookieConnection):
         key = (self._last_txn_id, operation)
         self._pending[key] = future
         future.add_done_callback(lambda _: self._pending.pop(key, None))
-        self.send(v3.encode_request(V3Request(txn_id=self._last_txn_id, operation=operation, body=body)))
+        request = V3Request(txn_id=self._last_txn_id, operation=operation, body=body)
+        self.send(v3.encode_request(request), timeout_s)
         return future
 
     def _on_data(self, data: bytes) -> None:

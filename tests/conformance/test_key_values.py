@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from threading import Event
 
 import pytest
 
@@ -130,3 +132,28 @@ def test_the_same_calls_get_the_same_answers(seed: int, tmp_path: Path) -> None:
     for store in stores:
         store.sync()
         store.close()
+
+
+def test_readers_notice_nothing_while_it_is_reopened(tmp_path: Path) -> None:
+    """A full disk has RocksDB opened anew, by the thread that writes, while others read."""
+    store = SystemDisk().open_key_values(tmp_path / "index")
+    store.write([(bytes([number]), b"value") for number in range(200)])
+    store.sync()
+
+    def read() -> None:
+        while not done.is_set():
+            assert store.get(b"\x05") == b"value"
+            assert store.floor(b"\xff") == (b"\xc7", b"value")
+            assert len(list(store.scan(b"", b"\xff"))) == 200
+
+    done = Event()
+    with ThreadPoolExecutor(3) as threads:
+        readers = [threads.submit(read) for _ in range(3)]
+        try:
+            for _ in range(20):
+                store.reopen()
+        finally:
+            done.set()
+        for each in readers:
+            each.result()
+    store.close()

@@ -6,6 +6,8 @@ A watch counts from the first read after it was set, so each test reads once bef
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar, copy_context
+from functools import partial
 
 from ledger.metadata.store import MetadataStore
 from ledger.model import EntryId, LedgerId
@@ -133,3 +135,24 @@ async def test_many_watches_are_cheap_to_keep(driver: Driver) -> None:
     )
     await eventually(lambda: all(watches[index].calls for index in range(0, 2000, 100)))
     assert sum(watch.calls for watch in watches) == 20
+
+
+@on_loop
+async def test_a_watch_runs_in_the_context_in_which_it_was_set(driver: Driver) -> None:
+    """As the loop's own callbacks do: whoever makes the change is somebody else."""
+    whose: ContextVar[str] = ContextVar("whose", default="nobody")
+    store, other = await driver.cluster(), await driver.open()
+    seen: list[str] = []
+    for name, watch in (
+        ("of bookies", store.watch_bookies),
+        ("of a record", partial(store.watch_record, "/a")),
+    ):
+        own = copy_context()
+        own.run(whose.set, name)
+        own.run(watch, lambda: seen.append(whose.get()))
+    await store.bookies()
+    whose.set("who changes")
+    await other.create_record("/a", b"")
+    await other.register_bookie(bookie(B1))
+    await eventually(lambda: len(set(seen)) > 1)
+    assert set(seen) == {"of bookies", "of a record"}

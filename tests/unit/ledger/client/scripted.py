@@ -75,6 +75,8 @@ class ScriptedBookie:
         """What came, in words: "add 3", "fence -1", "write_lac", …"""
         self.peers: set[_Peer] = set()
         self.refuse_adds: Status | None = None
+        self.claims = -1
+        """The LAC that answers to long polls tell, true or not. They are given at once."""
         self.delay_s = 0.0
         self.mute: Callable[[str], bool] = lambda what: False
         """Requests for which this holds are kept unanswered until `speak`."""
@@ -237,11 +239,25 @@ class ScriptedBookie:
                     last_entry=last,
                 )
             case V3ReadRequest(ledger_id=ledger_id):
-                # Long polls are answered at once: nothing new.
-                body = V3ReadResponse(status=Status.ENOENTRY, ledger_id=ledger_id, entry_id=-1, max_lac=-1)
+                body = self._poll(request.body)
             case _:
                 raise AssertionError(request)
         return V3Response(txn_id=request.txn_id, operation=request.operation, status=body.status, body=body)
+
+    def _poll(self, poll: V3ReadRequest) -> V3ReadResponse:
+        wanted = -1 if poll.previous_lac is None else poll.previous_lac + 1
+        if self.claims < wanted:
+            return V3ReadResponse(
+                status=Status.ENOENTRY, ledger_id=poll.ledger_id, entry_id=-1, max_lac=self.claims
+            )
+        entry = self._entry(poll.ledger_id, wanted)
+        return V3ReadResponse(
+            status=Status.EOK,
+            ledger_id=poll.ledger_id,
+            entry_id=-1 if entry is None else wanted,
+            entry=entry,
+            max_lac=self.claims,
+        )
 
 
 class FaultyStore:

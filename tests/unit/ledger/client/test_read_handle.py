@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
-from ledger.errors import DigestMismatchError, EntryNotFoundError, LedgerNotFoundError, ReadError
+from ledger.errors import (
+    ConfigurationError,
+    DigestMismatchError,
+    EntryNotFoundError,
+    LedgerNotFoundError,
+    ReadError,
+)
 from ledger.model import EntryId, Fragment, QuorumSizes
-from tests.unit.ledger.client.scripted import scripted_cluster
+from ledger.read_handle import ReadHandle
+from ledger.write_handle import WriteHandle
+from tests.unit.ledger.client.scripted import Cluster, scripted_cluster
 
 
 async def test_a_close_between_a_look_and_a_wait_is_noticed() -> None:
@@ -153,3 +163,84 @@ async def test_busy_replicas_are_not_asked_three_times() -> None:
         for _ in range(20):
             await reader.read(0, 0)
         assert sum(bookie.log.count("read 0") for bookie in cluster.bookies) < 35
+
+
+async def _followed(cluster: Cluster) -> tuple[WriteHandle, ReadHandle]:
+    """A ledger with one entry, a reader that has read it and waits from now on, and then a second entry."""
+    handle = await cluster.client.create(QuorumSizes())
+    await handle.add(b"zero")
+    reader = await cluster.client.open(handle.ledger_id)
+    assert await reader.wait_for_lac(0, timeout_s=0.01) == 0
+    await handle.add(b"one")
+    for bookie in cluster.bookies:
+        bookie.log.clear()
+    return handle, reader
+
+
+def _requests(cluster: Cluster) -> Counter[str]:
+    return Counter(what for bookie in cluster.bookies for what in bookie.log if what != "read_entry")
+
+
+async def test_an_entry_that_follows_costs_one_look_at_one_lac() -> None:
+    """It comes with the long poll; the bookie that tells of it proves it, and nobody else is asked."""
+    async with scripted_cluster() as cluster:
+        handle, reader = await _followed(cluster)
+        teller = cluster.of(reader._poll_members()[1])
+        teller.claims = 1
+        assert await reader.wait_for_lac(0, timeout_s=5) == 1
+        assert [bytes(entry.payload) for entry in await reader.read_batch(1, max_entries=9, max_bytes=9)] == [
+            b"one"
+        ]
+        assert _requests(cluster) == {"read_lac": 1} and "read_lac" in teller.log
+        assert [bytes(entry.payload) for entry in await reader.read(0, 1)] == [b"zero", b"one"]
+        await handle.close()
+
+
+async def test_a_lac_that_is_only_claimed_is_not_believed() -> None:
+    """Not even if the bookie has the entry: it may be one that recovery will cut off."""
+    async with scripted_cluster() as cluster:
+        handle, reader = await _followed(cluster)
+        liar = cluster.of(reader._poll_members()[0])
+        liar.entries[handle.ledger_id, 2] = b"whatever"
+        liar.claims = 2
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                while True:
+                    assert await reader.wait_for_lac(1, timeout_s=5) == 1
+        assert _requests(cluster)["read_lac"] < 4 * 10, "and it does not keep the reader busy"
+        with pytest.raises(ConfigurationError, match="not readable"):
+            await reader.read(2, 2)
+
+
+async def test_a_bookie_that_claims_and_then_hangs_delays_a_reader_only_briefly() -> None:
+    async with scripted_cluster(read_timeout_s=5.0, speculative_read_s=0.05) as cluster:
+        _, reader = await _followed(cluster)
+        hanging = cluster.of(reader._poll_members()[0])
+        hanging.claims = 1
+        hanging.mute = lambda what: what == "read_lac"
+        async with asyncio.timeout(2):
+            assert await reader.wait_for_lac(0, timeout_s=30) == 1
+
+
+async def test_a_damaged_entry_that_came_with_a_long_poll_is_read_from_another_replica() -> None:
+    async with scripted_cluster() as cluster:
+        handle, reader = await _followed(cluster)
+        teller = cluster.of(reader._poll_members()[0])
+        teller.claims = 1
+        damaged = bytearray(teller.entries[handle.ledger_id, 1])
+        damaged[-1] ^= 1
+        teller.entries[handle.ledger_id, 1] = bytes(damaged)
+        assert await reader.wait_for_lac(0, timeout_s=5) == 1
+        [entry] = await reader.read_batch(1, max_entries=9, max_bytes=9)
+        assert bytes(entry.payload) == b"one"
+
+
+async def test_what_has_changed_in_metadata_is_looked_at_even_if_entries_keep_coming() -> None:
+    async with scripted_cluster() as cluster:
+        handle, reader = await _followed(cluster)
+        for bookie in cluster.bookies:
+            bookie.claims = 1
+        await handle.close()
+        await asyncio.sleep(0.01)
+        assert await reader.wait_for_lac(0, timeout_s=5) == 1
+        assert reader.closed

@@ -5,8 +5,8 @@ import pytest
 from ledger.errors import ProtocolError
 from ledger.wire.frame import FrameSplitter
 from ledger.wire.messages import V3Request
-from ledger.wire.request_decoder import RequestDecoder
 from tests.golden import GoldenFrame, conversations, load
+from tests.request_decoder import RequestDecoder
 from tests.unit.ledger.wire.codecs import decode, encode
 
 NAMES = sorted(conversations())
