@@ -12,10 +12,10 @@ MUTATIONS = (
         "misses messages that were acknowledged before it was opened.",
         (
             edit(
-                "ledger.read_handle:ReadHandle._collect_lac",
+                "ledger.lac_reader:LacReader.covering",
                 (
                     "while not collector.covered:",
-                    "while len(collector._known) < self.metadata.quorum.ensemble - self.metadata.quorum.ack:",
+                    "while len(collector._known) < metadata.quorum.ensemble - metadata.quorum.ack:",
                 ),
             ),
         ),

@@ -11,8 +11,8 @@ MUTATIONS = (
         "A reader of an open ledger goes to the LAC: an entry that some bookie holds may yet be cut off.",
         (
             edit(
-                "ledger.read_handle:ReadHandle._count_lac",
-                ("self.ledger_id, None).lac)", "self.ledger_id, None).entry_id)"),
+                "ledger.lac_reader:LacReader._verified",
+                ("self._ledger_id, None).lac)", "self._ledger_id, None).entry_id)"),
             ),
         ),
     ),
@@ -22,7 +22,7 @@ MUTATIONS = (
         (
             edit(
                 "ledger.read_handle:ReadHandle.refresh",
-                ("await self._collect_lac())", "await self._collect_lac() + 1)"),
+                ("covering(self.metadata))", "covering(self.metadata) + 1)"),
             ),
         ),
     ),
