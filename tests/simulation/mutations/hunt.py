@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dlog.testing.plan import Plan
 from dlog.testing.runner import make_plan
@@ -14,52 +14,73 @@ from tests.simulation.mutations.planting import Edit, planted
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the checks said of one run."""
+
+    findings: tuple[str, ...] = ()
+    """One line each; empty if all was well."""
+    steps: int = 0
+    """What the run cost, in steps of the simulated loop."""
+
+    @property
+    def finding(self) -> str:
+        # That nothing goes on any more tells least of what is wrong.
+        return min(self.findings, key=lambda each: "c17_" in each)
+
+    @property
+    def check(self) -> str:
+        """The name of the check that found it; of what nobody expected, the words before the colon."""
+        return next(
+            (word for word in self.finding.replace(":", " ").split() if word.startswith("c") and "_" in word),
+            self.finding.partition(":")[0],
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Hunt:
     """What came of it."""
 
     mutation: Mutation
     seeds: int
     """So many were run, the one that found the bug included."""
-    caught_by: int | None
-    """The seed that found it."""
-    finding: str
-    """What the check said, in short."""
-    not_counted: tuple[int, ...]
+    plan: Plan | None = None
+    """The run that found it."""
+    verdict: Verdict = field(default_factory=Verdict)
+    not_counted: tuple[int, ...] = ()
     """Seeds that fail without the bug, too."""
-    seconds: float
+    seconds: float = 0.0
 
 
 def hunt(
-    mutation: Mutation, seeds: Iterable[int], *, whole_swarm: bool = False, seconds_max: float = 1e9
+    mutation: Mutation, seeds: Iterable[int], *, whole_swarm: bool = False, seconds_max: float = float("inf")
 ) -> Hunt:
     """Run seeds with the bug planted until one fails that does not fail without it.
 
     `whole_swarm`: with plans as the seeds draw them, whatever the bug needs to show.
     """
-    began, count = time.perf_counter(), 0
+    began, count = time.process_time(), 0
     not_counted: list[int] = []
     for seed in seeds:
-        if time.perf_counter() - began > seconds_max:
+        if time.process_time() - began > seconds_max:
             break
         count += 1
         plan = make_plan(seed, mutation.profile, {} if whole_swarm else dict(mutation.plan))
-        found = _findings(plan, (*mutation.given, *mutation.edits))
-        if not found:
+        verdict = judge(plan, (*mutation.given, *mutation.edits))
+        if not verdict.findings:
             continue
-        if _findings(plan, mutation.given):
+        if judge(plan, mutation.given).findings:
             not_counted.append(seed)
             continue
-        return Hunt(mutation, count, seed, found, tuple(not_counted), time.perf_counter() - began)
-    return Hunt(mutation, count, None, "", tuple(not_counted), time.perf_counter() - began)
+        spent_s = time.process_time() - began
+        return Hunt(mutation, count, plan, verdict, tuple(not_counted), spent_s)
+    return Hunt(mutation, count, not_counted=tuple(not_counted), seconds=time.process_time() - began)
 
 
-def _findings(plan: Plan, edits: Iterable[Edit]) -> str:
-    """What the checks said of a run with these edits, in one line; empty if all was well."""
+def judge(plan: Plan, edits: Iterable[Edit]) -> Verdict:
+    """Run it with these bugs planted."""
     with planted(edits):
         try:
-            found = run_plan(plan).findings
+            report = run_plan(plan)
         except Exception as error:  # noqa: BLE001  # a bug may show as any error at all
-            return f"{type(error).__name__}: {error}".splitlines()[0]
-    # That nothing goes on any more tells least of what is wrong.
-    found.sort(key=lambda each: "c17_" in each)
-    return found[0].splitlines()[0] if found else ""
+            return Verdict((f"{type(error).__name__}: {error}".splitlines()[0],))
+    return Verdict(tuple(each.splitlines()[0] for each in report.findings), report.steps)
