@@ -45,6 +45,8 @@ class SimulatedMetadata:
         self.timing = timing or MetadataTiming()
         self.faults: Faults[MetadataFault] = Faults(stream("metadata.faults"), notes, "metadata")
         self.history = RegisterHistory()
+        self.on_change: Callable[[str], None] = lambda _: None
+        """Called with the node's name when it sends a request that is to change something."""
         self._chance = stream("metadata.timing")
         self._notes = notes
         self._context = copy_context()
@@ -104,6 +106,8 @@ class SimulatedMetadata:
     def send(self, request: Request) -> None:
         """Take a request from its client. It has a way to go, and so has the answer."""
         node, faults, timing = request.session.node, self.faults, self.timing
+        if request.changes:
+            self.on_change(node)
         if self.is_cut_off(node):
             self._held.append(request)
         elif faults.strikes("metadata_unavailable", node):

@@ -25,11 +25,13 @@ from dlog.testing.loop import START_S, Limits, SimulatedLoop
 from dlog.testing.plan import Plan
 from dlog.testing.readers import SwarmReader
 from dlog.testing.seeds import Seeds
+from dlog.testing.witnesses import SwarmWitness
 from dlog.testing.writers import SwarmWriter
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 from ledger.model import BookieId, LedgerId
 
 T = TypeVar("T")
+Worker = SwarmWriter | SwarmReader | SwarmWitness | SwarmAdministrator
 LOG = "swarm"
 HEALED = b"healed"
 PROGRESS_S_MAX = 400.0
@@ -71,13 +73,14 @@ class Swarm:
         self._loop = cluster.loop
         self.recorder = Recorder(cluster.loop.time)
         self.wrong: list[str] = []
-        self._workers: list[SwarmWriter | SwarmReader | SwarmAdministrator] = []
+        self._workers: list[Worker] = []
         self._stopping = asyncio.Event()
         self._incarnations: dict[str, asyncio.Task[None]] = {}
         self._writing = True
         self._names = [
             *(f"writer-{number}" for number in range(plan.writers)),
             *(f"reader-{number}" for number in range(plan.readers)),
+            *(f"witness-{number}" for number in range(plan.witnesses)),
             "administrator",
         ]
 
@@ -119,7 +122,7 @@ class Swarm:
         label = self._loop.node.label
         chance = self._loop.seeds.stream(f"workload {label}")
         client = await self._connect()
-        worker: SwarmWriter | SwarmReader | SwarmAdministrator
+        worker: Worker
         match name.partition("-")[0]:
             case "writer":
                 worker = SwarmWriter(
@@ -128,6 +131,9 @@ class Swarm:
             case "reader":
                 config = self._plan.reader_config()
                 worker = SwarmReader(client, LOG, self.recorder, label, chance, config)
+            case "witness":
+                config = self._plan.reader_config()
+                worker = SwarmWitness(client, LOG, self.recorder, label, chance, config)
             case _:
                 worker = SwarmAdministrator(
                     client,
