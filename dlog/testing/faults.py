@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Generic, Literal, TypeVar
@@ -51,6 +52,8 @@ class Faults(Generic[Kind]):
         self.chance = chance
         self.rates: dict[Kind, float] = {}
         """How likely each operation suffers, from 0 to 1; nothing by itself. May be changed at any time."""
+        self.on_chance: Callable[[str, str], None] = lambda kind, subject: None
+        """Told of what suffers because of its rate."""
         self._notes = notes
         self._node = node
         self._armed: list[_Armed[Kind]] = []
@@ -69,6 +72,7 @@ class Faults(Generic[Kind]):
         rate = self.rates.get(kind)
         # No draw without a rate: faults that are off do not shift the others.
         if rate and self.chance.random() < rate:
+            self.on_chance(kind, str(subject))
             hit = True
         if hit:
             self.note(kind, str(subject))

@@ -4,7 +4,8 @@ single mixture would.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Any, get_args
 
@@ -15,8 +16,10 @@ from dlog.core.degraded import DegradedPolicy
 from dlog.core.rotation_triggers import RotationLimits
 from dlog.format.entry import Codec
 from dlog.reader_config import ReaderConfig
+from dlog.testing.actions import Action
 from dlog.testing.bookies import KIB, small_storage
 from dlog.testing.faults import MetadataFault
+from dlog.testing.seeds import Seeds
 from ledger.config import LedgerClientConfig, Visibility
 from ledger.model import DigestType, QuorumSizes
 
@@ -78,6 +81,8 @@ class Plan:
     append_every_s: float = 0.1
     fault_every_s: float = 1.0
     faults: tuple[str, ...] = ()
+    actions: tuple[Action, ...] | None = None
+    """What goes wrong; None: the seed draws it from `faults`."""
     payload_bytes_max: int = 500
     batching: bool = True
     rotation_entries: int = 100
@@ -205,6 +210,11 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
     if drawn["digest"] == "DUMMY" and profile == "beyond":
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))
+
+
+def make_plan(seed: int, profile: str, overrides: Mapping[str, Any]) -> Plan:
+    """The seed's own plan with some fields replaced."""
+    return replace(plan_of(seed, Seeds(seed).stream("plan"), profile), **overrides)
 
 
 def _faults(draw: _Draw, profile: str) -> list[str]:

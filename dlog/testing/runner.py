@@ -2,6 +2,8 @@
 
 python -m dlog.testing --seeds 0..999 -j 2
 python -m dlog.testing --seed 17 --timeline 200
+python -m dlog.testing --seed 17 --shrink
+python -m dlog.testing --kept shrunken-17.toml --timeline
 """
 
 from __future__ import annotations
@@ -14,11 +16,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from dlog.testing.plan import PROFILES, Plan, plan_of
-from dlog.testing.seeds import Seeds
+from dlog.testing.kept import read_kept, written
+from dlog.testing.plan import PROFILES, Plan, make_plan
+from dlog.testing.shrinking import shrink
 from dlog.testing.swarm import Report, run_plan
+from dlog.testing.telling import story_of, summary_of
 
 _TOLD_EVERY = 50
 """Seeds between two signs of life."""
@@ -26,23 +31,57 @@ _TOLD_EVERY = 50
 
 def main(arguments: list[str] | None = None) -> int:
     """0: nothing was found. 1: something was."""
-    given = _parser().parse_args(arguments)
-    seeds = range(given.seed, given.seed + 1) if given.seed is not None else given.seeds
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.seeds is not None:
+        if given.shrink:
+            parser.error("--shrink takes one plan: --seed or --kept")
+        return _run_seeds(given)
+    if given.kept is not None:
+        plan, again = read_kept(given.kept.read_text("utf-8")).plan, ["--kept", str(given.kept)]
+    else:
+        plan, again = _plan(given.seed, given), _which(given.seed, given.profile, given.set)
+    if given.shrink:
+        return _shrink(plan, given)
+    report = run_plan(plan, detailed=given.details, timeline=given.timeline)
+    if report.findings:
+        _tell_failure(report, again)
+    else:
+        _tell_run(report)
+    return 1 if report.findings else 0
+
+
+def _run_seeds(given: argparse.Namespace) -> int:
     began = time.perf_counter()
     total, failed = _Total(), []
-    for report in _run_all(seeds, given):
+    for report in _run_all(given.seeds, given):
         total.add(report)
         if report.findings:
             failed.append(report.plan.seed)
-            _tell_failure(report, given)
-        elif given.seed is not None:
-            _tell_run(report, given)
+            _tell_failure(report, _which(report.plan.seed, given.profile, given.set))
         if total.runs % _TOLD_EVERY == 0:
-            print(f"{total.runs} of {len(seeds)} seeds, {len(failed)} failed", file=sys.stderr, flush=True)
+            print(
+                f"{total.runs} of {len(given.seeds)} seeds, {len(failed)} failed", file=sys.stderr, flush=True
+            )
     print(total.told(time.perf_counter() - began))
     if failed:
         print(f"{len(failed)} of {total.runs} seeds failed: {failed}")
     return 1 if failed else 0
+
+
+def _shrink(plan: Plan, given: argparse.Namespace) -> int:
+    """Print what is left, its timeline and its story; write it into a file that --kept takes."""
+    tell = partial(print, file=sys.stderr, flush=True)
+    shrunken = shrink(plan, run_plan, runs_max=given.runs, tell=tell)
+    if shrunken is None:
+        print(f"seed {plan.seed} does not fail: there is nothing to shrink")
+        return 0
+    path = Path(f"shrunken-{plan.seed}.toml")
+    path.write_text(written(shrunken.plan, story_of(shrunken)), "utf-8")
+    print(run_plan(shrunken.plan, detailed=given.details, timeline=given.timeline or 200).timeline)
+    print(f"\n{story_of(shrunken)}\n\n{summary_of(shrunken)}")
+    print(f"kept in {path}; see it again with\n  {_command(['--kept', str(path)])}")
+    return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,6 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int, help="run this seed")
     which.add_argument("--seeds", type=_seed_range, help="run these seeds, as A..B, both included")
+    which.add_argument("--kept", type=Path, metavar="FILE", help="run the plan in this file")
+    parser.add_argument("--shrink", action="store_true", help="leave out whatever the failure can do without")
+    parser.add_argument("--runs", type=int, default=400, help="when shrinking, run so many plans at the most")
     parser.add_argument("--profile", choices=PROFILES, default="chaos")
     parser.add_argument("-j", "--processes", type=int, default=1, help="run so many seeds at a time")
     parser.add_argument("--timeline", type=int, nargs="?", const=500, default=0, metavar="LINES")
@@ -77,13 +119,11 @@ def _run_all(seeds: Iterable[int], given: argparse.Namespace) -> Iterator[Report
 
 
 def _run(seed: int, given: argparse.Namespace) -> Report:
-    plan = make_plan(seed, given.profile, _overrides(given.set))
-    return run_plan(plan, detailed=given.details, timeline=given.timeline)
+    return run_plan(_plan(seed, given), detailed=given.details, timeline=given.timeline)
 
 
-def make_plan(seed: int, profile: str, overrides: dict[str, Any]) -> Plan:
-    """The seed's own plan with some fields replaced."""
-    return replace(plan_of(seed, Seeds(seed).stream("plan"), profile), **overrides)
+def _plan(seed: int, given: argparse.Namespace) -> Plan:
+    return make_plan(seed, given.profile, _overrides(given.set))
 
 
 def _overrides(given: list[str]) -> dict[str, Any]:
@@ -91,7 +131,7 @@ def _overrides(given: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in given:
         name, _, value = text.partition("=")
-        if name not in defaults:
+        if name not in defaults or name == "actions":
             raise SystemExit(f"a plan has no field {name!r}, it has {', '.join(defaults)}")
         default = defaults[name]
         if isinstance(default, bool):
@@ -103,9 +143,10 @@ def _overrides(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _tell_failure(report: Report, given: argparse.Namespace) -> None:
+def _tell_failure(report: Report, again: list[str]) -> None:
     print(f"seed {report.plan.seed} FAILED")
-    print("  " + replay_command(report.plan.seed, given.profile, given.set))
+    print(f"  see it:    {_command(again)}")
+    print(f"  shrink it: {_command(again, '--shrink')}")
     for finding in report.findings:
         print("  " + finding.replace("\n", "\n  "))
     if report.timeline:
@@ -115,16 +156,24 @@ def _tell_failure(report: Report, given: argparse.Namespace) -> None:
 
 def replay_command(seed: int, profile: str = "chaos", settings: Sequence[str] = ()) -> str:
     """What shows the run again, with its timeline."""
-    words = ["python", "-m", "dlog.testing", "--seed", str(seed), "--timeline"]
+    return _command(_which(seed, profile, settings))
+
+
+def _which(seed: int, profile: str, settings: Sequence[str]) -> list[str]:
+    words = ["--seed", str(seed)]
     if profile != "chaos":
         words += ["--profile", profile]
-    return " ".join([*words, *(f"--set {each}" for each in settings)])
+    return [*words, *(f"--set {each}" for each in settings)]
 
 
-def _tell_run(report: Report, given: argparse.Namespace) -> None:
+def _command(which: Sequence[str], what: str = "--timeline") -> str:
+    return " ".join(["python -m dlog.testing", *which, what])
+
+
+def _tell_run(report: Report) -> None:
     if report.timeline:
         print(report.timeline)
-    print(report.plan)
+    print(replace(report.plan, actions=None))
     print(
         f"seed {report.plan.seed}: {report.acked} of {report.appends} appends acknowledged, {report.takeovers} "
         f"takeovers, {report.reads} messages read in {report.simulated_s:.1f} simulated s, "

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dlog.client import LogClient
+from dlog.testing.actions import Action
 from dlog.testing.administrators import SwarmAdministrator
 from dlog.testing.chaos import Chaos
 from dlog.testing.checking.checks import findings, first_findings
@@ -53,6 +54,10 @@ class Report:
     simulated_s: float = 0.0
     steps: int = 0
     faults: dict[str, int] = field(default_factory=dict)
+    actions: tuple[Action, ...] = ()
+    """What went wrong; a plan that gives them is the same run."""
+    struck: tuple[Action, ...] = ()
+    """What went wrong besides, by rates."""
     acked: int = 0
     appends: int = 0
     takeovers: int = 0
@@ -72,23 +77,23 @@ class Swarm:
         self._cluster = cluster
         self._loop = cluster.loop
         self.recorder = Recorder(cluster.loop.time)
-        self.wrong: list[str] = []
-        self._workers: list[Worker] = []
-        self._stopping = asyncio.Event()
-        self._incarnations: dict[str, asyncio.Task[None]] = {}
-        self._writing = True
         self._names = [
             *(f"writer-{number}" for number in range(plan.writers)),
             *(f"reader-{number}" for number in range(plan.readers)),
             *(f"witness-{number}" for number in range(plan.witnesses)),
             "administrator",
         ]
+        self.chaos = Chaos(plan, cluster, self._names, self._start)
+        self.wrong: list[str] = []
+        self._workers: list[Worker] = []
+        self._stopping = asyncio.Event()
+        self._incarnations: dict[str, asyncio.Task[None]] = {}
+        self._writing = True
 
     async def run(self) -> History:
         for name in self._names:
             self._start(name)
-        chaos = Chaos(self._plan, self._cluster, self._names, self._start)
-        await chaos.run()
+        await self.chaos.run()
         self._loop.trace.note("phase", "world", "heal")
         self._heal()
         await self._in_time("writers end", self._end_writers())
@@ -98,7 +103,7 @@ class Swarm:
         await self._in_time("clients close", self._end_everybody())
         if self._plan.profile != "beyond":
             self.wrong += self._forgotten_fences()
-        chaos.leave_the_dead()
+        self.chaos.leave_the_dead()
         await self._in_time("bookies stop", self._cluster.stop())
         self._look_for_leaks()
         _forget_the_last(history)
@@ -354,6 +359,8 @@ def _run(plan: Plan, loop: SimulatedLoop, config: ClusterConfig, report: Report)
         report.findings.append(f"{type(error).__name__}: {error}\n{notes}".rstrip())
     for swarm in swarms:
         report.findings += swarm.wrong
+        report.actions = tuple(swarm.chaos.drawn) if plan.actions is None else plan.actions
+        report.struck = tuple(swarm.chaos.struck)
 
 
 def _count(report: Report, history: History) -> None:

@@ -1,4 +1,4 @@
-"""Witnesses of the swarm: whoever opens a reader after an append succeeded must see the message (log semantics, rule 13)."""
+"""Witnesses of the swarm: who opens a reader after an append succeeded sees the message (log semantics, rule 13)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from dlog.testing.runner import make_plan, replay_command
+from dlog.testing.plan import make_plan
+from dlog.testing.runner import replay_command
 from dlog.testing.swarm import run_plan
 
 SEEDS = int(os.environ.get("SIM_SEEDS", "300"))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from dlog.testing.runner import make_plan, replay_command
+from dlog.testing.kept import read_kept
 from dlog.testing.swarm import run_plan
 
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.toml"))
@@ -15,11 +14,8 @@ KEPT = sorted((Path(__file__).parent / "kept").glob("*.toml"))
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
 def test_a_seed_that_once_failed(path: Path) -> None:
-    kept = tomllib.loads(path.read_text("utf-8"))
-    assert kept["story"].strip()
-    profile = kept.get("profile", "chaos")
-    overrides = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in kept["plan"].items()
-    }
-    report = run_plan(make_plan(kept["seed"], profile, overrides))
-    assert not report.findings, "\n".join([replay_command(kept["seed"], profile), *report.findings])
+    kept = read_kept(path.read_text("utf-8"))
+    assert kept.story.strip()
+    report = run_plan(kept.plan)
+    again = f"python -m dlog.testing --kept tests/simulation/kept/{path.name} --timeline"
+    assert not report.findings, "\n".join([again, *report.findings])

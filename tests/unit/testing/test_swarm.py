@@ -6,8 +6,8 @@ import pytest
 
 from dlog.testing import runner
 from dlog.testing.disk_file import SimulatedFile
-from dlog.testing.plan import Plan, plan_of
-from dlog.testing.runner import main, make_plan
+from dlog.testing.plan import Plan, make_plan, plan_of
+from dlog.testing.runner import main
 from dlog.testing.seeds import Seeds
 from dlog.testing.swarm import Report, run_plan
 
@@ -49,7 +49,7 @@ def test_a_failing_seed_prints_what_was_found_and_the_command_that_replays_it(
     assert main(["--seed", "5", "--set", "writers=1", "--timeline"]) == 1
     told = capsys.readouterr().out
     assert "seed 5 FAILED" in told and "c1: lost" in told and "0.1 who what" in told
-    assert "python -m dlog.testing --seed 5 --timeline --set writers=1" in told
+    assert "python -m dlog.testing --seed 5 --set writers=1 --timeline" in told
 
 
 def test_a_seed_without_findings_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
