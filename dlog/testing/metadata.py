@@ -21,12 +21,14 @@ from dlog.testing.metadata_timing import MetadataTiming
 from dlog.testing.notes import Notes, Span, Streams
 from dlog.testing.register_history import RegisterHistory
 from ledger.environment import Environment
-from ledger.errors import ConfigurationError, LogStoreError, MetadataUnavailableError
-from ledger.metadata import bookie_jobs
+from ledger.errors import ConfigurationError, LedgerNotFoundError, LogStoreError, MetadataUnavailableError
+from ledger.metadata import bookie_jobs, ledger_jobs
 from ledger.metadata.drivers import MetadataUri, register_driver
 from ledger.metadata.key_value import Job, Transaction
+from ledger.metadata.ledger_format import decode_ledger_metadata
 from ledger.metadata.memory import MemoryCluster, MemoryTransaction
 from ledger.metadata.store import MetadataStore
+from ledger.model import LedgerMetadata
 
 SCHEME = "simulated"
 
@@ -63,6 +65,16 @@ class SimulatedMetadata:
         session = Session(self, node, environment.new_uuid(), uri)
         self.welcome(session, [])
         return SimulatedStore(session, environment, self.history)
+
+    # ---- facts
+
+    def ledger(self, ledger_id: int) -> LedgerMetadata | None:
+        """As the server holds it at this instant; None if there is none."""
+        try:
+            node = ledger_jobs.read(MemoryTransaction(self._cluster), ledger_id)
+        except LedgerNotFoundError:
+            return None
+        return decode_ledger_metadata(node.value)
 
     # ---- steering
 

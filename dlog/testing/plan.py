@@ -94,6 +94,10 @@ class Plan:
     small_disks: bool = False
     checkpoint_s: float = 3.0
     read_ahead_bytes: int = 64 * KIB
+    sync_s_max: float = 2e-3
+    """How long a disk takes for a sync, at the most; if that is long, much is under way at any time."""
+    progress_s: float = 400.0
+    """Each phase after the chaos must be over by then, whatever was broken."""
 
     def log_config(self) -> LogConfig:
         """Short patience and small ledgers, so that much happens within seconds."""
@@ -203,6 +207,7 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         "checkpoint_s": chance.choice((0.5, 3.0, 20.0)),
         "read_ahead_bytes": chance.choice((4 * KIB, 64 * KIB, 1024 * KIB)),
         "witnesses": chance.choice((0, 0, 1)),
+        "sync_s_max": chance.choice((2e-3, 2e-3, 50e-3)),
     }
     # Drawn last, so that what seeds drew before it existed stays.
     if profile != "calm" and draw.maybe(0.3):

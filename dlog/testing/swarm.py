@@ -14,6 +14,7 @@ from dlog.client import LogClient
 from dlog.testing.actions import Action
 from dlog.testing.administrators import SwarmAdministrator
 from dlog.testing.chaos import Chaos
+from dlog.testing.checking.acked_copies import AckedCopies
 from dlog.testing.checking.checks import findings, first_findings
 from dlog.testing.checking.copies import audit
 from dlog.testing.checking.fences import c15_fenced_for_ever
@@ -22,6 +23,7 @@ from dlog.testing.checking.recorder import Recorder
 from dlog.testing.checking.registers import c16_registers_are_linearizable
 from dlog.testing.checking.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from dlog.testing.cluster import ClusterConfig, SimulatedCluster, logging_into
+from dlog.testing.disk_timing import DiskTiming
 from dlog.testing.loop import START_S, Limits, SimulatedLoop
 from dlog.testing.plan import Plan
 from dlog.testing.readers import SwarmReader
@@ -35,8 +37,6 @@ T = TypeVar("T")
 Worker = SwarmWriter | SwarmReader | SwarmWitness | SwarmAdministrator
 LOG = "swarm"
 HEALED = b"healed"
-PROGRESS_S_MAX = 400.0
-"""Each phase after the chaos must be over by then, whatever was broken."""
 BEYOND_S_MAX = 60.0
 """Beyond the contract nothing is promised but errors: after so long without an answer it is one."""
 _LIMITS = Limits(steps_max=20_000_000, virtual_s_max=5000.0)
@@ -91,6 +91,8 @@ class Swarm:
         self._writing = True
 
     async def run(self) -> History:
+        if self._plan.profile != "beyond":
+            self.recorder.on_acked = AckedCopies(self._cluster, self._plan.ack, self.wrong).look
         for name in self._names:
             self._start(name)
         await self.chaos.run()
@@ -173,10 +175,10 @@ class Swarm:
 
     async def _in_time(self, what: str, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T:
         task = asyncio.ensure_future(work)
-        await asyncio.wait([task], timeout=PROGRESS_S_MAX)
+        await asyncio.wait([task], timeout=self._plan.progress_s)
         if not task.done():
             raise StuckError(
-                f"c17_progress: not within {PROGRESS_S_MAX} s: {what}; these wait:\n"
+                f"c17_progress: not within {self._plan.progress_s} s: {what}; these wait:\n"
                 + "\n".join(self._loop.waiting())
             )
         return task.result()
@@ -312,7 +314,8 @@ def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report
     loop = SimulatedLoop(Seeds(plan.seed), _LIMITS)
     loop.trace.detailed = detailed
     report = Report(plan)
-    config = ClusterConfig(bookies=plan.bookies, storage=plan.storage())
+    disk = DiskTiming(sync_s=(DiskTiming().sync_s[0], plan.sync_s_max))
+    config = ClusterConfig(bookies=plan.bookies, storage=plan.storage(), disk=disk)
     try:
         with logging_into(loop):
             _run(plan, loop, config, report)

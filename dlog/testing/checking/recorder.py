@@ -25,6 +25,8 @@ class Recorder:
         self.resolutions: list[tuple[bytes, MessageId, str]] = []
         self._payloads = 0
         self._waiting: list[asyncio.Future[MessageId]] = []
+        self.on_acked: Callable[[MessageId], None] = lambda _: None
+        """Called when an append has been acknowledged."""
         self.acked = 0
         self.seen: list[MessageId] = []
         """Of every message that any reader returned."""
@@ -60,6 +62,7 @@ class Recorder:
         return await waiter
 
     def _tell(self, message_id: MessageId) -> None:
+        self.on_acked(message_id)
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
             if not waiter.done():
