@@ -109,6 +109,12 @@ class SimulatedBookie:
         state = None if storage is None else storage.ledger(ledger_id)
         return state is not None and (state.fenced or state.deleted)
 
+    def certainly_lacks(self, ledger_id: int, entry_id: int) -> bool:
+        """Whether the entry was never accepted here, as far as memory tells; False of a bookie that does not serve."""
+        storage = None if self.server is None else self.server.storage
+        state = None if storage is None else storage.ledger_in_memory(ledger_id)
+        return state is not None and not state.deleted and state.last_entry < entry_id
+
     # ---- life and death
 
     def start(self) -> None:

@@ -14,6 +14,7 @@ from dlog.client import LogClient
 from dlog.testing.actions import Action
 from dlog.testing.administrators import OTHER_LOG, SwarmAdministrator
 from dlog.testing.chaos import Chaos
+from dlog.testing.checking.acked_copies import AckedCopies
 from dlog.testing.checking.checks import findings, first_findings
 from dlog.testing.checking.copies import audit
 from dlog.testing.checking.fences import c15_fenced_for_ever
@@ -25,20 +26,21 @@ from dlog.testing.checking.registers import c16_registers_are_linearizable
 from dlog.testing.checking.seals import c12_recoverers_agree
 from dlog.testing.checking.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from dlog.testing.cluster import ClusterConfig, SimulatedCluster, logging_into
+from dlog.testing.disk_timing import DiskTiming
 from dlog.testing.garbage import garbage_is_gone
 from dlog.testing.loop import START_S, Limits, SimulatedLoop
 from dlog.testing.plan import Plan
 from dlog.testing.readers import SwarmReader
 from dlog.testing.seeds import Seeds
+from dlog.testing.witnesses import SwarmWitness
 from dlog.testing.writers import SwarmWriter
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 from ledger.model import BookieId, LedgerId
 
 T = TypeVar("T")
+Worker = SwarmWriter | SwarmReader | SwarmWitness | SwarmAdministrator
 LOG = "swarm"
 HEALED = b"healed"
-PROGRESS_S_MAX = 400.0
-"""Each phase after the chaos must be over by then, whatever was broken."""
 BEYOND_S_MAX = 60.0
 """Beyond the contract nothing is promised but errors: after so long without an answer it is one."""
 _LIMITS = Limits(steps_max=20_000_000, virtual_s_max=5000.0)
@@ -82,16 +84,19 @@ class Swarm:
         self._names = [
             *(f"writer-{number}" for number in range(plan.writers)),
             *(f"reader-{number}" for number in range(plan.readers)),
+            *(f"witness-{number}" for number in range(plan.witnesses)),
             "administrator",
         ]
         self.chaos = Chaos(plan, cluster, self._names, self._start)
         self.wrong: list[str] = []
-        self._workers: list[SwarmWriter | SwarmReader | SwarmAdministrator] = []
+        self._workers: list[Worker] = []
         self._stopping = asyncio.Event()
         self._incarnations: dict[str, asyncio.Task[None]] = {}
         self._writing = True
 
     async def run(self) -> History:
+        if self._plan.profile != "beyond":
+            self.recorder.on_acked = AckedCopies(self._cluster, self._plan.ack, self.wrong).look
         for name in self._names:
             self._start(name)
         await self.chaos.run()
@@ -128,7 +133,7 @@ class Swarm:
         label = self._loop.node.label
         chance = self._loop.seeds.stream(f"workload {label}")
         client = await self._connect()
-        worker: SwarmWriter | SwarmReader | SwarmAdministrator
+        worker: Worker
         match name.partition("-")[0]:
             case "writer":
                 worker = SwarmWriter(
@@ -137,6 +142,9 @@ class Swarm:
             case "reader":
                 config = self._plan.reader_config()
                 worker = SwarmReader(client, LOG, self.recorder, label, chance, config)
+            case "witness":
+                config = self._plan.reader_config()
+                worker = SwarmWitness(client, LOG, self.recorder, label, chance, config)
             case _:
                 worker = SwarmAdministrator(
                     client,
@@ -171,10 +179,10 @@ class Swarm:
 
     async def _in_time(self, what: str, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T:
         task = asyncio.ensure_future(work)
-        await asyncio.wait([task], timeout=PROGRESS_S_MAX)
+        await asyncio.wait([task], timeout=self._plan.progress_s)
         if not task.done():
             raise StuckError(
-                f"c17_progress: not within {PROGRESS_S_MAX} s: {what}; these wait:\n"
+                f"c17_progress: not within {self._plan.progress_s} s: {what}; these wait:\n"
                 + "\n".join(self._loop.waiting())
             )
         return task.result()
@@ -331,7 +339,8 @@ def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report
     loop = SimulatedLoop(Seeds(plan.seed), _LIMITS)
     loop.trace.telling, loop.trace.detailed = detailed or timeline > 0, detailed
     report = Report(plan)
-    config = ClusterConfig(bookies=plan.bookies, storage=plan.storage())
+    disk = DiskTiming(sync_s=(DiskTiming().sync_s[0], plan.sync_s_max))
+    config = ClusterConfig(bookies=plan.bookies, storage=plan.storage(), disk=disk)
     try:
         with logging_into(loop):
             _run(plan, loop, config, report)
