@@ -30,7 +30,7 @@ $(READY): pyproject.toml tools/make-venv
 venv: $(READY)
 
 demo: $(READY)
-	@echo "make demo: the main job end to end on a temporary cluster (dlog demo $(ARGS))"
+	@echo "make demo: the main job end to end on a temporary cluster ($(strip dlog demo $(ARGS)))"
 	@$(BIN)/dlog demo $(ARGS)
 
 test: $(READY)
@@ -56,7 +56,7 @@ simulate: $(READY)
 	@$(BIN)/python -m dlog.testing --seeds $(SEEDS) -j 2 $(ARGS)
 
 bench: $(READY)
-	@echo "make bench: each question as a ratio to a floor measured in the same run (python -m benchmarks $(ARGS))"
+	@echo "make bench: each question as a ratio to a floor measured in the same run ($(strip python -m benchmarks $(ARGS)))"
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 clean:

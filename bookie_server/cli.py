@@ -34,7 +34,10 @@ class Output(StrEnum):
     JSON = "json"
 
 
-MetadataOption = Annotated[str, typer.Option("--metadata", help="URI of the metadata store.", metavar="URI")]
+MetadataOption = Annotated[
+    str,
+    typer.Option("--metadata", help="URI of the metadata store.", metavar="URI", envvar="DLOG_METADATA"),
+]
 MaybeMetadataOption = Annotated[
     str | None, typer.Option("--metadata", help="URI of the metadata store.", metavar="URI")
 ]

@@ -38,6 +38,10 @@ class LedgerStates:
                 self._keep(state)
         return state
 
+    def in_memory(self, ledger_id: int) -> LedgerState | None:
+        """The state, if it takes no look at the disk."""
+        return self._live.get(ledger_id)
+
     def _keep(self, state: LedgerState) -> None:
         state.limbo = self.limbo
         self._live[state.ledger_id] = state

@@ -10,6 +10,7 @@ from pathlib import Path
 from bookie_server.config import BookieConfig
 from bookie_server.server import BookieServer
 from bookie_server.storage_config import StorageConfig
+from dlog.testing.checking.promises import BookiePromises
 from dlog.testing.disk import SimulatedDisk
 from dlog.testing.disk_timing import DiskTiming
 from dlog.testing.durable import JournalTeller
@@ -64,6 +65,8 @@ class SimulatedBookie:
         self.name = name
         self.disk = SimulatedDisk(loop.seeds.stream, loop.trace, name, timing=timing)
         self.disk.on_crash(self._crashed)
+        self.promises = BookiePromises(name)
+        """What its processes have answered, and which of it a later one did not keep."""
         if loop.trace.telling:
             self.disk.watch_syncs(JournalTeller(loop.trace, name).synced)
         self.server: BookieServer | None = None
@@ -105,6 +108,12 @@ class SimulatedBookie:
         storage = None if self.server is None else self.server.storage
         state = None if storage is None else storage.ledger(ledger_id)
         return state is not None and (state.fenced or state.deleted)
+
+    def certainly_lacks(self, ledger_id: int, entry_id: int) -> bool:
+        """Whether the entry was never accepted here, as far as memory tells; False of a bookie that does not serve."""
+        storage = None if self.server is None else self.server.storage
+        state = None if storage is None else storage.ledger_in_memory(ledger_id)
+        return state is not None and not state.deleted and state.last_entry < entry_id
 
     # ---- life and death
 
@@ -161,6 +170,8 @@ class SimulatedBookie:
         server = BookieServer(self._config(node), store, self.disk, environment)
         try:
             await server.start()
+            assert server.service is not None, "it has started"
+            self.promises.hold(server.service)
             self.server = server
             self._serving.set()
             self._loop.trace.note("bookie.serves", node.label, "")

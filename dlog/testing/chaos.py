@@ -6,7 +6,8 @@ plan's faults switch on come besides, in both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 from functools import partial
 from math import inf
 from pathlib import PurePath
@@ -18,7 +19,8 @@ from dlog.testing.drawing import Drawing
 from dlog.testing.faults import DiskFault, MetadataFault
 from dlog.testing.harm import METADATA, Harm
 from dlog.testing.loop import START_S
-from dlog.testing.plan import Plan
+from dlog.testing.nodes import context_of
+from dlog.testing.plan import TIMELY, Plan
 
 RATES: dict[str, float] = {
     "metadata_unavailable": 0.03,
@@ -48,6 +50,11 @@ class Chaos:
         self._chance = cluster.loop.seeds.stream("faults")
         self._drawing = Drawing(cluster, clients, self._chance)
         self._harm = Harm(cluster, revive)
+        self._timely = Drawing(cluster, clients, cluster.loop.seeds.stream("timely faults"))
+        self._known: list[Action] = []
+        self._due = inf
+        self._woken: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.drawn: list[Action] = []
         """What the seed has drawn, if the plan gives no actions."""
         self.struck: list[Action] = []
@@ -58,32 +65,60 @@ class Chaos:
         end = self._loop.time() + self._plan.chaos_s
         kinds = self._drawing.kinds(self._plan.faults)
         draws = self._plan.actions is None
-        known = sorted(self._plan.actions or (), key=lambda each: each.at_s)
+        self._know(self._plan.actions or ())
         draw_at = self._next_draw() if draws else inf
-        while (due := min([draw_at, *(START_S + each.at_s for each in known[:1])])) < end:
-            await self._until(due)
+        if draws and TIMELY in self._plan.faults:
+            self._cluster.metadata.on_change_sent = self._strike_in_time
+        while (due := await self._until(min(draw_at, self._next_known(), end))) < end:
             if due == draw_at:
-                drawn = self._drawing.draw(kinds, due - START_S)
-                self.drawn += drawn
-                known = sorted([*known, *drawn], key=lambda each: each.at_s)
+                self._draw(self._drawing.draw(kinds, due - START_S))
                 draw_at = self._next_draw()
-            while known and START_S + known[0].at_s <= due:
-                self._harm.do(known.pop(0))
-        await self._until(end)
+            while self._next_known() <= due:
+                self._harm.do(self._known.pop(0))
+        self._cluster.metadata.on_change_sent = lambda _: None
         self._harm.end()
 
     def leave_the_dead(self) -> None:
         """Whoever ends from now on stays so: the run is at its end."""
         self._harm.leave_the_dead()
 
+    def _draw(self, actions: list[Action]) -> None:
+        self.drawn += actions
+        self._know(actions)
+
+    def _know(self, actions: Iterable[Action]) -> None:
+        self._known = sorted([*self._known, *actions], key=lambda each: each.at_s)
+
+    def _next_known(self) -> float:
+        return START_S + self._known[0].at_s if self._known else inf
+
+    def _strike_in_time(self, name: str) -> None:
+        """A client is about to change metadata: whatever it does next is done in this order for a reason."""
+        self._draw(self._timely.draw_at_a_change(self._plan.faults, name, self._loop.time() - START_S))
+        if self._woken is not None and self._next_known() < self._due:
+            assert self._timer is not None
+            self._timer.cancel()
+            self._wake_at(self._next_known())
+
     def _next_draw(self) -> float:
         return self._loop.time() + self._chance.expovariate(1 / self._plan.fault_every_s)
 
-    async def _until(self, due: float) -> None:
-        """A timer for exactly then: time that went through a difference would not be the same again."""
-        woken = self._loop.create_future()
-        self._loop.call_at(due, woken.set_result, None)
-        await woken
+    async def _until(self, due: float) -> float:
+        """A timer for exactly then: time that went through a difference would not be the same again.
+
+        Returns when that was; it may have become earlier meanwhile.
+        """
+        self._woken = self._loop.create_future()
+        self._wake_at(due)
+        await self._woken
+        self._woken = None
+        return self._due
+
+    def _wake_at(self, due: float) -> None:
+        assert self._woken is not None
+        self._due = due
+        world = context_of(self._loop.world)
+        self._timer = self._loop.call_at(due, self._woken.set_result, None, context=world)
 
     # ---- rates
 

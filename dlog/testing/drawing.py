@@ -24,6 +24,13 @@ _PARTS: dict[DiskFault, tuple[str, ...]] = {
 }
 """What the operation that suffers may be on."""
 
+_AT_CLIENTS = ("pause_client", "kill_client", "isolate", "metadata_partition")
+_AT_LINKS = ("cut", "cut_one_way", "clog")
+_AT_BOOKIES = ("pause_bookie", "kill_bookie", "power_cut", "power_cut_at_effect")
+_AT_A_CHANGE = (*_AT_CLIENTS, *_AT_LINKS, *_AT_BOOKIES)
+_AT_A_CHANGE_RATE = 0.15
+_AFTER_A_CHANGE_S = (0.002, 0.01, 0.05, 0.3)
+
 _Draw = Callable[[float], list[Action]]
 
 
@@ -49,6 +56,25 @@ class Drawing:
         """What goes wrong now, and what follows from it later."""
         actions = self._draws[self._chance.choice(kinds)](at_s) if kinds else []
         return actions or [Action(at_s=at_s, kind=NOTHING)]
+
+    def draw_at_a_change(self, names: tuple[str, ...], client: str, now_s: float) -> list[Action]:
+        """What goes wrong around the client just when it changes metadata; mostly nothing.
+
+        Ensemble changes, recoveries, closes, rotations and takeovers all begin and end with such a change, and what
+        they do besides takes a few milliseconds, which faults at any time hardly ever meet.
+        """
+        kinds = [name for name in names if name in _AT_A_CHANGE]
+        if client not in self._clients or not kinds or self._chance.random() > _AT_A_CHANGE_RATE:
+            return []
+        at_s = now_s + self._chance.choice(_AFTER_A_CHANGE_S) * self._chance.random()
+        kind = self._chance.choice(kinds)
+        if kind in _AT_BOOKIES:
+            return self._draws[kind](at_s)
+        if kind in _AT_LINKS:
+            ends = [client, self._any_bookie()]
+            self._chance.shuffle(ends)
+            return [Action(at_s=at_s, kind=kind, who=ends[0], to=ends[1], for_s=self._for_a_while(5))]
+        return [Action(at_s=at_s, kind=kind, who=client, for_s=self._for_a_while(10))]
 
     def _for_a_while(self, longest_s: float) -> float:
         return longest_s * self._chance.choice((0.05, 0.3, 1.0)) * self._chance.random()

@@ -18,15 +18,18 @@ from dlog.testing.faults import Faults, MetadataFault
 from dlog.testing.metadata_session import Request, Session, Watcher
 from dlog.testing.metadata_store import SimulatedStore
 from dlog.testing.metadata_timing import MetadataTiming
+from dlog.testing.nodes import NODE
 from dlog.testing.notes import Notes, Span, Streams
 from dlog.testing.register_history import RegisterHistory
 from ledger.environment import Environment
-from ledger.errors import ConfigurationError, LogStoreError, MetadataUnavailableError
-from ledger.metadata import bookie_jobs
+from ledger.errors import ConfigurationError, LedgerNotFoundError, LogStoreError, MetadataUnavailableError
+from ledger.metadata import bookie_jobs, ledger_jobs
 from ledger.metadata.drivers import MetadataUri, register_driver
 from ledger.metadata.key_value import Job, Node, Transaction
+from ledger.metadata.ledger_format import decode_ledger_metadata
 from ledger.metadata.memory import MemoryCluster, MemoryTransaction
 from ledger.metadata.store import MetadataStore
+from ledger.model import LedgerMetadata
 
 SCHEME = "simulated"
 
@@ -47,6 +50,8 @@ class SimulatedMetadata:
         self.history = RegisterHistory()
         self.on_change: Callable[[str, str, Node | None], None] | None = None
         """Told who changed which key, and what it holds then."""
+        self.on_change_sent: Callable[[str], None] = lambda _: None
+        """Called with the node's name when it sends a request that is to change something."""
         self._chance = stream("metadata.timing")
         self._notes = notes
         self._context = copy_context()
@@ -63,6 +68,16 @@ class SimulatedMetadata:
         session = Session(self, node, environment.new_uuid(), uri)
         self.welcome(session, [])
         return SimulatedStore(session, environment, self.history)
+
+    # ---- facts
+
+    def ledger(self, ledger_id: int) -> LedgerMetadata | None:
+        """As the server holds it at this instant; None if there is none."""
+        try:
+            node = ledger_jobs.read(MemoryTransaction(self._cluster), ledger_id)
+        except LedgerNotFoundError:
+            return None
+        return decode_ledger_metadata(node.value)
 
     # ---- steering
 
@@ -106,6 +121,8 @@ class SimulatedMetadata:
     def send(self, request: Request) -> None:
         """Take a request from its client. It has a way to go, and so has the answer."""
         node, faults, timing = request.session.node, self.faults, self.timing
+        if request.changes:
+            self.on_change_sent(node)
         if self.is_cut_off(node):
             self._held.append(request)
         elif faults.strikes("metadata_unavailable", node):
@@ -235,7 +252,8 @@ class SimulatedMetadata:
             self._end(session, "timed out")
 
     def _end(self, session: Session, why: str) -> None:
-        self.faults.note("session_loss", f"{session.node}: {why}")
+        if _owner_lives(session):
+            self.faults.note("session_loss", f"{session.node}: {why}")
         self._leave(session)
         self._run(partial(bookie_jobs.end_session, session=session.name), session.node)
 
@@ -269,6 +287,12 @@ class SimulatedMetadata:
         """On the client's node, if that still runs then."""
         loop = asyncio.get_running_loop()
         loop.call_later(self.draw(span), work, *arguments, context=session.context)
+
+
+def _owner_lives(session: Session) -> bool:
+    """Whether anybody loses something when the session ends."""
+    node = session.context.get(NODE)
+    return node is None or node.alive
 
 
 _servers: WeakValueDictionary[str, SimulatedMetadata] = WeakValueDictionary()

@@ -229,6 +229,14 @@ class Network:
         self._next_port[address] = port + 1 if port < 65535 else FIRST_FREE_PORT
         return port
 
+    def disorder(self) -> dict[str, int]:
+        """What happened without being asked for: packets that were delayed, and that overtook another connection's."""
+        links = self._links.values()
+        return {
+            "delay": sum(link.late for link in links),
+            "reordering": sum(link.overtaken for link in links),
+        }
+
     # ---- faults of one connection
 
     def connections(self, first: str | None = None, second: str | None = None) -> list[Connection]:

@@ -50,7 +50,9 @@ PROCESSES = (
 DISKS = ("sync_error", "write_error", "read_error", "slow_sync", "short_write", "disk_full")
 STORE = ("metadata_partition", "session_loss", *get_args(MetadataFault))
 CLOCKS = ("clock_jump",)
-WITHIN = (*NETWORK, *PROCESSES, *DISKS, *STORE, *CLOCKS)
+TIMELY = "timely"
+"""The other faults also strike at whoever is about to change metadata."""
+WITHIN = (*NETWORK, *PROCESSES, *DISKS, *STORE, *CLOCKS, TIMELY)
 BEYOND = ("bit_rot", "lost_file", "misdirected_write", "index_damage")
 
 QUORUMS = ((3, 3, 2), (3, 3, 2), (3, 2, 2), (4, 3, 2), (5, 3, 2), (3, 3, 3), (5, 5, 3), (2, 2, 1), (4, 4, 2))
@@ -73,6 +75,8 @@ class Plan:
     password: str = ""
     writers: int = 2
     readers: int = 2
+    witnesses: int = 0
+    """Who open a reader whenever an append was just acknowledged."""
     chaos_s: float = 20.0
     append_every_s: float = 0.1
     fault_every_s: float = 1.0
@@ -90,6 +94,12 @@ class Plan:
     small_disks: bool = False
     checkpoint_s: float = 3.0
     read_ahead_bytes: int = 64 * KIB
+    garbage: bool = False
+    """Whether at the end all garbage is waited for, which takes a while."""
+    sync_s_max: float = 2e-3
+    """How long a disk takes for a sync, at the most; if that is long, much is under way at any time."""
+    progress_s: float = 400.0
+    """Each phase after the chaos must be over by then, whatever was broken."""
 
     def log_config(self) -> LogConfig:
         """Short patience and small ledgers, so that much happens within seconds."""
@@ -198,7 +208,13 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         "small_disks": draw.maybe(0.5),
         "checkpoint_s": chance.choice((0.5, 3.0, 20.0)),
         "read_ahead_bytes": chance.choice((4 * KIB, 64 * KIB, 1024 * KIB)),
+        "garbage": draw.maybe(0.1),
+        "witnesses": chance.choice((0, 0, 1)),
+        "sync_s_max": chance.choice((2e-3, 2e-3, 50e-3)),
     }
+    # Drawn last, so that what seeds drew before it existed stays.
+    if profile != "calm" and draw.maybe(0.3):
+        drawn["faults"] = (*faults, TIMELY)
     if drawn["digest"] == "DUMMY" and profile == "beyond":
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))

@@ -158,11 +158,12 @@ def c9_what_was_acknowledged_is_seen_by_every_later_reader(history: History) -> 
     """Strict visibility (log semantics, rule 13)."""
     acked = sorted(_acked(history), key=lambda append: append.returned) if history.strict else []
     for read in history.whole_reads:
+        first = max(read.start, history.trimmed_before)
         for append in acked:
             if append.returned >= read.opened:
                 break
             assert append.message_id is not None
-            if append.message_id >= history.trimmed_before and append.message_id not in read.message_ids:
+            if append.message_id >= first and append.message_id not in read.message_ids:
                 yield f"{read.reader} opened after {append.message_id} was acknowledged and did not see it"
 
 

@@ -53,11 +53,12 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class WholeRead:
-    """A reader opened at `opened` read everything from the earliest message to the tail as it was then."""
+    """A reader opened at `opened` read everything from `start` to the tail as it was then."""
 
     reader: str
     opened: float
     message_ids: frozenset[MessageId]
+    start: MessageId = EARLIEST_ID
 
 
 @dataclass(slots=True)

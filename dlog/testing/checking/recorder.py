@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from dlog.model import NO_MESSAGE, MessageId
@@ -31,6 +32,9 @@ class Recorder:
         self.whole_reads: list[WholeRead] = []
         self.resolutions: list[tuple[bytes, MessageId, str]] = []
         self._payloads = 0
+        self._waiting: list[asyncio.Future[MessageId]] = []
+        self.on_acked: Callable[[MessageId], None] = lambda _: None
+        """Called when an append has been acknowledged."""
         self.acked = 0
         self.seen: list[MessageId] = []
         """Of every message that any reader returned."""
@@ -55,10 +59,26 @@ class Recorder:
 
     def end(self, writer: str, number: int, outcome: Outcome, message_id: MessageId | None = None) -> None:
         self._ended[writer, number] = (self._now(), outcome, message_id)
-        self.acked += outcome is Outcome.ACKED
         self._tell(
             f"is told {outcome.value}", writer, f"append {number}" + (f" {message_id}" if message_id else "")
         )
+        if outcome is Outcome.ACKED:
+            assert message_id is not None
+            self.acked += 1
+            self._tell_acked(message_id)
+
+    async def next_acked(self) -> MessageId:
+        """The id of the next append that is acknowledged, as soon as its writer knows it."""
+        waiter: asyncio.Future[MessageId] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        return await waiter
+
+    def _tell_acked(self, message_id: MessageId) -> None:
+        self.on_acked(message_id)
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(message_id)
 
     def returned(self, reader: str, message_id: MessageId, payload: bytes) -> None:
         """The reader returned this message."""

@@ -53,6 +53,13 @@ def test_init_cluster_twice_is_refused(metadata: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_the_address_may_come_from_the_environment(
+    bookie: BookieProcess, metadata: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLOG_METADATA", metadata)
+    assert f":{bookie.port}" in run_bookie("ls").stdout
+
+
 def test_info_asks_a_running_bookie(bookie: BookieProcess) -> None:
     done = run_bookie("info", f"127.0.0.1:{bookie.port}", "-o", "json")
     assert done.returncode == 0, done.stderr

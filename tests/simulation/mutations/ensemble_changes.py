@@ -1,0 +1,197 @@
+"""Members of a writer's ensemble that fail, are replaced, come back."""
+
+from __future__ import annotations
+
+from tests.simulation.mutations.mutation import SPARES, THREE, Mutation, focused
+from tests.simulation.mutations.planting import edit
+
+MUTATIONS = (
+    Mutation(
+        "acks-of-a-replaced-member-count",
+        "What a failed member had acknowledged counts no more: readers will ask the bookie that took its place.",
+        (
+            edit(
+                "ledger.core.append:AppendMachine.on_bookie_failed",
+                ("self._acked[position] = 0\n", "pass\n"),
+            ),
+            edit(
+                "ledger.core.append:AppendMachine.on_ensemble_changed",
+                ("self._acked[position] = 0\n", "pass\n"),
+            ),
+        ),
+        plan=focused("pause_bookie", "isolate", "kill_bookie", "cut", **SPARES),
+    ),
+    Mutation(
+        "late-acks-of-a-replaced-member-count",
+        "A replaced member is detached: its late answer is no copy of its successor's.",
+        (
+            edit(
+                "ledger.member:Member.detach",
+                ("self.connection.detach(ledger_id, self)", "pass"),
+            ),
+        ),
+        plan=focused("pause_bookie", "stall", "clog", "slow_sync", **SPARES),
+    ),
+    Mutation(
+        "change-above-the-lac",
+        "The new fragment starts behind the last confirmed entry; one that starts behind the last sent leaves the "
+        "old members responsible for entries that only the new ones have.",
+        (
+            edit(
+                "ledger.core.append:AppendMachine.freeze",
+                ("self.lac + 1", "self.sent_through + 1"),
+            ),
+        ),
+        plan=focused("pause_bookie", "isolate", "kill_bookie", "cut", **SPARES),
+    ),
+    Mutation(
+        "change-without-resend",
+        "A new member gets every unconfirmed entry of its fragment; without them they are never confirmed.",
+        (
+            edit(
+                "ledger.core.append:AppendMachine.on_ensemble_changed",
+                ("*(Resend(position) for position in changed), ", ""),
+            ),
+        ),
+        plan=focused("pause_bookie", "isolate", "kill_bookie", "cut", bookies=6, ensemble=3, write=3, ack=3),
+    ),
+    Mutation(
+        "change-never-recorded",
+        "Acks of a new member count once metadata names it; else no reader and no recovery looks for its copies.",
+        (
+            edit(
+                "ledger.ensemble_keeper:EnsembleKeeper._change",
+                (
+                    "try:\n        return await self._update(",
+                    "try:\n"
+                    "        local = self._handle.local\n"
+                    "        if needs_change(local.value, replaced):\n"
+                    "            changed = change(local.value, first_entry, replacements)\n"
+                    "            return self._adopt(Versioned(changed, local.version))\n"
+                    "        return await self._update(",
+                ),
+            ),
+        ),
+        plan=focused("pause_bookie", "isolate", "kill_bookie", "cut", **SPARES),
+    ),
+    Mutation(
+        "change-of-a-closed-ledger",
+        "Only an open ledger's ensemble changes: a recovery or a close that came first is never overwritten.",
+        (
+            edit(
+                "ledger.core.ensemble_change:needs_change",
+                ("metadata.state is LedgerState.OPEN and any(", "any("),
+            ),
+        ),
+        plan=focused("pause_bookie", "kill_bookie", "pause_client", "isolate", **SPARES, writers=3),
+    ),
+    Mutation(
+        "fenced-bookie-replaced",
+        "FENCED ends the writer: one that takes it for a dead bookie and goes on with another is acknowledged "
+        "behind recovery's back.",
+        (
+            edit(
+                "ledger.write_handle:WriteHandle.on_add_refused",
+                ("if status is Status.EFENCED:", "if False:"),
+            ),
+            edit(
+                "ledger.core.ensemble_change:needs_change",
+                ("metadata.state is LedgerState.OPEN and any(", "any("),
+            ),
+            edit(
+                "ledger.ensemble_keeper:EnsembleKeeper._adopt",
+                ("if updated.value.state is not LedgerState.OPEN:", "if updated.value.closed:"),
+            ),
+            edit(
+                "ledger.ensemble_keeper:EnsembleKeeper._look",
+                ("if found.value.state is not LedgerState.OPEN:", "if found.value.closed:"),
+            ),
+        ),
+        plan=SPARES,
+    ),
+    Mutation(
+        "one-bookie-twice",
+        "Members of an ensemble are different bookies: two copies on one disk are one copy.",
+        (
+            edit(
+                "ledger.core.placement:choose_replacements",
+                ("taken = {*ensemble, *avoid}", "taken = set(avoid)"),
+            ),
+            edit(
+                "ledger.core.ensemble_change:change",
+                ("ensemble[position] == old and new not in ensemble", "ensemble[position] == old"),
+            ),
+            edit(
+                "ledger.model:LedgerMetadata.__post_init__",
+                ("if len(set(fragment.ensemble)) != len(fragment.ensemble):", "if False:"),
+            ),
+        ),
+        plan=focused("pause_bookie", "kill_bookie", "isolate", **THREE, bookies=4),
+    ),
+    Mutation(
+        "undecided-change-forgotten",
+        "After a change whose outcome is unknown metadata may name another bookie: the old member is not taken "
+        "back before that is decided.",
+        (
+            edit(
+                "ledger.ensemble_keeper:EnsembleKeeper._update",
+                ("before, self._unsettled = self._unsettled, True", "before = False"),
+            ),
+        ),
+        plan=focused(
+            "pause_bookie",
+            "kill_bookie",
+            "isolate",
+            "metadata_answer_lost",
+            "metadata_request_late",
+            "metadata_partition",
+            **SPARES,
+        ),
+    ),
+    Mutation(
+        "ledger-change-with-lost-answer-taken-for-done",
+        "A change of ledger metadata whose answer was lost is settled by reading, not by assuming.",
+        (
+            edit(
+                "ledger.metadata.update_loop:update_ledger",
+                (
+                    "local = await _settle(store, ledger_id, Versioned(wanted, local.version + 1), error)",
+                    "local = Versioned(wanted, local.version + 1)",
+                ),
+            ),
+        ),
+        plan=focused(
+            "kill_client", "metadata_answer_lost", "metadata_request_lost", **THREE, rotation_age_s=0.7
+        ),
+    ),
+    Mutation(
+        "failed-lac-write-taken-for-stored",
+        "A bookie that refuses an explicit LAC has not stored it.",
+        (
+            edit(
+                "ledger.write_handle:WriteHandle._lac_written",
+                (
+                    "if isinstance(outcome, Exception):",
+                    "if isinstance(outcome, Exception):\n"
+                    "        self.carry_out(self._machine.on_lac_stored(member.position, lac))\n"
+                    "    if isinstance(outcome, Exception):",
+                ),
+                ("elif outcome is Status.EOK:", "elif True:"),
+            ),
+        ),
+        plan=focused("kill_bookie", "reset", "power_cut", **THREE, readers=6, append_every_s=0.5, fast=False),
+    ),
+    Mutation(
+        "acked-before-visible",
+        "A strict append is done when every later reader sees it; durable is not enough.",
+        (
+            edit(
+                "ledger.core.append:AppendMachine.done_through",
+                ("self.visible if self._strict else self.lac", "self.lac"),
+            ),
+        ),
+        plan=focused(
+            "cut_one_way", "clog", "pause_bookie", **THREE, readers=6, append_every_s=0.5, fast=False
+        ),
+    ),
+)

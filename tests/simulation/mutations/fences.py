@@ -1,0 +1,223 @@
+"""What a bookie promises to a recovering client and refuses to a writer."""
+
+from __future__ import annotations
+
+from tests.simulation.mutations.mutation import THREE, Mutation, focused
+from tests.simulation.mutations.planting import edit
+
+_FENCE = "self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), on_fence_durable)"
+
+MUTATIONS = (
+    Mutation(
+        "fence-ignored",
+        "A fenced ledger takes no add of a normal writer.",
+        (
+            edit(
+                "bookie_server.requests:refuse_add",
+                ("if (ledger.fenced or ledger.limbo) and not recovery:", "if ledger.limbo and not recovery:"),
+            ),
+        ),
+    ),
+    Mutation(
+        "fence-bars-recovery",
+        "A fenced ledger takes the adds of a recovery.",
+        (
+            edit(
+                "bookie_server.requests:refuse_add",
+                ("if (ledger.fenced or ledger.limbo) and not recovery:", "if ledger.fenced or ledger.limbo:"),
+            ),
+        ),
+    ),
+    Mutation(
+        "fence-not-journaled",
+        "A fence is a durable record: a bookie that forgets it at a crash lets the old writer go on.",
+        (
+            edit(
+                "bookie_server.storage.ledger_storage:LedgerStorage.fence",
+                (_FENCE, "self._loop.call_soon(on_fence_durable, None)"),
+            ),
+        ),
+    ),
+    Mutation(
+        "fence-answered-before-durable",
+        "A fence is answered when its record is durable.",
+        (
+            edit(
+                "bookie_server.storage.ledger_storage:LedgerStorage.fence",
+                (
+                    _FENCE,
+                    "self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), None)\n"
+                    "    self._loop.call_soon(on_fence_durable, None)",
+                ),
+            ),
+        ),
+        plan=focused("slow_sync", "power_cut", "kill_bookie", "power_cut_at_effect", **THREE, writers=3),
+    ),
+    Mutation(
+        "fence-overtakes-adds",
+        "A fence is answered after the adds that were accepted before it: else they are acknowledged although "
+        "recovery was told that they are absent.",
+        (
+            edit(
+                "bookie_server.storage.ledger_storage:LedgerStorage.fence",
+                (
+                    _FENCE,
+                    "self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), None)\n"
+                    "    self._loop.call_soon(on_fence_durable, None)",
+                ),
+            ),
+            edit(
+                "bookie_server.storage.ledger_storage:LedgerStorage._accept",
+                (
+                    "self._caches.active.put(state.ledger_id, ids, entries, sum(lengths))\n"
+                    "    self._journal.append_adds(lengths, entries, on_durable)",
+                    "def when_durable(error: Exception | None) -> None:\n"
+                    "        self._caches.active.put(state.ledger_id, ids, entries, sum(lengths))\n"
+                    "        if on_durable is not None:\n"
+                    "            on_durable(error)\n"
+                    "    self._journal.append_adds(lengths, entries, when_durable)",
+                ),
+            ),
+        ),
+        plan=focused("slow_sync", "kill_client", "isolate", **THREE, writers=3),
+    ),
+    Mutation(
+        "unknown-ledger-not-fenced",
+        "A fence of a ledger that the bookie never heard of is kept, so that its first add is refused.",
+        (
+            edit(
+                "bookie_server.fencing:fence",
+                (
+                    "ledger = service.storage.create_ledger(ledger_id, key)",
+                    "done(Status.ENOLEDGER)\n            return",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "fence-not-replayed",
+        "Replay restores fences like adds.",
+        (
+            edit(
+                "bookie_server.storage.recovery:Recovery._on_fence",
+                ("state.fenced = state.fence_durable = True", "pass"),
+            ),
+        ),
+    ),
+    Mutation(
+        "fence-not-in-the-checkpoint",
+        "What a checkpoint stores of a ledger includes its fence: the journal that held it goes away.",
+        (
+            edit(
+                "bookie_server.storage.index:state_record",
+                ("_FENCED * state.fenced | ", ""),
+            ),
+        ),
+    ),
+    Mutation(
+        "explicit-lac-not-replayed",
+        "Replay restores explicit LACs like adds: an append was acknowledged because they were stored.",
+        (
+            edit(
+                "bookie_server.storage.recovery:Recovery._on_explicit_lac",
+                ("keep_explicit_lac(self._state(ledger_id), lac, packet)", "pass"),
+            ),
+        ),
+        plan=focused(
+            "kill_bookie", "kill_many", "power_cut", **THREE, readers=6, append_every_s=0.5, fast=False
+        ),
+    ),
+    Mutation(
+        "explicit-lac-not-journaled",
+        "An explicit LAC is answered when it is durable.",
+        (
+            edit(
+                "bookie_server.storage.ledger_storage:LedgerStorage.set_explicit_lac",
+                (
+                    "self._journal.append(RecordType.EXPLICIT_LAC, body, on_durable)",
+                    "self._loop.call_soon(on_durable, None)",
+                ),
+            ),
+        ),
+        plan=focused(
+            "kill_bookie", "kill_many", "power_cut", **THREE, readers=6, append_every_s=0.5, fast=False
+        ),
+    ),
+    Mutation(
+        "explicit-lac-falls",
+        "A bookie's LAC of a ledger never falls, in whatever order the writes come.",
+        (
+            edit(
+                "bookie_server.storage.recovery:keep_explicit_lac",
+                ("if lac < state.explicit_lac_value:", "if False:"),
+            ),
+        ),
+        plan=focused("reset", "clog", "cut_one_way", **THREE, readers=6, append_every_s=0.5, fast=False),
+    ),
+    Mutation(
+        "repeated-add-compared-with-its-lac",
+        "An add of a stored entry with another LAC in its header is a repetition, not a conflict: recovery sends "
+        "such ones.",
+        (
+            edit(
+                "bookie_server.storage.same_payload:same_payload",
+                ("if stored == offered:", "if True:"),
+                ("return True", "return stored == offered"),
+            ),
+        ),
+        plan=focused("kill_client", "ambush", "clog", **THREE, append_every_s=0.02),
+    ),
+    Mutation(
+        "error-answered-as-absence",
+        "A bookie says no only when a healthy lookup proves it; whatever it cannot read is unknown.",
+        (
+            edit(
+                "bookie_server.service:status_of",
+                ("case _:\n            return Status.EIO", "case _:\n            return Status.ENOENTRY"),
+            ),
+        ),
+        plan=focused("read_error", "ambush", "kill_client", **THREE),
+    ),
+    Mutation(
+        "limbo-denies",
+        "A bookie that may have lost part of its journal never proves absence.",
+        (
+            edit(
+                "bookie_server.storage.ledger_storage:LedgerStorage._check_absence",
+                ("if state.limbo or self.limbo:", "if False:"),
+            ),
+            edit(
+                "bookie_server.storage.ledger_storage:LedgerStorage.ledger",
+                ("if state is None and self.limbo:", "if False:"),
+            ),
+        ),
+        profile="beyond",
+        plan={"faults": ("bit_rot", "kill_bookie", "power_cut", "kill_client", "ambush")},
+    ),
+    Mutation(
+        "limbo-forgets-its-fences",
+        "A bookie that may have lost part of its journal may have lost a fence with it: it takes no normal add.",
+        (
+            edit(
+                "bookie_server.requests:refuse_add",
+                (
+                    "if (ledger.fenced or ledger.limbo) and not recovery:",
+                    "if ledger.fenced and not recovery:",
+                ),
+            ),
+        ),
+        profile="beyond",
+        plan={"faults": ("bit_rot", "kill_bookie", "power_cut", "kill_client", "ambush")},
+    ),
+    Mutation(
+        "empty-disk-accepted",
+        "A bookie that finds its disk empty under its old name refuses to start: it would deny what it held.",
+        (
+            edit(
+                "bookie_server.cookie:judge",
+                ("if each.cookie is None:", "if False:"),
+            ),
+        ),
+        profile="beyond",
+    ),
+)

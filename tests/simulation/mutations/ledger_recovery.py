@@ -1,0 +1,155 @@
+"""Fencing a ledger's writer out, reading forward, writing back, closing."""
+
+from __future__ import annotations
+
+from tests.simulation.mutations.mutation import SPARES, THREE, Mutation, focused
+from tests.simulation.mutations.planting import edit
+
+MUTATIONS = (
+    Mutation(
+        "recovery-without-fence",
+        "Recovery fences before it decides anything.",
+        (
+            edit(
+                "ledger.recovery:Recovery._fence_one",
+                ("FENCE_HEADER", "RECOVERY_READ_HEADER & ~1"),
+            ),
+            edit(
+                "ledger.recovery:Recovery._recovery_read",
+                ("RECOVERY_READ_HEADER", "RECOVERY_READ_HEADER & ~1"),
+            ),
+        ),
+    ),
+    Mutation(
+        "recovery-reads-without-fence",
+        "Every recovery read fences: a no is a promise never to accept that entry from the old writer.",
+        (
+            edit(
+                "ledger.recovery:Recovery._recovery_read",
+                ("RECOVERY_READ_HEADER", "RECOVERY_READ_HEADER & ~1"),
+            ),
+        ),
+        plan=focused("reset", "cut_one_way", "clog", "half_open", **THREE, writers=3),
+    ),
+    Mutation(
+        "recovery-unmarked",
+        "Recovery begins by marking the ledger, so that its writer's next change of ensemble fails.",
+        (
+            edit(
+                "ledger.recovery:Recovery.run",
+                ("await self._update(decide.needs_marking, decide.mark)", "pass"),
+            ),
+            edit(
+                "ledger.core.recovery:needs_closing",
+                ("metadata.state is LedgerState.IN_RECOVERY", "not metadata.closed"),
+            ),
+        ),
+        plan=focused("pause_bookie", "kill_bookie", "isolate", **SPARES, writers=3),
+    ),
+    Mutation(
+        "recovery-stops-at-the-lac",
+        "Entries above the LAC may be acknowledged: recovery reads on until one is proved absent.",
+        (
+            edit(
+                "ledger.recovery:Recovery._go_forward",
+                ("last = await self._read_forward(metadata, lac, write_back)", "last = None"),
+            ),
+        ),
+    ),
+    Mutation(
+        "recovery-without-write-back",
+        "Each entry that recovery keeps is brought to its ack quorum before the ledger is closed.",
+        (edit("ledger.recovery:Recovery._read_forward", ("write_back.add(entry)", "pass")),),
+    ),
+    Mutation(
+        "recovery-closes-before-the-copies-are-durable",
+        "The ledger is closed when its last entries are on their ack quorum again, not when they have been sent.",
+        (edit("ledger.recovery:Recovery._go_forward", ("await write_back.finish()", "pass")),),
+        plan=focused("cut_one_way", "clog", "kill_client", "isolate", "slow_sync", **THREE),
+    ),
+    Mutation(
+        "recovery-adds-with-a-rising-lac",
+        "Recovery's adds carry the LAC it began with: a reader must not trust what another recovery may cut off.",
+        (
+            edit(
+                "ledger.write_back:WriteBack.add",
+                (
+                    "self._ledger_id, entry.entry_id, self._lac, entry.length",
+                    "self._ledger_id, entry.entry_id, entry.entry_id - 1, entry.length",
+                ),
+            ),
+        ),
+        plan=focused("kill_client", "pause_client", "ambush", "slow_sync", **THREE, writers=3, readers=4),
+    ),
+    Mutation(
+        "recovery-adds-with-another-length",
+        "Recovery's adds are the writer's, with the ledger length that the entry had.",
+        (edit("ledger.write_back:WriteBack.add", ("entry.length", "len(entry.payload)")),),
+    ),
+    Mutation(
+        "recovery-records-its-change-early",
+        "Recovery keeps its ensemble changes until it closes: the next recovery must ask those who may have "
+        "the entries.",
+        (
+            edit(
+                "ledger.write_back:WriteBack._replace_failed",
+                (
+                    "for position in replaced:",
+                    "store = self._services.store\n"
+                    "        found = await store.read_ledger(self._ledger_id)\n"
+                    "        if not found.value.closed:\n"
+                    "            marked = found.value.with_fragment(self.changes[-1])\n"
+                    "            await store.write_ledger(self._ledger_id, marked, found.version)\n"
+                    "        for position in replaced:",
+                ),
+            ),
+        ),
+        plan=focused("ambush", "kill_client", "kill_bookie", "isolate", **SPARES, writers=3),
+    ),
+    Mutation(
+        "recovery-forgets-its-change",
+        "The fragments that recovery wrote back to come into metadata together with the close.",
+        (
+            edit(
+                "ledger.recovery:Recovery._go_forward",
+                ("decide.closed(found, write_back.changes,", "decide.closed(found, [],"),
+            ),
+        ),
+        plan=focused("kill_client", "kill_bookie", "ambush", "isolate", **SPARES),
+    ),
+    Mutation(
+        "close-one-entry-short",
+        "The writer closes at its LAC: whatever lies behind the last entry of a closed ledger is cut off.",
+        (
+            edit(
+                "ledger.write_handle:WriteHandle.close",
+                ("self._machine.lac, self._sent", "max(self._machine.lac - 1, -1), self._sent"),
+            ),
+        ),
+    ),
+    Mutation(
+        "close-overwrites-a-close",
+        "CLOSED is final: a writer that finds its ledger closed elsewhere has lost it.",
+        (
+            edit(
+                "ledger.core.close:needs_close",
+                (
+                    "if metadata.state is LedgerState.OPEN:",
+                    "if (metadata.last_entry, metadata.length) != (last_entry, length):",
+                ),
+            ),
+        ),
+        plan=focused("pause_client", "isolate", "metadata_partition", **THREE, writers=3, rotation_age_s=0.7),
+    ),
+    Mutation(
+        "closed-below-a-recovery",
+        "A recovery that finds the ledger closed by somebody else adopts that end.",
+        (
+            edit(
+                "ledger.core.recovery:needs_closing",
+                ("metadata.state is LedgerState.IN_RECOVERY", "True"),
+            ),
+        ),
+        plan=focused("pause_client", "ambush", "isolate", "metadata_request_late", **THREE, writers=3),
+    ),
+)

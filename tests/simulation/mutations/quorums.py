@@ -1,0 +1,163 @@
+"""Thresholds: how many answers, acknowledgements and denials prove something."""
+
+from __future__ import annotations
+
+from tests.simulation.mutations.mutation import THREE, Mutation, focused
+from tests.simulation.mutations.planting import edit
+
+MUTATIONS = (
+    Mutation(
+        "lac-of-too-few",
+        "A reader's last add confirmed comes from answers that cover every write set; with one answer fewer it "
+        "misses messages that were acknowledged before it was opened.",
+        (
+            edit(
+                "ledger.lac_reader:LacReader.covering",
+                (
+                    "while not collector.covered:",
+                    "while len(collector._known) < metadata.quorum.ensemble - metadata.quorum.ack:",
+                ),
+            ),
+        ),
+        plan=focused("cut_one_way", "clog", **THREE, readers=6, append_every_s=0.5, fast=False),
+    ),
+    Mutation(
+        "lac-stored-on-one",
+        "An explicit LAC counts as visible once an ack quorum has stored it; on one bookie it can be missed.",
+        (
+            edit(
+                "ledger.core.quorum:stored_on_quorum",
+                ("sorted(values)[-quorum.ack]", "max(values)"),
+                ("ranked[quorum.ack - 1]", "ranked[0]"),
+            ),
+        ),
+        plan=focused("cut_one_way", "clog", **THREE, readers=6, append_every_s=0.5, fast=False),
+    ),
+    Mutation(
+        "last-fragment-is-no-floor",
+        "Everything before the last fragment is confirmed: without this floor a reader asks new members that "
+        "know nothing of it.",
+        (
+            edit(
+                "ledger.core.lac:LacCollector.__init__",
+                ("EntryId(metadata.last_fragment.first_entry - 1)", "EntryId(-1)"),
+            ),
+        ),
+        plan=focused("kill_bookie", "pause_bookie", "isolate", **THREE, bookies=6, readers=6, fast=False),
+    ),
+    Mutation(
+        "ack-one-copy-short",
+        "An entry is acknowledged when its ack quorum has it, not one bookie earlier.",
+        (
+            edit(
+                "ledger.core.append:AppendMachine._advance_lac",
+                ("< self._quorum.ack:", "< max(1, self._quorum.ack - 1):"),
+                ("at_least(self._quorum.ack,", "at_least(max(1, self._quorum.ack - 1),"),
+            ),
+        ),
+    ),
+    Mutation(
+        "ack-over-a-gap",
+        "The LAC never passes a gap: a later entry that reached its quorum first waits for the one before it.",
+        (
+            edit(
+                "ledger.core.append:AppendMachine._advance_lac",
+                ("if sum([bitmap & 1 for bitmap in self._acked]) < self._quorum.ack:", "if False:"),
+                (
+                    "trailing_ones(at_least(self._quorum.ack, self._acked))",
+                    "at_least(self._quorum.ack, self._acked).bit_length()",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "fence-one-bookie-short",
+        "Recovery goes on once so many bookies are fenced that the others form no ack quorum; one fewer leaves "
+        "the old writer a quorum.",
+        (
+            edit(
+                "ledger.recovery:Recovery._fence",
+                (
+                    "while not collector.covered:",
+                    "quorum = self._local.value.quorum\n"
+                    "    while len(collector._known) < quorum.ensemble - quorum.ack:",
+                ),
+            ),
+        ),
+        plan=focused("ambush", "isolate", "split", "cut_one_way", **THREE),
+    ),
+    Mutation(
+        "fence-counted-without-striping",
+        "With more bookies than copies each write set has to be covered: a plain count leaves some set unfenced.",
+        (
+            edit(
+                "ledger.recovery:Recovery._fence",
+                (
+                    "while not collector.covered:",
+                    "quorum = self._local.value.quorum\n"
+                    "    while len(collector._known) < quorum.write - quorum.ack + 1:",
+                ),
+            ),
+        ),
+        plan={"bookies": 5, "ensemble": 5, "write": 3, "ack": 2},
+    ),
+    Mutation(
+        "absence-one-denial-short",
+        "An entry is absent when so many bookies deny it that no ack quorum can hold it; with one denial fewer "
+        "recovery cuts off what was acknowledged.",
+        (
+            edit(
+                "ledger.core.quorum:absence_proved",
+                ("quorum.write - quorum.ack + 1", "quorum.write - quorum.ack"),
+            ),
+        ),
+    ),
+    Mutation(
+        "absence-by-the-first-denial",
+        "One bookie that never got an entry proves nothing.",
+        (edit("ledger.core.quorum:absence_proved", ("quorum.write - quorum.ack + 1", "1")),),
+    ),
+    Mutation(
+        "error-taken-for-denial",
+        "Only an explicit denial is a no: a bookie that answers with an error may have the entry.",
+        (edit("ledger.wire.status:answer_of", ("Answer.UNKNOWN", "Answer.PROVED_NO")),),
+        plan=focused("read_error", "ambush", "kill_client", **THREE),
+    ),
+    Mutation(
+        "silence-taken-for-denial",
+        "Only an explicit denial is a no: a bookie that does not answer in time may have the entry.",
+        (
+            edit(
+                "ledger.bookie_reads:_ask",
+                (
+                    "except TimeoutError:\n        return BookieAnswer(Answer.UNKNOWN",
+                    "except TimeoutError:\n        return BookieAnswer(Answer.PROVED_NO",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "unreachable-taken-for-denial",
+        "Only an explicit denial is a no: a bookie that cannot be reached may have the entry.",
+        (
+            edit(
+                "ledger.recovery:Recovery._fencing_read",
+                ("BookieAnswer(Answer.UNKNOWN", "BookieAnswer(Answer.PROVED_NO"),
+            ),
+        ),
+        plan=focused("ambush", "refuse", "kill_bookie", "isolate", **THREE),
+    ),
+    Mutation(
+        "degraded-below-the-ack-quorum",
+        "A log that falls back to fewer bookies keeps its ack quorum: an ack means so many durable copies "
+        "whatever happens.",
+        (
+            edit(
+                "dlog.core.degraded:fallback_quorum",
+                ("live_count < wanted.ack", "live_count < 1"),
+                ("ack=wanted.ack", "ack=min(wanted.ack, live_count)"),
+            ),
+        ),
+        plan=focused("kill_bookie", "kill_many", "isolate", **THREE, degraded=True, rotation_age_s=0.7),
+    ),
+)

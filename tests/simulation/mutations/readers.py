@@ -1,0 +1,94 @@
+"""How far a reader may go, and what it must not pass over."""
+
+from __future__ import annotations
+
+from tests.simulation.mutations.mutation import THREE, Mutation, focused
+from tests.simulation.mutations.planting import edit
+
+MUTATIONS = (
+    Mutation(
+        "reader-trusts-what-a-bookie-holds",
+        "A reader of an open ledger goes to the LAC: an entry that some bookie holds may yet be cut off.",
+        (
+            edit(
+                "ledger.lac_reader:LacReader._verified",
+                ("self._ledger_id, None).lac)", "self._ledger_id, None).entry_id)"),
+            ),
+        ),
+    ),
+    Mutation(
+        "reader-goes-one-beyond-the-lac",
+        "A reader of an open ledger goes to the LAC, not to the entry behind it.",
+        (
+            edit(
+                "ledger.read_handle:ReadHandle.refresh",
+                ("covering(self.metadata))", "covering(self.metadata) + 1)"),
+            ),
+        ),
+    ),
+    Mutation(
+        "reader-leaves-an-unsealed-ledger",
+        "A listed successor is no permission to go on: only the seal of the ledger itself is.",
+        (
+            edit(
+                "dlog.core.tailing:Tailing.next_step",
+                (
+                    "if not ledger.sealed:",
+                    "if not ledger.sealed and _next_listed(record, ledger.ledger_id + 1) is None:",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "reader-skips-what-it-cannot-read",
+        "A listed entry that cannot be read now is waited for, or reported; it is never passed over.",
+        (
+            edit(
+                "dlog.fetcher:Fetcher._read_entries",
+                ("except EntryNotFoundError:", "except (EntryNotFoundError, UnavailableError):"),
+            ),
+            edit(
+                "dlog.core.tailing:Tailing._lose",
+                ("if self._on_data_loss is OnMissing.FAIL:", "if False:"),
+                ("self._gaps.append(gap)", "pass"),
+            ),
+        ),
+    ),
+    Mutation(
+        "reader-takes-an-open-ledger-for-empty",
+        "A ledger is left when it is sealed and read to its end; one that is merely empty so far is waited for.",
+        (
+            edit(
+                "dlog.core.tailing:Tailing.next_step",
+                ("if not ledger.sealed:", "if not ledger.sealed and ledger.readable >= 0:"),
+            ),
+        ),
+    ),
+    Mutation(
+        "tail-taken-from-the-last-ledger",
+        "The tail lies in the first ledger that is not sealed.",
+        (
+            edit(
+                "dlog.tail_position:_tail_of_record",
+                ("if not sealed:", "if False:"),
+            ),
+        ),
+        plan=focused(
+            "slow_sync", "metadata_request_late", "metadata_partition", **THREE, readers=6, rotation_age_s=0.7
+        ),
+    ),
+    Mutation(
+        "reader-begins-inside-the-batch-again",
+        "A reader that starts at an id returns nothing below it.",
+        (
+            edit(
+                "dlog.reader:Reader._clip",
+                (
+                    "first = fetched.first_index if batch.entry_id == fetched.entries[0].entry_id else 0",
+                    "first = 0",
+                ),
+            ),
+        ),
+        plan=focused(**THREE, readers=6),
+    ),
+)

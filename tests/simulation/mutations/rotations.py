@@ -1,0 +1,194 @@
+"""One ledger after the other, and what a writer tells its callers."""
+
+from __future__ import annotations
+
+from tests.simulation.mutations.mutation import THREE, Mutation, focused
+from tests.simulation.mutations.planting import edit
+
+MUTATIONS = (
+    Mutation(
+        "successor-used-before-the-drain",
+        "Nothing is submitted to the next ledger while the one before has entries in flight.",
+        (
+            edit(
+                "dlog.core.rotation:Rotation._drain",
+                (
+                    "return [Hold(), Drain(self._current)]",
+                    "assert self._next is not None\n    return [SubmitTo(self._next), Drain(self._current)]",
+                ),
+            ),
+        ),
+        plan=focused(
+            "slow_sync",
+            "kill_client",
+            "isolate",
+            "clog",
+            **THREE,
+            rotation_entries=5,
+            rotation_age_s=0.7,
+            append_every_s=0.02,
+        ),
+    ),
+    Mutation(
+        "successor-acked-before-the-seal",
+        "No append in the next ledger is acknowledged before the one before is sealed: no reader gets that far.",
+        (
+            edit(
+                "dlog.core.rotation:Rotation.on_drained",
+                (
+                    "return [CloseLedger(ledger_id), SubmitTo(self._next)]",
+                    "return [CloseLedger(ledger_id), SubmitTo(self._next), Release(self._next)]",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "successor-submitted-to-before-it-is-listed",
+        "Nothing is submitted to a ledger before the record lists it: nobody would find it there.",
+        (
+            edit(
+                "dlog.core.rotation:Rotation.on_ledger_created",
+                (
+                    "return self._list(now_us, nonce)",
+                    "return [SubmitTo(ledger_id), *self._list(now_us, nonce)]",
+                ),
+            ),
+        ),
+        plan=focused(
+            "slow_sync",
+            "kill_client",
+            "isolate",
+            "clog",
+            **THREE,
+            rotation_entries=5,
+            rotation_age_s=0.7,
+            append_every_s=0.02,
+        ),
+    ),
+    Mutation(
+        "failed-ledger-resubmitted-whole",
+        "What recovery found of a failed ledger is acknowledged where it is; only the rest is sent again.",
+        (
+            edit(
+                "dlog.succession:Succession._settle",
+                ("self._queue.on_acked(*lane.deliver(metadata.last_entry))", "pass"),
+            ),
+        ),
+    ),
+    Mutation(
+        "failed-ledger-acked-whole",
+        "What recovery did not find of a failed ledger is sent again, not acknowledged.",
+        (
+            edit(
+                "dlog.succession:Succession._settle",
+                ("lane.deliver(metadata.last_entry)", "lane.deliver(lane.handle.last_add_pushed)"),
+            ),
+        ),
+    ),
+    Mutation(
+        "resent-without-settling",
+        "An append whose fate is unknown is not sent again before the ledger that may hold it is settled.",
+        (
+            edit(
+                "dlog.succession:Succession.on_failure",
+                (
+                    "_log.warning(",
+                    "taken = lane.take_back()\n    self._queue.take_back(taken)\n    _log.warning(",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "in-flight-called-absent",
+        "What was in flight when the writer lost its log is indeterminate: it may be there.",
+        (
+            edit(
+                "dlog.append_queue:AppendQueue.fail_indeterminate",
+                (
+                    "outgoing.fail_indeterminate(lane.ledger_id, cause)",
+                    "outgoing.fail_absent(lambda: _copy(cause))",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "would-be-id-of-the-next-entry",
+        "An indeterminate append names the only id that it can have.",
+        (
+            edit(
+                "dlog.outgoing:Outgoing.fail_indeterminate",
+                (
+                    "MessageId(ledger_id, self.entry_id, index)",
+                    "MessageId(ledger_id, self.entry_id + 1, index)",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "absent-while-undecided",
+        "An append is called absent when its ledger is sealed below it; before, it may still come.",
+        (
+            edit(
+                "dlog.resolving:resolve",
+                (
+                    "return Resolution.ABSENT if sealed else Resolution.UNDECIDED",
+                    "return Resolution.ABSENT",
+                ),
+            ),
+        ),
+        plan=focused("slow_sync", "clog", "isolate", **THREE, append_every_s=0.02, chaos_s=20.0),
+    ),
+    Mutation(
+        "held-appends-out-of-order",
+        "Appends that come back from a failed ledger go before those that came later.",
+        (
+            edit(
+                "dlog.append_queue:AppendQueue.take_back",
+                ("self._held.extendleft(reversed(outgoing))", "self._held.extend(outgoing)"),
+            ),
+        ),
+    ),
+    Mutation(
+        "new-appends-overtake-held-ones",
+        "While appends wait for a ledger, later ones wait behind them.",
+        (
+            edit(
+                "dlog.append_queue:AppendQueue.submit_to",
+                ("self._send(lane, held.popleft())", "self._send(lane, held.pop())"),
+            ),
+        ),
+    ),
+    Mutation(
+        "epoch-not-confirmed-before-an-ack",
+        "Where bookies forget deletions, an ack counts only while the epoch was confirmed within half the grace.",
+        (
+            edit(
+                "dlog.epoch_guard:EpochGuard.stale",
+                (
+                    "return half_s > 0 and self._environment.boot_s() - self._confirmed_at > half_s",
+                    "return False",
+                ),
+            ),
+        ),
+        given=(
+            edit(
+                "bookie_server.requests:refuse_add",
+                ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
+            ),
+            edit("dlog.grace:zombie_grace_s", ("return 0.0 if durable else SEVEN_DAYS_S", "return 3.0")),
+        ),
+        plan=focused("pause_client", **THREE, writers=3, shrinks=True, chaos_s=30.0),
+    ),
+    Mutation(
+        "zombie-grace-forgotten",
+        "Where bookies forget deletions, a ledger whose writer may sleep outlives its log's next takeover.",
+        (edit("dlog.grace:zombie_grace_s", ("return 0.0 if durable else SEVEN_DAYS_S", "return 0.0")),),
+        given=(
+            edit(
+                "bookie_server.requests:refuse_add",
+                ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
+            ),
+        ),
+        plan=focused("pause_client", **THREE, writers=3, shrinks=True, chaos_s=30.0),
+    ),
+)

@@ -1,0 +1,329 @@
+"""What is on a bookie's disk when it says so: journal, entry logs, index, log mark."""
+
+from __future__ import annotations
+
+from tests.simulation.mutations.mutation import THREE, Mutation, focused
+from tests.simulation.mutations.planting import edit
+
+MUTATIONS = (
+    Mutation(
+        "journal-not-synced",
+        "An add is acknowledged after a sync of the journal.",
+        (
+            edit(
+                "bookie_server.journal.files:JournalFiles._write_group",
+                ("self._segment.file.sync()", "pass"),
+            ),
+        ),
+    ),
+    Mutation(
+        "journal-synced-before-the-write",
+        "A sync covers what was written before it began.",
+        (
+            edit(
+                "bookie_server.journal.files:JournalFiles._write_group",
+                (
+                    "end = self._segment.file.write_at(start, parts)",
+                    "self._segment.file.sync()\n        end = self._segment.file.write_at(start, parts)",
+                ),
+                ("may be acknowledged.\n        self._segment.file.sync()", "may be acknowledged."),
+            ),
+        ),
+    ),
+    Mutation(
+        "failed-sync-tried-again",
+        "After a failed sync the kernel may hold lost pages as clean: a second sync succeeds and proves nothing.",
+        (
+            edit(
+                "bookie_server.journal.files:JournalFiles._write_group",
+                (
+                    "may be acknowledged.\n        self._segment.file.sync()",
+                    "may be acknowledged.\n"
+                    "        try:\n"
+                    "            self._segment.file.sync()\n"
+                    "        except DiskFailedError:\n"
+                    "            self._segment.file.sync()",
+                ),
+            ),
+        ),
+        plan=focused("sync_error", "power_cut", "kill_many", **THREE),
+    ),
+    Mutation(
+        "journal-name-not-durable",
+        "The name of a new journal file is durable before records go into it.",
+        (
+            edit(
+                "bookie_server.journal.files:JournalFiles._named",
+                ("self._disk.rename_durably(", "self._disk.rename("),
+            ),
+        ),
+    ),
+    Mutation(
+        "journal-header-not-synced",
+        "A journal file gets its name when its header is durable.",
+        (edit("bookie_server.journal.files:JournalFiles._made", ("file.sync()", "pass")),),
+        plan=focused("power_cut", "power_cut_at_effect", **THREE, payload_bytes_max=8000),
+    ),
+    Mutation(
+        "journal-not-sealed",
+        "A full journal file is sealed before records go into the next one: replay can tell the end from a loss.",
+        (
+            edit(
+                "bookie_server.journal.files:JournalFiles._roll",
+                ("self._write_group([(RecordType.SEAL, ledger_body(file_id))])", "pass"),
+            ),
+        ),
+    ),
+    Mutation(
+        "full-disk-taken-for-written",
+        "What found no room in the journal is not acknowledged.",
+        (
+            edit(
+                "bookie_server.journal.writer:Journal._on_group",
+                (
+                    "item.on_durable(None if item.records_before <= group.written else group.error)",
+                    "item.on_durable(None if isinstance(group.error, DiskFullError) else group.error)",
+                ),
+            ),
+        ),
+        plan=focused("disk_full", "power_cut", "kill_bookie", **THREE, payload_bytes_max=8000),
+    ),
+    Mutation(
+        "replay-ends-at-a-seal",
+        "Replay goes on in the file that a seal names.",
+        (
+            edit(
+                "bookie_server.journal.replay:_Replay.run",
+                ("if walk.successor is None and not self._goes_on(file_id, offset):", "if True:"),
+            ),
+        ),
+    ),
+    Mutation(
+        "replay-ends-one-record-early",
+        "Replay brings back every record that was synced, the last one too.",
+        (
+            edit(
+                "bookie_server.journal.replay:_Walk._take",
+                (
+                    "else:\n        self._replay.deliver(record)",
+                    "elif decode_record(self._header, self._view, self.offset) is not None:\n"
+                    "        self._replay.deliver(record)",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "torn-tail-not-cut",
+        "Writing goes on behind the last record over zeros: what is left of a torn group must not be read later.",
+        (
+            edit(
+                "bookie_server.journal.replay:_write_again",
+                (", bytes(max(0, torn_bytes))", ""),
+            ),
+        ),
+        plan=focused("power_cut", "power_cut_at_effect", "kill_many", **THREE),
+    ),
+    Mutation(
+        "damage-taken-for-a-torn-tail",
+        "A bad record that synced ones follow is damage: cutting there denies what was acknowledged.",
+        (
+            edit(
+                "bookie_server.journal.replay:_Walk._skip_damage",
+                ("while found >= 0:", "while False:"),
+            ),
+            edit(
+                "bookie_server.journal.replay:_Replay._goes_on",
+                ("self.damage_at(", "(lambda *_: None)("),
+                ("return True", "return False"),
+            ),
+        ),
+        profile="beyond",
+        plan={"faults": ("bit_rot", "kill_bookie", "power_cut", "kill_client", "ambush")},
+    ),
+    Mutation(
+        "group-not-written-again",
+        "Replay writes the last group again before it relies on it: pages of a failed sync may be clean and lost.",
+        (
+            edit(
+                "bookie_server.journal.replay:_write_again",
+                (
+                    "file.write_at(group.start, [content[group.start : group.end], bytes(max(0, torn_bytes))])",
+                    "file.write_at(group.end, [bytes(max(0, torn_bytes))])",
+                ),
+            ),
+        ),
+        plan=focused("sync_error", "power_cut", "kill_many", **THREE),
+    ),
+    Mutation(
+        "log-mark-before-the-data",
+        "The log mark moves when entry log and index are synced.",
+        (
+            edit(
+                "bookie_server.storage.checkpoint:Checkpointer.run",
+                ("self._with_reserve(partial(self._store, job))", "pass"),
+                (
+                    "remove_before(self._disk, self._paths.journal, mark)",
+                    "self._with_reserve(partial(self._store, job))\n"
+                    "    remove_before(self._disk, self._paths.journal, mark)",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "log-mark-ahead-of-the-checkpoint",
+        "The log mark names a place before which everything is in this checkpoint or an earlier one.",
+        (
+            edit(
+                "bookie_server.storage.checkpoint:Checkpointer.run",
+                (
+                    "generation=self._generation)",
+                    "generation=self._generation, offset=job.mark.offset + 4096)",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "log-mark-not-synced",
+        "A file that replaces another one is synced before it gets the name.",
+        (edit("bookie_server.disk:Disk.replace_file", ("file.sync()", "pass")),),
+    ),
+    Mutation(
+        "log-mark-name-not-durable",
+        "Journal files go away when the new log mark is durable, name and all.",
+        (
+            edit(
+                "bookie_server.disk:Disk.replace_file",
+                ("self.rename_durably(temporary, path)", "self.rename(temporary, path)"),
+            ),
+        ),
+    ),
+    Mutation(
+        "journal-of-the-mark-removed",
+        "The journal file in which the log mark lies is still needed.",
+        (
+            edit(
+                "bookie_server.journal.files:remove_before",
+                ("if file_id < mark.file_id:", "if file_id <= mark.file_id:"),
+            ),
+        ),
+    ),
+    Mutation(
+        "entry-log-not-synced",
+        "Entries are in the entry log, durably, before the log mark passes them.",
+        (edit("bookie_server.storage.checkpoint:Checkpointer._append", ("self._writer.sync()", "pass")),),
+    ),
+    Mutation(
+        "entry-log-name-not-durable",
+        "The name of a new entry log is durable before the index speaks of it.",
+        (
+            edit(
+                "bookie_server.storage.entry_log:EntryLogWriter._roll",
+                ("self._disk.sync_directory(self._directory)", "pass"),
+            ),
+        ),
+    ),
+    Mutation(
+        "index-not-synced",
+        "What the index was told is durable before the log mark passes it.",
+        (edit("bookie_server.storage.index:Index.sync", ("self._store.sync()", "pass")),),
+    ),
+    Mutation(
+        "index-not-synced-and-not-noticed",
+        "An index that is older than the log mark shows by its generation.",
+        (
+            edit("bookie_server.storage.index:Index.sync", ("self._store.sync()", "pass")),
+            edit(
+                "bookie_server.storage.recovery:read_mark",
+                ("if index.generation() < mark.generation:", "if False:"),
+            ),
+        ),
+    ),
+    Mutation(
+        "end-of-entry-log-not-recorded",
+        "After a restart blocks go behind those that the index names.",
+        (
+            edit(
+                "bookie_server.storage.checkpoint:Checkpointer._index_entries",
+                ("self._index.put_log_end(self._writer.end)", "pass"),
+            ),
+        ),
+    ),
+    Mutation(
+        "entry-log-in-use-removed",
+        "An entry log goes away when no ledger lives in it.",
+        (
+            edit(
+                "bookie_server.storage.upkeep:Upkeep._remove_dead_logs",
+                (" and not parts.index.has_live_ledger(log_id)", ""),
+            ),
+        ),
+    ),
+    Mutation(
+        "metadata-error-taken-for-absence",
+        "A ledger is collected when metadata proves it absent: an error or half a listing proves nothing.",
+        (
+            edit(
+                "bookie_server.storage.garbage_collector:GarbageCollector._is_proved_absent",
+                ("except LogStoreError:\n        return False", "except LogStoreError:\n        return True"),
+            ),
+            edit(
+                "bookie_server.storage.garbage_collector:GarbageCollector._ripe",
+                (
+                    "missing = await self._missing(local)",
+                    "try:\n"
+                    "        missing = await self._missing(local)\n"
+                    "    except LogStoreError:\n"
+                    "        missing = local",
+                ),
+            ),
+            edit(
+                "bookie_server.gc_task:GarbageTask._pass",
+                (
+                    "if await self._store.instance_id() != self._instance_id:",
+                    "if False:",
+                ),
+            ),
+        ),
+        plan=focused(
+            "metadata_partition",
+            "session_loss",
+            "metadata_unavailable",
+            ensemble=3,
+            write=3,
+            ack=3,
+            chaos_s=20.0,
+        ),
+    ),
+    Mutation(
+        "collected-by-one-stale-listing",
+        "Local ledgers are noted before the listing, and missed for a grace time: one created meanwhile is no "
+        "garbage.",
+        (
+            edit(
+                "bookie_server.storage.garbage_collector:GarbageCollector._ripe",
+                (
+                    "missing = await self._missing(local)",
+                    "listed = {each async for each in self._store.ledger_ids()}\n"
+                    "    missing = [each for each in self._storage.ledger_ids() if each not in listed]",
+                ),
+                ("if now - since >= self._config.grace_s", "if True"),
+            ),
+            edit(
+                "bookie_server.storage.garbage_collector:GarbageCollector._is_proved_absent",
+                ("await self._store.read_ledger(LedgerId(ledger_id))", "return True"),
+            ),
+        ),
+        plan=focused("metadata_request_late", rotation_age_s=0.7, **THREE, chaos_s=20.0),
+    ),
+    Mutation(
+        "deleted-ledger-takes-adds",
+        "A deleted ledger leaves a mark for ever: a writer that slept through its deletion is refused.",
+        (
+            edit(
+                "bookie_server.requests:refuse_add",
+                ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
+            ),
+        ),
+        plan=focused("pause_client", "isolate", **THREE, writers=3, shrinks=True, chaos_s=30.0),
+    ),
+)

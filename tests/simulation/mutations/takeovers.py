@@ -1,0 +1,312 @@
+"""Taking a log over, and the compare-and-set of its record."""
+
+from __future__ import annotations
+
+from tests.simulation.mutations.mutation import THREE, Mutation, focused
+from tests.simulation.mutations.planting import edit
+
+# Fencing less than the rules say also means that seals are missing, which sound code asserts.
+_MISSING_SEALS_ARE_FINE = (
+    edit(
+        "dlog.core.record_changes:_fenced",
+        ("if listed.seal is None:", "if listed.seal is None and listed.ledger_id in seals:"),
+    ),
+)
+_UNKNOWN = "except MetadataOutcomeUnknownError:\n            in_doubt = True"
+
+MUTATIONS = (
+    Mutation(
+        "takeover-without-fence",
+        "A takeover fences every unsealed ledger before it lists its own.",
+        (
+            *_MISSING_SEALS_ARE_FINE,
+            edit(
+                "dlog.core.takeover:Takeover.on_record",
+                (
+                    "return [FenceLedgers(ledgers_to_fence(read.value))]",
+                    "if self._end is None:\n"
+                    "        return [CreateLedger(read.value.epoch + 1)]\n"
+                    "    return [FenceLedgers(ledgers_to_fence(read.value))]",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "takeover-fences-only-the-last-ledger",
+        "A takeover fences the last two ledgers: while one replaces the other both have a writer.",
+        (
+            *_MISSING_SEALS_ARE_FINE,
+            edit(
+                "dlog.core.takeover:ledgers_to_fence",
+                ("record.ledger_ids[-2:]", "record.ledger_ids[-1:]"),
+                ("if one.seal is None or one.ledger_id in last_two", "if one.ledger_id in last_two"),
+            ),
+        ),
+    ),
+    Mutation(
+        "takeover-listed-before-the-fence",
+        "The new ledger is listed after the old ones are fenced, not before.",
+        (
+            *_MISSING_SEALS_ARE_FINE,
+            edit(
+                "dlog.core.takeover:Takeover.on_record",
+                (
+                    "return [FenceLedgers(ledgers_to_fence(read.value))]",
+                    "if self._end is None:\n"
+                    "        return [CreateLedger(read.value.epoch + 1)]\n"
+                    "    return [FenceLedgers(ledgers_to_fence(read.value))]",
+                ),
+            ),
+            edit(
+                "dlog.takeover_runner:TakeoverRunner._run",
+                (
+                    "if isinstance(last, Finish):",
+                    "if isinstance(last, Finish):\n"
+                    "            unsealed = [one.ledger_id for one in last.record.ledgers[:-1] if one.seal is None]\n"
+                    "            await fence(self._ledgers, unsealed, {}, self._config.password)",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "takeover-by-blind-put",
+        "The record is set by compare-and-set at the version that was read before the fence.",
+        (
+            edit(
+                "dlog.takeover_runner:TakeoverRunner._do",
+                (
+                    "self._logs.compare_and_set(self._ref, record, version)",
+                    "self._logs.compare_and_set(self._ref, record, (await self._logs.read(self._ref)).version)",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "takeover-again-without-fence",
+        "A refused candidate fences anew: the tail may have changed since it looked.",
+        (
+            *_MISSING_SEALS_ARE_FINE,
+            edit(
+                "dlog.core.takeover:Takeover.on_record",
+                (
+                    "return [FenceLedgers(ledgers_to_fence(read.value))]",
+                    "if self._end is None and self._rounds and self._seals:\n"
+                    "        return [CreateLedger(read.value.epoch + 1)]\n"
+                    "    return [FenceLedgers(ledgers_to_fence(read.value))]",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "candidate-gives-up-too-soon",
+        "A candidate refused at an unchanged epoch starts over: else a rotation leaves no writer at all.",
+        (
+            edit(
+                "dlog.core.record_update:takeover_verdict",
+                ("return StartOver(found)", "return Lost(found, may_delete_new=answer.definite)"),
+            ),
+        ),
+    ),
+    Mutation(
+        "takeover-keeps-the-epoch",
+        "Every takeover raises the epoch by one.",
+        (
+            edit(
+                "dlog.core.record_changes:taken_over",
+                (
+                    "        epoch=record.epoch + 1,\n        owner=owner",
+                    "        epoch=record.epoch,\n        owner=owner",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "lost-answer-taken-for-refusal",
+        "A compare-and-set whose answer was lost may have been made: nothing may be deleted on its strength.",
+        (
+            edit(
+                "dlog.log_store:LogStore.compare_and_set",
+                (
+                    _UNKNOWN,
+                    "except MetadataOutcomeUnknownError:\n"
+                    "            return NotOurs(await self._patiently(self._read_or_none, ref), definite=True)",
+                ),
+            ),
+        ),
+        plan=focused("metadata_answer_lost", "kill_client", **THREE, writers=3, rotation_age_s=0.7),
+    ),
+    Mutation(
+        "lost-answer-taken-for-success",
+        "A compare-and-set whose answer was lost may not have been made.",
+        (
+            edit(
+                "dlog.log_store:LogStore.compare_and_set",
+                (
+                    _UNKNOWN,
+                    "except MetadataOutcomeUnknownError:\n            return Applied(record, version + 1)",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "refused-retry-taken-for-refusal",
+        "A refusal of a repeated compare-and-set may come from its own first try.",
+        (
+            edit(
+                "dlog.log_store:LogStore.compare_and_set",
+                (
+                    "if not in_doubt:\n                return NotOurs(",
+                    "if True:\n                return NotOurs(",
+                ),
+            ),
+        ),
+        plan=focused(
+            "metadata_request_late",
+            "metadata_partition",
+            "kill_client",
+            **THREE,
+            writers=3,
+            rotation_age_s=0.7,
+        ),
+    ),
+    Mutation(
+        "deposed-writer-rebases",
+        "A refused writer looks at epoch, owner and tail: if they have changed it has lost the log for good.",
+        (
+            edit(
+                "dlog.core.record_update:owner_verdict",
+                ("if found is None or not same_ownership(before, found.value):", "if found is None:"),
+                ("return Deposed(found.value)", "return Rebase(found)"),
+            ),
+        ),
+    ),
+    Mutation(
+        "zombie-writes-blindly",
+        "A rotation sets the record at the version that it knows: one that re-reads the version overwrites a "
+        "takeover.",
+        (
+            edit(
+                "dlog.succession:Succession._write",
+                (
+                    "self._logs.compare_and_set(self._ref, record, version)",
+                    "self._logs.compare_and_set(self._ref, record, (await self._logs.read(self._ref)).version)",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "rebase-keeps-a-barred-id",
+        "A ledger enters the list above every id that was ever listed or barred; a lower one is replaced.",
+        (
+            edit("dlog.core.record_update:may_enter_list", ("ledger_id > record.last_ledger_id", "True")),
+            edit(
+                "dlog.core.record_changes:_assert_may_enter",
+                ("assert new.ledger_id > record.last_ledger_id", "assert True"),
+            ),
+        ),
+        plan=focused(
+            "metadata_request_late",
+            "pause_client",
+            "metadata_partition",
+            **THREE,
+            writers=3,
+            rotation_age_s=0.7,
+            chaos_s=20.0,
+        ),
+    ),
+    Mutation(
+        "seal-without-fence",
+        "To seal a log is to take it over: without the fence its writer goes on behind the end.",
+        (
+            *_MISSING_SEALS_ARE_FINE,
+            edit(
+                "dlog.core.takeover:Takeover.on_record",
+                (
+                    "return [FenceLedgers(ledgers_to_fence(read.value))]",
+                    "return [FenceLedgers(() if self._end is LogState.SEALED else ledgers_to_fence(read.value))]",
+                ),
+            ),
+        ),
+        plan={"other_log": True},
+    ),
+    Mutation(
+        "delete-without-fence",
+        "To delete a log is to take it over: without the fence its writer is acknowledged into nothing.",
+        (
+            *_MISSING_SEALS_ARE_FINE,
+            edit(
+                "dlog.core.takeover:Takeover.on_record",
+                (
+                    "return [FenceLedgers(ledgers_to_fence(read.value))]",
+                    "return [FenceLedgers(() if self._end is LogState.DELETING else ledgers_to_fence(read.value))]",
+                ),
+            ),
+        ),
+        plan={"other_log": True},
+    ),
+    Mutation(
+        "log-created-anew-under-its-old-path",
+        "Each life of a log has a path of its own, so that a version of an earlier life never matches.",
+        (
+            edit(
+                "dlog.core.record_keys:record_key",
+                ("/{log_uuid}/record", "/record"),
+            ),
+        ),
+        plan={"other_log": True},
+    ),
+    Mutation(
+        "sweep-by-age",
+        "An unlisted ledger is deleted when it can never be listed any more; that it is old proves nothing.",
+        (
+            edit(
+                "dlog.admin:LogAdmin._may_delete",
+                ("if ledger_id <= record.last_ledger_id:", "if True:"),
+            ),
+        ),
+        plan=focused(
+            "metadata_request_late",
+            "pause_client",
+            "metadata_partition",
+            **THREE,
+            writers=3,
+            rotation_age_s=0.7,
+            chaos_s=20.0,
+        ),
+    ),
+    Mutation(
+        "shrink-drops-an-unsealed-ledger",
+        "Shrink drops ledgers whose seal the record holds, no others: nobody would fence the others any more.",
+        (
+            edit(
+                "dlog.core.record_changes:shrunk",
+                ("listed.seal is None or ", ""),
+            ),
+        ),
+        plan=focused(
+            "pause_client", "isolate", **THREE, writers=3, shrinks=True, rotation_age_s=0.7, chaos_s=20.0
+        ),
+    ),
+    Mutation(
+        "shrink-by-blind-put",
+        "Shrink compares and sets: one that only sets undoes what the writer did meanwhile.",
+        (
+            edit(
+                "dlog.admin:LogAdmin.shrink",
+                (
+                    "self._logs.compare_and_set(ref, changed, read.version)",
+                    "self._logs.compare_and_set(ref, changed, (await self._logs.read(ref)).version)",
+                ),
+            ),
+        ),
+        plan=focused(
+            "metadata_request_late",
+            "pause_client",
+            **THREE,
+            writers=3,
+            shrinks=True,
+            rotation_age_s=0.7,
+            chaos_s=20.0,
+        ),
+    ),
+)
