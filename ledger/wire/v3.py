@@ -281,14 +281,14 @@ def _decode_body(envelope: pb.Request | pb.Response, shape: _Shape) -> Any:
 
 
 def _parse(message: Any, body: Buffer) -> None:
-    kind = message.DESCRIPTOR.name
     try:
         message.ParseFromString(bytes(body))
     except (DecodeError, UnicodeDecodeError) as error:
+        kind = message.DESCRIPTOR.name
         raise ProtocolError(f"{len(body)} bytes are no v3 {kind}; drop the connection") from error
     if not message.IsInitialized():
         missing = ", ".join(message.FindInitializationErrors())
-        raise ProtocolError(f"a v3 {kind} lacks {missing}; drop the connection")
+        raise ProtocolError(f"a v3 {message.DESCRIPTOR.name} lacks {missing}; drop the connection")
 
 
 def _text(value: str | bytes) -> str:
