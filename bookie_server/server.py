@@ -68,6 +68,8 @@ class BookieServer:
         self.bookie_id = BookieId("")
         self.storage: LedgerStorage | None = None
         """Open while the bookie serves; to look at, not to change."""
+        self.service: BookieService | None = None
+        """What its connections ask, since it serves; for who wants to listen to the answers."""
 
     async def start(self) -> None:
         """Serve. On any error everything is closed again, and nothing was promised to anybody."""
@@ -94,6 +96,7 @@ class BookieServer:
         watchers = LacWatchers(limits.long_polls_max, limits.long_poll_s_max)
         service = BookieService(storage, watchers, self._environment)
         service.writability = writability_of(storage)
+        self.service = service
         self._connections = Connections(limits, service)
         self._stack.push_async_callback(_close_connections, self._connections, storage)
         await listener.start_serving()

@@ -80,8 +80,12 @@ class Recovery:
             files = JournalFiles.create(disk, paths.journal, segment_bytes, salt)
             disk.replace_file(paths.mark, encode_log_mark(_FIRST))
         else:
-            if mark is None and found != [1]:
-                raise _mark_lost(paths, found[0])
+            if mark is None:
+                if found != [1]:
+                    raise _mark_lost(paths, found[0])
+                # The first start ended before it. It must be there before the first checkpoint: an index that
+                # has seen one is believed only beside a mark.
+                disk.replace_file(paths.mark, encode_log_mark(_FIRST))
             accept = config.limbo_on_damage
             end = replay(disk, paths.journal, mark or _FIRST, self.on_record, accept_damage=accept)
             self.damaged = end.damaged

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -57,6 +58,7 @@ _HEADER_BYTES = 5
 _CRC_BYTES = 4
 _VALUE_BYTES_MIN = _HEADER_BYTES + 1 + _CRC_BYTES
 _I64_MAX = 2**63 - 1
+_DECODED_KEPT = 16
 _T = TypeVar("_T")
 
 
@@ -67,8 +69,12 @@ def encode_record(record: LogRecord) -> bytes:
     return data
 
 
+@lru_cache(maxsize=_DECODED_KEPT)
 def decode_record(data: bytes) -> LogRecord:
-    """Read a record strictly. RecordFormatError on every damage."""
+    """Read a record strictly. RecordFormatError on every damage.
+
+    Of the values decoded last the results are kept, since most reads find what the last one found.
+    """
     record = _decode_record_fields(_open(data, _KIND_RECORD))
     _check_canonical(data, _seal(_KIND_RECORD, _record_fields(record)))
     return record

@@ -10,8 +10,10 @@ from pathlib import Path
 from bookie_server.config import BookieConfig
 from bookie_server.server import BookieServer
 from bookie_server.storage_config import StorageConfig
+from dlog.testing.checking.promises import BookiePromises
 from dlog.testing.disk import SimulatedDisk
 from dlog.testing.disk_timing import DiskTiming
+from dlog.testing.durable import JournalTeller
 from dlog.testing.environment import SimulatedEnvironment
 from dlog.testing.loop import SimulatedLoop
 from dlog.testing.metadata import SimulatedMetadata
@@ -63,6 +65,10 @@ class SimulatedBookie:
         self.name = name
         self.disk = SimulatedDisk(loop.seeds.stream, loop.trace, name, timing=timing)
         self.disk.on_crash(self._crashed)
+        self.promises = BookiePromises(name)
+        """What its processes have answered, and which of it a later one did not keep."""
+        if loop.trace.telling:
+            self.disk.watch_syncs(JournalTeller(loop.trace, name).synced)
         self.server: BookieServer | None = None
         """Of the process that runs; None before it serves."""
         self.on_end: Callable[[SimulatedBookie], None] = lambda _: None
@@ -164,6 +170,8 @@ class SimulatedBookie:
         server = BookieServer(self._config(node), store, self.disk, environment)
         try:
             await server.start()
+            assert server.service is not None, "it has started"
+            self.promises.hold(server.service)
             self.server = server
             self._serving.set()
             self._loop.trace.note("bookie.serves", node.label, "")

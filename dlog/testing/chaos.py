@@ -68,14 +68,14 @@ class Chaos:
         self._know(self._plan.actions or ())
         draw_at = self._next_draw() if draws else inf
         if draws and TIMELY in self._plan.faults:
-            self._cluster.metadata.on_change = self._strike_in_time
+            self._cluster.metadata.on_change_sent = self._strike_in_time
         while (due := await self._until(min(draw_at, self._next_known(), end))) < end:
             if due == draw_at:
                 self._draw(self._drawing.draw(kinds, due - START_S))
                 draw_at = self._next_draw()
             while self._next_known() <= due:
                 self._harm.do(self._known.pop(0))
-        self._cluster.metadata.on_change = lambda _: None
+        self._cluster.metadata.on_change_sent = lambda _: None
         self._harm.end()
 
     def leave_the_dead(self) -> None:

@@ -24,6 +24,7 @@ from bookie_server.storage_config import StorageConfig
 from dlog.client import DEFAULT_NAMESPACE, LogClient
 from dlog.config import LogConfig
 from dlog.testing.bookies import SimulatedBookie, small_storage
+from dlog.testing.changes import told_change
 from dlog.testing.disk_timing import DiskTiming
 from dlog.testing.environment import SimulatedEnvironment
 from dlog.testing.loop import Limits, SimulatedLoop
@@ -33,6 +34,8 @@ from dlog.testing.network import Network
 from dlog.testing.nodes import Node
 from dlog.testing.seeds import Seeds
 from dlog.testing.trace import Trace
+from ledger.metadata.key_value import Node as StoredValue
+from ledger.metadata.ledger_jobs import LAST_ID_KEY
 from ledger.metadata.store import MetadataStore
 
 T = TypeVar("T")
@@ -63,6 +66,8 @@ class SimulatedCluster:
             loop.seeds.stream, loop.trace, f"seed-{loop.seeds.seed}", timing=self.config.metadata
         )
         self.bookies = [self._new_bookie(number) for number in range(self.config.bookies)]
+        if loop.trace.telling:
+            self.metadata.on_change = self._tell_change
 
     def _new_bookie(self, number: int) -> SimulatedBookie:
         return SimulatedBookie(
@@ -74,6 +79,10 @@ class SimulatedCluster:
             gc_interval_s=self.config.gc_interval_s,
             gc_grace_s=self.config.gc_grace_s,
         )
+
+    def _tell_change(self, node: str, key: str, now: StoredValue | None) -> None:
+        if key != LAST_ID_KEY:  # the ledger that got the id tells more
+            self.loop.trace.tell("-> metadata", node, told_change(key, now, self.network.name_of))
 
     # ---- facts
 

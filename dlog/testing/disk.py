@@ -67,6 +67,10 @@ class SimulatedDisk(Disk):
         """Call `before_each` before each effect: what it sees is what a crash at this effect would leave."""
         self.effects.before_each = before_each
 
+    def watch_syncs(self, synced: Callable[[Path, bytearray], None]) -> None:
+        """Call `synced` with the name and the content of each file that has been synced."""
+        self._media.on_synced = synced
+
     def process_crash(self) -> None:
         """The process is gone and a new one may start: kill -9.
 

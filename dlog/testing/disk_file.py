@@ -73,11 +73,11 @@ class SimulatedFile(DiskFile):
         return 0 if needed <= 0 else self._media.free_bytes() - needed
 
     def _elsewhere(self, write: Write) -> int:
-        """Another offset within the file, whole sectors away; the same where there is no other."""
+        """Another offset within the file, whole sectors away; the next sector where there is no other."""
         sectors = range((len(self._inode.content) - len(write.data)) // SECTOR_BYTES + 1)
         offsets = [number * SECTOR_BYTES + write.offset % SECTOR_BYTES for number in sectors]
         others = [at for at in offsets if at != write.offset and at + len(write.data) <= self.size()]
-        return self._media.faults.chance.choice(others) if others else write.offset
+        return self._media.faults.chance.choice(others) if others else write.offset + SECTOR_BYTES
 
     def preallocate(self, offset: int, size: int) -> None:
         self._require("make room in", writes=True)
@@ -102,6 +102,8 @@ class SimulatedFile(DiskFile):
             inode.fail_sync(written, pages_dropped=dropped)
             raise self._media.failure("sync", self.path)
         inode.sync()
+        if self._media.on_synced is not None:
+            self._media.on_synced(self.path, inode.content)
 
     def close(self) -> None:
         if not self._life.goes_on:

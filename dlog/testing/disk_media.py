@@ -27,6 +27,8 @@ class Media:
         self.life = Life()
         self.capacity_bytes: int | None = None
         self.on_crash: Callable[[], None] = lambda: None
+        self.on_synced: Callable[[Path, bytearray], None] | None = None
+        """Told of each file that was synced, and its content."""
 
     def effect(self, life: Life, kind: str, path: Path, text: str = "") -> None:
         """Announce a change; SimulatedCrash, after the end of this life, if the machine is to stop here."""

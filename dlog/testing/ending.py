@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from inspect import CORO_CLOSED, CORO_SUSPENDED, getcoroutinestate, iscoroutine
@@ -22,8 +23,14 @@ _TRIES = 100
 
 def close_leftovers(loop: asyncio.AbstractEventLoop, nodes: Iterable[Node]) -> None:
     """Close every coroutine that is not done. Whatever these do or raise meanwhile is lost."""
-    outer, logging_below = asyncio._get_running_loop(), logging.root.manager.disable
+    outer, logging_below, unraisable = (
+        asyncio._get_running_loop(),
+        logging.root.manager.disable,
+        sys.unraisablehook,
+    )
     logging.disable(logging.CRITICAL)
+    # What waits within an asynchronous generator cannot be closed from within, and complains when it is freed.
+    sys.unraisablehook = _ignore
     asyncio._set_running_loop(loop)
     try:
         nodes = list(nodes)
@@ -33,6 +40,11 @@ def close_leftovers(loop: asyncio.AbstractEventLoop, nodes: Iterable[Node]) -> N
     finally:
         asyncio._set_running_loop(outer)
         logging.disable(logging_below)
+        sys.unraisablehook = unraisable
+
+
+def _ignore(_: object) -> None:
+    pass
 
 
 def _close(task: SimulatedTask[Any]) -> None:

@@ -7,7 +7,7 @@ are ordered by memory address; hashed by number, they are iterated in the same o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -85,33 +85,32 @@ class SimulatedTimer(asyncio.TimerHandle):
 
 
 class SimulatedFuture(asyncio.Future[T]):
-    """A future that hashes by its number."""
+    """A future that hashes by a number. It gets it when first hashed, which few ever are; a seed decides when."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, number: int) -> None:
-        super().__init__(loop=loop)
-        self.number = number
+    _number = 0
 
     def __hash__(self) -> int:
-        return self.number
+        if not self._number:
+            self._number = _next_number(self)
+        return self._number
 
 
 class SimulatedTask(asyncio.Task[T]):
-    """A task that hashes by its number."""
+    """A task that hashes by a number. asyncio hashes each while it makes it."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        number: int,
-        coroutine: Coroutine[Any, Any, T] | Generator[Any, None, T],
-        name: str,
-        context: Context | None,
-    ) -> None:
-        self.number = number  # first: asyncio hashes a task while it makes it
-        super().__init__(coroutine, loop=loop, name=name, context=context)
+    _number = 0
 
     def __hash__(self) -> int:
-        return self.number
+        if not self._number:
+            self._number = _next_number(self)
+        return self._number
 
     def silence(self) -> None:
         """Say nothing when the task goes away unfinished: it belonged to a process that is no more."""
         self._log_destroy_pending = False
+
+
+def _next_number(future: asyncio.Future[Any]) -> int:
+    loop: Any = future.get_loop()
+    number: int = loop.next_number()
+    return number

@@ -13,6 +13,8 @@ LOOPBACK_S = 15e-6
 NEAR_S, FAR_S = 50e-6, 800e-6
 """Usual delays between hosts; each link draws its own."""
 WORST_S = 0.25
+LATE = 10
+"""A packet that takes so many times the usual time, as one in twenty does, counts as delayed."""
 RESENT_AFTER_S_MAX = 120.0
 """TCP waits ever longer before it sends again; after a cut that lasted, so long at the most."""
 
@@ -29,6 +31,11 @@ class Link:
         self.clogged_until = 0.0
         self.pipes: dict[Pipe, None] = {}
         """Those in use, oldest first."""
+        self.late = 0
+        """Packets that were delayed."""
+        self.overtaken = 0
+        """Packets that arrive before one of another connection which was sent before them."""
+        self._latest_arrival = 0.0
         self._random = chance.random
 
     def __repr__(self) -> str:
@@ -36,8 +43,18 @@ class Link:
 
     def delay(self) -> float:
         """How long the next packet takes: half the usual time at least, ten times as long for one in twenty."""
-        delay = self.usual_s * (0.5 + 0.5 / (1.0 - self._random()))
-        return delay if delay < WORST_S else WORST_S
+        times = 0.5 + 0.5 / (1.0 - self._random())
+        if times >= LATE:
+            self.late += 1
+            return min(self.usual_s * times, WORST_S)
+        return self.usual_s * times
+
+    def arrives(self, when: float) -> None:
+        """A packet sent now arrives then."""
+        if when < self._latest_arrival:
+            self.overtaken += 1
+        else:
+            self._latest_arrival = when
 
     @property
     def quiet_until(self) -> float:

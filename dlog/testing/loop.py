@@ -194,7 +194,15 @@ class SimulatedLoop(RefusingLoop):
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at(self.now + delay, callback, *args, context=context)
+        if self._closed:
+            self._require_ending()
+        if context is None:
+            context = copy_context()
+        when = self.now + delay
+        self._sequence = number = self._sequence + 1
+        timer = SimulatedTimer(when, number, callback, args, context, self)
+        heappush(self._heap, (when, number, context.get(NODE, self.world), timer))
+        return timer
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
@@ -209,8 +217,12 @@ class SimulatedLoop(RefusingLoop):
         return timer
 
     def create_future(self) -> asyncio.Future[Any]:
-        self._number = number = self._number + 1
-        return SimulatedFuture(self, number)
+        return SimulatedFuture(loop=self)
+
+    def next_number(self) -> int:
+        """For a task or a future that is hashed for the first time."""
+        self._number += 1
+        return self._number
 
     def create_task(
         self,
@@ -219,8 +231,9 @@ class SimulatedLoop(RefusingLoop):
         name: object = None,
         context: Context | None = None,
     ) -> asyncio.Task[T]:
-        self._number = number = self._number + 1
-        task = SimulatedTask(self, number, coro, f"task-{number}" if name is None else str(name), context)
+        if name is None:
+            name = f"task-{self._number}"
+        task = SimulatedTask(coro, loop=self, name=str(name), context=context)
         node = NODE.get(self.world) if context is None else context.get(NODE, self.world)
         node.keep(task)
         return task
@@ -298,79 +311,73 @@ class SimulatedLoop(RefusingLoop):
     def _run(self) -> None:
         heap, random = self._heap, self._random
         pause_at = min(self.steps + _COLLECT_EVERY, self._limits.steps_max)
-        node: Node | None = None
         while not self._stopping:
-            if node is None:
-                if not heap:
-                    raise DeadlockError(
-                        f"after {self.now - START_S:.6f} s nothing can happen any more; these wait:",
-                        waiting=self.waiting(),
-                    )
-                when, _, node, timer = heappop(heap)
-                if timer is not None and timer.callback is None:
+            if not heap:
+                raise DeadlockError(
+                    f"after {self.now - START_S:.6f} s nothing can happen any more; these wait:",
+                    waiting=self.waiting(),
+                )
+            when, _, node, timer = heappop(heap)
+            if timer is not None:
+                if timer.callback is None:
                     self._cancelled -= 1
-                    node = None
                     continue
                 if when > self.now:
                     self.now = when
-                if timer is None:
-                    if node.stopped:
-                        node.turn_due, node = False, None
-                        continue
-                else:
-                    node.ready.append(timer)
-                    if node.turn_due or node.stopped or not self._turn_is_next(node, random()):
-                        node = None
-                        continue
-            if not self._take_turn(node, random()):
-                node = None
+                node.ready.append(timer)
+                if node.turn_due or node.stopped:
+                    continue
+                node.turn_due = True
+                when = max(self.now, node.busy_until) + _TURN_S * random()
+                if heap and heap[0][0] <= when:
+                    self._sequence = number = self._sequence + 1
+                    heappush(heap, (when, number, node, None))
+                    continue
+            elif node.stopped:
+                node.turn_due = False
+                continue
+            if when > self.now:
+                self.now = when
+            self._take_turns(node, pause_at)
             if self.steps >= pause_at or self.now > self._until:
                 pause_at = min(self.steps + _COLLECT_EVERY, self._limits.steps_max)
                 self._require_within_limits()
                 gc.collect()
-        if node is not None:
-            self._begin_turn(node)
 
-    def _turn_is_next(self, node: Node, chance: float) -> bool:
-        """Begin a turn of the node: now, if nothing else comes before it; else it is put among the others."""
-        now, free, heap = self.now, node.busy_until, self._heap
-        when = (free if free > now else now) + _TURN_S * chance
-        node.turn_due = True
-        if heap and heap[0][0] <= when:
-            self._sequence = number = self._sequence + 1
-            heappush(heap, (when, number, node, None))
-            return False
-        self.now = when
-        return True
-
-    def _take_turn(self, node: Node, chance: float) -> bool:
-        """Run what is ready in the node, or a part of it. True if its next turn is to be taken at once."""
-        ready = node.ready
-        count = len(ready)
-        if count > 1 and chance < _PART_OF_A_TURN:
-            count = 1 + int(chance * count / _PART_OF_A_TURN)
-        done = 0
-        while done < count:
-            handle = ready.popleft()
-            done += 1
-            callback = handle.callback
-            if callback is None:
-                continue
-            try:
-                handle.context.run(callback, *handle.args)
-            except (KeyboardInterrupt, SystemExit):
-                raise
-            except BaseException as error:  # noqa: BLE001  # as asyncio's own: the loop outlives any callback
-                self._callback_failed(node, callback, error)
-            if node.stopped:
-                break
-        self.steps += done
-        self._schedule = hash((self._schedule, self.now, node.serial, done))
-        node.busy_until = self.now + done * _CALLBACK_S * (0.5 + chance)
-        if ready and not node.stopped:
-            return self._turn_is_next(node, self._random())
-        node.turn_due = False
-        return False
+    def _take_turns(self, node: Node, pause_at: int) -> None:
+        """Let the node take a turn, and more of them as long as nothing else comes before the next."""
+        heap, random, ready = self._heap, self._random, node.ready
+        while True:
+            chance, count, done = random(), len(ready), 0
+            if count > 1 and chance < _PART_OF_A_TURN:
+                count = 1 + int(chance * count / _PART_OF_A_TURN)
+            while done < count:
+                handle = ready.popleft()
+                done += 1
+                callback = handle.callback
+                if callback is None:
+                    continue
+                try:
+                    handle.context.run(callback, *handle.args)
+                except (KeyboardInterrupt, SystemExit):
+                    raise
+                except BaseException as error:  # noqa: BLE001  # as asyncio's own: the loop outlives any callback
+                    self._callback_failed(node, callback, error)
+                if node.stopped:
+                    break
+            self.steps += done
+            now = self.now
+            self._schedule = hash((self._schedule, now, node.serial, done))
+            node.busy_until = free = now + done * _CALLBACK_S * (0.5 + chance)
+            if not ready or node.stopped:
+                node.turn_due = False
+                return
+            when = free + _TURN_S * random()
+            if self._stopping or self.steps >= pause_at or (heap and heap[0][0] <= when):
+                self._sequence = number = self._sequence + 1
+                heappush(heap, (when, number, node, None))
+                return
+            self.now = when
 
     def _require_within_limits(self) -> None:
         virtual_s = self.now - START_S

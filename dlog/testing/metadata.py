@@ -18,13 +18,14 @@ from dlog.testing.faults import Faults, MetadataFault
 from dlog.testing.metadata_session import Request, Session, Watcher
 from dlog.testing.metadata_store import SimulatedStore
 from dlog.testing.metadata_timing import MetadataTiming
+from dlog.testing.nodes import NODE
 from dlog.testing.notes import Notes, Span, Streams
 from dlog.testing.register_history import RegisterHistory
 from ledger.environment import Environment
 from ledger.errors import ConfigurationError, LedgerNotFoundError, LogStoreError, MetadataUnavailableError
 from ledger.metadata import bookie_jobs, ledger_jobs
 from ledger.metadata.drivers import MetadataUri, register_driver
-from ledger.metadata.key_value import Job, Transaction
+from ledger.metadata.key_value import Job, Node, Transaction
 from ledger.metadata.ledger_format import decode_ledger_metadata
 from ledger.metadata.memory import MemoryCluster, MemoryTransaction
 from ledger.metadata.store import MetadataStore
@@ -47,7 +48,9 @@ class SimulatedMetadata:
         self.timing = timing or MetadataTiming()
         self.faults: Faults[MetadataFault] = Faults(stream("metadata.faults"), notes, "metadata")
         self.history = RegisterHistory()
-        self.on_change: Callable[[str], None] = lambda _: None
+        self.on_change: Callable[[str, str, Node | None], None] | None = None
+        """Told who changed which key, and what it holds then."""
+        self.on_change_sent: Callable[[str], None] = lambda _: None
         """Called with the node's name when it sends a request that is to change something."""
         self._chance = stream("metadata.timing")
         self._notes = notes
@@ -119,7 +122,7 @@ class SimulatedMetadata:
         """Take a request from its client. It has a way to go, and so has the answer."""
         node, faults, timing = request.session.node, self.faults, self.timing
         if request.changes:
-            self.on_change(node)
+            self.on_change_sent(node)
         if self.is_cut_off(node):
             self._held.append(request)
         elif faults.strikes("metadata_unavailable", node):
@@ -156,7 +159,7 @@ class SimulatedMetadata:
         session.server_side.watchers += [watcher for watcher in request.watchers if watcher.active]
         value, error = None, None
         try:
-            value = self._run(request.job)
+            value = self._run(request.job, session.node)
         except LogStoreError as refused:
             error = refused
         if request.late:
@@ -173,11 +176,13 @@ class SimulatedMetadata:
         if not self.is_cut_off(request.session.node):  # otherwise the client waits until it gives up
             request.settle(value, error)
 
-    def _run(self, job: Callable[[Transaction], Any]) -> Any:
+    def _run(self, job: Callable[[Transaction], Any], node: str) -> Any:
         tx = MemoryTransaction(self._cluster)
         result = job(tx)
         for key in sorted(tx.changed):  # a set: its own order is another in each process
             self._notes.note("metadata.change", self.name, key)
+            if self.on_change is not None:
+                self.on_change(node, key, tx.get(key))
             self._fire(key)
         return result
 
@@ -247,9 +252,10 @@ class SimulatedMetadata:
             self._end(session, "timed out")
 
     def _end(self, session: Session, why: str) -> None:
-        self.faults.note("session_loss", f"{session.node}: {why}")
+        if _owner_lives(session):
+            self.faults.note("session_loss", f"{session.node}: {why}")
         self._leave(session)
-        self._run(partial(bookie_jobs.end_session, session=session.name))
+        self._run(partial(bookie_jobs.end_session, session=session.name), session.node)
 
     def goodbye(self, session: Session) -> Job[None]:
         """The job that ends a session in good order."""
@@ -281,6 +287,12 @@ class SimulatedMetadata:
         """On the client's node, if that still runs then."""
         loop = asyncio.get_running_loop()
         loop.call_later(self.draw(span), work, *arguments, context=session.context)
+
+
+def _owner_lives(session: Session) -> bool:
+    """Whether anybody loses something when the session ends."""
+    node = session.context.get(NODE)
+    return node is None or node.alive
 
 
 _servers: WeakValueDictionary[str, SimulatedMetadata] = WeakValueDictionary()

@@ -7,7 +7,7 @@ as its process lives, with a gap of at most the time until the loss was noticed.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from functools import lru_cache, partial
 
 from dlog.testing.metadata_session import Session
 from dlog.testing.register_history import Operation, RegisterCall, RegisterHistory
@@ -161,6 +161,7 @@ def _ledger(ledger_id: int) -> str:
     return f"ledger/{ledger_id}"
 
 
+@lru_cache(maxsize=64)
 def _bytes(metadata: LedgerMetadata) -> bytes:
     """The metadata without the token of its creation, which a rewrite drops."""
     return encode_ledger_metadata(rewritten(metadata))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
+from bookie_server.config import DEFAULT_PORT
 from dlog.testing.connecting import Attempt, connect
 from dlog.testing.links import RESENT_AFTER_S_MAX, Link
 from dlog.testing.nodes import Node
@@ -21,6 +22,7 @@ from dlog.testing.seeds import Seeds
 from dlog.testing.servers import SimulatedServer
 from dlog.testing.trace import Trace
 from dlog.testing.transports import SimulatedTransport
+from dlog.testing.wiretap import Wiretap
 
 if TYPE_CHECKING:
     from dlog.testing.loop import SimulatedLoop
@@ -113,6 +115,10 @@ class Network:
                 else:
                     end.kernel_close()
 
+    def name_of(self, address: str) -> str:
+        """The node that has an address, with or without a port; the address itself if none has."""
+        return self._hosts.get(address.partition(":")[0], address)
+
     def is_down(self, name: str) -> bool:
         """Whether the host of this node is gone, so that nothing there answers."""
         return name in self._down
@@ -184,8 +190,12 @@ class Network:
         server_end.name(address, own)
         self._connections[number] = connection
         server.shaken_hands(server_end)
-        if self._trace.detailed:
-            self._trace.detail("net.connect", node.label, f"{connection}")
+        if self._trace.telling:
+            self._trace.detail("connected", node.label, f"{connection}")
+            if address[1] == DEFAULT_PORT:
+                tap = Wiretap(self._trace, self._loop.time, node.label, server.node.label)
+                client_end.listen_in(tap.requests, tap.responses)
+                server_end.listen_in(tap.responses, tap.requests)
         return connection
 
     def link(self, source: str, target: str) -> Link:
@@ -218,6 +228,14 @@ class Network:
             port += 1
         self._next_port[address] = port + 1 if port < 65535 else FIRST_FREE_PORT
         return port
+
+    def disorder(self) -> dict[str, int]:
+        """What happened without being asked for: packets that were delayed, and that overtook another connection's."""
+        links = self._links.values()
+        return {
+            "delay": sum(link.late for link in links),
+            "reordering": sum(link.overtaken for link in links),
+        }
 
     # ---- faults of one connection
 

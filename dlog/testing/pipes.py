@@ -125,6 +125,7 @@ class Pipe:
             arrival = now + self.link.delay()
             if arrival > self._last_arrival:
                 self._last_arrival = arrival
+            self.link.arrives(self._last_arrival)
             self._wake_receiver(self._last_arrival)
         self._queue.append((self._last_arrival, item))
 

@@ -95,6 +95,8 @@ class Plan:
     small_disks: bool = False
     checkpoint_s: float = 3.0
     read_ahead_bytes: int = 64 * KIB
+    garbage: bool = False
+    """Whether at the end all garbage is waited for, which takes a while."""
     sync_s_max: float = 2e-3
     """How long a disk takes for a sync, at the most; if that is long, much is under way at any time."""
     progress_s: float = 400.0
@@ -207,6 +209,7 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         "small_disks": draw.maybe(0.5),
         "checkpoint_s": chance.choice((0.5, 3.0, 20.0)),
         "read_ahead_bytes": chance.choice((4 * KIB, 64 * KIB, 1024 * KIB)),
+        "garbage": draw.maybe(0.1),
         "witnesses": chance.choice((0, 0, 1)),
         "sync_s_max": chance.choice((2e-3, 2e-3, 50e-3)),
     }

@@ -12,18 +12,22 @@ from typing import Any, TypeVar
 
 from dlog.client import LogClient
 from dlog.testing.actions import Action
-from dlog.testing.administrators import SwarmAdministrator
+from dlog.testing.administrators import OTHER_LOG, SwarmAdministrator
 from dlog.testing.chaos import Chaos
 from dlog.testing.checking.acked_copies import AckedCopies
 from dlog.testing.checking.checks import findings, first_findings
 from dlog.testing.checking.copies import audit
 from dlog.testing.checking.fences import c15_fenced_for_ever
 from dlog.testing.checking.history import History, Outcome
+from dlog.testing.checking.leftovers import c17_no_file_is_left_over
+from dlog.testing.checking.promises import c15_no_ledger_ends_below_its_lac
 from dlog.testing.checking.recorder import Recorder
 from dlog.testing.checking.registers import c16_registers_are_linearizable
+from dlog.testing.checking.seals import c12_recoverers_agree
 from dlog.testing.checking.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from dlog.testing.cluster import ClusterConfig, SimulatedCluster, logging_into
 from dlog.testing.disk_timing import DiskTiming
+from dlog.testing.garbage import garbage_is_gone
 from dlog.testing.loop import START_S, Limits, SimulatedLoop
 from dlog.testing.plan import Plan
 from dlog.testing.readers import SwarmReader
@@ -76,7 +80,7 @@ class Swarm:
         self._plan = plan
         self._cluster = cluster
         self._loop = cluster.loop
-        self.recorder = Recorder(cluster.loop.time)
+        self.recorder = Recorder(cluster.loop.time, tell=cluster.trace.tell, tell_reads=cluster.trace.detail)
         self._names = [
             *(f"writer-{number}" for number in range(plan.writers)),
             *(f"reader-{number}" for number in range(plan.readers)),
@@ -104,7 +108,7 @@ class Swarm:
         history = await self._in_time("the log is written and read", self._cluster.run("verifier", verify))
         await self._in_time("clients close", self._end_everybody())
         if self._plan.profile != "beyond":
-            self.wrong += self._forgotten_fences()
+            self.wrong += self._broken_promises()
         self.chaos.leave_the_dead()
         await self._in_time("bookies stop", self._cluster.stop())
         self._look_for_leaks()
@@ -207,6 +211,8 @@ class Swarm:
             history.trimmed_before = record.trim_before
             history.strict = not self._plan.fast
             self.wrong += await self._audit(client, [listed.ledger_id for listed in record.ledgers])
+            if self._garbage_goes:
+                await garbage_is_gone(client, self._cluster, (LOG, OTHER_LOG))
             return history
         finally:
             await client.close()
@@ -283,6 +289,22 @@ class Swarm:
             if not task.cancelled() and (error := task.exception()) is not None:
                 self.wrong.append(f"{task.get_name()} ended with {error!r}")
 
+    @property
+    def _garbage_goes(self) -> bool:
+        """Where clocks jump, ledgers may be kept for as long as these jumped."""
+        return self._plan.garbage and "clock_jump" not in self._plan.faults
+
+    def _broken_promises(self) -> list[str]:
+        """C15."""
+        found = self._forgotten_fences()
+        told: dict[int, int] = {}
+        for bookie in self._cluster.bookies:
+            found += bookie.promises.broken
+            for ledger_id, lac in bookie.promises.told_lacs.items():
+                told[ledger_id] = max(lac, told.get(ledger_id, lac))
+        ended = c15_no_ledger_ends_below_its_lac(self._cluster.metadata.history, told)
+        return found + first_findings("c15_no_ledger_ends_below_its_lac", ended)
+
     def _forgotten_fences(self) -> list[str]:
         bookies = {bookie.bookie_id: bookie for bookie in self._cluster.bookies}
 
@@ -301,6 +323,9 @@ class Swarm:
         for bookie in self._cluster.bookies:
             if left := bookie.disk.open_files():
                 self.wrong.append(f"c17_progress: {bookie.name} left files open: {left}")
+            if self._plan.profile != "beyond":
+                found = c17_no_file_is_left_over(bookie.disk, self._plan.storage(), swept=self._garbage_goes)
+                self.wrong += first_findings("c17_no_file_is_left_over", found)
 
 
 def _forget_the_last(history: History) -> None:
@@ -312,7 +337,7 @@ def _forget_the_last(history: History) -> None:
 def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report:
     """Run it; the last `timeline` lines of the trace come with the report."""
     loop = SimulatedLoop(Seeds(plan.seed), _LIMITS)
-    loop.trace.detailed = detailed
+    loop.trace.telling, loop.trace.detailed = detailed or timeline > 0, detailed
     report = Report(plan)
     disk = DiskTiming(sync_s=(DiskTiming().sync_s[0], plan.sync_s_max))
     config = ClusterConfig(bookies=plan.bookies, storage=plan.storage(), disk=disk)
@@ -326,7 +351,7 @@ def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report
             kind.removeprefix("fault."): count
             for kind, count in sorted(counts.items())
             if kind.startswith("fault.")
-        }
+        } | loop.network.disorder()
         report.digest = loop.trace.digest()
         report.simulated_s = loop.time() - START_S
         report.steps = loop.steps
@@ -349,7 +374,7 @@ def _run(plan: Plan, loop: SimulatedLoop, config: ClusterConfig, report: Report)
         report.findings += first_findings(
             "c16_registers_are_linearizable", c16_registers_are_linearizable(cluster.metadata.history)
         )
-        for check in (c13_ledger_metadata_moves_legally, c13_log_records_move_legally):
+        for check in (c12_recoverers_agree, c13_ledger_metadata_moves_legally, c13_log_records_move_legally):
             report.findings += first_findings(check.__name__, check(cluster.metadata.history))
         return history
 

@@ -10,6 +10,9 @@ REMEMBERED_MAX = 20_000
 """Notes kept for the timeline; the hash and the counts cover all of them."""
 _HASHED_AT_ONCE = 256
 
+_DETAILS = ("disk.", "metadata.change")
+"""Kinds of notes that are many and say little to people."""
+
 Note = tuple[float, str, str, str]
 
 
@@ -23,8 +26,10 @@ class Trace:
     def __init__(self, now: Callable[[], float], remembered_max: int = REMEMBERED_MAX) -> None:
         self.counts: Counter[str] = Counter()
         """Notes by kind. Faults have the kind "fault.<name>"."""
+        self.telling = False
+        """Whether what programs say to each other, and what became durable, is remembered. Set before they start."""
         self.detailed = False
-        """Whether details, such as each delivery of the network, are remembered."""
+        """Whether details, such as each effect on a disk, are remembered."""
         self.sources: list[Callable[[], object]] = []
         """More that the digest covers: whatever sums itself up more cheaply than by notes."""
         self._now = now
@@ -40,10 +45,16 @@ class Trace:
             return
         note = (self._now(), kind, node, text)
         self.counts[kind] += 1
-        self._remembered.append(note)
+        if self.detailed or not kind.startswith(_DETAILS):
+            self._remembered.append(note)
         self._unhashed.append(note)
         if len(self._unhashed) >= _HASHED_AT_ONCE:
             self._hash_notes()
+
+    def tell(self, kind: str, node: str, text: str) -> None:
+        """Remember this for the timeline, if it is to be told. Callers on a hot path ask `telling` first."""
+        if self.telling and not self._sealed:
+            self._remembered.append((self._now(), kind, node, text))
 
     def detail(self, kind: str, node: str, text: str) -> None:
         """Remember this for the timeline, if details are wanted. Callers on a hot path ask `detailed` first."""
@@ -59,13 +70,16 @@ class Trace:
         return whole.hexdigest()
 
     def timeline(self, last: int | None = None) -> str:
-        """The last notes, or all that are remembered, one line each: time since the start, node, kind, text."""
+        """The last notes, or all that are remembered, one line each: time since the start, node, what, more of it."""
         notes = list(self._remembered)
         if last is not None:
             notes = notes[max(0, len(notes) - last) :]
-        width = max((len(node) for _, _, node, _ in notes), default=0)
+        lines = [(when - self._began, node, _shown(kind), text) for when, kind, node, text in notes]
+        width = max((len(node) for _, node, _, _ in lines), default=0)
+        kinds = max((len(kind) for _, _, kind, _ in lines), default=0)
         return "\n".join(
-            f"{when - self._began:12.6f}  {node:<{width}}  {kind}: {text}" for when, kind, node, text in notes
+            f"{when:12.6f}  {node:<{width}}  {kind:<{kinds}}  {text}".rstrip()
+            for when, node, kind, text in lines
         )
 
     def seal(self) -> None:
@@ -76,3 +90,8 @@ class Trace:
         if self._unhashed:
             self._hash.update(repr(self._unhashed).encode())
             self._unhashed.clear()
+
+
+def _shown(kind: str) -> str:
+    """Faults stand out; of other notes the part that says what, not of whom."""
+    return f"!! {kind.removeprefix('fault.')}" if kind.startswith("fault.") else kind.rpartition(".")[2]

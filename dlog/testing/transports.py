@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dlog.testing.loop import SimulatedLoop
     from dlog.testing.network import Connection
     from dlog.testing.servers import SimulatedServer
+    from dlog.testing.wiretap import Direction
 
 HIGH_WATER_BYTES = 64 * 1024
 """asyncio's default."""
@@ -71,6 +72,8 @@ class SimulatedTransport(asyncio.Transport):
         self._buffer_bytes = 0
         self._high_bytes, self._low_bytes = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
         self._protocol_paused = False
+        self._sent: Direction | None = None
+        self._received: Direction | None = None
 
     def __repr__(self) -> str:
         return f"<SimulatedTransport {self._own} to {self._peer}>"
@@ -123,6 +126,22 @@ class SimulatedTransport(asyncio.Transport):
     def incoming(self) -> Pipe:
         """What comes to this end."""
         return self._into
+
+    # ---- for the timeline
+
+    def listen_in(self, sent: Direction, received: Direction) -> None:
+        """Let these see what the programs at both ends say to each other."""
+        self._sent, self._received = sent, received
+
+    def _tell_sent(self, data: bytes) -> None:
+        self._loop.trace.detail("sent", self.node.label, f"{len(data)} bytes on {self.connection}")
+        if self._sent is not None:
+            self._sent.sent(data)
+
+    def _tell_received(self, data: bytes) -> None:
+        self._loop.trace.detail("received", self.node.label, f"{len(data)} bytes on {self.connection}")
+        if self._received is not None:
+            self._received.received(data)
 
     def _force_close(self, error: Exception | None) -> None:
         if self._conn_lost:
@@ -211,9 +230,8 @@ class SimulatedTransport(asyncio.Transport):
         self._force_close(TimeoutError(errno.ETIMEDOUT, "Connection timed out"))
 
     def _data_received(self, data: bytes) -> None:
-        trace = self._loop.trace
-        if trace.detailed:
-            trace.detail("net.receive", self.node.label, f"{len(data)} bytes on {self.connection}")
+        if self._loop.trace.telling:
+            self._tell_received(data)
         try:
             cast(asyncio.Protocol, self._protocol).data_received(data)
         except (KeyboardInterrupt, SystemExit):
@@ -230,9 +248,8 @@ class SimulatedTransport(asyncio.Transport):
                 raise RuntimeError("get_buffer() returned an empty buffer")
             item = self._into.take(now, len(buffer))
             if isinstance(item, bytes):
-                trace = self._loop.trace
-                if trace.detailed:
-                    trace.detail("net.receive", self.node.label, f"{len(item)} bytes on {self.connection}")
+                if self._loop.trace.telling:
+                    self._tell_received(item)
                 buffer[: len(item)] = item
                 protocol.buffer_updated(len(item))
         except (KeyboardInterrupt, SystemExit):
@@ -277,9 +294,8 @@ class SimulatedTransport(asyncio.Transport):
         if self._into.reset_at <= self._loop.now:
             self._connection_reset()
             return
-        trace = self._loop.trace
-        if trace.detailed:
-            trace.detail("net.send", self.node.label, f"{len(data)} bytes on {self.connection}")
+        if self._loop.trace.telling:
+            self._tell_sent(data)
         if not self._buffer:
             room = out.room_bytes
             if len(data) <= room:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from google.protobuf.message import DecodeError
 
@@ -36,6 +37,7 @@ FORMAT_VERSIONS = (1, 2, 3)
 LEDGER_METADATA_BYTES_MAX = 1024 * 1024 - 1024
 """Refused above this before parsing. A ZooKeeper node cannot hold more than 1 MiB with its envelope."""
 
+_DECODED_KEPT = 128
 _ALWAYS_WRITTEN = ("lastEntryId", "digestType", "password", "ackQuorumSize")
 
 
@@ -54,8 +56,12 @@ def encode_ledger_metadata(metadata: LedgerMetadata) -> bytes:
             raise MetadataFormatError(f"ledger metadata format {version} cannot be written, 1 to 3 can")
 
 
+@lru_cache(maxsize=_DECODED_KEPT)
 def decode_ledger_metadata(data: bytes) -> LedgerMetadata:
-    """The value that `data` holds, or MetadataFormatError."""
+    """The value that `data` holds, or MetadataFormatError.
+
+    Of the values decoded last the results are kept: who follows a ledger reads the same ones again and again.
+    """
     if len(data) > LEDGER_METADATA_BYTES_MAX:
         raise MetadataFormatError(
             f"ledger metadata of {len(data)} bytes is larger than the limit of {LEDGER_METADATA_BYTES_MAX}"

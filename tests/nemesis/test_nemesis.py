@@ -15,13 +15,23 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cluster import running_cluster
+from benchmarks.cluster import Cluster, running_cluster
+from bookie_server.storage.index import Index
+from bookie_server.storage_config import StorageConfig
+from bookie_server.system_disk import SystemDisk
 from dlog.client import LogClient, connect
 from dlog.testing.checking.checks import check
 from dlog.testing.checking.copies import audit
+from dlog.testing.checking.fences import c15_fenced_for_ever
 from dlog.testing.checking.history import History, Outcome
+from dlog.testing.checking.leftovers import c17_no_file_is_left_over
+from dlog.testing.checking.promises import c15_no_ledger_ends_below_its_lac
+from dlog.testing.checking.seals import c12_recoverers_agree
+from dlog.testing.checking.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
+from ledger.model import BookieId
 from tests.nemesis.faults import Faults
 from tests.nemesis.history_file import read_history, whole_lines
+from tests.nemesis.metadata_watch import MetadataWatch
 from tests.nemesis.settings import LOG, log_config
 
 SECONDS = float(os.environ.get("NEMESIS_SECONDS", "4"))
@@ -50,10 +60,17 @@ async def test_nothing_acknowledged_is_lost(plan: Plan, tmp_path: Path) -> None:
     async with running_cluster(tmp_path, bookies=plan.bookies) as cluster:
         faults = Faults(cluster, tmp_path, chance, plan.options)
         try:
-            await chaos(faults, chance)
-            history, wrong = await after_healing(cluster.uri, faults, plan.options)
+            async with await connect(cluster.uri, config=log_config()) as client:
+                watch = MetadataWatch(client, LOG)
+                watching = asyncio.create_task(watch.run())
+                await chaos(faults, chance)
+                history, wrong = await after_healing(cluster.uri, faults, plan.options)
+                watching.cancel()
+                await asyncio.wait([watching])
+                await watch.look()
         finally:
             await faults.end()
+        wrong += await after_the_end(cluster, watch)
         try:
             assert not wrong, wrong[:5]
             check(history)
@@ -96,6 +113,35 @@ async def after_healing(uri: str, faults: Faults, options: tuple[str, ...]) -> t
         for observations in history.readers.values():
             observations[:] = [seen for seen in observations if seen.payload != b"healed"]
         return history, await audit(client.ledgers, await sealed_ledgers(client))
+
+
+async def after_the_end(cluster: Cluster, watch: MetadataWatch) -> list[str]:
+    """What metadata told meanwhile, and what bookies leave behind that were stopped in good order."""
+    wrong = [
+        *c12_recoverers_agree(watch.history),
+        *c13_ledger_metadata_moves_legally(watch.history),
+        *c13_log_records_move_legally(watch.history),
+        *c15_no_ledger_ends_below_its_lac(watch.history, watch.told_lacs),
+    ]
+    indexes: dict[BookieId, Index] = {}
+    disk = SystemDisk()
+    for number, bookie in enumerate(cluster.bookies):
+        assert await bookie.stop() == 0, bookie.last_lines
+        home = cluster.bookie_directory(number)
+        config = StorageConfig(journal_directory=home / "journal", ledger_directory=home / "ledgers")
+        wrong += c17_no_file_is_left_over(disk, config, swept=False)
+        indexes[BookieId(f"{bookie.host}:{bookie.port}")] = Index(
+            disk.open_key_values(home / "ledgers" / "index")
+        )
+
+    def is_fenced(bookie_id: BookieId, ledger_id: int) -> bool:
+        state = indexes[bookie_id].state(ledger_id)
+        return state is not None and (state.fenced or state.deleted)
+
+    wrong += c15_fenced_for_ever(watch.history, is_fenced)
+    for index in indexes.values():
+        index.close()
+    return wrong
 
 
 async def readers_reach(faults: Faults, message_id: str) -> None:

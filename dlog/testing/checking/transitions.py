@@ -1,8 +1,7 @@
 """C13: metadata moves only as the rules allow. Looks at each version of a value and the one before it.
 
 Of ledgers: OPEN → IN_RECOVERY → CLOSED, never back; closed is final; fragments only grow, and what an earlier one
-holds stays (NoDivergenceBetweenClientAndMetaData speaks of the same metadata). Of logs: invariants I1, I2, I3 and
-I10 of the log semantics.
+holds stays. Of logs: invariants I1, I2, I3 and I10 of the log semantics.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -38,6 +41,31 @@ def test_what_was_written_while_a_bookie_died_is_read() -> None:
 def test_the_same_seed_is_the_same_run() -> None:
     assert simulate(written_and_read, seed=5) == simulate(written_and_read, seed=5)
     assert simulate(written_and_read, seed=5) != simulate(written_and_read, seed=6)
+
+
+def test_a_process_that_is_left_running_says_nothing_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    """Although it waits within an asynchronous generator whose `finally` waits again."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        @asynccontextmanager
+        async def connected() -> AsyncIterator[None]:
+            client = await cluster.client()
+            try:
+                yield
+            finally:
+                await client.close()
+
+        async def program() -> None:
+            async with connected():
+                pass
+
+        cluster.run("left", program)
+        await asyncio.sleep(0.001)
+
+    for seed in range(10):
+        simulate(main, seed=seed)
+    gc.collect()
+    assert capsys.readouterr().err == ""
 
 
 def test_a_power_cut_of_every_bookie_loses_nothing_acknowledged() -> None:

@@ -217,15 +217,16 @@ def test_what_is_left_at_the_end_goes_away_without_a_trace(recwarn, caplog) -> N
     assert not recwarn.list and not caplog.records
 
 
-def test_tasks_and_futures_are_iterated_in_the_order_of_their_making() -> None:
+def test_sets_of_tasks_and_futures_are_iterated_in_the_same_order_in_every_run() -> None:
     """asyncio.wait returns sets; ordered by address they would make every run another one."""
 
     async def main(loop):
         tasks = [loop.create_task(asyncio.sleep(0)) for _ in range(500)]
-        done, _ = await asyncio.wait(tasks)
-        numbers = [task.number for task in done]
-        base = min(numbers)
-        return [number - base for number in numbers]
+        futures = [loop.create_future() for _ in range(500)]
+        for future in futures[::2]:
+            future.set_result(None)
+        done, _ = await asyncio.wait([*tasks, *futures], return_when=asyncio.FIRST_COMPLETED)
+        return [(tasks + futures).index(each) for each in done]
 
     assert simulate(main) == simulate(main)
 

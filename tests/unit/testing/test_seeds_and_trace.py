@@ -41,11 +41,11 @@ def test_the_timeline_remembers_the_last_notes_and_the_counts_all() -> None:
     trace = trace_of(*map(str, range(10)), remembered_max=3)
     assert trace.counts["fault.reset"] == 10
     assert trace.timeline().splitlines() == [
-        "    4.000000  bookie-1  fault.reset: 7",
-        "    4.500000  bookie-1  fault.reset: 8",
-        "    5.000000  bookie-1  fault.reset: 9",
+        "    4.000000  bookie-1  !! reset  7",
+        "    4.500000  bookie-1  !! reset  8",
+        "    5.000000  bookie-1  !! reset  9",
     ]
-    assert trace.timeline(last=1).endswith("fault.reset: 9")
+    assert trace.timeline(last=1).endswith("!! reset  9")
     assert trace.timeline(last=0) == ""
 
 
@@ -56,6 +56,25 @@ def test_details_show_in_the_timeline_and_never_in_the_digest() -> None:
     detailed.detail("net.send", "x", "5 bytes")
     assert detailed.digest() == plain.digest()
     assert "5 bytes" in detailed.timeline() and "5 bytes" not in plain.timeline()
+
+
+def test_columns_are_as_wide_as_what_is_in_them() -> None:
+    trace = trace_of("a")
+    trace.telling = True
+    trace.tell("-> bookie-1", "writer", "ADD 3:0")
+    assert trace.timeline().splitlines() == [
+        "    0.500000  bookie-1  !! reset     a",
+        "    1.000000  writer    -> bookie-1  ADD 3:0",
+    ]
+
+
+def test_effects_on_disks_are_in_the_digest_and_only_with_details_in_the_timeline() -> None:
+    plain, detailed = trace_of("a"), trace_of("a")
+    detailed.detailed = True
+    for trace in (plain, detailed):
+        trace.note("disk.write", "bookie-1", "12 bytes")
+    assert detailed.digest() == plain.digest() != trace_of("a").digest()
+    assert "12 bytes" in detailed.timeline() and "12 bytes" not in plain.timeline()
 
 
 def test_a_sealed_trace_takes_nothing_more() -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from dlog.testing import runner
+from dlog.testing.actions import Action
 from dlog.testing.disk_file import SimulatedFile
+from dlog.testing.kept import read_kept
 from dlog.testing.plan import Plan, make_plan, plan_of
 from dlog.testing.runner import main
 from dlog.testing.seeds import Seeds
@@ -50,6 +55,51 @@ def test_a_failing_seed_prints_what_was_found_and_the_command_that_replays_it(
     told = capsys.readouterr().out
     assert "seed 5 FAILED" in told and "c1: lost" in told and "0.1 who what" in told
     assert "python -m dlog.testing --seed 5 --set writers=1 --timeline" in told
+
+
+def test_a_run_that_is_told_is_the_same_run() -> None:
+    plan = make_plan(2, "chaos", {"chaos_s": 4.0})
+    told = run_plan(plan, timeline=20_000)
+    assert told.digest == run_plan(plan).digest
+    assert "is told acked" in told.timeline and "durable" in told.timeline and "ADD" in told.timeline
+
+
+def test_the_actions_that_a_run_has_drawn_are_the_same_run() -> None:
+    for seed in (3, 4):
+        drawn = run_plan(make_plan(seed, "chaos", {"chaos_s": 8.0}))
+        given = run_plan(replace(drawn.plan, actions=drawn.actions))
+        assert len(drawn.actions) > 2
+        assert (given.digest, given.actions) == (drawn.digest, drawn.actions)
+
+
+def test_a_run_without_one_of_its_actions_has_the_others() -> None:
+    drawn = run_plan(make_plan(4, "chaos", {"chaos_s": 8.0}))
+    fewer = drawn.actions[1:]
+    assert run_plan(replace(drawn.plan, actions=fewer)).actions == fewer
+
+
+def test_a_failing_seed_is_shrunk_and_kept_and_the_file_fails_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of three faults one matters."""
+    drawn = tuple(Action(at_s=float(at), kind=kind) for at, kind in enumerate(("cut", "reset", "clog")))
+
+    def run(plan: Plan, **_: object) -> Report:
+        actions = drawn if plan.actions is None else plan.actions
+        lost = any(action.kind == "reset" for action in actions)
+        return Report(
+            plan, ["c1: lost"] if lost else [], simulated_s=1.0, timeline="0.1 who", actions=actions
+        )
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runner, "run_plan", run)
+    assert main(["--seed", "5", "--shrink"]) == 1
+    told = capsys.readouterr().out
+    assert "3 faults became 1 in" in told and "0.1 who" in told
+    assert "python -m dlog.testing --kept shrunken-5.toml --timeline" in told
+    plan = read_kept(Path("shrunken-5.toml").read_text("utf-8")).plan
+    assert plan.actions == (drawn[1],)
+    assert main(["--kept", "shrunken-5.toml"]) == 1
 
 
 def test_a_seed_without_findings_ends_well(capsys: pytest.CaptureFixture[str]) -> None:

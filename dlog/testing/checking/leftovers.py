@@ -1,0 +1,56 @@
+"""C17, file by file: a bookie that was stopped leaves nothing behind that nobody will ever look for.
+
+Looks at its directories through the bookie's own disk, so at simulated and at real ones alike. A file that a crash
+left half made may stay, one of each kind: the next that is made takes its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from bookie_server.disk import Disk
+from bookie_server.journal.files import file_ids
+from bookie_server.journal.log_mark import decode_log_mark
+from bookie_server.storage.index import Index
+from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.storage_config import StorageConfig
+
+_KNOWN = {
+    "journal": re.compile(r"[0-9a-f]{16}\.journal|(next|spare)\.tmp|(VERSION|lock|port)(\.tmp)?"),
+    "ledgers": re.compile(r"entry-logs|index|(VERSION|lock|port|log-mark|reserve)(\.tmp)?"),
+    "entry logs": re.compile(r"[0-9a-f]{16}\.log"),
+}
+
+
+def c17_no_file_is_left_over(disk: Disk, config: StorageConfig, *, swept: bool) -> Iterator[str]:
+    """The bookie was stopped in good order; `swept`: after its collector had found nothing more to delete."""
+    paths = StoragePaths.of(config)
+    for what, directory in (
+        ("journal", paths.journal),
+        ("ledgers", paths.ledgers),
+        ("entry logs", paths.entry_logs),
+    ):
+        for name in disk.list(directory):
+            if not _KNOWN[what].fullmatch(name):
+                yield f"{directory / name} is no file of a bookie"
+    mark = decode_log_mark(disk.read_file(paths.mark), paths.mark)
+    for file_id in file_ids(disk, paths.journal):
+        if file_id < mark.file_id:
+            yield f"journal file {file_id} lies before the log mark, which is in {mark.file_id}"
+    yield from _logs(disk, paths, swept=swept)
+
+
+def _logs(disk: Disk, paths: StoragePaths, *, swept: bool) -> Iterator[str]:
+    index = Index(disk.open_key_values(paths.index))
+    try:
+        end = index.log_end()
+        last = -1 if end is None else end.log_id
+        for name in filter(_KNOWN["entry logs"].fullmatch, disk.list(paths.entry_logs)):
+            log_id = int(name.removesuffix(".log"), 16)
+            if log_id > last + 1:
+                yield f"entry log {log_id} lies behind the end of all logs, which is in {last}"
+            elif swept and log_id < last and not index.has_live_ledger(log_id):
+                yield f"entry log {log_id} holds no ledger that lives"
+    finally:
+        index.close()

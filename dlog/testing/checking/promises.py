@@ -1,0 +1,138 @@
+"""C15, bookie by bookie: what it has answered once it keeps, over all its lives.
+
+A fence that was answered is there after every start, and no add of a normal writer is answered well after it.
+Entries whose add was answered are known after every start, and so is the LAC in them: it never decreases.
+Beside that each LAC is kept that any writer has told: recovery must not end a ledger below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from bookie_server.errors import StorageError
+from bookie_server.service import BookieService
+from bookie_server.storage.ledger_state import LedgerState
+from bookie_server.stored_entry import EntryRun
+from dlog.testing.checking.transitions import values
+from dlog.testing.register_history import RegisterHistory
+from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.wire.status import Status
+
+Added = Callable[[Status, frozenset[int]], None]
+
+
+@dataclass(slots=True)
+class _Promised:
+    fenced: bool = False
+    last_entry: int = -1
+    lac: int = -1
+
+
+class BookiePromises:
+    """Told what one bookie's processes answer, one process after the other."""
+
+    def __init__(self, bookie: str) -> None:
+        self.broken: list[str] = []
+        self.told_lacs: dict[int, int] = {}
+        """Of each ledger the highest LAC that a writer has sent; true whatever became of the add."""
+        self._bookie = bookie
+        self._ledgers: dict[int, _Promised] = {}
+
+    def hold(self, service: BookieService) -> None:
+        """A process has started: compare what it knows with what was promised, and listen to what it answers."""
+        for ledger_id, promised in list(self._ledgers.items()):
+            try:
+                state = service.storage.ledger(ledger_id)
+            except StorageError:
+                continue  # an error of the disk; it answers nothing
+            self._compare(ledger_id, promised, state)
+        self._listen(service)
+
+    def _compare(self, ledger_id: int, promised: _Promised, state: LedgerState | None) -> None:
+        if state is None:
+            self._broken(f"has forgotten ledger {ledger_id}, of which it knew {promised}")
+        elif state.deleted:
+            del self._ledgers[ledger_id]
+        elif promised.fenced and not state.fenced:
+            self._broken(f"has forgotten the fence of ledger {ledger_id}")
+        elif state.last_entry < promised.last_entry or state.lac < promised.lac:
+            self._broken(f"has promised {promised}, and after a start knows {state}")
+
+    def _broken(self, text: str) -> None:
+        self.broken.append(f"c15_promises_are_kept: {self._bookie} {text}")
+
+    # ---- listening
+
+    def _listen(self, service: BookieService) -> None:
+        """Stand in front of what decides; a process that ends takes this with it."""
+        storage: Any = service.storage
+        outer: Any = service
+        outer.add = partial(self._add, service.add)
+        storage.fence = partial(self._fence, service.storage.fence)
+        storage.delete_ledger = partial(self._delete, service.storage.delete_ledger)
+
+    def _add(
+        self,
+        add: Callable[..., None],
+        ledger_id: int,
+        key: bytes,
+        run: EntryRun,
+        *,
+        recovery: bool,
+        priority: bool,
+        done: Added,
+    ) -> None:
+        lac = int.from_bytes(run.entries[-1][16:24], "big", signed=True)
+        if lac > self.told_lacs.get(ledger_id, -1):
+            self.told_lacs[ledger_id] = lac
+        promised = self._ledgers.get(ledger_id)
+        too_late = promised is not None and promised.fenced and not recovery
+
+        def answer(status: Status, refused: frozenset[int]) -> None:
+            if status is Status.EOK and not refused:
+                self._added(ledger_id, max(run.ids), lac)
+                if too_late:
+                    self._broken(f"took an add to ledger {ledger_id} after it had answered a fence")
+            done(status, refused)
+
+        add(ledger_id, key, run, recovery=recovery, priority=priority, done=answer)
+
+    def _added(self, ledger_id: int, last_entry: int, lac: int) -> None:
+        promised = self._ledgers.setdefault(ledger_id, _Promised())
+        promised.last_entry = max(promised.last_entry, last_entry)
+        promised.lac = max(promised.lac, lac)
+
+    def _fence(
+        self,
+        fence: Callable[[LedgerState, Callable[[Exception | None], None]], None],
+        state: LedgerState,
+        on_durable: Callable[[Exception | None], None],
+    ) -> None:
+        def answer(error: Exception | None) -> None:
+            if error is None:
+                self._ledgers.setdefault(state.ledger_id, _Promised()).fenced = True
+            on_durable(error)
+
+        fence(state, answer)
+
+    def _delete(
+        self,
+        delete: Callable[[int, Callable[[Exception | None], None]], None],
+        ledger_id: int,
+        on_durable: Callable[[Exception | None], None],
+    ) -> None:
+        self._ledgers.pop(ledger_id, None)
+        delete(ledger_id, on_durable)
+
+
+def c15_no_ledger_ends_below_its_lac(history: RegisterHistory, told: Mapping[int, int]) -> Iterator[str]:
+    """`told`: of each ledger the highest LAC that anybody was told. Everything up to it is confirmed, for ever."""
+    for register, versions in values(history).items():
+        if register.startswith("ledger/"):
+            ledger_id = int(register.removeprefix("ledger/"))
+            last = decode_ledger_metadata(versions[max(versions)])
+            if last.closed and last.last_entry < told.get(ledger_id, -1):
+                yield f"ledger {ledger_id} ends at {last.last_entry}, {told[ledger_id]} was confirmed"

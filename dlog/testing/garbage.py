@@ -1,0 +1,49 @@
+"""C17, ledger by ledger: what no log lists any more is forgotten by the metadata store and then by every bookie."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dlog.client import LogClient
+from dlog.errors import LogNotFoundError
+from dlog.testing.cluster import SimulatedCluster
+from ledger.errors import UnavailableError
+
+_TRY_AGAIN_S = 1.0
+
+
+async def garbage_is_gone(client: LogClient, cluster: SimulatedCluster, logs: tuple[str, ...]) -> None:
+    """Returns when it is. Nothing may go on in these logs meanwhile, and they must be all there are."""
+    while True:
+        try:
+            listed = await _listed(client, logs)
+            known = {ledger_id async for ledger_id in client.ledgers.store.ledger_ids()}
+        except UnavailableError:
+            known, listed = set(), {-1}
+        if known == listed and all(held <= known for held in _held(cluster)):
+            break
+        await asyncio.sleep(_TRY_AGAIN_S)
+    # One more pass of every bookie's collector: entry logs go when the last of their ledgers has gone.
+    await asyncio.sleep(cluster.config.gc_interval_s + _TRY_AGAIN_S)
+
+
+async def _listed(client: LogClient, logs: tuple[str, ...]) -> set[int]:
+    """What the logs list, after what they do not list was offered for deletion."""
+    found: set[int] = set()
+    for log in logs:
+        try:
+            await client.collect(log)
+            found |= set((await client.describe(log)).record.ledger_ids)
+        except LogNotFoundError:
+            continue
+    await client.admin.sweep(age_s=0.0)
+    return found
+
+
+def _held(cluster: SimulatedCluster) -> list[set[int]]:
+    """The ledgers of each bookie; what none can hold, of one that does not serve."""
+    servers = [bookie.server for bookie in cluster.bookies]
+    return [
+        {-1} if server is None or server.storage is None else set(server.storage.ledger_ids())
+        for server in servers
+    ]

@@ -1,0 +1,67 @@
+"""Looks at the log's metadata again and again while the nemesis is at work, for the checks of metadata histories."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from dlog.client import LogClient
+from dlog.format.log_metadata import encode_record
+from dlog.log_store import LogRef
+from dlog.model import LogRecord
+from dlog.testing.register_history import RegisterHistory
+from ledger.errors import LogStoreError
+from ledger.metadata.ledger_format import encode_ledger_metadata, rewritten
+from ledger.model import LedgerId, LedgerMetadata, Versioned
+
+_EVERY_S = 0.1
+
+
+class MetadataWatch:
+    """What one more client sees; versions that came and went between two looks are missing."""
+
+    def __init__(self, client: LogClient, log: str) -> None:
+        self.history = RegisterHistory()
+        self.told_lacs: dict[int, int] = {}
+        """Of each ledger the highest LAC that its bookies told."""
+        self._client = client
+        self._log = log
+        self._closed: set[int] = set()
+
+    async def run(self) -> None:
+        while True:
+            with suppress(LogStoreError):  # what is not seen is not checked
+                await self.look()
+            await asyncio.sleep(_EVERY_S)
+
+    async def look(self) -> LogRecord:
+        """Read the record, and each ledger that it lists."""
+        ref = await self._client.logs.find(self._client.name(self._log))
+        record = await self._record(ref)
+        for listed in record.ledgers:
+            if listed.ledger_id not in self._closed:
+                await self._ledger(listed.ledger_id)
+        return record
+
+    async def _record(self, ref: LogRef) -> LogRecord:
+        call = self.history.invoke("watch", f"{ref}/record", "read")
+        reading = self._client.logs.read(ref)
+        found = await self.history.follow(call, reading, lambda it: (it.version, encode_record(it.value)))
+        return found.value
+
+    async def _ledger(self, ledger_id: LedgerId) -> None:
+        call = self.history.invoke("watch", f"ledger/{ledger_id}", "read")
+        metadata = await self.history.follow(call, self._client.ledgers.store.read_ledger(ledger_id), _seen)
+        if metadata.value.closed:
+            self._closed.add(ledger_id)
+        else:
+            handle = await self._client.ledgers.open(ledger_id)
+            try:
+                lac = await handle.refresh()
+            finally:
+                await handle.close()
+            self.told_lacs[ledger_id] = max(lac, self.told_lacs.get(ledger_id, -1))
+
+
+def _seen(found: Versioned[LedgerMetadata]) -> tuple[int, bytes]:
+    return found.version, encode_ledger_metadata(rewritten(found.value))
