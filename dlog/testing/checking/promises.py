@@ -93,7 +93,8 @@ class BookiePromises:
 
         def answer(status: Status, refused: frozenset[int]) -> None:
             if status is Status.EOK and not refused:
-                self._added(ledger_id, max(run.ids), lac)
+                # Recovery repeats an entry with the LAC that it began with: the copy that is there stays as it is.
+                self._added(ledger_id, max(run.ids), -1 if recovery else lac)
                 if too_late:
                     self._broken(f"took an add to ledger {ledger_id} after it had answered a fence")
             done(status, refused)
