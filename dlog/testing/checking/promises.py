@@ -105,7 +105,7 @@ class BookiePromises:
 
         add(ledger_id, key, run, recovery=recovery, priority=priority, done=answer)
         if not answered:
-            # An entry that was there already does not raise the LAC, whatever is in its header now.
+            # An entry that was there already stays as it is, with its LAC: recovery repeats it with another one.
             state = service.storage.ledger(ledger_id)
             assert state is not None, "it has accepted the add"
             known_lac = min(lac, state.lac)

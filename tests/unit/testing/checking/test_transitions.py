@@ -79,6 +79,7 @@ def test_a_logs_life_is_legal() -> None:
         replace(START, last_ledger_id=9, ledgers=(*START.ledgers, listed(5), listed(6))),
         replace(START, last_ledger_id=9, ledgers=(listed(1), listed(2, 3))),
         replace(START, log_uuid="another"),
+        replace(START, last_ledger_id=5, ledgers=START.ledgers[:1]),
     ],
 )
 def test_an_illegal_change_of_a_log_is_found(after: LogRecord) -> None:
