@@ -76,15 +76,15 @@ def test_parts_of_two_commits_stand_side_by_side() -> None:
     for commit, first in (("aaa", 1), ("bbb", 11)):
         for seed in range(first, first + 10):
             results.part(commit, "chaos", "m", "2026-01-01").add(run_of(seed), "2026-01-02")
-    told = page(
-        results, [PlantedBug("no-fence", "fences are durable", "c15", 7, focused=True)], {"0007": "It\nfell."}
-    )
+    bug = PlantedBug("no-fence", "fences are durable", "c15", 7, focused=True, whole_swarm="9")
+    told = page(results, [bug], {"0007": "It\nfell."}, evidence.checks())
     assert "| `aaa` | chaos | 1..10 | 10 |" in told
     assert "| `bbb` | chaos | 11..20 | 10 |" in told
     assert "| appends | 40 | 0 |" in told
     assert "| `reset` | a connection was reset, with a part of what was on its way lost | 60 |" in told
-    assert "| `no-fence` | fences are durable | 7 | narrowed | `c15` |" in told
+    assert "| `no-fence` | fences are durable | 7 | narrowed | 9 | `c15` |" in told
     assert "- `0007`: It fell." in told
+    assert "| C12 | " in told
 
 
 def test_results_survive_their_file(tmp_path: Path) -> None:

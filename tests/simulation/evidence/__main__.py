@@ -15,6 +15,7 @@ import sys
 import time
 import tomllib
 from contextlib import closing
+from itertools import takewhile
 from pathlib import Path
 
 from tests.crash.images import boot_all
@@ -22,7 +23,7 @@ from tests.simulation.evidence.machine import ROOT, commit, day, machine
 from tests.simulation.evidence.page import PlantedBug, page
 from tests.simulation.evidence.results import PATH, Images, Results, Run
 from tests.simulation.evidence.running import Job, run_all
-from tests.simulation.mutations.table import Table
+from tests.simulation.mutations.table import Search, Table
 
 BEYOND_EVERY = 10
 _SAVED_EVERY_S = 10.0
@@ -44,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     finally:
         results.save(given.results)
-        given.page.write_text(page(results, planted_bugs(), kept_stories()), "utf-8")
+        given.page.write_text(page(results, planted_bugs(), kept_stories(), checks()), "utf-8")
     for profile, seed, found in results.failed():
         print(f"seed {seed} ({profile}) fails: {found[0]}")
     print(f"written: {given.page}")
@@ -123,7 +124,7 @@ def _boot_images() -> Images:
 
 
 def planted_bugs() -> list[PlantedBug]:
-    """As the table of planted bugs has them: found by seeds alone if that was tried and came off."""
+    """As the table of planted bugs has them."""
     return [
         PlantedBug(
             name,
@@ -131,9 +132,23 @@ def planted_bugs() -> list[PlantedBug]:
             row.check,
             row.focused.seeds,
             focused=bool(row.focus) or row.circumstances,
+            whole_swarm=_told(row.whole_swarm),
         )
         for name, row in Table.load().rows.items()
     ]
+
+
+def _told(search: Search | None) -> str:
+    if search is None:
+        return "not tried"
+    return str(search.seeds) if search.seed is not None else f"not in {search.seeds}"
+
+
+def checks() -> str:
+    """The table of all checks, where they are explained."""
+    lines = (ROOT / "docs" / "simulation.md").read_text("utf-8").splitlines()
+    first = lines.index("| check | says |")
+    return "\n".join(takewhile(bool, lines[first:])) + "\n"
 
 
 def kept_stories() -> dict[str, str]:

@@ -30,6 +30,7 @@ LIMITS = """## Known limits
 """
 
 C1 = "c1_"
+_BUG_HEAD = ("bug", "rule that it breaks", "seeds", "plan", "seeds with any plan", "found by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +43,17 @@ class PlantedBug:
     seeds: int
     focused: bool
     """Whether the plan was narrowed for the search."""
+    whole_swarm: str
+    """The same with the plans that the seeds draw, in words."""
 
 
-def page(results: Results, bugs: Iterable[PlantedBug], stories: Mapping[str, str]) -> str:
-    """The whole page. `stories`: of each kept seed what it had found."""
+def page(results: Results, bugs: Iterable[PlantedBug], stories: Mapping[str, str], checks: str) -> str:
+    """The whole page. `stories`: of each kept seed what it had found; `checks`: the table of all checks."""
     sections = [
         INTRODUCTION,
         _seeds(results),
         _faults(results),
+        _checks(checks),
         _bugs(list(bugs)),
         _images(results),
         _stories(stories),
@@ -128,6 +132,13 @@ def _faults(results: Results) -> str:
     return f"{head}\n{_table(('where', 'kind', 'what happened', 'times'), rows)}\n"
 
 
+def _checks(checks: str) -> str:
+    return (
+        "## Checks\n\nEach run above passed all of these. "
+        "One is skipped by name: `c14_write_quorum_after_repair`, since repair comes later.\n\n" + checks
+    )
+
+
 def _bugs(bugs: list[PlantedBug]) -> str:
     head = (
         "## Planted bugs\n\nMistakes that somebody could make were planted one at a time, "
@@ -136,10 +147,17 @@ def _bugs(bugs: list[PlantedBug]) -> str:
     if not bugs:
         return head + "\nNone has been tried yet.\n"
     rows = [
-        (f"`{bug.name}`", bug.rule, bug.seeds, "narrowed" if bug.focused else "any", f"`{bug.check}`")
+        (
+            f"`{bug.name}`",
+            bug.rule,
+            bug.seeds,
+            "narrowed" if bug.focused else "any",
+            bug.whole_swarm,
+            f"`{bug.check}`",
+        )
         for bug in bugs
     ]
-    return f"{head}\n{_table(('bug', 'rule that it breaks', 'seeds', 'plan', 'found by'), rows)}\n"
+    return f"{head}\n{_table(_BUG_HEAD, rows)}\n"
 
 
 def _images(results: Results) -> str:
