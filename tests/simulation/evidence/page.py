@@ -134,7 +134,7 @@ def _faults(results: Results) -> str:
 
 def _checks(checks: str) -> str:
     return (
-        "## Checks\n\nEach run above passed all of these. "
+        "## Checks\n\nEach run is checked for all of these. "
         "One is skipped by name: `c14_write_quorum_after_repair`, since repair comes later.\n\n" + checks
     )
 
