@@ -187,7 +187,14 @@ MUTATIONS = (
             ),
         ),
         plan=focused(
-            "kill_bookie", "reset", **ALL_THREE, **SLOW_DISKS, witnesses=2, append_every_s=0.1, fast=False
+            "clog",
+            **ALL_THREE,
+            **SLOW_DISKS,
+            writers=1,
+            readers=1,
+            witnesses=2,
+            append_every_s=0.1,
+            fast=False,
         ),
     ),
     Mutation(

@@ -166,14 +166,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused(
-            "metadata_request_late",
-            "metadata_partition",
-            "kill_client",
-            **THREE,
-            writers=3,
-            rotation_age_s=0.7,
-        ),
+        plan=focused("metadata_request_late", "kill_client", **THREE, writers=3, rotation_age_s=0.7),
     ),
     Mutation(
         "deposed-writer-rebases",
@@ -249,7 +242,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused(**THREE, other_log=True),
+        plan=focused("watch_late", "watch_lost", **THREE, other_log=True),
     ),
     Mutation(
         "log-created-anew-under-its-old-path",
