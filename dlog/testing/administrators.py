@@ -9,6 +9,7 @@ from random import Random
 from dlog.client import LogClient
 from dlog.errors import LogExistsError, LogNotFoundError, LogSealedError, ShrinkRefusedError
 from dlog.testing.checking.recorder import Recorder
+from dlog.writer import LogWriter
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 
 OTHER_LOG = "other"
@@ -74,9 +75,11 @@ class SwarmAdministrator:
         await self._client.admin.sweep(age_s=_SWEEP_AGE_S)
 
     async def _shrink(self) -> None:
-        """To somewhere in the older half: the younger one is to be checked."""
+        """To somewhere in the older half, mostly: the younger one is to be checked."""
         seen = self._recorder.seen
-        if seen:
+        if seen and self._chance.random() < 0.1:
+            await self._client.shrink(self._log, seen[-1])
+        elif seen:
             await self._client.shrink(self._log, seen[self._chance.randrange(len(seen) // 2 + 1)])
 
     async def _live_another_life(self) -> None:
@@ -93,12 +96,24 @@ class SwarmAdministrator:
             await writer.close()
         if self._chance.random() < 0.5:
             await self._client.seal(OTHER_LOG)
+            await self._append_in_vain(writer, "sealed")
         found = [message.payload async for message in self._client.reader(OTHER_LOG, until="latest")]
         if self._strict and found[-len(sent) :] != sent:
             self.wrong.append(f"{self._name}: the other log ends with {found[-len(sent) :]}, not {sent}")
         deleted = await self._client.delete(OTHER_LOG)
+        await self._append_in_vain(writer, "deleted")
         if deleted:
             await self._client.create(OTHER_LOG)
             left = [message.payload async for message in self._client.reader(OTHER_LOG, until="latest")]
             if left:
                 self.wrong.append(f"{self._name}: a log just created holds {left}")
+
+    async def _append_in_vain(self, writer: LogWriter, what: str) -> None:
+        """To seal or delete a log is to take it over: its writer is never acknowledged again."""
+        try:
+            message_id = await writer.append(b"too late")
+        except LogStoreError:
+            return
+        self.wrong.append(
+            f"c6_real_time_order: {self._name}: {message_id} was acknowledged in a log {what} before"
+        )

@@ -10,6 +10,7 @@ from pathlib import Path
 from bookie_server.config import BookieConfig
 from bookie_server.server import BookieServer
 from bookie_server.storage_config import StorageConfig
+from dlog.testing.checking.durable_entries import DurableEntries
 from dlog.testing.checking.promises import BookiePromises
 from dlog.testing.disk import SimulatedDisk
 from dlog.testing.disk_timing import DiskTiming
@@ -69,6 +70,8 @@ class SimulatedBookie:
         """What its processes have answered, and which of it a later one did not keep."""
         if loop.trace.telling:
             self.disk.watch_syncs(JournalTeller(loop.trace, name).synced)
+        self.durable = DurableEntries()
+        """What its processes have said to be durable."""
         self.server: BookieServer | None = None
         """Of the process that runs; None before it serves."""
         self.on_end: Callable[[SimulatedBookie], None] = lambda _: None
@@ -108,12 +111,6 @@ class SimulatedBookie:
         storage = None if self.server is None else self.server.storage
         state = None if storage is None else storage.ledger(ledger_id)
         return state is not None and (state.fenced or state.deleted)
-
-    def certainly_lacks(self, ledger_id: int, entry_id: int) -> bool:
-        """Whether the entry was never accepted here, as far as memory tells; False of a bookie that does not serve."""
-        storage = None if self.server is None else self.server.storage
-        state = None if storage is None else storage.ledger_in_memory(ledger_id)
-        return state is not None and not state.deleted and state.last_entry < entry_id
 
     # ---- life and death
 
@@ -170,6 +167,8 @@ class SimulatedBookie:
         server = BookieServer(self._config(node), store, self.disk, environment)
         try:
             await server.start()
+            assert server.storage is not None, "it has started"
+            self.durable.hold(server.storage)
             assert server.service is not None, "it has started"
             self.promises.hold(server.service)
             self.server = server
@@ -219,6 +218,7 @@ class SimulatedBookie:
         self._serving.clear()
         self._gone.set()
         self.server = None
+        self.durable.release()
 
 
 async def _first_of(*events: asyncio.Event) -> None:

@@ -215,6 +215,30 @@ class Drawing:
             self._pause("pause_bookie", silent.name, spring_s),
         ]
 
+    def _draw_unreadable(self, at_s: float) -> list[Action]:
+        """An ambush in which the second one answers, but cannot read what it holds: that denies nothing.
+
+        The writers stay dead until everything is on its disk and nothing in its memory.
+        """
+        denier, damaged = self._bookie(), self._bookie()
+        if denier is None or damaged is None or denier is damaged:
+            return []
+        waits_s, settles_s = self._for_a_while(2), 1.0 + self._for_a_while(3)
+        spring_s = at_s + waits_s
+        return [
+            Action(at_s=at_s, kind="pause_bookie", who=denier.name, for_s=waits_s + 10.0),
+            *(
+                Action(at_s=spring_s, kind="kill_client", who=name, for_s=settles_s)
+                for name in self._clients
+                if name.startswith("writer")
+            ),
+            Action(at_s=spring_s, kind="restart_bookie", who=denier.name),
+            *(
+                Action(at_s=spring_s + settles_s, kind="read_error", who=damaged.name, number=number)
+                for number in range(1, 20)
+            ),
+        ]
+
     # ---- disks
 
     def _arm(self, kind: str, parts: tuple[str, ...], at_s: float) -> list[Action]:

@@ -136,7 +136,8 @@ class SimulatedMetadata:
             request.late = True
             gone_s = self.draw(timing.reconnect_s)
             self._tell(request.session, (gone_s, gone_s), request.give_up, "the connection broke")
-            late_s = gone_s + self.draw(timing.late_s)
+            spans = (timing.late_s, timing.just_late_s)
+            late_s = gone_s + self.draw(self.faults.chance.choice(spans))
             self._later((late_s, late_s), self._receive, request)
         else:
             self._later(timing.request_s, self._receive, request)

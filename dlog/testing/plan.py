@@ -47,6 +47,7 @@ PROCESSES = (
     "kill_many",
     "ambush",
 )
+UNREADABLE = "unreadable"
 DISKS = ("sync_error", "write_error", "read_error", "slow_sync", "short_write", "disk_full")
 STORE = ("metadata_partition", "session_loss", *get_args(MetadataFault))
 CLOCKS = ("clock_jump",)
@@ -217,8 +218,9 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         "gc_interval_s": chance.choice((0.7, 5.0)),
         **_pace(draw),
     }
-    if profile != "calm" and draw.maybe(0.3):
-        drawn["faults"] = (*faults, TIMELY)
+    # Drawn last, so that what seeds drew before it existed stays.
+    if profile != "calm":
+        drawn["faults"] = (*faults, *(name for name in (TIMELY, UNREADABLE) if draw.maybe(0.3)))
     if drawn["digest"] == "DUMMY" and profile == "beyond":
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))

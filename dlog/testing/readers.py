@@ -48,13 +48,13 @@ class SwarmReader:
             await asyncio.sleep(0.2 * self._chance.random())
 
     async def _read(self, reader: str) -> None:
-        start = "earliest"
+        start: MessageId | str = "earliest"
         try:
             async with asyncio.timeout(self._chance.uniform(0.2, 10.0)):
                 if self._chance.random() < 0.15:
                     await self._read_all(reader)
                 else:
-                    start = str(self._start())
+                    start = self._start()
                     await self._tail(reader, start)
         except (TimeoutError, UnavailableError, LogNotFoundError, TrimmedError):
             return  # what it has read so far counts
@@ -75,11 +75,13 @@ class SwarmReader:
             )
         return near
 
-    async def _tail(self, reader: str, start: str) -> None:
+    async def _tail(self, reader: str, start: MessageId | str) -> None:
         enough = self._chance.choice(_ENOUGH)
         async with self._client.reader(self._log, start, config=self._config) as messages:
             async for message in messages:
                 assert message.payload is not None, "nobody writes tombstones"
+                if isinstance(start, MessageId) and message.id < start:
+                    self.wrong.append(f"c11_reader_ids_increase: {reader} from {start} returned {message.id}")
                 self._recorder.returned(reader, message.id, message.payload)
                 enough -= 1
                 if not enough:

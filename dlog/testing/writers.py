@@ -64,9 +64,15 @@ class SwarmWriter:
             await asyncio.sleep(self._chance.choice((0.1, 1.0, 5.0)) * self._chance.random())
 
     async def _take_over(self, handle: str) -> LogWriter | None:
+        epoch = self._recorder.epoch
         try:
             writer = await self._client.open_writer(self._log)
-        except (TakeoverLostError, UnavailableError, OutcomeUnknownError):
+        except TakeoverLostError as error:
+            winner = error.facts.get("epoch")
+            if isinstance(winner, int) and winner <= epoch:
+                self.wrong.append(f"c17_progress: {handle} has lost to nobody, at epoch {epoch}: {error!r}")
+            return None
+        except (UnavailableError, OutcomeUnknownError):
             return None
         except LogStoreError as error:
             self.loud.append(f"{handle} no takeover: {error!r}")

@@ -13,7 +13,7 @@ from ledger.core.distribution import write_set
 
 
 class AckedCopies:
-    """Looks into bookies' memory. Whoever is down may have a copy, so nothing sound is ever found wrong."""
+    """Knows what bookies have answered. Whoever is down may have a copy, so nothing sound is ever found wrong."""
 
     def __init__(self, cluster: SimulatedCluster, ack: int, wrong: list[str]) -> None:
         """`ack`: the copies that users were promised. `wrong` gets what is found, in words."""
@@ -31,7 +31,9 @@ class AckedCopies:
             return  # it has been trimmed away meanwhile, or all is said
         ensemble = metadata.fragment_of(entry_id).ensemble
         members = {ensemble[position] for position in write_set(entry_id, metadata.quorum)}
-        have = [each for each in members if not self._bookies[each].certainly_lacks(ledger_id, entry_id)]
+        have = [
+            each for each in members if not self._bookies[each].durable.certainly_lacks(ledger_id, entry_id)
+        ]
         if len(have) < self._ack:
             self._found += 1
             self._wrong.append(

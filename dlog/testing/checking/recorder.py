@@ -50,6 +50,11 @@ class Recorder:
         self._takeovers.append((epoch, Takeover(writer, self._now())))
         self._tell("has the log", writer, f"epoch {epoch}")
 
+    @property
+    def epoch(self) -> int:
+        """The highest of any handle that was opened."""
+        return max((epoch for epoch, _ in self._takeovers), default=0)
+
     def invoke(self, writer: str, payload: bytes) -> int:
         """The handle is about to be given this payload; returns the number of this append."""
         number = self._numbers.get(writer, 0)

@@ -44,6 +44,9 @@ def _ledger_change(before: LedgerMetadata, after: LedgerMetadata) -> Iterator[st
         after.length,
     ):
         yield f"was closed at {before.last_entry}, then at {after.last_entry}"
+    if before.state is after.state is LedgerState.IN_RECOVERY and before.fragments != after.fragments:
+        # The next recovery must ask those who may have the entries, not those who were to get them.
+        yield f"recovery changed fragments before it closed: {before.fragments} to {after.fragments}"
     kept = before.fragments if before.closed else before.fragments[:-1]
     if before.closed:
         # Repair replaces members, never where fragments begin.
@@ -71,6 +74,11 @@ def c13_log_records_move_legally(history: RegisterHistory) -> Iterator[str]:
             for before, after in pairwise(records):
                 for wrong in _record_change(before, after):
                     yield f"{register}: {wrong}"
+            numbered = zip(versions, records, strict=True)
+            for (number, before), (following, after) in pairwise(numbered):
+                if following == number + 1 and after.epoch == before.epoch:
+                    for ledger_id in _dropped_unsealed(before, after):
+                        yield f"{register}: unsealed {ledger_id} has left the list and nobody took over"
 
 
 def _record(record: LogRecord) -> Iterator[str]:
@@ -83,6 +91,13 @@ def _record(record: LogRecord) -> Iterator[str]:
     unsealed = [each.ledger_id for each in record.ledgers if each.seal is None]
     if len(unsealed) > _UNSEALED_MAX or unsealed != list(ids[len(ids) - len(unsealed) :]):
         yield f"I2: unsealed are {unsealed} of {ids}"
+
+
+def _dropped_unsealed(before: LogRecord, after: LogRecord) -> list[int]:
+    """Nobody would fence these any more (log semantics, rule 33)."""
+    return [
+        each.ledger_id for each in before.ledgers if each.seal is None and after.find(each.ledger_id) is None
+    ]
 
 
 def _record_change(before: LogRecord, after: LogRecord) -> Iterator[str]:

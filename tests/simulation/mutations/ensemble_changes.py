@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import SPARES, THREE, Mutation, focused
+from tests.simulation.mutations.mutation import (
+    ALL_THREE,
+    SLOW_DISKS,
+    SPARES,
+    THREE,
+    Mutation,
+    focused,
+)
 from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
@@ -179,7 +186,16 @@ MUTATIONS = (
                 ("elif outcome is Status.EOK:", "elif True:"),
             ),
         ),
-        plan=focused("kill_bookie", "reset", "power_cut", **THREE, readers=6, append_every_s=0.5, fast=False),
+        plan=focused(
+            "clog",
+            **ALL_THREE,
+            **SLOW_DISKS,
+            writers=1,
+            readers=1,
+            witnesses=2,
+            append_every_s=0.1,
+            fast=False,
+        ),
     ),
     Mutation(
         "acked-before-visible",
@@ -190,8 +206,6 @@ MUTATIONS = (
                 ("self.visible if self._strict else self.lac", "self.lac"),
             ),
         ),
-        plan=focused(
-            "cut_one_way", "clog", "pause_bookie", **THREE, readers=6, append_every_s=0.5, fast=False
-        ),
+        plan=focused("slow_sync", "clog", **THREE, **SLOW_DISKS, witnesses=2, append_every_s=0.1, fast=False),
     ),
 )

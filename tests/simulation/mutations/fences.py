@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import THREE, Mutation, focused
+from tests.simulation.mutations.mutation import (
+    ALL_THREE,
+    SLOW_DISKS,
+    THREE,
+    Mutation,
+    focused,
+)
 from tests.simulation.mutations.planting import edit
 
 _FENCE = "self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), on_fence_durable)"
@@ -79,7 +85,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("slow_sync", "kill_client", "isolate", **THREE, writers=3),
+        plan=focused("kill_client", **THREE, **SLOW_DISKS, fast=True, writers=3, append_every_s=0.02),
     ),
     Mutation(
         "unknown-ledger-not-fenced",
@@ -152,7 +158,9 @@ MUTATIONS = (
                 ("if lac < state.explicit_lac_value:", "if False:"),
             ),
         ),
-        plan=focused("reset", "clog", "cut_one_way", **THREE, readers=6, append_every_s=0.5, fast=False),
+        plan=focused(
+            "reset", "stall", "clog", **ALL_THREE, **SLOW_DISKS, witnesses=2, append_every_s=0.1, fast=False
+        ),
     ),
     Mutation(
         "repeated-add-compared-with-its-lac",
@@ -176,7 +184,7 @@ MUTATIONS = (
                 ("case _:\n            return Status.EIO", "case _:\n            return Status.ENOENTRY"),
             ),
         ),
-        plan=focused("read_error", "ambush", "kill_client", **THREE),
+        plan=focused("unreadable", **THREE, checkpoint_s=0.5, append_every_s=0.2),
     ),
     Mutation(
         "limbo-denies",

@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dlog.testing.plan import Plan
-from dlog.testing.runner import make_plan
+from dlog.testing.plan import Plan, make_plan
 from dlog.testing.swarm import run_plan
 from tests.simulation.mutations.mutation import Mutation
 from tests.simulation.mutations.planting import Edit, planted

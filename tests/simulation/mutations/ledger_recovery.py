@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import SPARES, THREE, Mutation, focused
+from tests.simulation.mutations.mutation import (
+    SLOW_DISKS,
+    SPARES,
+    THREE,
+    Mutation,
+    focused,
+)
 from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
@@ -29,7 +35,9 @@ MUTATIONS = (
                 ("RECOVERY_READ_HEADER", "RECOVERY_READ_HEADER & ~1"),
             ),
         ),
-        plan=focused("reset", "cut_one_way", "clog", "half_open", **THREE, writers=3),
+        plan=focused(
+            "cut_one_way", "clog", "pause_bookie", **THREE, fast=True, writers=3, append_every_s=0.02
+        ),
     ),
     Mutation(
         "recovery-unmarked",
@@ -65,7 +73,7 @@ MUTATIONS = (
         "recovery-closes-before-the-copies-are-durable",
         "The ledger is closed when its last entries are on their ack quorum again, not when they have been sent.",
         (edit("ledger.recovery:Recovery._go_forward", ("await write_back.finish()", "pass")),),
-        plan=focused("cut_one_way", "clog", "kill_client", "isolate", "slow_sync", **THREE),
+        plan=focused("cut_one_way", "clog", "kill_bookie", **THREE, **SLOW_DISKS, fast=True, writers=3),
     ),
     Mutation(
         "recovery-adds-with-a-rising-lac",
@@ -79,7 +87,16 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("kill_client", "pause_client", "ambush", "slow_sync", **THREE, writers=3, readers=4),
+        plan=focused(
+            "clog",
+            "kill_client",
+            "pause_client",
+            **THREE,
+            **SLOW_DISKS,
+            fast=True,
+            writers=4,
+            append_every_s=0.02,
+        ),
     ),
     Mutation(
         "recovery-adds-with-another-length",
@@ -104,7 +121,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("ambush", "kill_client", "kill_bookie", "isolate", **SPARES, writers=3),
+        plan=focused("ambush", "kill_client", "kill_bookie", **SPARES, fast=True, writers=3),
     ),
     Mutation(
         "recovery-forgets-its-change",
@@ -115,7 +132,7 @@ MUTATIONS = (
                 ("decide.closed(found, write_back.changes,", "decide.closed(found, [],"),
             ),
         ),
-        plan=focused("kill_client", "kill_bookie", "ambush", "isolate", **SPARES),
+        plan=focused("ambush", "kill_client", "kill_bookie", **SPARES, fast=True, writers=3),
     ),
     Mutation(
         "close-one-entry-short",
@@ -139,7 +156,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("pause_client", "isolate", "metadata_partition", **THREE, writers=3, rotation_age_s=0.7),
+        plan=focused("pause_client", "metadata_partition", **THREE, writers=3, rotation_age_s=0.7),
     ),
     Mutation(
         "closed-below-a-recovery",

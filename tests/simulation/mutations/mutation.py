@@ -6,10 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dlog.testing.actions import Action
+from dlog.testing.plan import TIMELY
 from tests.simulation.mutations.planting import Edit
 
 THREE: dict[str, Any] = {"ensemble": 3, "write": 3, "ack": 2}
 SPARES: dict[str, Any] = {**THREE, "bookies": 6}
+SLOW_DISKS: dict[str, Any] = {"sync_s_max": 0.05}
+"""Much is under way at any time."""
+ALL_THREE: dict[str, Any] = {"bookies": 3, "ensemble": 3, "write": 3, "ack": 3}
+"""One answer covers every write set, so each reader believes the first bookie that answers."""
+STRIPED: dict[str, Any] = {"bookies": 5, "ensemble": 5, "write": 3, "ack": 2}
+SLEEP = (Action(at_s=2.0, kind="pause_client", who="writer-0", for_s=15.0),)
+"""One that may own the log sleeps until its ledgers are gone from the record, the store and the bookies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +39,13 @@ class Mutation:
 def focused(*faults: str, **fields: Any) -> dict[str, Any]:
     """A short plan with these faults in quick succession and little besides, so that a seed costs little."""
     return {
+        "progress_s": 100.0,
         "chaos_s": 8.0,
         "fault_every_s": 0.4,
         "append_every_s": 0.05,
         "payload_bytes_max": 10,
         "shrinks": False,
         "other_log": False,
-        "faults": faults,
+        "faults": (*faults, TIMELY) if faults else (),
         **fields,
     }

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import THREE, Mutation, focused
+from tests.simulation.mutations.mutation import (
+    ALL_THREE,
+    SLOW_DISKS,
+    STRIPED,
+    THREE,
+    Mutation,
+    focused,
+)
 from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
@@ -31,7 +38,9 @@ MUTATIONS = (
                 ("ranked[quorum.ack - 1]", "ranked[0]"),
             ),
         ),
-        plan=focused("cut_one_way", "clog", **THREE, readers=6, append_every_s=0.5, fast=False),
+        plan=focused(
+            "slow_sync", "clog", **ALL_THREE, **SLOW_DISKS, witnesses=2, append_every_s=0.1, fast=False
+        ),
     ),
     Mutation(
         "last-fragment-is-no-floor",
@@ -84,7 +93,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("ambush", "isolate", "split", "cut_one_way", **THREE),
+        plan=focused("pause_bookie", "kill_bookie", "isolate", **STRIPED),
     ),
     Mutation(
         "fence-counted-without-striping",
@@ -121,7 +130,7 @@ MUTATIONS = (
         "error-taken-for-denial",
         "Only an explicit denial is a no: a bookie that answers with an error may have the entry.",
         (edit("ledger.wire.status:answer_of", ("Answer.UNKNOWN", "Answer.PROVED_NO")),),
-        plan=focused("read_error", "ambush", "kill_client", **THREE),
+        plan=focused("unreadable", **THREE, checkpoint_s=0.5, append_every_s=0.2),
     ),
     Mutation(
         "silence-taken-for-denial",
@@ -134,6 +143,9 @@ MUTATIONS = (
                     "except TimeoutError:\n        return BookieAnswer(Answer.PROVED_NO",
                 ),
             ),
+        ),
+        plan=focused(
+            "isolate", "pause_bookie", "kill_client", **THREE, fast=True, writers=3, append_every_s=0.02
         ),
     ),
     Mutation(
@@ -158,6 +170,6 @@ MUTATIONS = (
                 ("ack=wanted.ack", "ack=min(wanted.ack, live_count)"),
             ),
         ),
-        plan=focused("kill_bookie", "kill_many", "isolate", **THREE, degraded=True, rotation_age_s=0.7),
+        plan=focused("kill_bookie", "kill_many", **THREE, degraded=True, rotation_age_s=0.7),
     ),
 )

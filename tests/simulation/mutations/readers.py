@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import THREE, Mutation, focused
+from tests.simulation.mutations.mutation import (
+    THREE,
+    Mutation,
+    focused,
+)
 from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
@@ -89,6 +93,6 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused(**THREE, readers=6),
+        plan=focused(**THREE, readers=3, append_every_s=0.02),
     ),
 )

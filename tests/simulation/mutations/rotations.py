@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import THREE, Mutation, focused
+from tests.simulation.mutations.mutation import (
+    SLEEP,
+    SLOW_DISKS,
+    THREE,
+    Mutation,
+    focused,
+)
 from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
@@ -18,16 +24,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused(
-            "slow_sync",
-            "kill_client",
-            "isolate",
-            "clog",
-            **THREE,
-            rotation_entries=5,
-            rotation_age_s=0.7,
-            append_every_s=0.02,
-        ),
+        plan=focused("kill_client", **THREE, **SLOW_DISKS, rotation_entries=5, append_every_s=0.02),
     ),
     Mutation(
         "successor-acked-before-the-seal",
@@ -54,16 +51,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused(
-            "slow_sync",
-            "kill_client",
-            "isolate",
-            "clog",
-            **THREE,
-            rotation_entries=5,
-            rotation_age_s=0.7,
-            append_every_s=0.02,
-        ),
+        plan=focused("kill_client", **THREE, **SLOW_DISKS, rotation_entries=5, append_every_s=0.02),
     ),
     Mutation(
         "failed-ledger-resubmitted-whole",
@@ -136,7 +124,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("slow_sync", "clog", "isolate", **THREE, append_every_s=0.02, chaos_s=20.0),
+        plan=focused("slow_sync", "clog", **THREE, **SLOW_DISKS, writers=1, append_every_s=0.02),
     ),
     Mutation(
         "held-appends-out-of-order",
@@ -177,7 +165,7 @@ MUTATIONS = (
             ),
             edit("dlog.grace:zombie_grace_s", ("return 0.0 if durable else SEVEN_DAYS_S", "return 3.0")),
         ),
-        plan=focused("pause_client", **THREE, writers=3, shrinks=True, chaos_s=30.0),
+        plan=focused(**THREE, readers=1, shrinks=True, chaos_s=20.0, actions=SLEEP),
     ),
     Mutation(
         "zombie-grace-forgotten",
@@ -189,6 +177,6 @@ MUTATIONS = (
                 ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
             ),
         ),
-        plan=focused("pause_client", **THREE, writers=3, shrinks=True, chaos_s=30.0),
+        plan=focused(**THREE, readers=1, shrinks=True, chaos_s=20.0, actions=SLEEP),
     ),
 )

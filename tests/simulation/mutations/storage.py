@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import THREE, Mutation, focused
+from tests.simulation.mutations.mutation import (
+    SLEEP,
+    THREE,
+    Mutation,
+    focused,
+)
 from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
@@ -29,6 +34,7 @@ MUTATIONS = (
                 ("may be acknowledged.\n        self._segment.file.sync()", "may be acknowledged."),
             ),
         ),
+        plan=focused("power_cut", "kill_many", **THREE, fast=True, append_every_s=0.3),
     ),
     Mutation(
         "failed-sync-tried-again",
@@ -86,7 +92,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("disk_full", "power_cut", "kill_bookie", **THREE, payload_bytes_max=8000),
+        plan=focused("disk_full", "kill_bookie", "kill_many", **THREE, fast=True, payload_bytes_max=8000),
     ),
     Mutation(
         "replay-ends-at-a-seal",
@@ -324,6 +330,6 @@ MUTATIONS = (
                 ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
             ),
         ),
-        plan=focused("pause_client", "isolate", **THREE, writers=3, shrinks=True, chaos_s=30.0),
+        plan=focused(**THREE, readers=1, shrinks=True, chaos_s=20.0, actions=SLEEP),
     ),
 )

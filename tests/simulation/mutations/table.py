@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dlog.testing.actions import Action
 from dlog.testing.plan import Plan
 from tests.simulation.mutations.catalogue import MUTATIONS
 from tests.simulation.mutations.hunt import Hunt
@@ -54,10 +55,14 @@ class Row:
 
     def run(self) -> Plan:
         """The short run that shows it."""
-        fields: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in self.plan.items()
-        }
+        fields = {name: _value(name, value) for name, value in self.plan.items()}
         return Plan(seed=self.seed, **fields)
+
+
+def _value(name: str, value: Any) -> Any:
+    if name == "actions":
+        return tuple(Action(**each) for each in value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def row_of(found: Hunt, short: Plan, whole_swarm: Search | None) -> Row:

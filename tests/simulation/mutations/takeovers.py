@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import THREE, Mutation, focused
+from tests.simulation.mutations.mutation import (
+    THREE,
+    Mutation,
+    focused,
+)
 from tests.simulation.mutations.planting import edit
 
 # Fencing less than the rules say also means that seals are missing, which sound code asserts.
@@ -106,6 +110,7 @@ MUTATIONS = (
                 ("return StartOver(found)", "return Lost(found, may_delete_new=answer.definite)"),
             ),
         ),
+        plan=focused("kill_client", **THREE, writers=3, rotation_age_s=0.7),
     ),
     Mutation(
         "takeover-keeps-the-epoch",
@@ -147,6 +152,7 @@ MUTATIONS = (
                 ),
             ),
         ),
+        plan=focused("metadata_request_lost", "kill_client", **THREE, writers=3, rotation_age_s=0.7),
     ),
     Mutation(
         "refused-retry-taken-for-refusal",
@@ -160,14 +166,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused(
-            "metadata_request_late",
-            "metadata_partition",
-            "kill_client",
-            **THREE,
-            writers=3,
-            rotation_age_s=0.7,
-        ),
+        plan=focused("metadata_request_late", "kill_client", **THREE, writers=3, rotation_age_s=0.7),
     ),
     Mutation(
         "deposed-writer-rebases",
@@ -179,6 +178,7 @@ MUTATIONS = (
                 ("return Deposed(found.value)", "return Rebase(found)"),
             ),
         ),
+        plan=focused("pause_client", "metadata_partition", "isolate", **THREE, writers=3, rotation_age_s=0.7),
     ),
     Mutation(
         "zombie-writes-blindly",
@@ -227,7 +227,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan={"other_log": True},
+        plan=focused(**THREE, other_log=True),
     ),
     Mutation(
         "delete-without-fence",
@@ -242,7 +242,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan={"other_log": True},
+        plan=focused("watch_late", "watch_lost", **THREE, other_log=True),
     ),
     Mutation(
         "log-created-anew-under-its-old-path",

@@ -100,6 +100,10 @@ def overlook(history: History) -> None:
     history.whole_reads.append(WholeRead("blind", 7, frozenset([message_id(0)])))
 
 
+def overlook_in_a_part(history: History) -> None:
+    history.whole_reads.append(WholeRead("blind", 7, frozenset(), start=message_id(0)))
+
+
 def trim_in_the_middle(history: History) -> None:
     """The first two are gone for good, and so is the third, which is not trimmed."""
     history.trimmed_before = message_id(2)
@@ -115,6 +119,7 @@ def trim_in_the_middle(history: History) -> None:
         (misplace, checks.c3_an_indeterminate_message_is_at_its_id_or_nowhere),
         (resolve_wrongly, checks.c3_what_was_resolved_stays_so),
         (overlook, checks.c9_what_was_acknowledged_is_seen_by_every_later_reader),
+        (overlook_in_a_part, checks.c9_what_was_acknowledged_is_seen_by_every_later_reader),
         (trim_in_the_middle, checks.c1_no_acknowledged_message_is_lost),
         (trim_in_the_middle, checks.c10_once_read_always_readable),
         (double, checks.c4_no_duplicates),
@@ -135,6 +140,12 @@ def test_a_fault_is_found(damage: Callable[[History], None], found_by: checks.Ch
     assert list(found_by(history))
     with pytest.raises(AssertionError, match=found_by.__name__):
         checks.check(history)
+
+
+def test_who_began_behind_a_message_need_not_have_seen_it() -> None:
+    history = sound()
+    history.whole_reads.append(WholeRead("late", 7, frozenset([MessageId(8, 0, 0)]), start=message_id(3)))
+    checks.check(history)
 
 
 def test_what_was_trimmed_away_is_not_missed() -> None:

@@ -11,12 +11,13 @@ from bookie_server.fencing import fence
 from bookie_server.long_poll import LacWatchers
 from bookie_server.service import BookieService
 from bookie_server.storage.ledger_state import LedgerState
+from bookie_server.stored_entry import EntryRun
 from dlog.testing.checking.promises import BookiePromises, c15_no_ledger_ends_below_its_lac
 from dlog.testing.disk import SimulatedDisk
 from ledger.environment import SystemEnvironment
 from ledger.metadata.ledger_format import encode_ledger_metadata
 from ledger.wire.status import Status
-from tests.storage_kit import KEY, durable, open_storage, run_of
+from tests.storage_kit import KEY, durable, make_entry, open_storage, run_of
 from tests.unit.testing.checking.test_transitions import CHANGED, CLOSED, history
 from tests.unit.testing.kit import new_disk, run
 
@@ -30,15 +31,18 @@ async def start(promises: BookiePromises, disk: SimulatedDisk) -> BookieService:
     return service
 
 
-async def add(service: BookieService, *ids: int, recovery: bool = False) -> Status:
+async def add(service: BookieService, *ids: int, recovery: bool = False, lac: int | None = None) -> Status:
     answers: list[Status] = []
+    entries = (
+        run_of(1, ids) if lac is None else EntryRun(list(ids), [make_entry(1, id_, lac=lac) for id_ in ids])
+    )
 
     def call(on_durable: Callable[[Exception | None], None]) -> None:
         def done(status: Status, _refused: frozenset[int]) -> None:
             answers.append(status)
             on_durable(None)
 
-        service.add(1, KEY, run_of(1, ids), recovery=recovery, priority=recovery, done=done)
+        service.add(1, KEY, entries, recovery=recovery, priority=recovery, done=done)
 
     await durable(call)
     return answers[0]
@@ -108,6 +112,19 @@ def test_entries_and_the_lac_in_them_are_promises() -> None:
     run(main())
     assert len(promises.broken) == 2
     assert promises.told_lacs == {1: 1}
+
+
+def test_the_lac_in_an_entry_that_recovery_repeats_is_no_promise() -> None:
+    promises, disk = BookiePromises("b"), new_disk()
+
+    async def main() -> None:
+        service = await start(promises, disk)
+        await add(service, 0)
+        await add(service, 0, recovery=True, lac=0)
+        promises.hold(service)
+
+    run(main())
+    assert promises.broken == []
 
 
 def test_an_add_after_the_fence_was_answered_is_found() -> None:

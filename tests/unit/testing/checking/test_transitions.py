@@ -53,6 +53,7 @@ def test_a_ledgers_life_is_legal() -> None:
         (CLOSED, RECOVERING),
         (CLOSED, replace(CLOSED, last_entry=EntryId(8))),
         (CHANGED, OPEN),
+        (OPEN.with_state(LedgerState.IN_RECOVERY), RECOVERING),
         (CHANGED, replace(CHANGED, fragments=(Fragment(EntryId(0), (B2, B3)), CHANGED.fragments[1]))),
         (CLOSED, replace(CLOSED, fragments=CLOSED.fragments[:1])),
         (OPEN, replace(OPEN, quorum=QuorumSizes(ensemble=2, write=2, ack=2))),
@@ -79,6 +80,7 @@ def test_a_logs_life_is_legal() -> None:
         replace(START, last_ledger_id=9, ledgers=(*START.ledgers, listed(5), listed(6))),
         replace(START, last_ledger_id=9, ledgers=(listed(1), listed(2, 3))),
         replace(START, log_uuid="another"),
+        replace(START, last_ledger_id=5, ledgers=START.ledgers[:1]),
     ],
 )
 def test_an_illegal_change_of_a_log_is_found(after: LogRecord) -> None:

@@ -1,0 +1,48 @@
+"""Which entries one bookie has said to be durable, over all its lives; for checks that look at one instant."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from bookie_server.errors import EntryConflictError
+from bookie_server.storage.ledger_state import LedgerState
+from bookie_server.storage.ledger_storage import LedgerStorage, OnDurable
+from bookie_server.stored_entry import EntryRun
+
+
+class DurableEntries:
+    def __init__(self) -> None:
+        self._durable: dict[int, set[int]] = {}
+        self._before: dict[int, int] = {}
+        """Of each ledger the last entry that was there before the process was listened to; any below may be durable."""
+        self._storage: LedgerStorage | None = None
+
+    def hold(self, storage: LedgerStorage) -> None:
+        """A process serves: stand in front of its storage until it ends."""
+        self._storage, self._before = storage, {}
+        outer: Any = storage
+        outer.add = partial(self._add, storage.add)
+
+    def release(self) -> None:
+        """The process has ended."""
+        self._storage = None
+
+    def certainly_lacks(self, ledger_id: int, entry_id: int) -> bool:
+        """Whether the bookie serves and has not said that the entry is durable. Disturbs nothing."""
+        if self._storage is None or entry_id in self._durable.get(ledger_id, ()):
+            return False
+        state = self._storage.ledger_in_memory(ledger_id)
+        if state is None or state.deleted:
+            return False
+        return self._before.get(ledger_id, state.last_entry) < entry_id
+
+    def _add(self, add: Any, state: LedgerState, run: EntryRun, on_durable: OnDurable) -> None:
+        self._before.setdefault(state.ledger_id, state.last_entry)
+
+        def answered(error: Exception | None) -> None:
+            if error is None or isinstance(error, EntryConflictError):
+                self._durable.setdefault(state.ledger_id, set()).update(run.ids)
+            on_durable(error)
+
+        add(state, run, answered)
