@@ -165,7 +165,7 @@ MUTATIONS = (
             ),
             edit("dlog.grace:zombie_grace_s", ("return 0.0 if durable else SEVEN_DAYS_S", "return 3.0")),
         ),
-        plan=focused(**THREE, readers=1, shrinks=True, chaos_s=20.0, actions=SLEEP),
+        plan=focused(**THREE, bookies=3, writers=2, readers=1, shrinks=True, chaos_s=26.0, actions=SLEEP),
     ),
     Mutation(
         "zombie-grace-forgotten",
@@ -177,6 +177,6 @@ MUTATIONS = (
                 ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
             ),
         ),
-        plan=focused(**THREE, readers=1, shrinks=True, chaos_s=20.0, actions=SLEEP),
+        plan=focused(**THREE, bookies=3, writers=2, readers=1, shrinks=True, chaos_s=26.0, actions=SLEEP),
     ),
 )

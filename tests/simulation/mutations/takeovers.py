@@ -242,7 +242,16 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("watch_late", "watch_lost", **THREE, other_log=True),
+        plan=focused(
+            "watch_late",
+            "watch_lost",
+            **THREE,
+            other_log=True,
+            writers=1,
+            readers=1,
+            append_every_s=1.0,
+            chaos_s=30.0,
+        ),
     ),
     Mutation(
         "log-created-anew-under-its-old-path",
