@@ -10,6 +10,7 @@ from functools import partial
 from bookie_server.peer import Peer
 from bookie_server.requests import LAST_ENTRY, read_lac_status
 from bookie_server.storage.ledger_state import LedgerState
+from bookie_server.stored_entry import StoredEntry
 from bookie_server.v3_answer import answer, refuse
 from ledger.wire.constants import MASTER_KEY_BYTES
 from ledger.wire.frame import frame
@@ -51,7 +52,11 @@ def read_lac(peer: Peer, request: V3Request, message: ReadLacRequest) -> None:
     ledger = peer.service.readable(message.ledger_id, LAST_ENTRY)
     match ledger:
         case LedgerState():
-            peer.read_later(partial(_read_lac, peer, request, ledger))
+            last = peer.service.read_cached(ledger, LAST_ENTRY) if peer.takes_answers else None
+            if last is None:
+                peer.read_later(partial(_read_lac, peer, request, ledger))
+            else:
+                _answer_lac(peer, request, ledger, last)
         case Status.ENOLEDGER:
             # No answer of this operation says "no such ledger": nothing to tell is ENOENTRY.
             refuse(peer, request, Status.ENOENTRY)
@@ -65,12 +70,15 @@ async def _read_lac(peer: Peer, request: V3Request, ledger: LedgerState) -> None
         # Apache says ENOENTRY even when its entry log is gone; "unknown" must not look like a "no".
         refuse(peer, request, last.status)
         return
-    held = last.status is Status.EOK
-    status = read_lac_status(ledger.explicit_lac, held)
+    _answer_lac(peer, request, ledger, last.entry if last.status is Status.EOK else None)
+
+
+def _answer_lac(peer: Peer, request: V3Request, ledger: LedgerState, last: StoredEntry | None) -> None:
+    status = read_lac_status(ledger.explicit_lac, last is not None)
     body = ReadLacResponse(
         status=status,
         ledger_id=ledger.ledger_id,
         lac_packet=ledger.explicit_lac,
-        last_entry=bytes(last.entry) if held else None,
+        last_entry=None if last is None else bytes(last),
     )
     answer(peer, request, status, body)

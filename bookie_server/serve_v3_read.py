@@ -133,7 +133,7 @@ def _answer_poll(
     if read.flag is not ReadFlag.PIGGYBACK:
         _read(peer, request, read, ledger)
     elif ledger.lac > previous_lac:
-        peer.read_later(partial(_attach_next, peer, request, ledger, previous_lac + 1, advanced_ms))
+        _answer_next(peer, request, ledger, previous_lac + 1, advanced_ms)
     elif ledger.limbo:
         refuse(peer, request, Status.EUNKNOWNLEDGERSTATE)
     elif ledger.last_entry < 0 and ledger.lac < 0:
@@ -142,25 +142,46 @@ def _answer_poll(
         _answer_lac(peer, request, ledger, None)
 
 
-async def _attach_next(
+def _answer_next(
     peer: Peer, request: V3Request, ledger: LedgerState, entry_id: int, advanced_ms: int | None
 ) -> None:
     """The entry after the reader's LAC, or only the LAC if this bookie is not in that entry's write set."""
+    entry = peer.service.read_cached(ledger, entry_id) if peer.takes_answers else None
+    if entry is None:
+        peer.read_later(partial(_read_next, peer, request, ledger, entry_id, advanced_ms))
+    else:
+        _attach(peer, request, ledger, entry_id, advanced_ms, entry)
+
+
+async def _read_next(
+    peer: Peer, request: V3Request, ledger: LedgerState, entry_id: int, advanced_ms: int | None
+) -> None:
     found = await peer.service.read(ledger, entry_id)
     if found.status is Status.EOK:
-        body = V3ReadResponse(
-            status=Status.EOK,
-            ledger_id=ledger.ledger_id,
-            entry_id=entry_id,
-            entry=bytes(found.entry),
-            max_lac=ledger.lac,
-            lac_update_ms=advanced_ms,
-        )
-        answer(peer, request, Status.EOK, body)
+        _attach(peer, request, ledger, entry_id, advanced_ms, found.entry)
     elif found.status is Status.ENOENTRY:
         _answer_lac(peer, request, ledger, advanced_ms)
     else:
         refuse(peer, request, found.status)
+
+
+def _attach(
+    peer: Peer,
+    request: V3Request,
+    ledger: LedgerState,
+    entry_id: int,
+    advanced_ms: int | None,
+    entry: StoredEntry,
+) -> None:
+    body = V3ReadResponse(
+        status=Status.EOK,
+        ledger_id=ledger.ledger_id,
+        entry_id=entry_id,
+        entry=bytes(entry),
+        max_lac=ledger.lac,
+        lac_update_ms=advanced_ms,
+    )
+    answer(peer, request, Status.EOK, body)
 
 
 def _answer_lac(peer: Peer, request: V3Request, ledger: LedgerState, advanced_ms: int | None) -> None:

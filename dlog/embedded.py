@@ -16,13 +16,14 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from dlog.directory_lock import DirectoryLock
 from dlog.loop_thread import LoopThread
-from dlog.supervisor import STOP_TIMEOUT_S, BookieFacts, BookieSupervisor, Report
+from dlog.supervisor import ANY_PORT, STOP_TIMEOUT_S, BookieFacts, BookieSupervisor, Report
 from ledger.errors import AlreadyExistsError, ConfigurationError
 from ledger.metadata.drivers import open_store
 
@@ -44,7 +45,9 @@ class AsyncStandalone:
         *,
         report: Report | None = None,
         restart: bool = True,
+        options: Callable[[int], Sequence[str]] = lambda number: ANY_PORT,
     ) -> None:
+        """`options` are those of `bookie start` for the bookie of this number, counted from 1."""
         if not 1 <= bookies <= _BOOKIES_MAX:
             raise ConfigurationError(f"bookies must be 1 to {_BOOKIES_MAX}, got {bookies}")
         self._directory = Path(directory).resolve()
@@ -55,6 +58,7 @@ class AsyncStandalone:
         self._asked = bookies
         self._report = report or _ignore
         self._restart = restart
+        self._options = options
         self._lock = DirectoryLock(self._directory)
         self._supervisors: list[BookieSupervisor] = []
 
@@ -92,6 +96,14 @@ class AsyncStandalone:
     async def restart(self, index: int) -> None:
         """Start `bookies[index]` after a kill; on return it serves."""
         await self._find(index).start()
+
+    def pause(self, index: int) -> None:
+        """SIGSTOP `bookies[index]` until `resume`. For failure tests."""
+        self._find(index).pause()
+
+    def resume(self, index: int) -> None:
+        """SIGCONT."""
+        self._find(index).resume()
 
     async def wait(self) -> None:
         """Run until cancelled. StandaloneError once a bookie is given up."""
@@ -137,6 +149,7 @@ class AsyncStandalone:
             self._report,
             restart=self._restart,
             inherited=(self._lock.descriptor,),
+            options=self._options(number),
         )
 
     async def _start_all(self) -> None:

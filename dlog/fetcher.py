@@ -36,6 +36,7 @@ from ledger.errors import EntryNotFoundError, LedgerNotFoundError, UnavailableEr
 from ledger.metadata.store import Unwatch
 from ledger.model import EntryId, LedgerId
 from ledger.read_handle import ReadHandle
+from ledger.signal import Signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Fetcher:
         self._ready_bytes = 0
         self._something_ready = asyncio.Event()
         self._room = asyncio.Event()
-        self._record_changed = asyncio.Event()
+        self._record_changed = Signal()
         self._handle: ReadHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._unwatch: Unwatch | None = None
@@ -245,7 +246,7 @@ class Fetcher:
     async def _unless_record_changes(self, wait: Coroutine[None, None, None]) -> bool:
         """Wait, or until the record changes; whether the wait came to its end."""
         task = asyncio.ensure_future(wait)
-        change = asyncio.ensure_future(self._record_changed.wait())
+        change = self._record_changed.future()
         try:
             await asyncio.wait((task, change), return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
@@ -260,7 +261,7 @@ class Fetcher:
     async def _wait_for_record(self, timeout_s: float) -> None:
         try:
             async with asyncio.timeout(timeout_s):
-                await self._record_changed.wait()
+                await self._record_changed.future()
         except TimeoutError:
             return
 

@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,8 @@ START_TIMEOUT_S = 60.0
 """Replaying a full journal takes seconds; beyond this something is wrong."""
 STOP_TIMEOUT_S = 15.0
 """SIGTERM drains and checkpoints; a bookie that has not ended by then is killed, which loses nothing."""
+ANY_PORT = ("--port", "0")
+"""A free one, kept for later starts."""
 _FIRST_PAUSE_S = 0.2
 _PAUSE_MAX_S = 5.0
 _QUICK_S = 5.0
@@ -55,9 +57,12 @@ class BookieSupervisor:
         *,
         restart: bool = True,
         inherited: tuple[int, ...] = (),
+        options: Sequence[str] = ANY_PORT,
     ) -> None:
         self.number = number
         self._inherited = inherited
+        self._options = options
+        """Of `bookie start`, besides where its metadata and its data are."""
         self._restart = restart
         self.failed: StandaloneError | None = None
         self._directory = directory
@@ -98,6 +103,18 @@ class BookieSupervisor:
         """SIGKILL, and no restart before the next `start`."""
         await self._end(signal.SIGKILL)
 
+    def pause(self) -> None:
+        """SIGSTOP: connections stay, answers do not come."""
+        self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._send(signal.SIGCONT)
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
+
     async def _end(self, number: signal.Signals) -> None:
         if self._watcher is not None:
             self._watcher.cancel()
@@ -108,6 +125,7 @@ class BookieSupervisor:
             return
         try:
             process.send_signal(number)
+            process.send_signal(signal.SIGCONT)  # one that is paused would not hear of it
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 await process.wait()
         except ProcessLookupError:
@@ -193,7 +211,7 @@ class BookieSupervisor:
     def _command(self) -> list[str]:
         python = [sys.executable, "-P", "-m"]
         bookie = ["bookie_server", "start", "--metadata", self._metadata_uri, "--data", str(self._directory)]
-        return [*python, "dlog.child", str(os.getpid()), *python, *bookie, "--port", "0"]
+        return [*python, "dlog.child", str(os.getpid()), *python, *bookie, *self._options]
 
     async def _ready(self, process: asyncio.subprocess.Process) -> str:
         """The address in the line that the bookie prints when it serves."""

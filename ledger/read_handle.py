@@ -29,6 +29,7 @@ from ledger.first_copy import first_copy
 from ledger.lac_reader import LacReader
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, Versioned
 from ledger.services import Services
+from ledger.signal import Signal
 from ledger.transport.v2_connection import V2Connection
 from ledger.wire.digest import make_digester
 from ledger.wire.messages import V3ReadResponse
@@ -64,7 +65,7 @@ class ReadHandle:
         self._preferred = services.environment.chance.randrange(metadata.value.quorum.write)
         self._entry_bytes = services.config.read_window_bytes // _SINGLE_READS_AT_ONCE
         self._usual_s = 0.0
-        self._changed = asyncio.Event()
+        self._changed = Signal()
         self._polled: Entry | None = None
         """The entry that came with the last long poll's answer."""
         self._unwatch: Callable[[], None] | None = None
@@ -135,7 +136,7 @@ class ReadHandle:
         tasks = [
             self._spawn(self._long_poll(bookie_id, beyond, timeout_s)) for bookie_id in self._poll_members()
         ]
-        change = self._spawn(self._changed.wait())
+        change = self._changed.future()
         try:
             await asyncio.wait((*tasks, change), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         finally:

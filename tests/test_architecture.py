@@ -184,7 +184,7 @@ def test_clocks_chance_threads_and_files_have_owners() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("package", ["dlog", "ledger", "spark_connector"])
+@pytest.mark.parametrize("package", ["dlog", "dlog.testing", "ledger", "spark_connector"])
 def test_public_names_are_listed(package: str) -> None:
     """A package's `__init__` only names what others own, and `__all__` lists each of it."""
     (tree,) = [tree for name, _, tree in MODULES if name == package]

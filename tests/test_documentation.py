@@ -13,7 +13,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PACKAGES = ("bookie_server", "dlog", "ledger", "spark_connector", "tests", "tools", "benchmarks")
 
 
-@pytest.mark.parametrize("package", ["dlog", "dlog.errors", "ledger", "spark_connector"])
+@pytest.mark.parametrize("package", ["dlog", "dlog.errors", "dlog.testing", "ledger", "spark_connector"])
 def test_public_names_are_documented(package: str) -> None:
     """The table of docs/api.md and `__all__` name the same things, each once."""
     _, _, rest = (ROOT / "docs" / "api.md").read_text("utf-8").partition(f"\n## `{package}`\n")
@@ -34,3 +34,12 @@ def test_named_modules_exist(name: str) -> None:
     paths = re.findall(rf"`((?:{'|'.join(PACKAGES)})/[\w/.]*)`", text)
     assert len(paths) > 5
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_the_examples_of_testing_are_those_that_are_run() -> None:
+    """Each is in a file of examples/testing, word for word."""
+    text = (ROOT / "docs" / "testing-your-code.md").read_text("utf-8")
+    examples = "".join(path.read_text("utf-8") for path in (ROOT / "examples" / "testing").glob("test_*.py"))
+    shown = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(shown) == 3
+    assert [each for each in shown if each not in examples] == []

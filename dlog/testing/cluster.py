@@ -207,23 +207,51 @@ def simulate(
     seed: int = 0,
     config: ClusterConfig | None = None,
     limits: Limits | None = None,
+    timeline: int = 0,
 ) -> T:
     """Run `main` with a started cluster, to its end; what it returns or raises comes out here.
 
-    DeadlockError if nothing can ever happen any more, UncaughtProblemsError if an exception was lost on the way.
+    An exception brings the last `timeline` lines of what happened as a note. DeadlockError if nothing can ever
+    happen any more, UncaughtProblemsError if an exception was lost on the way.
     """
-    loop = SimulatedLoop(Seeds(seed), limits)
-
-    async def run() -> T:
-        cluster = SimulatedCluster(loop, config)
-        await cluster.start()
-        return await main(cluster)
-
+    simulation = Simulation(seed, config=config, limits=limits, telling=timeline > 0)
     try:
-        with logging_into(loop):
-            return loop.run(run())
+        return simulation.run(main)
+    except BaseException as error:
+        if timeline:
+            error.add_note(simulation.cluster.trace.timeline(timeline))
+        raise
     finally:
-        loop.close()
+        simulation.close()
+
+
+class Simulation:
+    """One cluster for one run of a program."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        config: ClusterConfig | None = None,
+        limits: Limits | None = None,
+        telling: bool = False,
+    ) -> None:
+        self._loop = SimulatedLoop(Seeds(seed), limits)
+        self._loop.trace.telling = telling
+        self.cluster = SimulatedCluster(self._loop, config)
+
+    def run(self, main: Callable[[SimulatedCluster], Awaitable[T]]) -> T:
+        """Start the cluster, then run this to its end."""
+
+        async def run() -> T:
+            await self.cluster.start()
+            return await main(self.cluster)
+
+        with logging_into(self._loop):
+            return self._loop.run(run())
+
+    def close(self) -> None:
+        self._loop.close()
 
 
 @contextmanager

@@ -341,7 +341,9 @@ def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report
     loop.trace.telling, loop.trace.detailed = detailed or timeline > 0, detailed
     report = Report(plan)
     disk = DiskTiming(sync_s=(DiskTiming().sync_s[0], plan.sync_s_max))
-    config = ClusterConfig(bookies=plan.bookies, storage=plan.storage(), disk=disk)
+    config = ClusterConfig(
+        bookies=plan.bookies, storage=plan.storage(), disk=disk, gc_interval_s=plan.gc_interval_s
+    )
     try:
         with logging_into(loop):
             _run(plan, loop, config, report)

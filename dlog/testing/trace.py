@@ -10,7 +10,7 @@ REMEMBERED_MAX = 20_000
 """Notes kept for the timeline; the hash and the counts cover all of them."""
 _HASHED_AT_ONCE = 256
 
-_DETAILS = ("disk.", "metadata.change")
+_DETAILS = ("disk.", "metadata.change", "fault.process_crash")
 """Kinds of notes that are many and say little to people."""
 
 Note = tuple[float, str, str, str]

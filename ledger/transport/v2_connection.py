@@ -77,7 +77,6 @@ class V2Connection(BookieConnection):
         future = self._new_future()
         if self.lost is None:
             self._batch_reads[request_id] = future
-            future.add_done_callback(lambda _: self._batch_reads.pop(request_id, None))
             self.send(frame, timeout_s)
         return future
 
@@ -133,7 +132,7 @@ class V2Connection(BookieConnection):
             self._answer_read((ledger_id, entry_id), (_status(code), memoryview(data)[start + 28 : end]))
         elif opcode == BATCH_READ and end - start >= 36:
             request_id = int.from_bytes(data[start + 28 : start + 36], "big", signed=True)
-            future = self._batch_reads.get(request_id)
+            future = self._batch_reads.pop(request_id, None)
             if future is not None and not future.done():
                 future.set_result((_status(code), memoryview(data)[start + 36 : end]))
         elif opcode == ADD:

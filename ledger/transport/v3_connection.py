@@ -93,9 +93,7 @@ class V3Connection(BookieConnection):
             future.set_exception(self.lost)
             return future
         self._last_txn_id += 1
-        key = (self._last_txn_id, operation)
-        self._pending[key] = future
-        future.add_done_callback(lambda _: self._pending.pop(key, None))
+        self._pending[self._last_txn_id, operation] = future
         request = V3Request(txn_id=self._last_txn_id, operation=operation, body=body)
         self.send(v3.encode_request(request), timeout_s)
         return future
@@ -120,15 +118,17 @@ class V3Connection(BookieConnection):
             if pending is not None:
                 pending.done(response.status)
             return
-        future = self._pending.get((response.txn_id, response.operation))
+        # Who was cancelled stays until the answer comes, or the connection ends for want of it.
+        future = self._pending.pop((response.txn_id, response.operation), None)
         if future is not None and not future.done():
             future.set_result(response)
 
     def _on_lost(self, error: Exception) -> None:
-        for future in list(self._pending.values()):
+        pending, self._pending = self._pending, {}
+        for future in pending.values():
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # whoever waited may be gone; that must not cause a warning
         lacs, self._lacs = self._lacs, {}
-        for pending in lacs.values():
-            pending.done(error)
+        for lac in lacs.values():
+            lac.done(error)

@@ -166,13 +166,22 @@ async def test_busy_replicas_are_not_asked_three_times() -> None:
 
 
 async def _followed(cluster: Cluster) -> tuple[WriteHandle, ReadHandle]:
-    """A ledger with one entry, a reader that has read it and waits from now on, and then a second entry."""
+    """A ledger with one entry, a reader that has read it and waits from now on, and then a second entry.
+
+    Every bookie has it, and the LAC that says so, of which the writer tells only two.
+    """
     handle = await cluster.client.create(QuorumSizes())
     await handle.add(b"zero")
     reader = await cluster.client.open(handle.ledger_id)
     assert await reader.wait_for_lac(0, timeout_s=0.01) == 0
-    await handle.add(b"one")
     for bookie in cluster.bookies:
+        bookie.log.clear()
+    await handle.add(b"one")
+    told = next(bookie for bookie in cluster.bookies if "write_lac" in bookie.log)
+    for bookie in cluster.bookies:
+        while (handle.ledger_id, 1) not in bookie.entries:  # noqa: ASYNC110 - the bookie tells nobody
+            await asyncio.sleep(0.001)
+        bookie.packets[handle.ledger_id] = told.packets[handle.ledger_id]
         bookie.log.clear()
     return handle, reader
 

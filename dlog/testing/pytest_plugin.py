@@ -1,0 +1,132 @@
+"""pytest fixtures: `simulated_cluster` for async tests, `dlog_cluster` with real processes.
+
+    async def test_orders_survive(simulated_cluster): ...
+
+    @pytest.mark.dlog(seeds=20, bookies=5)
+    async def test_with_any_luck(simulated_cluster): ...
+
+    def test_with_processes(dlog_cluster): ...
+
+A test that takes `simulated_cluster` runs on the simulated machine, once for each seed: `seeds` of the mark is how
+many, or which. `--dlog-seed N` runs all such tests with this seed only, and `--dlog-timeline` has failing ones say
+who sent what to whom. Fixtures besides it are set up outside of the simulation, so they cannot be coroutines.
+
+Registered as an entry point. Nothing but pytest is imported before a fixture is used.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dlog.testing.cluster import SimulatedCluster, Simulation
+    from dlog.testing.real_cluster import RealCluster
+
+_FIXTURE = "simulated_cluster"
+_SIMULATION: pytest.StashKey[Simulation] = pytest.StashKey()
+_LINES = 200
+"""Of the timeline, in the report of a failure."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("dlog")
+    group.addoption("--dlog-seed", type=int, metavar="N", help="simulated clusters: this seed only")
+    group.addoption(
+        "--dlog-timeline", action="store_true", help="simulated clusters: who sent what to whom, for failures"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "dlog(seeds=1, bookies=3, config=None): what clusters this test gets; `seeds` is a number or the seeds, "
+        "`config` a dlog.testing.ClusterConfig",
+    )
+
+
+# ---- simulated
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if _FIXTURE in metafunc.fixturenames:
+        seeds = _seeds(metafunc.config, _mark(metafunc.definition))
+        metafunc.parametrize(_FIXTURE, seeds, indirect=True, ids=[f"seed-{seed}" for seed in seeds])
+
+
+@pytest.fixture
+def simulated_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedCluster]:
+    """The cluster on the simulated machine that the test itself runs on; its bookies serve when the test begins."""
+    if _coroutine_function(request.function) is None:
+        pytest.fail(f"{_FIXTURE} is for async tests: make {request.function.__name__} an 'async def'")
+    from dlog.testing.cluster import ClusterConfig, Simulation
+
+    mark = _mark(request.node)
+    config = mark.get("config") or ClusterConfig(bookies=mark.get("bookies", 3))
+    telling = bool(request.config.getoption("--dlog-timeline"))
+    simulation = Simulation(request.param, config=config, telling=telling)
+    request.node.stash[_SIMULATION] = simulation
+    try:
+        yield simulation.cluster
+    finally:
+        simulation.close()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
+    """Before any plugin for asyncio takes the test to a loop of its own."""
+    simulation = pyfuncitem.stash.get(_SIMULATION, None)
+    if simulation is None:
+        return (yield)
+    test = _coroutine_function(pyfuncitem.obj)
+    assert test is not None, "the fixture has looked"
+    pyfuncitem.obj = functools.partial(_run, simulation, test)
+    try:
+        return (yield)
+    except BaseException:
+        pyfuncitem.add_report_section("call", "dlog timeline", simulation.cluster.trace.timeline(_LINES))
+        raise
+
+
+def _run(simulation: Simulation, test: Callable[..., Any], **arguments: Any) -> None:
+    simulation.run(lambda _: test(**arguments))
+
+
+def _coroutine_function(test: Callable[..., Any]) -> Callable[..., Any] | None:
+    """The test as it was written, if that is a coroutine function; another plugin may have wrapped it."""
+    for each in (test, inspect.unwrap(test)):
+        if inspect.iscoroutinefunction(each):
+            return each
+    return None
+
+
+def _seeds(config: pytest.Config, mark: dict[str, Any]) -> Sequence[int]:
+    one: int | None = config.getoption("--dlog-seed")
+    if one is not None:
+        return [one]
+    seeds: int | Sequence[int] = mark.get("seeds", 1)
+    return range(seeds) if isinstance(seeds, int) else seeds
+
+
+def _mark(node: pytest.Item | pytest.Collector) -> dict[str, Any]:
+    """The settings of the nearest mark."""
+    mark = node.get_closest_marker("dlog")
+    return {} if mark is None else dict(mark.kwargs)
+
+
+# ---- real
+
+
+@pytest.fixture
+def dlog_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealCluster]:
+    """Bookie processes of this test alone; their data and logs are in its tmp_path."""
+    from dlog.testing.real_cluster import RealCluster
+
+    with RealCluster(tmp_path / "dlog", _mark(request.node).get("bookies", 3)) as cluster:
+        yield cluster

@@ -1,0 +1,149 @@
+"""A cluster of real bookie processes whose processes and links can be hurt, for tests.
+
+    with RealCluster(directory) as cluster, dlog.connect(cluster.uri) as client:
+        cluster.partition(0)
+
+Methods may be called from any thread and return when it is done; they know no event loop, so tests of both kinds
+use them. Bookies are counted from 0. The metadata store is a SQLite file, which nothing comes between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from dlog.embedded import AsyncStandalone
+from dlog.loop_thread import LoopThread
+from dlog.supervisor import BookieFacts
+from dlog.testing.relay import BEHIND, FRONT, Relay
+
+
+class RealCluster:
+    """Bookies that are never restarted by themselves; each behind a relay."""
+
+    def __init__(self, directory: str | Path, bookies: int = 3) -> None:
+        self._directory = Path(directory)
+        self._count = bookies
+        self._relays: list[Relay] = []
+        self._thread: LoopThread | None = None
+        self._paused: set[int] = set()
+        self._cluster = AsyncStandalone(self._directory, bookies, restart=False, options=self._options)
+
+    # ---- facts
+
+    @property
+    def uri(self) -> str:
+        """The address to connect to."""
+        return self._cluster.uri
+
+    @property
+    def bookies(self) -> list[BookieFacts]:
+        """As they are now."""
+        return self._cluster.bookies
+
+    @property
+    def logs(self) -> Path:
+        """The directory of what each bookie says."""
+        return self._directory / "log"
+
+    # ---- processes
+
+    def kill(self, number: int) -> None:
+        """kill -9; it stays dead until `restart` or `heal`."""
+        self._paused.discard(number)
+        self._running().run(self._cluster.kill(number))
+
+    def restart(self, number: int) -> None:
+        """Kill it if it runs, start it, return when it serves."""
+        self.kill(number)
+        self._running().run(self._cluster.restart(number))
+
+    def pause(self, number: int) -> None:
+        """SIGSTOP: connections stay, answers do not come."""
+        self._running().call(lambda: self._cluster.pause(number))
+        self._paused.add(number)
+
+    def resume(self, number: int) -> None:
+        self._running().call(lambda: self._cluster.resume(number))
+        self._paused.discard(number)
+
+    # ---- links between clients and a bookie
+
+    def partition(self, *numbers: int) -> None:
+        """Nothing passes to or from these bookies, and nobody is told; what is sent waits."""
+        self._each(numbers, Relay.stall)
+
+    def cut(self, *numbers: int) -> None:
+        """Connections to these bookies end, and so do new ones."""
+        self._each(numbers, Relay.cut)
+
+    def mend(self, *numbers: int) -> None:
+        """The links of these bookies let everything through."""
+        self._each(numbers, Relay.heal)
+
+    def heal(self) -> None:
+        """Everything is mended: links pass, who sleeps wakes, who died serves again."""
+        self.mend(*range(self._count))
+        for number in sorted(self._paused):
+            self.resume(number)
+        for number, facts in enumerate(self.bookies):
+            if facts.process_id is None:
+                self._running().run(self._cluster.restart(number))
+
+    # ---- life
+
+    def start(self) -> None:
+        """On return all bookies serve. StandaloneError if one does not come up."""
+        # Not uvloop: its child processes want the main thread's signal handler.
+        self._thread = LoopThread("dlog cluster", new_loop=asyncio.new_event_loop)
+        try:
+            self._thread.run(self._start())
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop all processes, whatever state they are in; a second call does nothing."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            try:
+                thread.run(self._stop())
+            finally:
+                thread.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def _start(self) -> None:
+        self._relays = [Relay() for _ in range(self._count)]
+        await asyncio.gather(*(relay.open() for relay in self._relays))
+        await self._cluster.start()
+
+    async def _stop(self) -> None:
+        await self._cluster.stop()
+        await asyncio.gather(*(relay.close() for relay in self._relays))
+
+    def _options(self, number: int) -> list[str]:
+        """Clients are told the relay's address: the same port on another host."""
+        port = self._relays[number - 1].port
+        return ["--host", BEHIND, "--advertised", FRONT, "--port", str(port)]
+
+    def _each(self, numbers: Iterable[int], do: Callable[[Relay], None]) -> None:
+        def work() -> None:
+            for number in numbers:
+                do(self._relays[number])
+
+        self._running().call(work)
+
+    def _running(self) -> LoopThread:
+        assert self._thread is not None, "the cluster does not run: use it inside 'with RealCluster(...)'"
+        return self._thread

@@ -1,0 +1,36 @@
+"""An event that can be waited for beside other things without a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Signal:
+    """As asyncio.Event; but whoever waits holds a future, and none is made while nobody does."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def future(self) -> asyncio.Future[None]:
+        """Done when the signal is set, at once if it is. Cancel it when it is not awaited any more."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._is_set:
+            future.set_result(None)
+        else:
+            self._waiting = [each for each in self._waiting if not each.done()]
+            self._waiting.append(future)
+        return future

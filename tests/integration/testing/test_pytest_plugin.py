@@ -1,0 +1,134 @@
+"""The fixtures as users get them: pytest in a process of its own, with nothing of ours but the plugin."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[3]
+PLUGIN = ("-p", "dlog.testing.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist")
+EXAMPLES = sorted((ROOT / "examples" / "testing").glob("test_*.py"))
+
+
+def python(*arguments: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
+        check=False,
+    )
+
+
+def run_tests(directory: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (directory / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\nfilterwarnings = error\n")
+    (directory / "test_it.py").write_text(source)
+    return python("-m", "pytest", "-v", *PLUGIN, *options, directory=directory)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_the_examples_pass(example: Path, tmp_path: Path) -> None:
+    done = run_tests(tmp_path, example.read_text("utf-8"))
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_test_that_does_not_ask_for_a_cluster_imports_none(tmp_path: Path) -> None:
+    source = """
+import sys
+
+def test_modules():
+    ours = {name for name in sys.modules if name.partition(".")[0] in ("dlog", "ledger", "bookie_server")}
+    assert ours == {"dlog", "dlog.testing", "dlog.testing.pytest_plugin"}
+"""
+    done = run_tests(tmp_path, source)
+    assert done.returncode == 0, done.stdout
+
+
+SIMULATED = """
+import asyncio, functools
+import pytest
+
+@pytest.mark.dlog(seeds=3)
+async def test_bad_luck(simulated_cluster):
+    simulated_cluster.kill_bookie(1)
+    await asyncio.sleep(60)
+    assert simulated_cluster.loop.seeds.seed != 2
+
+@pytest.mark.dlog(seeds=(5,), bookies=5)
+class TestInAClass:
+    async def test_five(self, simulated_cluster, tmp_path):
+        assert tmp_path.is_dir()
+        async with await simulated_cluster.client() as client:
+            assert len(client.ledgers.bookies().writable) == 5
+
+def test_without_a_loop(simulated_cluster):
+    raise AssertionError("not reached")
+"""
+
+
+def test_a_simulated_test_runs_once_a_seed_and_a_failure_shows_what_happened(tmp_path: Path) -> None:
+    done = run_tests(tmp_path, SIMULATED)
+    assert "1 failed, 3 passed, 1 error" in done.stdout
+    assert "FAILED test_it.py::test_bad_luck[seed-2]" in done.stdout
+    assert "test_it.py::TestInAClass::test_five[seed-5] PASSED" in done.stdout
+    assert "bookie-1  !! kill" in done.stdout
+    assert "simulated_cluster is for async tests" in done.stdout
+
+
+def test_a_seed_may_be_chosen_and_its_messages_told(tmp_path: Path) -> None:
+    source = """
+async def test_append(simulated_cluster):
+    async with await simulated_cluster.client() as client, await client.open_writer("orders") as writer:
+        await writer.append(b"one")
+    raise AssertionError("to see the timeline")
+"""
+    done = run_tests(tmp_path, source, "--dlog-seed", "17", "--dlog-timeline")
+    assert "FAILED test_it.py::test_append[seed-17]" in done.stdout
+    assert "-> bookie-1" in done.stdout and "ADD 1:0 lac -1" in done.stdout and "durable" in done.stdout
+
+
+def test_a_plugin_for_asyncio_does_not_take_the_test_away(tmp_path: Path) -> None:
+    """Such plugins put a function that runs the test on a loop of theirs in its place."""
+    (tmp_path / "conftest.py").write_text("""
+import asyncio, functools, inspect
+import pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item):
+    test = item.obj
+    item.obj = functools.wraps(test)(lambda *args, **kwargs: asyncio.run(test(*args, **kwargs)))
+""")
+    source = """
+import asyncio
+
+async def test_loop(simulated_cluster):
+    assert asyncio.get_running_loop() is simulated_cluster.loop
+"""
+    done = run_tests(tmp_path, source)
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_process_outlives_a_test_that_fails(tmp_path: Path) -> None:
+    source = """
+from pathlib import Path
+
+def test_fails(dlog_cluster):
+    pids = [str(bookie.process_id) for bookie in dlog_cluster.bookies]
+    Path("pids").write_text(" ".join(pids))
+    dlog_cluster.pause(0)
+    dlog_cluster.kill(1)
+    dlog_cluster.partition(2)
+    raise AssertionError("as it happens")
+"""
+    done = run_tests(tmp_path, source)
+    assert "1 failed" in done.stdout and "error" not in done.stdout.splitlines()[-1], done.stdout
+    for pid in (tmp_path / "pids").read_text().split():
+        assert not Path("/proc", pid).exists()

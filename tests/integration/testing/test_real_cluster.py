@@ -1,0 +1,76 @@
+"""Real processes that are hurt on purpose, used by blocking programs; async ones are in the examples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dlog
+from dlog.testing import RealCluster
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    with RealCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+def payloads(client: object, log: str) -> list[bytes | None]:
+    return [message.payload for message in client.reader(log, until="latest")]  # type: ignore[attr-defined]
+
+
+def test_clients_are_told_the_address_of_the_relay(cluster: RealCluster) -> None:
+    for facts in cluster.bookies:
+        assert facts.bookie_id.startswith("127.0.0.1:")
+
+
+def test_a_paused_bookie_answers_when_it_is_resumed(cluster: RealCluster) -> None:
+    with dlog.connect(cluster.uri) as client, client.open_writer("paused") as writer:
+        writer.append(b"to all")
+        for number in range(3):
+            cluster.pause(number)
+        append = writer.submit(b"later")
+        time.sleep(0.3)
+        assert not append.done()
+        cluster.heal()
+        append.result()
+        assert payloads(client, "paused") == [b"to all", b"later"]
+
+
+def test_cut_connections_are_made_again(cluster: RealCluster) -> None:
+    with dlog.connect(cluster.uri) as client, client.open_writer("cut") as writer:
+        writer.append(b"before")
+        cluster.cut(0)
+        writer.append(b"with two")
+        cluster.mend(0)
+        cluster.cut(1)
+        writer.append(b"with another two")
+        cluster.heal()
+        assert payloads(client, "cut") == [b"before", b"with two", b"with another two"]
+
+
+def test_all_that_died_are_back_after_healing(cluster: RealCluster) -> None:
+    with dlog.connect(cluster.uri) as client:
+        with client.open_writer("killed") as writer:
+            writer.append(b"before")
+        before = [facts.process_id for facts in cluster.bookies]
+        for number in range(3):
+            cluster.kill(number)
+        assert [facts.process_id for facts in cluster.bookies] == [None, None, None]
+        cluster.heal()
+        assert not set(before) & {facts.process_id for facts in cluster.bookies}
+        with client.open_writer("killed") as writer:
+            writer.append(b"after")
+        assert payloads(client, "killed") == [b"before", b"after"]
+
+
+def test_a_cluster_of_which_half_sleeps_stops_at_once(tmp_path: Path) -> None:
+    with RealCluster(tmp_path, 2) as cluster:
+        cluster.pause(0)
+        began = time.monotonic()
+    assert time.monotonic() - began < 10
