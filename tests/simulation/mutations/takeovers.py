@@ -308,14 +308,6 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused(
-            "metadata_request_late",
-            "pause_client",
-            **THREE,
-            writers=3,
-            shrinks=True,
-            rotation_age_s=0.7,
-            chaos_s=20.0,
-        ),
+        plan=focused(**THREE, writers=4, shrinks=True, rotation_age_s=0.35, append_every_s=0.2, chaos_s=16.0),
     ),
 )
