@@ -17,6 +17,7 @@ from dlog.testing.chaos import Chaos
 from dlog.testing.checking.acked_copies import AckedCopies
 from dlog.testing.checking.checks import findings, first_findings
 from dlog.testing.checking.copies import audit
+from dlog.testing.checking.ends import c1_acknowledged_within_its_ledger
 from dlog.testing.checking.fences import c15_fenced_for_ever
 from dlog.testing.checking.history import History, Outcome
 from dlog.testing.checking.leftovers import c17_no_file_is_left_over
@@ -384,6 +385,8 @@ def _run(plan: Plan, loop: SimulatedLoop, config: ClusterConfig, report: Report)
         )
         for check in (c12_recoverers_agree, c13_ledger_metadata_moves_legally, c13_log_records_move_legally):
             report.findings += first_findings(check.__name__, check(cluster.metadata.history))
+        within = c1_acknowledged_within_its_ledger(history, cluster.metadata.history)
+        report.findings += first_findings("c1_acknowledged_within_its_ledger", within)
         return history
 
     try:

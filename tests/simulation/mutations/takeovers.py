@@ -242,7 +242,16 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("watch_late", "watch_lost", **THREE, other_log=True),
+        plan=focused(
+            "watch_late",
+            "watch_lost",
+            **THREE,
+            other_log=True,
+            writers=1,
+            readers=1,
+            append_every_s=1.0,
+            chaos_s=30.0,
+        ),
     ),
     Mutation(
         "log-created-anew-under-its-old-path",
@@ -299,14 +308,6 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused(
-            "metadata_request_late",
-            "pause_client",
-            **THREE,
-            writers=3,
-            shrinks=True,
-            rotation_age_s=0.7,
-            chaos_s=20.0,
-        ),
+        plan=focused(**THREE, writers=4, shrinks=True, rotation_age_s=0.35, append_every_s=0.2, chaos_s=16.0),
     ),
 )
