@@ -6,13 +6,13 @@ from ledger.errors import (
     AlreadyExistsError,
     LayoutMismatchError,
     MetadataFormatError,
-    MetadataUnavailableError,
     RecordNotFoundError,
 )
 from ledger.metadata import bookie_jobs, ledger_jobs, record_jobs
 from ledger.metadata.errors import ClusterInUseError
 from ledger.metadata.key_value import Transaction
 from ledger.metadata.layout import Layout, encode_layout
+from ledger.metadata.refusals import no_cluster
 from ledger.model import BookieInfo
 
 COOKIE_PREFIX = "cookies/"
@@ -64,10 +64,7 @@ def nuke(tx: Transaction, instance_id: str) -> None:
 
 def require_cluster(tx: Transaction, uri: str) -> None:
     if tx.get(_INSTANCE_ID) is None:
-        raise MetadataUnavailableError(
-            f"{uri} holds no cluster yet: make one with 'bookie init-cluster --metadata {uri}', "
-            f"or start one with 'dlog standalone --data DIR'"
-        )
+        raise no_cluster(uri)
 
 
 def read_instance_id(tx: Transaction) -> str:

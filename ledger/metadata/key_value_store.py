@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 
 from ledger.environment import Environment
-from ledger.errors import InvalidNameError, MetadataFormatError
 from ledger.metadata import bookie_jobs, cluster_jobs, ledger_jobs, record_jobs
 from ledger.metadata.cluster_jobs import COOKIE_PREFIX
 from ledger.metadata.key_value import Backend, Job, T, Transaction
-from ledger.metadata.ledger_format import decode_ledger_metadata, encode_ledger_metadata, rewritten
+from ledger.metadata.ledger_format import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_key, check_value
+from ledger.metadata.refusals import checked_ledger_id, stored_ledger
 from ledger.metadata.service_info import published
 from ledger.metadata.store import Registration, Unwatch, Watch
 from ledger.model import (
@@ -59,32 +59,29 @@ class KeyValueStore:
         data = check_value(encode_ledger_metadata(metadata), f"metadata of ledger {ledger_id}")
         token = metadata.c_token if metadata.format_version == 3 else None
         return await self._write(
-            partial(ledger_jobs.create, ledger_id=_checked(ledger_id), data=data, c_token=token)
+            partial(ledger_jobs.create, ledger_id=checked_ledger_id(ledger_id), data=data, c_token=token)
         )
 
     async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
-        node = await self._read(partial(ledger_jobs.read, ledger_id=_checked(ledger_id)))
-        try:
-            return Versioned(decode_ledger_metadata(node.value), node.version)
-        except MetadataFormatError as error:
-            raise MetadataFormatError(
-                f"the metadata of ledger {ledger_id} cannot be used: {error}; restore it from a backup, "
-                "or use a release that knows its format",
-                key=ledger_id,
-            ) from error
+        node = await self._read(partial(ledger_jobs.read, ledger_id=checked_ledger_id(ledger_id)))
+        return Versioned(stored_ledger(ledger_id, node.value), node.version)
 
     async def write_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
         data = encode_ledger_metadata(rewritten(metadata))
         check_value(data, f"metadata of ledger {ledger_id}")
         return await self._write(
-            partial(ledger_jobs.write, ledger_id=_checked(ledger_id), data=data, version=version)
+            partial(ledger_jobs.write, ledger_id=checked_ledger_id(ledger_id), data=data, version=version)
         )
 
     async def remove_ledger(self, ledger_id: LedgerId, version: int | None = None) -> None:
-        await self._write(partial(ledger_jobs.remove, ledger_id=_checked(ledger_id), version=version))
+        await self._write(
+            partial(ledger_jobs.remove, ledger_id=checked_ledger_id(ledger_id), version=version)
+        )
 
     def watch_ledger(self, ledger_id: LedgerId, watch: Watch, *, urgent: bool = False) -> Unwatch:
-        return self._backend.watch_key(ledger_jobs.watch_key(_checked(ledger_id)), watch, urgent=urgent)
+        return self._backend.watch_key(
+            ledger_jobs.watch_key(checked_ledger_id(ledger_id)), watch, urgent=urgent
+        )
 
     async def ledger_ids(self) -> AsyncIterator[LedgerId]:
         first = 0
@@ -205,9 +202,3 @@ class KeyValueRegistration:
 
     async def close(self) -> None:
         await self._write(partial(bookie_jobs.withdraw, bookie_id=self._bookie_id, session=self._session))
-
-
-def _checked(ledger_id: int) -> int:
-    if not 0 <= ledger_id <= LEDGER_ID_MAX:
-        raise InvalidNameError(f"ledger id {ledger_id} is outside 0 to {LEDGER_ID_MAX}")
-    return ledger_id

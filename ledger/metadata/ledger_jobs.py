@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ledger.errors import AlreadyExistsError, LedgerNotFoundError, MetadataFormatError, MetadataVersionError
+from ledger.errors import AlreadyExistsError, MetadataFormatError
 from ledger.metadata.key_value import Node, Transaction
-from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.metadata.refusals import is_own_create, ledger_moved_on, ledger_not_found
 from ledger.model import LedgerId
 
 PREFIX = "ledgers/"
@@ -36,7 +36,7 @@ def create(tx: Transaction, ledger_id: int, data: bytes, c_token: int | None) ->
     if tx.create(_key(ledger_id), data):
         return 0
     found = tx.get(_key(ledger_id))
-    if found is not None and _is_own(found, c_token):
+    if found is not None and is_own_create(found.value, c_token):
         return found.version
     raise AlreadyExistsError(f"ledger {ledger_id} exists already", key=ledger_id)
 
@@ -44,7 +44,7 @@ def create(tx: Transaction, ledger_id: int, data: bytes, c_token: int | None) ->
 def read(tx: Transaction, ledger_id: int) -> Node:
     node = tx.get(_key(ledger_id))
     if node is None:
-        raise _not_found(ledger_id)
+        raise ledger_not_found(ledger_id)
     return node
 
 
@@ -73,21 +73,8 @@ def _key(ledger_id: int) -> str:
     return f"{PREFIX}{ledger_id:019d}"
 
 
-def _is_own(found: Node, c_token: int | None) -> bool:
-    # Token 0 is what every rewrite leaves behind, so it names nobody.
-    return bool(c_token) and decode_ledger_metadata(found.value).c_token == c_token
-
-
 def _refused(tx: Transaction, ledger_id: int, version: int | None) -> Exception:
     found = tx.get(_key(ledger_id))
     if found is None or version is None:
-        return _not_found(ledger_id)
-    return MetadataVersionError(
-        f"metadata of ledger {ledger_id} is at version {found.version}, not at {version}: read it again",
-        key=ledger_id,
-        expected=version,
-    )
-
-
-def _not_found(ledger_id: int) -> LedgerNotFoundError:
-    return LedgerNotFoundError(f"ledger {ledger_id} does not exist", ledger_id=ledger_id)
+        return ledger_not_found(ledger_id)
+    return ledger_moved_on(ledger_id, found.version, version)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ledger.errors import AlreadyExistsError, MetadataVersionError, RecordNotFoundError
+from ledger.errors import AlreadyExistsError
 from ledger.metadata.key_value import Node, Transaction
+from ledger.metadata.refusals import record_moved_on, record_not_found
 
 PREFIX = "records"
 """Stands before a record's key, which begins with a slash."""
@@ -18,7 +19,7 @@ def create(tx: Transaction, prefix: str, key: str, value: bytes) -> int:
 def read(tx: Transaction, prefix: str, key: str) -> Node:
     node = tx.get(prefix + key)
     if node is None:
-        raise _not_found(key)
+        raise record_not_found(key)
     return node
 
 
@@ -49,12 +50,4 @@ def children(tx: Transaction, parent: str) -> list[str]:
 
 def _refused(tx: Transaction, prefix: str, key: str, version: int) -> Exception:
     found = tx.get(prefix + key)
-    if found is None:
-        return _not_found(key)
-    return MetadataVersionError(
-        f"{key} is at version {found.version}, not at {version}: read it again", key=key, expected=version
-    )
-
-
-def _not_found(key: str) -> RecordNotFoundError:
-    return RecordNotFoundError(f"{key} does not exist", key=key)
+    return record_not_found(key) if found is None else record_moved_on(key, found.version, version)

@@ -29,7 +29,7 @@ BEYOND_EVERY = 10
 _SAVED_EVERY_S = 10.0
 _TOLD_EVERY = 100
 PAGE = ROOT / "docs" / "reliability.md"
-KEPT = ROOT / "tests" / "simulation" / "kept"
+KEPT = (ROOT / "tests" / "simulation" / "kept", ROOT / "tests" / "crash" / "kept")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -152,9 +152,9 @@ def checks() -> str:
 
 
 def kept_stories() -> dict[str, str]:
-    return {
-        path.stem: tomllib.loads(path.read_text("utf-8"))["story"] for path in sorted(KEPT.glob("*.toml"))
-    }
+    """Of seeds that failed, and of crash images that did not boot."""
+    paths = [path for directory in KEPT for path in sorted(directory.glob("*.toml"))]
+    return {path.stem: tomllib.loads(path.read_text("utf-8"))["story"] for path in paths}
 
 
 if __name__ == "__main__":

@@ -179,4 +179,7 @@ def _images(results: Results) -> str:
 
 def _stories(stories: Mapping[str, str]) -> str:
     told = "\n".join(f"- `{name}`: {' '.join(story.split())}" for name, story in stories.items())
-    return f"## What it has found\n\nSeeds that once failed are kept and run with the tests.\n\n{told}\n"
+    return (
+        "## What it has found\n\n"
+        f"Seeds that failed are kept and run with the tests; so are crash images that did not boot.\n\n{told}\n"
+    )

@@ -1,0 +1,67 @@
+"""What a store says when it refuses, and which ids and bytes it takes: the same sentences in every driver."""
+
+from __future__ import annotations
+
+from ledger.errors import (
+    InvalidNameError,
+    LedgerNotFoundError,
+    MetadataFormatError,
+    MetadataUnavailableError,
+    MetadataVersionError,
+    RecordNotFoundError,
+)
+from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.model import LEDGER_ID_MAX, LedgerMetadata
+
+
+def checked_ledger_id(ledger_id: int) -> int:
+    if not 0 <= ledger_id <= LEDGER_ID_MAX:
+        raise InvalidNameError(f"ledger id {ledger_id} is outside 0 to {LEDGER_ID_MAX}")
+    return ledger_id
+
+
+def stored_ledger(ledger_id: int, data: bytes) -> LedgerMetadata:
+    """What `data`, found under that ledger, says; a MetadataFormatError names the ledger."""
+    try:
+        return decode_ledger_metadata(data)
+    except MetadataFormatError as error:
+        raise MetadataFormatError(
+            f"the metadata of ledger {ledger_id} cannot be used: {error}; restore it from a backup, "
+            "or use a release that knows its format",
+            key=ledger_id,
+        ) from error
+
+
+def is_own_create(found: bytes, c_token: int | None) -> bool:
+    """Whether the ledger found in place of ours is ours: the create was sent before and its answer lost."""
+    # Token 0 is what every rewrite leaves behind, so it names nobody.
+    return bool(c_token) and decode_ledger_metadata(found).c_token == c_token
+
+
+def ledger_not_found(ledger_id: int) -> LedgerNotFoundError:
+    return LedgerNotFoundError(f"ledger {ledger_id} does not exist", ledger_id=ledger_id)
+
+
+def ledger_moved_on(ledger_id: int, found: int, expected: int) -> MetadataVersionError:
+    return MetadataVersionError(
+        f"metadata of ledger {ledger_id} is at version {found}, not at {expected}: read it again",
+        key=ledger_id,
+        expected=expected,
+    )
+
+
+def record_not_found(key: str) -> RecordNotFoundError:
+    return RecordNotFoundError(f"{key} does not exist", key=key)
+
+
+def record_moved_on(key: str, found: int, expected: int) -> MetadataVersionError:
+    return MetadataVersionError(
+        f"{key} is at version {found}, not at {expected}: read it again", key=key, expected=expected
+    )
+
+
+def no_cluster(uri: str) -> MetadataUnavailableError:
+    return MetadataUnavailableError(
+        f"{uri} holds no cluster yet: make one with 'bookie init-cluster --metadata {uri}', "
+        f"or start one with 'dlog standalone --data DIR'"
+    )
