@@ -113,6 +113,9 @@ async def connect(
         if attempt.answer.done() and not attempt.answer.cancelled() and attempt.answer.exception() is None:
             attempt.answer.result().client.kernel_close(reset=True)
         raise
+    except OSError:
+        del attempt  # a cycle with the error, whose traceback holds this frame
+        raise
     transport = connection.client
     try:
         protocol = protocol_factory()

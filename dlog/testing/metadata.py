@@ -162,7 +162,7 @@ class SimulatedMetadata:
         try:
             value = self._run(request.job, session.node)
         except LogStoreError as refused:
-            error = refused
+            error = refused.with_traceback(None)  # the client sees nothing of where it came from
         if request.late:
             return
         if self.faults.strikes("metadata_answer_lost", session.node):

@@ -156,7 +156,10 @@ class Session:
         finally:
             timer.cancel()
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error, request  # a cycle with the error, whose traceback holds this frame
         result: T = value
         return result
 

@@ -129,8 +129,9 @@ class Network:
             raise OSError(
                 errno.EHOSTUNREACH, f"Connect call failed {(host, port)}: no such host in the simulation"
             )
-        attempt = Attempt(self._loop, self, node, target, (address, port))
-        return await connect(self._loop, attempt, protocol_factory)
+        return await connect(
+            self._loop, Attempt(self._loop, self, node, target, (address, port)), protocol_factory
+        )
 
     def listener(self, target: str, address: tuple[str, int]) -> SimulatedServer | None:
         """Who takes connections there; None if they are refused."""

@@ -27,6 +27,7 @@ from dlog.testing.checking.registers import c16_registers_are_linearizable
 from dlog.testing.checking.seals import c12_recoverers_agree
 from dlog.testing.checking.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from dlog.testing.cluster import ClusterConfig, SimulatedCluster, logging_into
+from dlog.testing.collecting import collecting_on_request
 from dlog.testing.disk_timing import DiskTiming
 from dlog.testing.garbage import garbage_is_gone
 from dlog.testing.loop import START_S, Limits, SimulatedLoop
@@ -337,6 +338,14 @@ def _forget_the_last(history: History) -> None:
 
 def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report:
     """Run it; the last `timeline` lines of the trace come with the report."""
+    with collecting_on_request():
+        report = _report(plan, detailed=detailed, timeline=timeline)
+        # A simulation is full of cycles, and while one runs nothing collects what the last one left behind.
+        gc.collect()
+        return report
+
+
+def _report(plan: Plan, *, detailed: bool, timeline: int) -> Report:
     loop = SimulatedLoop(Seeds(plan.seed), _LIMITS)
     loop.trace.telling, loop.trace.detailed = detailed or timeline > 0, detailed
     report = Report(plan)
@@ -360,9 +369,6 @@ def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report
         report.steps = loop.steps
         if timeline:
             report.timeline = loop.trace.timeline(timeline)
-    # A simulation is full of cycles, and while one runs nothing collects what the last one left behind.
-    del loop
-    gc.collect()
     return report
 
 
