@@ -91,7 +91,7 @@ class SwarmWriter:
                 await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             if asyncio.get_running_loop().time() > ends_at:
                 break
-        if self._chance.random() < 0.2 and not self._stopping():
+        if self._chance.random() < 0.1 and not self._stopping():
             writer.abort()
         await self._close(writer, handle)
 
@@ -131,11 +131,11 @@ class SwarmWriter:
         number = self._recorder.invoke(handle, payload)
         outcome, message_id = await outcome_of(writer.append(payload))
         self._recorder.end(handle, number, outcome, message_id)
-        if outcome is Outcome.INDETERMINATE and message_id is not None and self._chance.random() < 0.5:
+        if outcome is Outcome.INDETERMINATE and message_id is not None and self._chance.random() < 0.2:
             await self._resolve(payload, message_id)
 
     async def _resolve(self, payload: bytes, message_id: MessageId) -> None:
-        await asyncio.sleep(self._chance.choice((0.05, 3.0)) * self._chance.random())
+        await asyncio.sleep(3.0 * self._chance.random())
         try:
             answer = await self._client.resolve(self._log, message_id)
         except (UnavailableError, UnknownPositionError):

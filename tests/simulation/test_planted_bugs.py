@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulation.mutations.catalogue import MUTATIONS
+from tests.simulation.mutations.catalogue import MUTATIONS, UNPROVED
 from tests.simulation.mutations.hunt import judge
 from tests.simulation.mutations.table import Table, stale
 
@@ -16,7 +16,8 @@ SEEDS = 10
 
 
 def test_the_table_tells_of_every_planted_bug_as_it_is() -> None:
-    assert list(TABLE.rows) == list(MUTATIONS)
+    assert list(TABLE.rows) == [name for name in MUTATIONS if name not in UNPROVED]
+    assert set(UNPROVED) < set(MUTATIONS)
     written_before = [name for name, row in TABLE.rows.items() if stale(MUTATIONS[name], row)]
     assert not written_before, f"python -m tests.simulation.mutations --write --only {written_before}"
 
