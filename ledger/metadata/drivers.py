@@ -1,4 +1,4 @@
-"""From an address to an open store: `memory:name`, `sqlite:///relative.db`, `sqlite:////absolute.db`.
+"""From an address to an open store: `memory:name`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `zk://…`.
 
 Third parties add a scheme with `register_driver`. Part before the first `+` of a scheme picks the driver, the
 rest is the driver's own (`zk+hierarchical://…`). Opening neither creates a store nor needs one to exist.
@@ -76,4 +76,10 @@ async def _open_sqlite(uri: MetadataUri, environment: Environment) -> MetadataSt
     return await open_sqlite(uri.rest, uri.query, environment)
 
 
-_drivers: dict[str, Factory] = {"memory": _open_memory, "sqlite": _open_sqlite}
+async def _open_zookeeper(uri: MetadataUri, environment: Environment) -> MetadataStore:
+    from ledger.metadata.zookeeper.store import open_zookeeper
+
+    return await open_zookeeper(uri, environment)
+
+
+_drivers: dict[str, Factory] = {"memory": _open_memory, "sqlite": _open_sqlite, "zk": _open_zookeeper}

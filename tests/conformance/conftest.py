@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.support import ApartDriver, Driver, SimulatedDriver
+from tests.interop.zookeeper_process import ZooKeeperProcess
 
 _names = itertools.count()
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite-apart", "simulated"])
+SESSION_MS = 2000
+"""Longer than a busy machine keeps a process waiting; a registration in doubt is waited for as long."""
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+    """A real server for all tests of this process, each of which has a root of its own."""
+    server = ZooKeeperProcess(tmp_path_factory.mktemp("zookeeper"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def zookeeper_driver(zookeeper: ZooKeeperProcess) -> Driver:
+    return Driver(f"zk://{zookeeper.address}{zookeeper.new_root()}?session_timeout_ms={SESSION_MS}")
+
+
+@pytest.fixture(params=["memory", "sqlite", "sqlite-apart", "simulated", "zookeeper"])
 def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
     if request.param == "memory":
         return Driver(f"memory:conformance-{next(_names)}")
     if request.param == "simulated":
         return SimulatedDriver(f"conformance-{next(_names)}")
+    if request.param == "zookeeper":
+        driver: Driver = request.getfixturevalue("zookeeper_driver")
+        return driver
     if request.param == "sqlite-apart":
         return ApartDriver(f"{tmp_path}/meta.db")
     return Driver(f"sqlite:///{tmp_path}/meta.db")

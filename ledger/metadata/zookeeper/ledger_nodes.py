@@ -1,0 +1,96 @@
+"""The nodes of ledgers: create with their parents, compare-and-set, delete with parents left empty."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
+
+from ledger.errors import AlreadyExistsError, LogStoreError
+from ledger.metadata.refusals import is_own_create, ledger_moved_on, ledger_not_found, no_cluster
+from ledger.metadata.zookeeper.paths import parents
+from ledger.metadata.zookeeper.session import ZooKeeperSession
+
+
+class LedgerNodes:
+    """Paths come from `Paths.ledger`, values are bytes."""
+
+    def __init__(self, session: ZooKeeperSession, root: str) -> None:
+        self._session = session
+        self._root = root
+
+    async def create(self, path: str, ledger_id: int, data: bytes, c_token: int | None) -> int:
+        while True:
+            try:
+                await self._session.create(path, data)
+                return 0
+            except NoNodeError:
+                if not await self._create_with_parents(path, data):
+                    continue
+                return 0
+            except NodeExistsError:
+                return await self._own_version(path, ledger_id, c_token)
+
+    async def read(self, path: str, ledger_id: int) -> tuple[bytes, int]:
+        try:
+            data, stat = await self._session.get(path, fresh=True)
+        except NoNodeError:
+            raise ledger_not_found(ledger_id) from None
+        return data, stat.version
+
+    async def write(self, path: str, ledger_id: int, data: bytes, version: int) -> int:
+        try:
+            return int((await self._session.set(path, data, version)).version)
+        except NoNodeError:
+            raise ledger_not_found(ledger_id) from None
+        except BadVersionError:
+            raise await self._moved_on(path, ledger_id, version) from None
+
+    async def remove(self, path: str, ledger_id: int, version: int | None) -> None:
+        try:
+            await self._session.delete(path, -1 if version is None else version)
+        except NoNodeError:
+            raise ledger_not_found(ledger_id) from None
+        except BadVersionError:
+            raise await self._moved_on(path, ledger_id, version or 0) from None
+        await self._remove_empty_parents(path)
+
+    async def _create_with_parents(self, path: str, data: bytes) -> bool:
+        """Everything in one round of requests. False: a parent was removed meanwhile, or somebody was faster."""
+        above = [self._session.create(each) for each in parents(path, self._root)]
+        results = await asyncio.gather(*above, self._session.create(path, data), return_exceptions=True)
+        if not isinstance(results[-1], BaseException):
+            return True
+        if all(isinstance(error, NoNodeError) for error in results):
+            raise no_cluster(self._session.uri)
+        for error in reversed(results):
+            if isinstance(error, BaseException) and not isinstance(error, (NodeExistsError, NoNodeError)):
+                raise error
+        return False
+
+    async def _own_version(self, path: str, ledger_id: int, c_token: int | None) -> int:
+        taken = AlreadyExistsError(f"ledger {ledger_id} exists already", key=ledger_id)
+        try:
+            data, stat = await self._session.get(path, fresh=True)
+        except NoNodeError:
+            raise taken from None
+        if is_own_create(data, c_token):
+            return int(stat.version)
+        raise taken
+
+    async def _moved_on(self, path: str, ledger_id: int, version: int) -> LogStoreError:
+        stat = await self._session.exists(path)
+        return (
+            ledger_not_found(ledger_id) if stat is None else ledger_moved_on(ledger_id, stat.version, version)
+        )
+
+    async def _remove_empty_parents(self, path: str) -> None:
+        """Bottom up, as far as they are empty. The ledger is gone: what goes wrong here matters to nobody."""
+        try:
+            for each in reversed(parents(path, self._root)):
+                stat = await self._session.exists(each)
+                if stat is None or stat.children_count:
+                    return
+                await self._session.delete(each)
+        except (NoNodeError, NotEmptyError, LogStoreError):
+            return

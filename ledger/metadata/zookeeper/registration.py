@@ -1,0 +1,153 @@
+"""A bookie's presence: an ephemeral node in the list of the writable or of the read-only bookies.
+
+It belongs to the session, so ZooKeeper removes it when the process dies, at the latest after the session's
+timeout. When the session expired while the process lived, the bookie registers again by itself, in the list
+it was in. Whose node it is the session tells: a node of our own session is ours, whichever call made it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from ledger.errors import AlreadyExistsError, LogStoreError
+from ledger.metadata.refusals import no_cluster
+from ledger.metadata.service_info import published
+from ledger.metadata.zookeeper.cluster import create_quietly
+from ledger.metadata.zookeeper.paths import Paths
+from ledger.metadata.zookeeper.session import ZooKeeperSession
+from ledger.metadata.zookeeper.watches import Watches
+from ledger.model import BookieInfo, check_bookie_id
+
+AGAIN_S = 1.0
+"""Pause between attempts to register again."""
+
+_log = logging.getLogger(__name__)
+
+
+class ZooKeeperRegistration:
+    def __init__(self, session: ZooKeeperSession, watches: Watches, paths: Paths, info: BookieInfo) -> None:
+        self._session = session
+        self._watches = watches
+        self._bookie_id = check_bookie_id(info.bookie_id)
+        self._lists = (paths.available, paths.read_only)
+        self._data = published(info)
+        self._read_only = info.read_only
+        self._lock = asyncio.Lock()
+        self._is_wanted = True
+        self._renewal: asyncio.Task[None] | None = None
+        session.listeners.connected.append(self._on_connected)
+
+    async def set_read_only(self, read_only: bool) -> None:
+        async with self._lock:
+            self._read_only = read_only
+            await self._publish()
+
+    async def close(self) -> None:
+        self.abandon()
+        async with self._lock:
+            for path in self._nodes():
+                await self._remove_own(path)
+
+    def abandon(self) -> None:
+        """Do not register again; the node stays to whoever replaces this registration."""
+        self._is_wanted = False
+        if self._renewal is not None:
+            self._renewal.cancel()
+        if self._on_connected in self._session.listeners.connected:
+            self._session.listeners.connected.remove(self._on_connected)
+
+    # ---- a new session
+
+    def _on_connected(self, is_new: bool) -> None:
+        if is_new and self._is_wanted and (self._renewal is None or self._renewal.done()):
+            self._renewal = asyncio.get_running_loop().create_task(self._renew())
+
+    async def _renew(self) -> None:
+        while self._is_wanted:
+            try:
+                async with self._lock:
+                    await self._publish()
+                _log.warning("bookie %s is registered again, with a new session", self._bookie_id)
+                return
+            except LogStoreError as error:
+                # Another process that took the id may be gone soon; this one cannot know which is right.
+                _log.error("bookie %s cannot register again, will go on trying: %s", self._bookie_id, error)
+                await asyncio.sleep(AGAIN_S)
+
+    # ---- the two nodes
+
+    def _nodes(self) -> tuple[str, str]:
+        """The node to be, and the one not to be."""
+        writable, read_only = (f"{parent}/{self._bookie_id}" for parent in self._lists)
+        return (read_only, writable) if self._read_only else (writable, read_only)
+
+    async def _publish(self) -> None:
+        """Be in the list that is wanted, then leave the other one: never in neither."""
+        wanted, other = self._nodes()
+        for path in (wanted, other):
+            await self._await_free(path)
+        while True:
+            try:
+                await self._session.create(wanted, self._data, ephemeral=True)
+                break
+            except NodeExistsError:
+                await self._await_free(wanted)
+                if await self._update_own(wanted):
+                    break
+            except NoNodeError:
+                await self._create_list()
+        if await self._owner(other) not in (None, self._session.session_id):
+            # Two processes came at once, one to each list. Each looks after it has made its node, so at least
+            # one of them meets the other.
+            await self._remove_own(wanted)
+            raise self._taken()
+        await self._remove_own(other)
+
+    async def _await_free(self, path: str) -> None:
+        """Wait for the node of a session that may be dead. AlreadyExistsError once it must be alive."""
+        gone = asyncio.Event()
+        unwatch = self._watches.watch_node(path, gone.set)
+        try:
+            async with asyncio.timeout(self._session.timeout_s):
+                while await self._owner(path) not in (None, self._session.session_id):
+                    await gone.wait()
+                    gone.clear()
+        except TimeoutError:
+            raise self._taken() from None
+        finally:
+            unwatch()
+
+    async def _owner(self, path: str) -> int | None:
+        stat = await self._session.exists(path)
+        return None if stat is None else int(stat.ephemeralOwner)
+
+    async def _update_own(self, path: str) -> bool:
+        try:
+            await self._session.set(path, self._data)
+        except NoNodeError:
+            return False
+        return True
+
+    async def _remove_own(self, path: str) -> None:
+        if await self._owner(path) == self._session.session_id:
+            try:
+                await self._session.delete(path)
+            except NoNodeError:
+                return
+
+    async def _create_list(self) -> None:
+        try:
+            await create_quietly(self._session, self._lists[1])
+        except NoNodeError:
+            raise no_cluster(self._session.uri) from None
+        if await self._session.exists(self._lists[0]) is None:
+            raise no_cluster(self._session.uri)
+
+    def _taken(self) -> AlreadyExistsError:
+        return AlreadyExistsError(
+            f"bookie {self._bookie_id} is registered by another live process: stop that one first",
+            key=self._bookie_id,
+        )

@@ -1,0 +1,92 @@
+"""One real ZooKeeper server of its own: start, kill -9, stop for a while, start again on the same data."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from tests.interop.java_libs import class_path
+
+START_S = 60.0
+TICK_MS = 100
+"""Sessions expire on its beat, so the shorter it is the sooner a test sees one expire."""
+
+_CONFIG = """tickTime={tick}
+dataDir={data}
+clientPort={port}
+clientPortAddress=127.0.0.1
+minSessionTimeout=100
+maxSessionTimeout=60000
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=ruok
+preAllocSize=1024
+"""
+_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no")
+"""A killed process loses nothing that it wrote, so the tests do without fsync."""
+
+
+class ZooKeeperProcess:
+    """`address` is host:port; it stays the same when the server is started again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._class_path = class_path()
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._roots = itertools.count()
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.port: int = probe.getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
+        (directory / "data").mkdir()
+        (directory / "zoo.cfg").write_text(
+            _CONFIG.format(tick=TICK_MS, data=directory / "data", port=self.port)
+        )
+
+    def new_root(self) -> str:
+        """A path for the ledgers that no other test uses; its parent does not exist yet."""
+        return f"/test-{next(self._roots)}/ledgers"
+
+    def start(self) -> None:
+        with (self._directory / "zookeeper.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                ["java", *_OPTIONS, "-cp", self._class_path, _MAIN, str(self._directory / "zoo.cfg")],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        give_up_at = time.monotonic() + START_S
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > give_up_at:
+                text = (self._directory / "zookeeper.log").read_text(errors="replace")
+                raise AssertionError(f"ZooKeeper did not start:\n{text[-4000:]}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def pause(self) -> None:
+        """It keeps its connections and answers nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def _answers(self) -> bool:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", self.port), timeout=1) as link,
+        ):
+            link.sendall(b"ruok")
+            return link.recv(4) == b"imok"
+        return False
