@@ -5,6 +5,7 @@
 #   make lint      ruff: rules and layout   make format   let ruff rewrite
 #   make types     mypy --strict            make bench    the benchmarks, a table and a plot
 #   make simulate  seeds of the whole cluster under faults            (SEEDS=1..1000)
+#   make evidence  what is missing of docs/reliability.md: seeds, crash images   (SEEDS=20000; MUTATIONS=1: planted bugs)
 #
 # PYTHON=python3.12 chooses the interpreter; ARGS="--no-spark" goes to the demonstration or the benchmarks.
 
@@ -18,10 +19,10 @@ ARGS ?=
 SEEDS ?= 1..300
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types simulate bench clean venv
+.PHONY: help demo test lint format types simulate evidence bench clean venv
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '3,7p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '3,8p'
 
 $(READY): pyproject.toml tools/make-venv
 	@tools/make-venv "$(PYTHON)" $(VENV)
@@ -54,6 +55,12 @@ types: $(READY)
 simulate: $(READY)
 	@echo "make simulate: one simulated cluster per seed (python -m dlog.testing --seeds $(SEEDS) -j 2 $(ARGS))"
 	@$(BIN)/python -m dlog.testing --seeds $(SEEDS) -j 2 $(ARGS)
+
+evidence: SEEDS = 1..20000
+evidence: $(READY)
+	@echo "make evidence: writes docs/reliability.md (python -m tests.simulation.evidence --seeds $(SEEDS) --images $(ARGS))"
+	@if [ -n "$(MUTATIONS)" ]; then $(BIN)/python -m tests.simulation.mutations --write -j 2; fi
+	@$(BIN)/python -m tests.simulation.evidence --seeds $(SEEDS) --images -j 2 $(ARGS)
 
 bench: $(READY)
 	@echo "make bench: each question as a ratio to a floor measured in the same run ($(strip python -m benchmarks $(ARGS)))"

@@ -79,21 +79,26 @@ class LacWatchers:
 
     def _wake_soon(self, waiter: Waiter, why: Wake) -> None:
         # Not from here: the caller is in the middle of storing, and a woken waiter reads.
-        if self._remove(waiter):
-            asyncio.get_running_loop().call_soon(waiter.wake, why)
+        wake = self._remove(waiter)
+        if wake is not None:
+            asyncio.get_running_loop().call_soon(wake, why)
 
     def _finish(self, waiter: Waiter, why: Wake) -> None:
-        if self._remove(waiter):
-            waiter.wake(why)
+        wake = self._remove(waiter)
+        if wake is not None:
+            wake(why)
 
-    def _remove(self, waiter: Waiter) -> bool:
+    def _remove(self, waiter: Waiter) -> Callable[[Wake], None] | None:
+        """What it was to call, if it still waits. It lets go of that, which may know it: no cycle is left."""
         waiters = self._by_ledger.get(waiter.ledger_id)
         if waiters is None or waiter not in waiters:
-            return False
+            return None
         del waiters[waiter]
         if not waiters:
             del self._by_ledger[waiter.ledger_id]
         self._count -= 1
         if waiter.timer is not None:
             waiter.timer.cancel()
-        return True
+        wake = waiter.wake
+        del waiter.wake
+        return wake

@@ -380,7 +380,9 @@ class Rotation:
 
     def _on_listed(self) -> list[Command]:
         if self._dead:
-            return self._settle_failed()
+            # If only N is dead, P is submitted to until now; it is settled with N.
+            hold: list[Command] = [] if self._current in self._dead else [Hold()]
+            return [*hold, *self._settle_failed()]
         if self._current is None:
             return self._go_on_in_next()
         return self._drain()

@@ -87,4 +87,7 @@ def _seconds(value: float) -> str:
 
 
 def _nth(number: int) -> str:
-    return "next" if number == 1 else f"{number}th"
+    if number == 1:
+        return "next"
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th") if number % 100 not in (11, 12, 13) else "th"
+    return f"{number}{ending}"

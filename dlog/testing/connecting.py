@@ -5,23 +5,32 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from dlog.testing.nodes import Node, context_of
-
-if TYPE_CHECKING:
-    from dlog.testing.loop import SimulatedLoop
-    from dlog.testing.network import Connection, Network
+from dlog.testing.connections import Connection
+from dlog.testing.links import Link
+from dlog.testing.nodes import Node
+from dlog.testing.scheduler import Scheduler
+from dlog.testing.servers import SimulatedServer
 
 _SYN_TRIES_MAX = 6
 """Linux sends a SYN again after 1, 2, 4, … s and gives up after 127 s."""
+
+
+class Hosts(Protocol):
+    """The network as one that connects sees it; hosts are called by their nodes' names."""
+
+    def is_down(self, name: str) -> bool: ...
+    def link(self, source: str, target: str) -> Link: ...
+    def listener(self, target: str, address: tuple[str, int]) -> SimulatedServer | None: ...
+    def establish(self, node: Node, server: SimulatedServer, address: tuple[str, int]) -> Connection: ...
 
 
 class Attempt:
     """One attempt of a node to connect. Its steps run in the kernels, so in no node that could be paused."""
 
     def __init__(
-        self, loop: SimulatedLoop, network: Network, node: Node, target: str, address: tuple[str, int]
+        self, loop: Scheduler, network: Hosts, node: Node, target: str, address: tuple[str, int]
     ) -> None:
         self.answer: asyncio.Future[Connection] = loop.create_future()
         self._loop = loop
@@ -30,7 +39,7 @@ class Attempt:
         self._target = target
         self._address = address
         self._tries = 0
-        self._kernel = context_of(loop.world)
+        self._kernel = loop.kernel_context()
         self._there = network.link(node.name, target)
         self._back = network.link(target, node.name)
 
@@ -94,7 +103,7 @@ class Attempt:
 
 
 async def connect(
-    loop: SimulatedLoop, attempt: Attempt, protocol_factory: Callable[[], asyncio.BaseProtocol]
+    loop: Scheduler, attempt: Attempt, protocol_factory: Callable[[], asyncio.BaseProtocol]
 ) -> tuple[asyncio.Transport, Any]:
     """Shake hands and hand the connection to a new protocol; what create_connection promises."""
     attempt.start()
@@ -103,6 +112,9 @@ async def connect(
     except asyncio.CancelledError:
         if attempt.answer.done() and not attempt.answer.cancelled() and attempt.answer.exception() is None:
             attempt.answer.result().client.kernel_close(reset=True)
+        raise
+    except OSError:
+        del attempt  # a cycle with the error, whose traceback holds this frame
         raise
     transport = connection.client
     try:

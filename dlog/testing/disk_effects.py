@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dlog.testing.notes import Notes
 
-_KEPT_MAX = 10_000
+_KEPT_MAX = 1000
 
 
 class SimulatedCrash(BaseException):

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from dlog.testing.loop import SimulatedLoop
+from dlog.testing.scheduler import Scheduler
 
 T = TypeVar("T")
 
@@ -50,7 +49,7 @@ class SimulatedTimer(asyncio.TimerHandle):
         callback: Callable[..., object],
         args: tuple[Any, ...],
         context: Context,
-        loop: SimulatedLoop,
+        loop: Scheduler,
     ) -> None:
         self.due = due
         self.number = number

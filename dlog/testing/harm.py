@@ -8,8 +8,8 @@ from typing import get_args
 from dlog.testing.actions import Action
 from dlog.testing.bookies import SimulatedBookie
 from dlog.testing.cluster import SimulatedCluster
+from dlog.testing.connections import Connection
 from dlog.testing.faults import DiskFault, MetadataFault
-from dlog.testing.network import Connection
 from dlog.testing.nodes import context_of
 
 METADATA = "metadata"

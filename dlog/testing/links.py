@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from dlog.testing.pipes import Pipe
+from typing import Protocol
 
 LOOPBACK_S = 15e-6
 NEAR_S, FAR_S = 50e-6, 800e-6
@@ -17,6 +14,19 @@ LATE = 10
 """A packet that takes so many times the usual time, as one in twenty does, counts as delayed."""
 RESENT_AFTER_S_MAX = 120.0
 """TCP waits ever longer before it sends again; after a cut that lasted, so long at the most."""
+
+
+class Carried(Protocol):
+    """A pipe, one direction of a connection, as the link under it knows it."""
+
+    def disturbed(self) -> None:
+        """What is under way comes later than it seemed, or never."""
+
+    def healed(self, resent_after_s: float) -> None:
+        """Bytes pass again, once they have been sent again."""
+
+    def host_back(self, resent_after_s: float) -> None:
+        """The receiver's host runs again and knows nothing of the connection."""
 
 
 class Link:
@@ -29,7 +39,7 @@ class Link:
         self.usual_s = LOOPBACK_S if self.loopback else NEAR_S * (FAR_S / NEAR_S) ** chance.random()
         self.cut_since: float | None = None
         self.clogged_until = 0.0
-        self.pipes: dict[Pipe, None] = {}
+        self.pipes: dict[Carried, None] = {}
         """Those in use, oldest first."""
         self.late = 0
         """Packets that were delayed."""

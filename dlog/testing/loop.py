@@ -27,6 +27,7 @@ from dlog.testing.errors import DeadlockError, LimitReachedError, Problem, Uncau
 from dlog.testing.handles import SimulatedFuture, SimulatedHandle, SimulatedTask, SimulatedTimer
 from dlog.testing.network import Network
 from dlog.testing.nodes import NODE, Node, State, context_of, in_node, where_it_waits
+from dlog.testing.scheduler import Scheduler
 from dlog.testing.seeds import Seeds
 from dlog.testing.trace import Trace
 from dlog.testing.unsupported import RefusingLoop, refusal, refuse_options
@@ -56,7 +57,7 @@ class Limits:
     virtual_s_max: float = 1_000_000.0
 
 
-class SimulatedLoop(RefusingLoop):
+class SimulatedLoop(RefusingLoop, Scheduler):
     """An event loop on which any number of simulated processes run.
 
     Equal seeds and equal programs give equal runs, whatever PYTHONHASHSEED is. Programs must not iterate over sets
@@ -124,6 +125,9 @@ class SimulatedLoop(RefusingLoop):
     def in_node(self, node: Node) -> AbstractContextManager[Node]:
         """What is scheduled inside belongs to the node."""
         return in_node(node)
+
+    def kernel_context(self) -> Context:
+        return context_of(self.world)
 
     def create_task_on(
         self, node: Node, coroutine: Coroutine[Any, Any, T], *, name: str | None = None

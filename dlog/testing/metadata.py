@@ -136,7 +136,8 @@ class SimulatedMetadata:
             request.late = True
             gone_s = self.draw(timing.reconnect_s)
             self._tell(request.session, (gone_s, gone_s), request.give_up, "the connection broke")
-            late_s = gone_s + self.draw(timing.late_s)
+            spans = (timing.late_s, timing.just_late_s)
+            late_s = gone_s + self.draw(self.faults.chance.choice(spans))
             self._later((late_s, late_s), self._receive, request)
         else:
             self._later(timing.request_s, self._receive, request)
@@ -161,7 +162,7 @@ class SimulatedMetadata:
         try:
             value = self._run(request.job, session.node)
         except LogStoreError as refused:
-            error = refused
+            error = refused.with_traceback(None)  # the client sees nothing of where it came from
         if request.late:
             return
         if self.faults.strikes("metadata_answer_lost", session.node):

@@ -11,14 +11,13 @@ import asyncio
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from dlog.testing.metadata_timing import MetadataTiming
+from dlog.testing.notes import Span
 from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.key_value import Job, T
 from ledger.metadata.store import Unwatch, Watch
-
-if TYPE_CHECKING:
-    from dlog.testing.metadata import SimulatedMetadata
 
 
 @dataclass(eq=False, slots=True)
@@ -77,10 +76,35 @@ class ServerSide:
     watchers: list[Watcher] = field(default_factory=list)
 
 
+class Server(Protocol):
+    """The metadata store's server as a session knows it."""
+
+    timing: MetadataTiming
+
+    def send(self, request: Request) -> None:
+        """On its way, unless the node is cut off; `settle` or `give_up` ends it."""
+
+    def forget(self, watcher: Watcher) -> None:
+        """Nobody waits for it any more."""
+
+    def is_cut_off(self, node: str) -> bool: ...
+
+    def beat(self, session: Session) -> None:
+        """The session lives."""
+
+    def welcome(self, session: Session, watchers: list[Watcher]) -> None:
+        """The session is there again, and so are its watches."""
+
+    def goodbye(self, session: Session) -> Job[None]:
+        """What ends the session in good order."""
+
+    def draw(self, span: Span) -> float: ...
+
+
 class Session:
     """One open handle: the Backend under a SimulatedStore."""
 
-    def __init__(self, server: SimulatedMetadata, node: str, name: str, uri: str) -> None:
+    def __init__(self, server: Server, node: str, name: str, uri: str) -> None:
         self.node = node
         self.name = name
         self.server_side = ServerSide()
@@ -132,7 +156,10 @@ class Session:
         finally:
             timer.cancel()
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error, request  # a cycle with the error, whose traceback holds this frame
         result: T = value
         return result
 

@@ -19,6 +19,8 @@ class MetadataTiming:
     """From a change to the call of a watch."""
     late_s: Span = (0.5, 15.0)
     """The same for what is late."""
+    just_late_s: Span = (0.0, 10e-3)
+    """The same for a request that comes when its client has heard that it is lost, and looks or tries again."""
     reconnect_s: Span = (0.05, 2.0)
     """From losing the connection to having another."""
     request_timeout_s: float = 5.0

@@ -11,21 +11,20 @@ import asyncio
 import errno
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from bookie_server.config import DEFAULT_PORT
 from dlog.testing.connecting import Attempt, connect
+from dlog.testing.connections import Connection
 from dlog.testing.links import RESENT_AFTER_S_MAX, Link
 from dlog.testing.nodes import Node
 from dlog.testing.pipes import Pipe
+from dlog.testing.scheduler import Scheduler
 from dlog.testing.seeds import Seeds
 from dlog.testing.servers import SimulatedServer
 from dlog.testing.trace import Trace
 from dlog.testing.transports import SimulatedTransport
 from dlog.testing.wiretap import Wiretap
-
-if TYPE_CHECKING:
-    from dlog.testing.loop import SimulatedLoop
 
 OWN_HOST = frozenset({"127.0.0.1", "localhost", "::1"})
 ANY_HOST = frozenset({"", "0.0.0.0", "::"})
@@ -34,40 +33,10 @@ _WINDOW_BITS = (14, 20)
 """Windows of 16 KiB to 1 MiB: what both kernels hold of one direction."""
 
 
-class Connection:
-    """Two ends and what lies between them."""
-
-    def __init__(
-        self, number: int, client: SimulatedTransport, server: SimulatedTransport, forget: Callable[[], None]
-    ) -> None:
-        self.number = number
-        self.client = client
-        self.server = server
-        self._forget = forget
-
-    def __repr__(self) -> str:
-        return f"connection {self.number} of {self.client.node.label} to {self.server.node.label}"
-
-    def joins(self, first: str, second: str) -> bool:
-        """Whether these two nodes, by name, are its ends."""
-        ends = self.client.node.name, self.server.node.name
-        return ends in ((first, second), (second, first))
-
-    @property
-    def is_open(self) -> bool:
-        """Whether any end still has its socket."""
-        return not (self.client.socket_closed and self.server.socket_closed)
-
-    def end_closed(self, end: SimulatedTransport) -> None:
-        """The socket of this end is closed; the last one closes the door."""
-        if not self.is_open:
-            self._forget()
-
-
 class Network:
     """Hosts, listening sockets, connections, and their faults. Nodes are called by name."""
 
-    def __init__(self, loop: SimulatedLoop, seeds: Seeds, trace: Trace) -> None:
+    def __init__(self, loop: Scheduler, seeds: Seeds, trace: Trace) -> None:
         self._loop = loop
         self._trace = trace
         self._chance = seeds.stream("network")
@@ -160,8 +129,9 @@ class Network:
             raise OSError(
                 errno.EHOSTUNREACH, f"Connect call failed {(host, port)}: no such host in the simulation"
             )
-        attempt = Attempt(self._loop, self, node, target, (address, port))
-        return await connect(self._loop, attempt, protocol_factory)
+        return await connect(
+            self._loop, Attempt(self._loop, self, node, target, (address, port)), protocol_factory
+        )
 
     def listener(self, target: str, address: tuple[str, int]) -> SimulatedServer | None:
         """Who takes connections there; None if they are refused."""

@@ -9,16 +9,14 @@ While a pipe is *quiet* (cut, clogged, stalled, its host gone) bytes stay in it 
 from __future__ import annotations
 
 from collections import deque
+from contextvars import Context
 from enum import Enum
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dlog.testing.links import Link
-
-if TYPE_CHECKING:
-    from dlog.testing.loop import SimulatedLoop
-    from dlog.testing.transports import SimulatedTransport
+from dlog.testing.scheduler import Scheduler
 
 READ_BYTES_MAX = 256 * 1024
 """One read takes so much at the most, as in asyncio."""
@@ -33,14 +31,26 @@ class End(Enum):
     RESET = "reset"
 
 
+class PipeEnd(Protocol):
+    """The transport at one end."""
+
+    context: Context
+
+    @property
+    def wants_room(self) -> bool: ...
+    def room_made(self) -> None: ...
+    def arrived(self) -> None: ...
+    def timed_out(self) -> None: ...
+
+
 class Pipe:
     """From `sender` to `receiver`; `back` is the other direction of the same connection."""
 
-    sender: SimulatedTransport
-    receiver: SimulatedTransport
+    sender: PipeEnd
+    receiver: PipeEnd
     back: Pipe
 
-    def __init__(self, loop: SimulatedLoop, link: Link, window_bytes: int, chance: Random) -> None:
+    def __init__(self, loop: Scheduler, link: Link, window_bytes: int, chance: Random) -> None:
         self.link = link
         self.quiet_until = link.quiet_until
         self.reset_at = inf

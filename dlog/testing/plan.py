@@ -99,11 +99,15 @@ class Plan:
     """Whether at the end all garbage is waited for, which takes a while."""
     sync_s_max: float = 2e-3
     """How long a disk takes for a sync, at the most; if that is long, much is under way at any time."""
+    patience: float = 1.0
+    """By which every time is multiplied after which a client does not wait any more."""
+    gc_interval_s: float = 5.0
     progress_s: float = 400.0
     """Each phase after the chaos must be over by then, whatever was broken."""
 
     def log_config(self) -> LogConfig:
         """Short patience and small ledgers, so that much happens within seconds."""
+        patience = self.patience
         return LogConfig(
             quorum=QuorumSizes(ensemble=self.ensemble, write=self.write, ack=self.ack),
             visibility=Visibility.FAST if self.fast else Visibility.STRICT,
@@ -123,19 +127,19 @@ class Plan:
                 linger_s=0.001 if self.batching else 0.0,
             ),
             buffer_bytes_max=256 * KIB,
-            candidate_wait_s=0.5,
-            late_success_s=1.0,
+            candidate_wait_s=0.5 * patience,
+            late_success_s=1.0 * patience,
             hold_limit_s=60.0,
             ledger=LedgerClientConfig(
-                connect_timeout_s=1.0,
-                add_timeout_s=1.0,
-                read_timeout_s=1.0,
-                quorum_timeout_s=3.0,
-                lost_member_s=1.0,
+                connect_timeout_s=1.0 * patience,
+                add_timeout_s=1.0 * patience,
+                read_timeout_s=1.0 * patience,
+                quorum_timeout_s=3.0 * patience,
+                lost_member_s=1.0 * patience,
                 replace_backoff_s=0.1,
-                replace_backoff_max_s=2.0,
-                change_hold_s=0.5,
-                probe_timeout_s=0.5,
+                replace_backoff_max_s=2.0 * patience,
+                change_hold_s=0.5 * patience,
+                probe_timeout_s=0.5 * patience,
                 recovery_read_ahead=4,
                 read_window_bytes=16 * KIB,
             ),
@@ -195,9 +199,7 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         "password": chance.choice(("", "", "secret")),
         "writers": chance.choice((1, 2, 2, 3)),
         "readers": chance.choice((1, 2, 2, 3)),
-        "chaos_s": chance.uniform(8.0, 24.0),
         "append_every_s": chance.choice((0.02, 0.05, 0.1, 0.5)),
-        "fault_every_s": chance.choice((0.5, 1.0, 2.0)),
         "faults": tuple(faults),
         "payload_bytes_max": chance.choice((10, 500, 8000)),
         "batching": draw.maybe(0.7),
@@ -212,6 +214,9 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         "garbage": draw.maybe(0.1),
         "witnesses": chance.choice((0, 0, 1)),
         "sync_s_max": chance.choice((2e-3, 2e-3, 50e-3)),
+        "patience": chance.choice((0.3, 1.0)),
+        "gc_interval_s": chance.choice((0.7, 5.0)),
+        **_pace(draw),
     }
     # Drawn last, so that what seeds drew before it existed stays.
     if profile != "calm":
@@ -219,6 +224,17 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
     if drawn["digest"] == "DUMMY" and profile == "beyond":
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))
+
+
+def _pace(draw: _Draw) -> dict[str, float]:
+    """As many faults in a short run as in a long one: a second costs the same, whatever goes wrong in it.
+
+    Some runs are long, for what takes its time.
+    """
+    chance = draw.chance
+    if draw.maybe(0.1):
+        return {"chaos_s": chance.uniform(8.0, 24.0), "fault_every_s": chance.choice((0.5, 1.0, 2.0))}
+    return {"chaos_s": chance.uniform(2.0, 8.0), "fault_every_s": chance.choice((0.15, 0.3, 0.8))}
 
 
 def make_plan(seed: int, profile: str, overrides: Mapping[str, Any]) -> Plan:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from dlog.testing.nodes import Node, context_of
+from dlog.testing.scheduler import Scheduler
 from dlog.testing.transports import SimulatedSocket, SimulatedTransport
-
-if TYPE_CHECKING:
-    from dlog.testing.loop import SimulatedLoop
 
 
 class SimulatedServer(asyncio.AbstractServer):
@@ -22,7 +19,7 @@ class SimulatedServer(asyncio.AbstractServer):
 
     def __init__(
         self,
-        loop: SimulatedLoop,
+        loop: Scheduler,
         node: Node,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         address: tuple[str, int],

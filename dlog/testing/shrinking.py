@@ -111,9 +111,9 @@ class _Shrinking:
         self._tries = 1
 
     def shrink(self) -> None:
-        """Coarse first, with one try each: most of what a swarm does has nothing to do with the failure."""
+        """One try each at first: most of what a swarm does has nothing to do with the failure."""
         self._give_actions()
-        for self._tries in (1, 3):
+        for self._tries in (1, 3, 10):
             while self._one_round():
                 pass
         self._round_times()

@@ -17,6 +17,7 @@ from dlog.testing.chaos import Chaos
 from dlog.testing.checking.acked_copies import AckedCopies
 from dlog.testing.checking.checks import findings, first_findings
 from dlog.testing.checking.copies import audit
+from dlog.testing.checking.ends import c1_acknowledged_within_its_ledger
 from dlog.testing.checking.fences import c15_fenced_for_ever
 from dlog.testing.checking.history import History, Outcome
 from dlog.testing.checking.leftovers import c17_no_file_is_left_over
@@ -26,6 +27,7 @@ from dlog.testing.checking.registers import c16_registers_are_linearizable
 from dlog.testing.checking.seals import c12_recoverers_agree
 from dlog.testing.checking.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from dlog.testing.cluster import ClusterConfig, SimulatedCluster, logging_into
+from dlog.testing.collecting import collecting_on_request
 from dlog.testing.disk_timing import DiskTiming
 from dlog.testing.garbage import garbage_is_gone
 from dlog.testing.loop import START_S, Limits, SimulatedLoop
@@ -336,11 +338,21 @@ def _forget_the_last(history: History) -> None:
 
 def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report:
     """Run it; the last `timeline` lines of the trace come with the report."""
+    with collecting_on_request():
+        report = _report(plan, detailed=detailed, timeline=timeline)
+        # A simulation is full of cycles, and while one runs nothing collects what the last one left behind.
+        gc.collect()
+        return report
+
+
+def _report(plan: Plan, *, detailed: bool, timeline: int) -> Report:
     loop = SimulatedLoop(Seeds(plan.seed), _LIMITS)
     loop.trace.telling, loop.trace.detailed = detailed or timeline > 0, detailed
     report = Report(plan)
     disk = DiskTiming(sync_s=(DiskTiming().sync_s[0], plan.sync_s_max))
-    config = ClusterConfig(bookies=plan.bookies, storage=plan.storage(), disk=disk)
+    config = ClusterConfig(
+        bookies=plan.bookies, storage=plan.storage(), disk=disk, gc_interval_s=plan.gc_interval_s
+    )
     try:
         with logging_into(loop):
             _run(plan, loop, config, report)
@@ -357,9 +369,6 @@ def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report
         report.steps = loop.steps
         if timeline:
             report.timeline = loop.trace.timeline(timeline)
-    # A simulation is full of cycles, and while one runs nothing collects what the last one left behind.
-    del loop
-    gc.collect()
     return report
 
 
@@ -376,6 +385,8 @@ def _run(plan: Plan, loop: SimulatedLoop, config: ClusterConfig, report: Report)
         )
         for check in (c12_recoverers_agree, c13_ledger_metadata_moves_legally, c13_log_records_move_legally):
             report.findings += first_findings(check.__name__, check(cluster.metadata.history))
+        within = c1_acknowledged_within_its_ledger(history, cluster.metadata.history)
+        report.findings += first_findings("c1_acknowledged_within_its_ledger", within)
         return history
 
     try:

@@ -10,15 +10,13 @@ import asyncio
 import errno
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from dlog.testing.nodes import Node, context_of
 from dlog.testing.pipes import READ_BYTES_MAX, End, Pipe
+from dlog.testing.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from dlog.testing.loop import SimulatedLoop
-    from dlog.testing.network import Connection
-    from dlog.testing.servers import SimulatedServer
     from dlog.testing.wiretap import Direction
 
 HIGH_WATER_BYTES = 64 * 1024
@@ -44,16 +42,29 @@ class SimulatedSocket:
         """Accepted; a simulated network has nothing to tune."""
 
 
+class BothEnds(Protocol):
+    """The connection of which a transport is one end."""
+
+    def end_closed(self, end: SimulatedTransport) -> None: ...
+
+
+class Acceptor(Protocol):
+    """The server that took the connection, and counts those it has."""
+
+    def attached(self) -> None: ...
+    def detached(self) -> None: ...
+
+
 class SimulatedTransport(asyncio.Transport):
     """Made when the kernels have shaken hands; its protocol is attached when the program takes it."""
 
-    connection: Connection
+    connection: BothEnds
 
-    def __init__(self, loop: SimulatedLoop, node: Node, into: Pipe, out: Pipe) -> None:
+    def __init__(self, loop: Scheduler, node: Node, into: Pipe, out: Pipe) -> None:
         super().__init__()
         self.node = node
         self.context = context_of(node)
-        self.server: SimulatedServer | None = None
+        self.server: Acceptor | None = None
         self._loop = loop
         self._into = into
         self._out = out
@@ -84,7 +95,7 @@ class SimulatedTransport(asyncio.Transport):
         """The addresses of both ends."""
         self._own, self._peer = own, peer
 
-    def attach(self, protocol: asyncio.BaseProtocol, server: SimulatedServer | None = None) -> None:
+    def attach(self, protocol: asyncio.BaseProtocol, server: Acceptor | None = None) -> None:
         """Hand the connection to the program: connection_made, then what arrives."""
         self.server = server
         self.set_protocol(protocol)

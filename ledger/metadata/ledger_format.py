@@ -37,7 +37,7 @@ FORMAT_VERSIONS = (1, 2, 3)
 LEDGER_METADATA_BYTES_MAX = 1024 * 1024 - 1024
 """Refused above this before parsing. A ZooKeeper node cannot hold more than 1 MiB with its envelope."""
 
-_DECODED_KEPT = 128
+_DECODED_KEPT = 32
 _ALWAYS_WRITTEN = ("lastEntryId", "digestType", "password", "ackQuorumSize")
 
 

@@ -7,6 +7,7 @@ when it has one. Empty bytes are legacy: the bookie id is `host:port`. docs/form
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from google.protobuf.message import DecodeError
 
@@ -73,8 +74,12 @@ def published(info: BookieInfo) -> bytes:
     return encode_service_info(ServiceInfo((endpoint,), info.properties))
 
 
+@lru_cache(maxsize=256)
 def bookie_info(bookie_id: BookieId, data: bytes, *, read_only: bool) -> BookieInfo:
-    """Where a registered bookie is: its first bookie-rpc endpoint, or its id by the legacy rule."""
+    """Where a registered bookie is: its first bookie-rpc endpoint, or its id by the legacy rule.
+
+    The results are kept: with every look at the list of bookies nearly all of them are as before.
+    """
     info = decode_service_info(data)
     for endpoint in info.endpoints:
         if endpoint.protocol == BOOKIE_RPC:

@@ -48,7 +48,10 @@ class _Line(Generic[C]):
         await asyncio.wait([task])
         if task.cancelled():
             raise self._closed_error(bookie_id)
-        return task.result()
+        try:
+            return task.result()
+        finally:
+            del task  # a cycle with the error, whose traceback holds this frame
 
     def _opened(self, bookie_id: BookieId, task: asyncio.Task[C]) -> None:
         self._opening.pop(bookie_id, None)

@@ -8,7 +8,11 @@ from ledger.config import LedgerClientConfig
 from ledger.errors import BookieUnavailableError
 from ledger.model import LedgerId
 from ledger.transport.v2_connection import V2Connection
-from ledger.wire.constants import LAST_ENTRY, READ_HEADER, READ_REQUEST
+from ledger.wire.constants import READ_HEADER, READ_REQUEST
+
+_PROBED_ENTRY = (1 << 63) - 1
+"""One that nobody else asks for. Answers of version 2 name only ledger and entry: a late one to a probe of the last
+entry would pass for the answer to a read that fences, before the fence is there."""
 
 
 async def answers(connection: V2Connection, ledger_id: LedgerId, config: LedgerClientConfig) -> bool:
@@ -16,10 +20,10 @@ async def answers(connection: V2Connection, ledger_id: LedgerId, config: LedgerC
 
     The probe is impatient, the connection is not: others may have adds under way on it.
     """
-    frame = READ_REQUEST.pack(READ_REQUEST.size - 4, READ_HEADER, ledger_id, LAST_ENTRY)
+    frame = READ_REQUEST.pack(READ_REQUEST.size - 4, READ_HEADER, ledger_id, _PROBED_ENTRY)
     try:
         async with asyncio.timeout(config.probe_timeout_s):
-            await connection.read(ledger_id, LAST_ENTRY, frame, config.read_timeout_s)
+            await connection.read(ledger_id, _PROBED_ENTRY, frame, config.read_timeout_s)
     except (BookieUnavailableError, TimeoutError):
         return False
     return True

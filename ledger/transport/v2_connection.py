@@ -67,9 +67,7 @@ class V2Connection(BookieConnection):
         """Send a READ frame; several of the same entry may be in flight."""
         future = self._new_future()
         if self.lost is None:
-            key = (ledger_id, entry_id)
-            self._reads.setdefault(key, deque()).append(future)
-            future.add_done_callback(lambda done: self._forget_read(key, done))
+            self._reads.setdefault((ledger_id, entry_id), deque()).append(future)
             self.send(frame, timeout_s)
         return future
 
@@ -142,22 +140,14 @@ class V2Connection(BookieConnection):
 
     def _answer_read(self, key: tuple[int, int], answer: ReadAnswer) -> None:
         waiting = self._reads.get(key)
-        if waiting is None:
-            return
-        future = waiting.popleft()
-        if not waiting:
+        # To the first who still waits: the answer to a read that was cancelled is as good for a later one.
+        while waiting:
+            future = waiting.popleft()
+            if not future.done():
+                future.set_result(answer)
+                break
+        if waiting is not None and not waiting:
             del self._reads[key]
-        if not future.done():
-            future.set_result(answer)
-
-    def _forget_read(self, key: tuple[int, int], future: asyncio.Future[ReadAnswer]) -> None:
-        # A cancelled read leaves nothing behind. Should its answer still come, it may serve a later read of
-        # the same entry, for which it is as good.
-        waiting = self._reads.get(key)
-        if future.cancelled() and waiting is not None and future in waiting:
-            waiting.remove(future)
-            if not waiting:
-                del self._reads[key]
 
     def _on_lost(self, error: Exception) -> None:
         futures = [future for waiting in self._reads.values() for future in waiting]

@@ -24,6 +24,7 @@ from ledger.wire.varint import varint
 
 _FIRST_TAG = 0x0A
 _FLAG_TAG = b"\xa0\x06"
+_STATUS_TAG = b"\x10"
 
 
 def looks_like_v3(body: Buffer) -> bool:
@@ -172,11 +173,11 @@ _RESPONSES: Final[dict[Operation, _Shape]] = {
 
 def encode_request(message: V3Request) -> bytes:
     """The whole frame of a request."""
-    context = [pb.ContextPair(key=key, value=value) for key, value in message.context]
-    parts = [pb.Request(header=_header_of(message)).SerializePartialToString()]
+    parts = [_header_of(message)]
     if message.body is not None:
         parts.append(_encode_body(_REQUESTS[message.operation], message.body))
-    if context:
+    if message.context:
+        context = [pb.ContextPair(key=key, value=value) for key, value in message.context]
         parts.append(pb.Request(requestContext=context).SerializePartialToString())
     return frame(b"".join(parts))
 
@@ -214,8 +215,7 @@ def _decode_request_body(request: pb.Request, operation: Operation) -> Any:
 
 def encode_response(message: V3Response) -> bytes:
     """The whole frame of a response."""
-    status: Any = to_v3(message.status)
-    start = pb.Response(header=_header_of(message), status=status).SerializeToString()
+    start = _header_of(message) + _STATUS_TAG + varint(to_v3(message.status))
     if message.body is None:
         return frame(start)
     return frame(start + _encode_body(_RESPONSES[message.operation], message.body))
@@ -241,12 +241,12 @@ def decode_response(body: Buffer) -> V3Response:
 # ---- one message
 
 
-def _header_of(message: V3Request | V3Response) -> pb.BKPacketHeader:
-    version: Any = message.version
-    operation: Any = int(message.operation)
-    return pb.BKPacketHeader(
-        version=version, operation=operation, txnId=message.txn_id, priority=message.priority
-    )
+def _header_of(message: V3Request | V3Response) -> bytes:
+    """The packet header as the first field of the envelope, written by hand: it is on the way of everything."""
+    header = b"\x08%c\x10%c\x18%b" % (message.version, message.operation, varint(message.txn_id))
+    if message.priority is not None:
+        header += b"\x20" + varint(message.priority)
+    return b"\x0a%c%b" % (len(header), header)
 
 
 def _encode_body(shape: _Shape, body: Any) -> bytes:
@@ -281,14 +281,14 @@ def _decode_body(envelope: pb.Request | pb.Response, shape: _Shape) -> Any:
 
 
 def _parse(message: Any, body: Buffer) -> None:
-    kind = message.DESCRIPTOR.name
     try:
         message.ParseFromString(bytes(body))
     except (DecodeError, UnicodeDecodeError) as error:
+        kind = message.DESCRIPTOR.name
         raise ProtocolError(f"{len(body)} bytes are no v3 {kind}; drop the connection") from error
     if not message.IsInitialized():
         missing = ", ".join(message.FindInitializationErrors())
-        raise ProtocolError(f"a v3 {kind} lacks {missing}; drop the connection")
+        raise ProtocolError(f"a v3 {message.DESCRIPTOR.name} lacks {missing}; drop the connection")
 
 
 def _text(value: str | bytes) -> str:

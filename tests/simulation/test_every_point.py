@@ -1,6 +1,6 @@
-"""Crash windows of the log, one by one: whoever acts is struck at every turn and at every request to the store.
+"""Crash windows of the log, one by one: whoever acts is struck at every callback and at every request to the store.
 
-By default at some turns only; `python -m tests.simulation.points` strikes at all.
+By default at some of them only; `python -m tests.simulation.points` strikes at all.
 """
 
 from __future__ import annotations

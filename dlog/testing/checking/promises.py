@@ -70,12 +70,13 @@ class BookiePromises:
         """Stand in front of what decides; a process that ends takes this with it."""
         storage: Any = service.storage
         outer: Any = service
-        outer.add = partial(self._add, service.add)
+        outer.add = partial(self._add, service, service.add)
         storage.fence = partial(self._fence, service.storage.fence)
         storage.delete_ledger = partial(self._delete, service.storage.delete_ledger)
 
     def _add(
         self,
+        service: BookieService,
         add: Callable[..., None],
         ledger_id: int,
         key: bytes,
@@ -91,15 +92,23 @@ class BookiePromises:
         promised = self._ledgers.get(ledger_id)
         too_late = promised is not None and promised.fenced and not recovery
 
+        answered, known_lac = False, -1
+
         def answer(status: Status, refused: frozenset[int]) -> None:
+            nonlocal answered
+            answered = True
             if status is Status.EOK and not refused:
-                # Recovery repeats an entry with the LAC that it began with: the copy that is there stays as it is.
-                self._added(ledger_id, max(run.ids), -1 if recovery else lac)
+                self._added(ledger_id, max(run.ids), known_lac)
                 if too_late:
                     self._broken(f"took an add to ledger {ledger_id} after it had answered a fence")
             done(status, refused)
 
         add(ledger_id, key, run, recovery=recovery, priority=priority, done=answer)
+        if not answered:
+            # An entry that was there already stays as it is, with its LAC: recovery repeats it with another one.
+            state = service.storage.ledger(ledger_id)
+            assert state is not None, "it has accepted the add"
+            known_lac = min(lac, state.lac)
 
     def _added(self, ledger_id: int, last_entry: int, lac: int) -> None:
         promised = self._ledgers.setdefault(ledger_id, _Promised())

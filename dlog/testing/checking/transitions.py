@@ -44,6 +44,9 @@ def _ledger_change(before: LedgerMetadata, after: LedgerMetadata) -> Iterator[st
         after.length,
     ):
         yield f"was closed at {before.last_entry}, then at {after.last_entry}"
+    if before.state is after.state is LedgerState.IN_RECOVERY and before.fragments != after.fragments:
+        # The next recovery must ask those who may have the entries, not those who were to get them.
+        yield f"recovery changed fragments before it closed: {before.fragments} to {after.fragments}"
     kept = before.fragments if before.closed else before.fragments[:-1]
     if before.closed:
         # Repair replaces members, never where fragments begin.

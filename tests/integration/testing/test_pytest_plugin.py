@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[3]
 PLUGIN = ("-p", "dlog.testing.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist")
@@ -22,7 +22,7 @@ def python(*arguments: str, directory: Path) -> subprocess.CompletedProcess[str]
         cwd=directory,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
         check=False,
     )

@@ -14,6 +14,9 @@ from tests.simulation.mutations import (
 )
 from tests.simulation.mutations.mutation import Mutation
 
+UNPROVED: tuple[str, ...] = ()
+"""Planted and not found so far; not in the table, and open work for the simulation."""
+
 _AREAS = (quorums, ensemble_changes, ledger_recovery, fences, storage, takeovers, rotations, readers)
 
 MUTATIONS: dict[str, Mutation] = {each.name: each for area in _AREAS for each in area.MUTATIONS}

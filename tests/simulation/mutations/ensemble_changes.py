@@ -26,7 +26,17 @@ MUTATIONS = (
                 ("self._acked[position] = 0\n", "pass\n"),
             ),
         ),
-        plan=focused("pause_bookie", "isolate", "kill_bookie", "cut", **SPARES),
+        plan=focused(
+            "pause_bookie",
+            "kill_bookie",
+            "clog",
+            **SPARES,
+            **SLOW_DISKS,
+            writers=1,
+            readers=1,
+            fast=True,
+            append_every_s=0.02,
+        ),
     ),
     Mutation(
         "late-acks-of-a-replaced-member-count",
@@ -37,7 +47,17 @@ MUTATIONS = (
                 ("self.connection.detach(ledger_id, self)", "pass"),
             ),
         ),
-        plan=focused("pause_bookie", "stall", "clog", "slow_sync", **SPARES),
+        plan=focused(
+            "pause_bookie",
+            "stall",
+            "clog",
+            **SPARES,
+            **SLOW_DISKS,
+            writers=1,
+            readers=1,
+            fast=True,
+            append_every_s=0.02,
+        ),
     ),
     Mutation(
         "change-above-the-lac",
@@ -187,7 +207,14 @@ MUTATIONS = (
             ),
         ),
         plan=focused(
-            "kill_bookie", "reset", **ALL_THREE, **SLOW_DISKS, witnesses=2, append_every_s=0.1, fast=False
+            "clog",
+            **ALL_THREE,
+            **SLOW_DISKS,
+            writers=1,
+            readers=1,
+            witnesses=2,
+            append_every_s=0.1,
+            fast=False,
         ),
     ),
     Mutation(

@@ -87,7 +87,16 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("pause_client", "ambush", **THREE, **SLOW_DISKS, fast=True, writers=3, readers=4),
+        plan=focused(
+            "clog",
+            "kill_client",
+            "pause_client",
+            **THREE,
+            **SLOW_DISKS,
+            fast=True,
+            writers=4,
+            append_every_s=0.02,
+        ),
     ),
     Mutation(
         "recovery-adds-with-another-length",

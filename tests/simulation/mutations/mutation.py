@@ -17,8 +17,14 @@ SLOW_DISKS: dict[str, Any] = {"sync_s_max": 0.05}
 ALL_THREE: dict[str, Any] = {"bookies": 3, "ensemble": 3, "write": 3, "ack": 3}
 """One answer covers every write set, so each reader believes the first bookie that answers."""
 STRIPED: dict[str, Any] = {"bookies": 5, "ensemble": 5, "write": 3, "ack": 2}
-SLEEP = (Action(at_s=2.0, kind="pause_client", who="writer-0", for_s=15.0),)
-"""One that may own the log sleeps until its ledgers are gone from the record, the store and the bookies."""
+SLEEP = (
+    *(Action(at_s=1.97, kind="clog", who="writer-0", to=f"bookie-{n}", for_s=22.0) for n in range(3)),
+    Action(at_s=2.0, kind="pause_client", who="writer-0", for_s=22.5),
+)
+"""One that may own the log sleeps until its ledgers are gone from the record, the store and the bookies.
+
+What it has sent just before arrives when all that is over, and is answered before it wakes.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,19 @@ MUTATIONS = (
                 "ledger.core.lac:LacCollector.__init__",
                 ("EntryId(metadata.last_fragment.first_entry - 1)", "EntryId(-1)"),
             ),
+            edit(
+                "ledger.read_handle:ReadHandle.__init__",
+                ("EntryId(metadata.value.last_fragment.first_entry - 1)", "EntryId(-1)"),
+            ),
         ),
-        plan=focused("kill_bookie", "pause_bookie", "isolate", **THREE, bookies=6, readers=6, fast=False),
+        plan=focused(
+            "kill_bookie",
+            "pause_bookie",
+            **ALL_THREE | {"bookies": 6},
+            witnesses=2,
+            append_every_s=0.1,
+            fast=False,
+        ),
     ),
     Mutation(
         "ack-one-copy-short",

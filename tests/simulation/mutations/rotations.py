@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.simulation.mutations.mutation import (
     SLEEP,
     SLOW_DISKS,
+    SPARES,
     THREE,
     Mutation,
     focused,
@@ -24,7 +25,9 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("kill_client", **THREE, **SLOW_DISKS, rotation_entries=5, append_every_s=0.02),
+        plan=focused(
+            "kill_client", "clog", "pause_bookie", **SPARES, rotation_entries=5, append_every_s=0.02
+        ),
     ),
     Mutation(
         "successor-acked-before-the-seal",
@@ -51,7 +54,9 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("kill_client", **THREE, **SLOW_DISKS, rotation_entries=5, append_every_s=0.02),
+        plan=focused(
+            "kill_client", "clog", "pause_bookie", **SPARES, rotation_entries=5, append_every_s=0.02
+        ),
     ),
     Mutation(
         "failed-ledger-resubmitted-whole",
@@ -124,7 +129,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("slow_sync", "clog", **THREE, **SLOW_DISKS, writers=1, append_every_s=0.02),
+        plan=focused(**THREE, **SLOW_DISKS, writers=2, fast=True, append_every_s=0.02),
     ),
     Mutation(
         "held-appends-out-of-order",
@@ -165,18 +170,26 @@ MUTATIONS = (
             ),
             edit("dlog.grace:zombie_grace_s", ("return 0.0 if durable else SEVEN_DAYS_S", "return 3.0")),
         ),
-        plan=focused(**THREE, readers=1, shrinks=True, chaos_s=20.0, actions=SLEEP),
+        plan=focused(
+            **THREE, bookies=3, writers=2, readers=1, fast=True, shrinks=True, chaos_s=26.0, actions=SLEEP
+        ),
     ),
     Mutation(
         "zombie-grace-forgotten",
         "Where bookies forget deletions, a ledger whose writer may sleep outlives its log's next takeover.",
-        (edit("dlog.grace:zombie_grace_s", ("return 0.0 if durable else SEVEN_DAYS_S", "return 0.0")),),
+        (edit("dlog.grace:zombie_grace_s", ("return SEVEN_DAYS_S", "return 0.0")),),
         given=(
+            edit(
+                "dlog.grace:zombie_grace_s",
+                ("return 0.0 if durable else SEVEN_DAYS_S", "return SEVEN_DAYS_S"),
+            ),
             edit(
                 "bookie_server.requests:refuse_add",
                 ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
             ),
         ),
-        plan=focused(**THREE, readers=1, shrinks=True, chaos_s=20.0, actions=SLEEP),
+        plan=focused(
+            **THREE, bookies=3, writers=2, readers=1, fast=True, shrinks=True, chaos_s=26.0, actions=SLEEP
+        ),
     ),
 )

@@ -330,6 +330,8 @@ MUTATIONS = (
                 ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
             ),
         ),
-        plan=focused(**THREE, readers=1, shrinks=True, chaos_s=20.0, actions=SLEEP),
+        plan=focused(
+            **THREE, bookies=3, writers=2, readers=1, fast=True, shrinks=True, chaos_s=26.0, actions=SLEEP
+        ),
     ),
 )

@@ -1,1 +1,1 @@
-"""Scenes that are played once for every turn which one of their processes takes, and interrupted there."""
+"""Scenes that are played once for every callback of one of their processes, and interrupted there."""

@@ -1,4 +1,4 @@
-"""Plays every scene at every turn of its victim and at every request to the metadata store, and counts.
+"""Plays every scene at every callback of its victim and at every request to the metadata store, and counts.
 
 python -m tests.simulation.points [--step N] [SCENE ...]
 """

@@ -1,4 +1,4 @@
-"""Plays a scene once for every turn of its victim."""
+"""Plays a scene once for every callback of its victim."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def blows(scene: Scene) -> tuple[str, ...]:
 
 
 def play(scene: Scene, blow: str, at: int, seed: int = 1) -> tuple[bool, list[str]]:
-    """Whether there was such a turn, or request, to strike at, and what was found wrong."""
+    """Whether there was such a callback, or request, to strike at, and what was found wrong."""
     loop = StrikingLoop(Seeds(seed), at)
 
     async def run() -> list[str]:
@@ -107,12 +107,12 @@ async def _over(work: Awaitable[object], what: str) -> None:
 
 
 def play_all(scene: Scene, blow: str, *, first: int = 1, step: int = 1) -> int:
-    """Strike at every `step`-th turn; returns at how many. AssertionError names the first that went wrong."""
+    """Strike at every `step`-th callback; returns at how many. AssertionError names the first that went wrong."""
     struck = 0
     at = first
     while True:
         there, wrong = play(scene, blow, at)
-        assert not wrong, f"turn {at}: " + "\n".join(wrong)
+        assert not wrong, f"at {at}: " + "\n".join(wrong)
         if not there:
             return struck
         struck += 1

@@ -1,47 +1,54 @@
-"""A loop that stops at the n-th turn of one process, and does something to it there.
+"""A loop that does something to a process at the n-th callback that is scheduled for it.
 
-Between two turns is every place at which kill -9, SIGSTOP or a power cut can meet a process of one thread: nothing
-it does is seen by anybody before its turn is over.
+A process of one thread can be met by kill -9, SIGSTOP or a power cut between any two of its callbacks, and what it
+does within one is seen by nobody before: so these are all the places there are. One that strikes itself goes on to
+the end of the callback that runs.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextvars import Context
+from typing import TypeVarTuple
 
 from dlog.testing.loop import Limits, SimulatedLoop
-from dlog.testing.nodes import Node
+from dlog.testing.nodes import NODE
 from dlog.testing.seeds import Seeds
+
+Ts = TypeVarTuple("Ts")
 
 
 class StrikingLoop(SimulatedLoop):
-    """Counts turns from `watch` on."""
+    """Counts the callbacks from `watch` on."""
 
     def __init__(self, seeds: Seeds, at: int) -> None:
         super().__init__(seeds, Limits(steps_max=1_000_000, virtual_s_max=5000.0))
         self.at = at
-        self._turns = 0
+        self._count = 0
         self._name = ""
         self._strike: Callable[[], None] = _nothing
         self.struck = False
 
     def watch(self, name: str, strike: Callable[[], None]) -> None:
-        """Call `strike` before the turn, counted from one."""
+        """Call `strike` at the callback `at` of the process, counted from one."""
         self._name, self._strike = name, strike
 
     def unwatch(self) -> None:
         """It has done what it was to be struck at."""
         self._name = ""
 
-    def _take_turn(self, node: Node, chance: float) -> bool:
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = super().call_soon(callback, *args, context=context)
+        node = self.node if context is None else context.get(NODE, self.world)
         if node.name == self._name:
-            self._turns += 1
-            if self._turns == self.at:
+            self._count += 1
+            if self._count == self.at:
                 self.struck = True
                 self._strike()
-                if node.stopped:
-                    node.turn_due = False
-                    return False
-        return super()._take_turn(node, chance)
+        return handle
 
 
 def _nothing() -> None:

@@ -221,6 +221,15 @@ def test_a_failure_during_the_compare_and_set_waits_for_its_answer() -> None:
     assert rotation.on_settled({P: seal(3)}, left=False) == [SubmitTo(N), Release(N)]
 
 
+def test_a_successor_that_dies_before_its_listing_is_known_holds_what_goes_to_its_predecessor() -> None:
+    """P is alive and in use, and is recovered together with N: nothing may be handed to it from then on."""
+    rotation = machine()
+    sent = listing(rotation)
+    assert rotation.on_failed(N, fenced=False) == []
+    assert rotation.on_answer(Applied(sent, 6), 1000, 78) == [Hold(), Settle((P, N))]
+    assert rotation.on_settled({P: seal(3), N: seal(-1)}, left=True) == [CreateLedger()]
+
+
 def test_a_failure_while_the_store_is_away_settles_first_and_lists_the_same_ledger_later() -> None:
     rotation = machine()
     listing(rotation)

@@ -77,6 +77,7 @@ class World:
                 self.pending.append(lambda: self.close(ledger_id))
             case rotation.Settle(ledger_ids):
                 assert list(ledger_ids) == sorted(ledger_ids)
+                assert self.target not in ledger_ids, "settled while it is submitted to"
                 unsealed = [one for one in self.own() if one not in self.sealed and one <= ledger_ids[-1]]
                 assert set(unsealed) <= set(ledger_ids), "a ledger is settled before its predecessor"
                 self.dead.update(ledger_ids)

@@ -146,3 +146,17 @@ def test_a_program_that_waits_for_what_nobody_does_is_told_so() -> None:
 
     with pytest.raises(DeadlockError, match="main"):
         simulate(main)
+
+
+def test_an_exception_brings_along_what_happened_before_it() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await client.open_writer("orders") as writer:
+            await writer.append(b"one")
+            cluster.kill_bookie(0)
+            raise ValueError("wrong")
+
+    with pytest.raises(ValueError, match="wrong") as caught:
+        simulate(main, timeline=50)
+    (timeline,) = caught.value.__notes__
+    assert "ADD 1:0" in timeline and "ledger 1 OPEN" in timeline and timeline.count("durable") >= 2
+    assert "!! kill" in timeline

@@ -140,6 +140,6 @@ def test_a_story_says_what_went_wrong_in_order() -> None:
     found = shrunk(lambda plan: {"cut", "sync_error"} <= set(kinds(plan)))
     cut, error = story_of(found).splitlines()[1:3]
     assert cut == "    1.000 s  the link of writer-0 and bookie-1 is cut for 0.2 s"
-    assert error == "    4.123 s  bookie-2: sync error on journal, the 3th from now on"
+    assert error == "    4.123 s  bookie-2: sync error on journal, the 3rd from now on"
     assert "Found: " + LOST in story_of(found)
     assert summary_of(found).startswith("6 faults became 2 in ")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bookie_server.storage.garbage_collector import GarbageCollector
 from dlog.testing import runner
 from dlog.testing.actions import Action
 from dlog.testing.disk_file import SimulatedFile
@@ -35,6 +36,16 @@ def test_a_journal_that_is_not_synced_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_same_plans_find_nothing_on_an_honest_disk() -> None:
     assert first_failure(range(1, 4), **POWER, **THREE) is None
+
+
+def test_garbage_that_bookies_keep_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(_: GarbageCollector) -> list[int]:
+        return []
+
+    plan = make_plan(1, "calm", {"garbage": True, "shrinks": True, "chaos_s": 8.0, "progress_s": 40.0})
+    assert run_plan(plan).findings == []
+    monkeypatch.setattr(GarbageCollector, "_ripe", nothing)
+    assert any("c17_progress" in found for found in run_plan(plan).findings)
 
 
 def test_a_plan_depends_on_its_seed_only_and_overrides_replace_single_fields() -> None:

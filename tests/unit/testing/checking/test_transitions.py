@@ -53,6 +53,7 @@ def test_a_ledgers_life_is_legal() -> None:
         (CLOSED, RECOVERING),
         (CLOSED, replace(CLOSED, last_entry=EntryId(8))),
         (CHANGED, OPEN),
+        (OPEN.with_state(LedgerState.IN_RECOVERY), RECOVERING),
         (CHANGED, replace(CHANGED, fragments=(Fragment(EntryId(0), (B2, B3)), CHANGED.fragments[1]))),
         (CLOSED, replace(CLOSED, fragments=CLOSED.fragments[:1])),
         (OPEN, replace(OPEN, quorum=QuorumSizes(ensemble=2, write=2, ack=2))),

@@ -1,0 +1,1 @@
+"""How we know that it works: what was run, what came of it, and the page that tells it."""

@@ -1,0 +1,50 @@
+"""Asking whether a bookie answers disturbs nobody who shares the connection."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ledger.bookie_reads import fence_read_entry
+from ledger.config import LedgerClientConfig
+from ledger.model import DigestType, LedgerId
+from ledger.transport.probe import answers
+from ledger.transport.v2_connection import V2Connection
+from ledger.wire import v2
+from ledger.wire.constants import LAST_ENTRY
+from ledger.wire.digest import make_digester
+from ledger.wire.messages import ReadRequest
+from tests.unit.ledger.transport.test_silence import BOOKIE, Wire, absent
+from tests.unit.testing.kit import run
+
+
+class Recording(Wire):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.sent.append(bytes(data))
+
+
+def test_a_late_answer_to_a_probe_does_not_pass_for_a_fence() -> None:
+    """Answers of version 2 name only ledger and entry."""
+
+    async def scene() -> None:
+        wire = Recording()
+        connection = V2Connection(BOOKIE, 1000, 1000)
+        connection.connection_made(wire)  # type: ignore[arg-type]  # as much of a transport as it needs
+        assert not await answers(connection, LedgerId(1), LedgerClientConfig(probe_timeout_s=0.1))
+        probe = v2.decode_request(memoryview(wire.sent[0])[4:])
+        assert isinstance(probe, ReadRequest)
+        digester = make_digester(DigestType.CRC32C, b"")
+        fence = asyncio.ensure_future(
+            fence_read_entry(connection, LedgerId(1), LAST_ENTRY, bytes(20), 0, digester, 5.0)
+        )
+        await asyncio.sleep(0.1)
+        connection.data_received(absent(probe.entry_id))
+        await asyncio.sleep(0.1)
+        assert not fence.done()
+        connection.data_received(absent(LAST_ENTRY))
+        await fence
+
+    run(scene())
