@@ -1,12 +1,14 @@
-"""Runs `async def` tests: each on an event loop of its own, as production runs (uvloop where there is one)."""
+"""Runs `async def` tests, each on an event loop of its own as production does; and the ZooKeeper that tests share."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+
+from tests.interop.zookeeper_process import ZooKeeperProcess
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -26,3 +28,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(test(**arguments))
     return True
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+    """A real server for all tests of this process, each of which has a root of its own."""
+    server = ZooKeeperProcess(tmp_path_factory.mktemp("zookeeper"))
+    server.start()
+    yield server
+    server.kill()

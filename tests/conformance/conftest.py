@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +15,6 @@ _names = itertools.count()
 
 SESSION_MS = 2000
 """Longer than a busy machine keeps a process waiting; a registration in doubt is waited for as long."""
-
-
-@pytest.fixture(scope="session")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
-    """A real server for all tests of this process, each of which has a root of its own."""
-    server = ZooKeeperProcess(tmp_path_factory.mktemp("zookeeper"))
-    server.start()
-    yield server
-    server.kill()
 
 
 @pytest.fixture

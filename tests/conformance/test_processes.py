@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,30 +11,8 @@ import pytest
 from ledger.errors import AlreadyExistsError
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieSet
+from tests.conformance.processes import child, line
 from tests.conformance.support import B1, B2, Driver, bookie, eventually, eventually_async, on_loop
-
-ROOT = Path(__file__).parents[2]
-
-
-@contextmanager
-def child(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.conformance.child", *arguments],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
 
 
 @on_loop

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
 from ledger.errors import AlreadyExistsError, LogStoreError
 from ledger.metadata.refusals import is_own_create, ledger_moved_on, ledger_not_found, no_cluster
-from ledger.metadata.zookeeper.paths import parents
+from ledger.metadata.zookeeper.paths import parent, parents
 from ledger.metadata.zookeeper.session import ZooKeeperSession
 
 
@@ -18,6 +19,7 @@ class LedgerNodes:
     def __init__(self, session: ZooKeeperSession, root: str) -> None:
         self._session = session
         self._root = root
+        self._directories: dict[str, asyncio.Future[list[Any]]] = {}
 
     async def create(self, path: str, ledger_id: int, data: bytes, c_token: int | None) -> int:
         while True:
@@ -25,9 +27,7 @@ class LedgerNodes:
                 await self._session.create(path, data)
                 return 0
             except NoNodeError:
-                if not await self._create_with_parents(path, data):
-                    continue
-                return 0
+                await self._create_parents(parent(path))
             except NodeExistsError:
                 return await self._own_version(path, ledger_id, c_token)
 
@@ -55,18 +55,25 @@ class LedgerNodes:
             raise await self._moved_on(path, ledger_id, version or 0) from None
         await self._remove_empty_parents(path)
 
-    async def _create_with_parents(self, path: str, data: bytes) -> bool:
-        """Everything in one round of requests. False: a parent was removed meanwhile, or somebody was faster."""
-        above = [self._session.create(each) for each in parents(path, self._root)]
-        results = await asyncio.gather(*above, self._session.create(path, data), return_exceptions=True)
-        if not isinstance(results[-1], BaseException):
-            return True
+    async def _create_parents(self, directory: str) -> None:
+        """Make the directory of a ledger and what is above it. Many who miss it at once wait for one of them."""
+        if directory == self._root:
+            raise no_cluster(self._session.uri)
+        under_way = self._directories.get(directory)
+        if under_way is not None:
+            await asyncio.wait([under_way])
+            return
+        made = [self._session.create(each) for each in (*parents(directory, self._root), directory)]
+        under_way = self._directories[directory] = asyncio.gather(*made, return_exceptions=True)
+        try:
+            results = await under_way
+        finally:
+            del self._directories[directory]
         if all(isinstance(error, NoNodeError) for error in results):
             raise no_cluster(self._session.uri)
-        for error in reversed(results):
+        for error in results:
             if isinstance(error, BaseException) and not isinstance(error, (NodeExistsError, NoNodeError)):
                 raise error
-        return False
 
     async def _own_version(self, path: str, ledger_id: int, c_token: int | None) -> int:
         taken = AlreadyExistsError(f"ledger {ledger_id} exists already", key=ledger_id)

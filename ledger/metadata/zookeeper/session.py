@@ -196,7 +196,7 @@ class ZooKeeperSession:
     def _ask(self, request: Request, *, change: bool) -> asyncio.Future[Any]:
         self.check_usable()
         call = _Call(request, change, self._loop.create_future())
-        call.deadline = self._loop.call_later(self._request_timeout_s, self._on_deadline, call)
+        self._start_deadline(call)
         self._waiting.append(call)
         self._send()
         return call.future
@@ -207,8 +207,15 @@ class ZooKeeperSession:
             if call.future.done():
                 continue  # cancelled or given up before its turn: it is not sent
             call.is_sent = True
+            self._start_deadline(call)
             self._sent.add(call)
             self._bridge.submit(call, call.request)
+
+    def _start_deadline(self, call: _Call) -> None:
+        """One for the way to the server and one for its answer: a long queue is not a slow server."""
+        if call.deadline is not None:
+            call.deadline.cancel()
+        call.deadline = self._loop.call_later(self._request_timeout_s, self._on_deadline, call)
 
     def _on_deadline(self, call: _Call) -> None:
         self._fail(call, f"did not answer within {self._request_timeout_s:g} s")
@@ -275,7 +282,7 @@ class ZooKeeperSession:
 
     def _lost(self, what: str) -> LogStoreError:
         return MetadataOutcomeUnknownError(
-            f"ZooKeeper at {self._servers} {what} before it answered a change: read what became of it"
+            f"ZooKeeper at {self._servers} {what} while a change was under way: read what became of it"
         )
 
     def _unreachable(self, what: str) -> LogStoreError:

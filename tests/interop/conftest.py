@@ -1,0 +1,29 @@
+"""What tests on a real ZooKeeper share: a look at its nodes past our driver, and a server to be mistreated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.interop.zookeeper_process import ZooKeeperProcess
+
+
+@pytest.fixture(scope="session")
+def raw(zookeeper: ZooKeeperProcess) -> Iterator[KazooClient]:
+    """kazoo itself on the server that tests share."""
+    client = KazooClient(zookeeper.address)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+    """A server of this module's own: to be killed, paused and started again."""
+    server = ZooKeeperProcess(tmp_path_factory.mktemp("fragile"))
+    server.start()
+    yield server
+    server.kill()

@@ -1,0 +1,53 @@
+"""Digest authentication: who may touch the nodes, and what everybody else is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
+
+from ledger.errors import ConfigurationError, UnauthorizedError
+from ledger.metadata.drivers import open_store
+from ledger.model import LedgerId
+from tests.conformance.support import B1, bookie, new_metadata
+from tests.interop.zookeeper_process import ZooKeeperProcess
+
+
+async def test_nodes_of_an_owner_are_closed_to_others(zookeeper: ZooKeeperProcess, tmp_path: Path) -> None:
+    plain = f"zk://{zookeeper.address}{zookeeper.new_root()}"
+    (tmp_path / "owner").write_text("owner:pass:word\n")
+    (tmp_path / "other").write_text("owner:wrong")
+    store = await open_store(f"{plain}?auth_file={tmp_path}/owner")
+    await store.init_cluster()
+    ledger_id, _ = await store.create_new_ledger(new_metadata())
+    await store.create_record("/a", b"")
+    await store.register_bookie(bookie(B1))
+    root = store.uri.partition("?")[0].removeprefix(f"zk://{zookeeper.address}")
+    owner = KazooClient(zookeeper.address, auth_data=[("digest", "owner:pass:word")])
+    owner.start()
+    for path in ("", "/LAYOUT", "/00/0000/L0000", f"/available/{B1}", "-records/a"):
+        acls, _ = owner.get_acls(root + path)
+        assert acls == [make_digest_acl("owner", "pass:word", all=True)], path
+    owner.stop()
+    owner.close()
+    for address in (plain, f"{plain}?auth_file={tmp_path}/other"):
+        stranger = await open_store(address)
+        with pytest.raises(UnauthorizedError, match="auth_file"):
+            await stranger.read_ledger(ledger_id)
+        with pytest.raises(UnauthorizedError, match="auth_file"):
+            await stranger.create_ledger(LedgerId(7), new_metadata())
+        await stranger.close()
+    again = await open_store(store.uri)
+    assert (await again.read_ledger(ledger_id)).version == 0
+    await again.close()
+    await store.close()
+
+
+@pytest.mark.parametrize("content", [None, "", "word", "user:", "a:b\nc:d", b"\xff:\xff"])
+async def test_a_file_without_a_credential_is_refused(content: str | bytes | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "auth").write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ConfigurationError, match="one line, user:password"):
+        await open_store(f"zk://127.0.0.1:1/ledgers?auth_file={tmp_path}/auth")

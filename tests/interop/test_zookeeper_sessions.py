@@ -1,0 +1,263 @@
+"""The driver while ZooKeeper is killed, hangs, or ends our session; and while another process's session ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from kazoo.client import KazooClient
+
+from ledger.errors import (
+    AlreadyExistsError,
+    MetadataOutcomeUnknownError,
+    MetadataUnavailableError,
+    RecordNotFoundError,
+)
+from ledger.metadata.drivers import open_store
+from ledger.metadata.update_loop import update_ledger
+from ledger.metadata.zookeeper.store import ZooKeeperStore
+from ledger.model import BookieSet, EntryId, LedgerId
+from tests.conformance.processes import child, line
+from tests.conformance.support import B1, B2, bookie, eventually, eventually_async, new_metadata
+from tests.interop.zookeeper_process import ZooKeeperProcess
+
+LONG_SESSION = "session_timeout_ms=60000&request_timeout_ms=60000"
+"""Survives the restarts here, on a busy machine too."""
+IMPATIENT = "session_timeout_ms=60000&request_timeout_ms=500"
+
+
+@asynccontextmanager
+async def opened(
+    server: ZooKeeperProcess, root: str, options: str = LONG_SESSION
+) -> AsyncIterator[ZooKeeperStore]:
+    store = await open_store(f"zk://{server.address}{root}?{options}")
+    assert isinstance(store, ZooKeeperStore)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def cluster(
+    server: ZooKeeperProcess, options: str = LONG_SESSION
+) -> AsyncIterator[tuple[ZooKeeperStore, str]]:
+    root = server.new_root()
+    async with opened(server, root, options) as store:
+        await store.init_cluster()
+        yield store, root
+
+
+async def restart(server: ZooKeeperProcess) -> None:
+    server.kill()
+    await asyncio.to_thread(server.start)
+
+
+def expire(server: ZooKeeperProcess, store: ZooKeeperStore) -> None:
+    """End the store's session as ZooKeeper does it: whoever knows its id and password may close it."""
+    twin = KazooClient(server.address, client_id=store._session._bridge._client.client_id)
+    twin.start()
+    twin.stop()
+    twin.close()
+
+
+async def test_a_killed_and_restarted_server_is_survived(fragile: ZooKeeperProcess) -> None:
+    """The session goes on: values and registration are there, watches are told and stay set."""
+    async with cluster(fragile) as (store, _):
+        session_id = store._session.session_id
+        await store.register_bookie(bookie(B1))
+        await store.create_record("/a", b"zero")
+        calls: list[str] = []
+        store.watch_record("/a", lambda: calls.append("a"))
+        store.watch_bookies(lambda: calls.append("bookies"))
+        await store.read_record("/a")
+        await restart(fragile)
+        assert (await store.read_record("/a")).value == b"zero"
+        await eventually(lambda: {"a", "bookies"} <= set(calls))
+        assert store._session.session_id == session_id
+        assert [info.bookie_id for info in (await store.bookies()).writable] == [B1]
+        calls.clear()
+        await store.write_record("/a", b"one", 0)
+        await eventually(lambda: "a" in calls)
+
+
+async def test_what_is_asked_while_the_server_is_down_waits_for_it(fragile: ZooKeeperProcess) -> None:
+    async with cluster(fragile) as (store, _):
+        fragile.kill()
+        await eventually(lambda: not store._session.is_connected)
+        writing = asyncio.ensure_future(store.create_record("/late", b"x"))
+        await asyncio.sleep(0.1)
+        assert not writing.done()
+        await asyncio.to_thread(fragile.start)
+        assert await writing == 0
+        assert (await store.read_record("/late")).value == b"x"
+
+
+async def test_a_change_that_found_no_server_was_certainly_not_made(fragile: ZooKeeperProcess) -> None:
+    """It is given up before it is sent, and not sent later either."""
+    async with cluster(fragile, IMPATIENT) as (store, _):
+        await store.create_record("/seen", b"")
+        fragile.kill()
+        await eventually(lambda: not store._session.is_connected)
+        with pytest.raises(MetadataUnavailableError, match="did not answer within"):
+            await store.create_record("/never", b"x")
+        with pytest.raises(MetadataUnavailableError):
+            await store.bookies()
+        await asyncio.to_thread(fragile.start)
+        await eventually(lambda: store._session.is_connected)
+        with pytest.raises(RecordNotFoundError):
+            await store.read_record("/never")
+
+
+async def test_an_unanswered_change_is_unknown_and_settled_by_reading(fragile: ZooKeeperProcess) -> None:
+    """The server hangs with the write in its socket; once it goes on the write is applied, once."""
+    async with cluster(fragile, IMPATIENT) as (store, _):
+        await store.create_record("/a", b"")
+        await store.write_record("/a", b"zero", 0)
+        fragile.pause()
+        try:
+            with pytest.raises(MetadataOutcomeUnknownError):
+                await store.write_record("/a", b"one", 1)
+            with pytest.raises(MetadataUnavailableError):
+                await store.read_record("/a")
+        finally:
+            fragile.resume()
+        await eventually_async(lambda: has_value(store, b"one"))
+        assert (await store.read_record("/a")).version == 2
+
+
+async def test_the_update_loop_settles_what_a_killed_server_left_open(fragile: ZooKeeperProcess) -> None:
+    """kill -9 in the middle of updates: each ledger ends closed exactly once, at version 1."""
+    async with cluster(fragile) as (store, _):
+        ids = [LedgerId(number) for number in range(60)]
+        for ledger_id in ids:
+            await store.create_ledger(ledger_id, new_metadata())
+        found = {ledger_id: await store.read_ledger(ledger_id) for ledger_id in ids}
+
+        async def close(ledger_id: LedgerId) -> int:
+            result = await update_ledger(
+                store,
+                ledger_id,
+                found[ledger_id],
+                lambda metadata: not metadata.closed,
+                lambda metadata: metadata.closed_at(EntryId(9), 90),
+            )
+            return result.version
+
+        closing = asyncio.gather(*map(close, ids))
+        await asyncio.sleep(0)
+        await restart(fragile)
+        assert set(await closing) == {1}
+        assert {(await store.read_ledger(ledger_id)).version for ledger_id in ids} == {1}
+
+
+async def test_an_expired_session_is_begun_anew(fragile: ZooKeeperProcess) -> None:
+    """The bookie registers again in the list it was in, and watches are told and stay set."""
+    async with cluster(fragile) as (store, root), opened(fragile, root) as other:
+        registration = await store.register_bookie(bookie(B1))
+        await registration.set_read_only(True)
+        await store.register_bookie(bookie(B2))
+        await store.create_record("/a", b"zero")
+        calls: list[str] = []
+        store.watch_record("/a", lambda: calls.append("a"))
+        await store.read_record("/a")
+        before = store._session.session_id
+        await asyncio.to_thread(expire, fragile, store)
+        await eventually(lambda: store._session.session_id != before)
+        await eventually_async(lambda: lists(other, writable=[B2], read_only=[B1]))
+        await eventually(lambda: "a" in calls)
+        calls.clear()
+        await other.write_record("/a", b"one", 0)
+        await eventually(lambda: "a" in calls)
+        # The registration of the new session is a registration like the first one.
+        with pytest.raises(AlreadyExistsError):
+            async with opened(fragile, root, "session_timeout_ms=500") as third:
+                await third.register_bookie(bookie(B1))
+        await registration.close()
+        assert await lists(other, writable=[B2], read_only=[])
+
+
+async def test_a_withdrawn_bookie_does_not_come_back_with_a_new_session(fragile: ZooKeeperProcess) -> None:
+    async with cluster(fragile) as (store, root), opened(fragile, root) as other:
+        registration = await store.register_bookie(bookie(B1))
+        await store.register_bookie(bookie(B2))
+        await registration.close()
+        before = store._session.session_id
+        await asyncio.to_thread(expire, fragile, store)
+        await eventually(lambda: store._session.session_id != before)
+        await eventually_async(lambda: lists(other, writable=[B2], read_only=[]))
+
+
+async def test_a_killed_bookies_place_is_free_when_its_session_ends(fragile: ZooKeeperProcess) -> None:
+    """Who registers under the id meanwhile waits for that and gets it; a watch tells the others."""
+    options = "session_timeout_ms=2000"
+    async with cluster(fragile, options) as (store, root), opened(fragile, root, options) as other:
+        with child("register", store.uri) as process:
+            assert await asyncio.to_thread(line, process) == "registered"
+            told = asyncio.Event()
+            other.watch_bookies(told.set)
+            assert await lists(other, writable=[B1], read_only=[])
+        assert await lists(other, writable=[B1], read_only=[])
+        for _ in range(3):  # a beat of the server longer than our own session's timeout, at most
+            try:
+                await store.register_bookie(bookie(B1))
+                break
+            except AlreadyExistsError:
+                continue
+        await asyncio.wait_for(told.wait(), 10)
+        assert await lists(other, writable=[B1], read_only=[])
+        assert (
+            store._session.session_id
+            == store._session._bridge._client.exists(f"{root}/available/{B1}").ephemeralOwner
+        )
+
+
+async def test_closing_does_not_wait_for_a_dead_server(fragile: ZooKeeperProcess) -> None:
+    async with cluster(fragile) as (store, _):
+        waiting = asyncio.ensure_future(store.read_record("/a"))
+        await asyncio.sleep(0)
+        fragile.kill()
+        try:
+            async with asyncio.timeout(7):
+                await store.close()
+            with pytest.raises((MetadataUnavailableError, RecordNotFoundError)):
+                await waiting
+            assert await store_is_closed(store)
+        finally:
+            await asyncio.to_thread(fragile.start)
+
+
+async def test_a_forked_childs_use_is_refused(fragile: ZooKeeperProcess) -> None:
+    async with cluster(fragile) as (store, _):
+        with child("fork_and_use", store.uri) as process:
+            answer = await asyncio.to_thread(line, process)
+        assert answer.startswith("ConfigurationError") and "forked" in answer
+
+
+async def test_no_server_at_the_address_is_said_in_one_sentence() -> None:
+    with pytest.raises(
+        MetadataUnavailableError, match=r"no ZooKeeper answered at 127\.0\.0\.1:1 within 0\.3 s"
+    ):
+        await open_store("zk://127.0.0.1:1/ledgers?request_timeout_ms=300")
+
+
+async def has_value(store: ZooKeeperStore, value: bytes) -> bool:
+    try:
+        return (await store.read_record("/a")).value == value
+    except MetadataUnavailableError:
+        return False
+
+
+async def lists(store: ZooKeeperStore, *, writable: list[str], read_only: list[str]) -> bool:
+    found: BookieSet = await store.bookies()
+    return [info.bookie_id for info in found.writable] == writable and [
+        info.bookie_id for info in found.read_only
+    ] == read_only
+
+
+async def store_is_closed(store: ZooKeeperStore) -> bool:
+    with pytest.raises(MetadataUnavailableError, match="closed"):
+        await store.bookies()
+    return True
