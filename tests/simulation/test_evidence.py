@@ -53,6 +53,7 @@ def test_an_interrupted_run_keeps_what_it_has_and_goes_on(seeds: Seeds) -> None:
     seeds.stop_after = 10**6
     assert seeds.run("20") == 0
     assert seeds.asked[0] == ("chaos", 8)
+    assert "| beyond | every 10th of 10..20 | 2 |" in seeds.page.read_text()
     assert [job for job in seeds.asked if job[0] == "beyond"] == [("beyond", 10), ("beyond", 20)]
     assert "| seeds | 20 | 2 |" in seeds.page.read_text()
     assert seeds.run("1..20") == 0
@@ -99,6 +100,7 @@ def test_results_survive_their_file(tmp_path: Path) -> None:
 
 def test_ranges_are_unbroken() -> None:
     assert ranges([5, 1, 2, 3, 9, 5]) == [(1, 3), (5, 5), (9, 9)]
+    assert ranges([10, 20, 40], step=10) == [(10, 20), (40, 40)]
 
 
 def test_a_real_run_brings_the_numbers() -> None:

@@ -25,7 +25,8 @@ from tests.simulation.evidence.results import PATH, Images, Results, Run
 from tests.simulation.evidence.running import Job, run_all
 from tests.simulation.mutations.table import Search, Table
 
-BEYOND_EVERY = 10
+STEPS = {"chaos": 1, "beyond": 10}
+"""Every so many-th seed runs in the profile."""
 _SAVED_EVERY_S = 10.0
 _TOLD_EVERY = 100
 PAGE = ROOT / "docs" / "reliability.md"
@@ -75,12 +76,8 @@ def _seeds(text: str) -> range:
 
 def jobs_of(seeds: range, results: Results) -> list[Job]:
     """What is missing, each beyond run after the seed's own."""
-    passed = {profile: results.passed(profile) for profile in ("chaos", "beyond")}
-    wanted = [
-        (profile, seed)
-        for seed in seeds
-        for profile in (("chaos", "beyond") if seed % BEYOND_EVERY == 0 else ("chaos",))
-    ]
+    passed = {profile: results.passed(profile) for profile in STEPS}
+    wanted = [(profile, seed) for seed in seeds for profile, step in STEPS.items() if seed % step == 0]
     return [(profile, seed) for profile, seed in wanted if seed not in passed[profile]]
 
 
@@ -92,7 +89,7 @@ def _run_seeds(results: Results, given: argparse.Namespace) -> None:
     saved, done = began, 0
     with closing(run_all(jobs, given.processes)) as runs:
         for run in runs:
-            results.part(head, run.profile, where, day()).add(run, day())
+            results.part(head, run.profile, where, day(), STEPS[run.profile]).add(run, day())
             done += 1
             if run.findings:
                 _tell(run)

@@ -114,6 +114,8 @@ def _failures(results: Results, profile: str) -> int:
 
 def _part(part: Part) -> tuple[object, ...]:
     seeds = ", ".join(f"{first}..{last}" if last > first else str(first) for first, last in part.seeds)
+    if part.step > 1:
+        seeds = f"every {part.step}th of {seeds}"
     return (f"`{part.commit}`", part.profile, seeds, part.runs, part.first_day, part.last_day, part.machine)
 
 

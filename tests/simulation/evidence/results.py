@@ -6,7 +6,7 @@ So a long run can be interrupted, go on, and be split over days; the page says w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,10 @@ class Part:
     machine: str
     first_day: str
     last_day: str
+    step: int = 1
+    """Of the seeds, every so many-th was meant to run."""
     seeds: list[tuple[int, int]] = field(default_factory=list)
-    """Without those that failed; first and last of each unbroken range."""
+    """Without those that failed; first and last of each range that lacks none of these."""
     counts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0.0))
     faults: dict[str, int] = field(default_factory=dict)
     failed: dict[str, list[str]] = field(default_factory=dict)
@@ -45,7 +47,10 @@ class Part:
 
     @property
     def runs(self) -> int:
-        return sum(last - first + 1 for first, last in self.seeds) + len(self.failed)
+        return len(self.passed()) + len(self.failed)
+
+    def passed(self) -> set[int]:
+        return {seed for first, last in self.seeds for seed in range(first, last + 1, self.step)}
 
     def add(self, run: Run, day: str) -> None:
         self.last_day = day
@@ -56,7 +61,7 @@ class Part:
         if run.findings:
             self.failed[str(run.seed)] = list(run.findings)
         else:
-            self.seeds = ranges([*_each(self.seeds), run.seed])
+            self.seeds = ranges(self.passed() | {run.seed}, self.step)
 
 
 @dataclass(slots=True)
@@ -88,17 +93,17 @@ class Results:
         temporary.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
         temporary.replace(path)
 
-    def part(self, commit: str, profile: str, machine: str, day: str) -> Part:
+    def part(self, commit: str, profile: str, machine: str, day: str, step: int = 1) -> Part:
         """The part to add to."""
         for part in self.parts:
             if (part.commit, part.profile, part.machine) == (commit, profile, machine):
                 return part
-        self.parts.append(Part(commit, profile, machine, day, day))
+        self.parts.append(Part(commit, profile, machine, day, day, step))
         return self.parts[-1]
 
     def passed(self, profile: str) -> set[int]:
         """Seeds that need not be run again."""
-        return {seed for part in self.parts if part.profile == profile for seed in _each(part.seeds)}
+        return {seed for part in self.parts if part.profile == profile for seed in part.passed()}
 
     def failed(self) -> list[tuple[str, int, list[str]]]:
         """Profile, seed and findings of those that nobody has seen pass since."""
@@ -122,20 +127,15 @@ class Results:
         return found
 
 
-def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Unbroken ranges, ascending."""
+def ranges(numbers: Iterable[int], step: int = 1) -> list[tuple[int, int]]:
+    """First and last of what goes on in steps, ascending."""
     found: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
-        if found and number == found[-1][1] + 1:
+        if found and number == found[-1][1] + step:
             found[-1] = (found[-1][0], number)
         else:
             found.append((number, number))
     return found
-
-
-def _each(seeds: Iterable[tuple[int, int]]) -> Iterator[int]:
-    for first, last in seeds:
-        yield from range(first, last + 1)
 
 
 def _part(fields: dict[str, Any]) -> Part:
