@@ -21,12 +21,10 @@ from pathlib import Path
 from tests.crash.images import boot_all
 from tests.simulation.evidence.machine import ROOT, commit, day, machine
 from tests.simulation.evidence.page import PlantedBug, page
-from tests.simulation.evidence.results import PATH, Images, Results, Run
+from tests.simulation.evidence.results import PATH, STEPS, Images, Results, Run
 from tests.simulation.evidence.running import Job, run_all
 from tests.simulation.mutations.table import Search, Table
 
-STEPS = {"chaos": 1, "beyond": 10}
-"""Every so many-th seed runs in the profile."""
 _SAVED_EVERY_S = 10.0
 _TOLD_EVERY = 100
 PAGE = ROOT / "docs" / "reliability.md"
@@ -89,7 +87,7 @@ def _run_seeds(results: Results, given: argparse.Namespace) -> None:
     saved, done = began, 0
     with closing(run_all(jobs, given.processes)) as runs:
         for run in runs:
-            results.part(head, run.profile, where, day(), STEPS[run.profile]).add(run, day())
+            results.part(head, run.profile, where, day()).add(run, day())
             done += 1
             if run.findings:
                 _tell(run)

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 PATH = Path(__file__).with_name("results.json")
+STEPS = {"chaos": 1, "beyond": 10}
+"""Every so many-th seed runs in the profile."""
 COUNTED = ("simulated_s", "steps", "appends", "acked", "reads", "takeovers", "cpu_s")
 
 
@@ -36,14 +38,16 @@ class Part:
     machine: str
     first_day: str
     last_day: str
-    step: int = 1
-    """Of the seeds, every so many-th was meant to run."""
     seeds: list[tuple[int, int]] = field(default_factory=list)
     """Without those that failed; first and last of each range that lacks none of these."""
     counts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0.0))
     faults: dict[str, int] = field(default_factory=dict)
     failed: dict[str, list[str]] = field(default_factory=dict)
     """Findings by seed."""
+
+    @property
+    def step(self) -> int:
+        return STEPS.get(self.profile, 1)
 
     @property
     def runs(self) -> int:
@@ -93,12 +97,12 @@ class Results:
         temporary.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
         temporary.replace(path)
 
-    def part(self, commit: str, profile: str, machine: str, day: str, step: int = 1) -> Part:
+    def part(self, commit: str, profile: str, machine: str, day: str) -> Part:
         """The part to add to."""
         for part in self.parts:
             if (part.commit, part.profile, part.machine) == (commit, profile, machine):
                 return part
-        self.parts.append(Part(commit, profile, machine, day, day, step))
+        self.parts.append(Part(commit, profile, machine, day, day))
         return self.parts[-1]
 
     def passed(self, profile: str) -> set[int]:
@@ -139,4 +143,6 @@ def ranges(numbers: Iterable[int], step: int = 1) -> list[tuple[int, int]]:
 
 
 def _part(fields: dict[str, Any]) -> Part:
-    return Part(**fields | {"seeds": [(first, last) for first, last in fields["seeds"]]})
+    part = Part(**fields | {"seeds": [(first, last) for first, last in fields["seeds"]]})
+    part.seeds = ranges(part.passed(), part.step)
+    return part
