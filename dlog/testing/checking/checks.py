@@ -57,12 +57,12 @@ def c3_an_indeterminate_message_is_at_its_id_or_nowhere(history: History) -> Ite
 
 
 def c3_what_was_resolved_stays_so(history: History) -> Iterator[str]:
-    """Log semantics, I6."""
+    """Log semantics, I6. What could not be read to its end proves no absence."""
     final = dict(history.final)
     for payload, message_id, answer in history.resolutions:
         if message_id < history.trimmed_before:
             continue
-        if answer == "committed" and message_id not in final:
+        if answer == "committed" and history.complete and message_id not in final:
             yield f"{message_id} ({payload!r}) was said to be committed and is not there"
         if answer == "absent" and final.get(message_id) == payload:
             yield f"{message_id} ({payload!r}) was said to be absent and is there"

@@ -19,6 +19,9 @@ REAL_S_MAX = 900
 _SEEDS_A_PROCESS = 100
 """Then another takes its place: what a process does not give back it keeps no longer than that."""
 
+_FINDING_CHARACTERS_MAX = 300
+"""Enough to know it again; the seed shows the rest."""
+
 
 class TooLongError(SystemExit):
     """asyncio lets this through, whatever runs when it comes; an Exception would end in somebody's task."""
@@ -66,4 +69,5 @@ def run_one(job: Job) -> Run:
         "takeovers": report.takeovers,
         "cpu_s": time.process_time() - began,
     }
-    return Run(profile, seed, counts, dict(report.faults), tuple(report.findings))
+    findings = tuple(found[:_FINDING_CHARACTERS_MAX] for found in report.findings)
+    return Run(profile, seed, counts, dict(report.faults), findings)

@@ -173,3 +173,11 @@ def test_a_cancelled_append_may_be_there_or_not() -> None:
     history.whole_reads.clear()
     del history.final[1]
     checks.check(history)
+
+
+def test_what_was_said_to_be_committed_need_not_be_found_in_a_log_that_cannot_be_read_to_its_end() -> None:
+    history = sound()
+    history.resolutions = [(b"m3", message_id(3), "committed")]
+    assert list(checks.c3_what_was_resolved_stays_so(history))
+    history.complete = False
+    assert not list(checks.c3_what_was_resolved_stays_so(history))
