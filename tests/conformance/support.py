@@ -15,6 +15,7 @@ from ledger.metadata.key_value_store import KeyValueStore
 from ledger.metadata.sqlite import SqliteBackend
 from ledger.metadata.sqlite_thread import SqliteThreads
 from ledger.metadata.store import MetadataStore
+from ledger.metadata.zookeeper.store import ZooKeeperStore
 from ledger.model import BookieId, BookieInfo, EntryId, Fragment, LedgerMetadata, QuorumSizes
 from tests.unit.testing.kit import CountedNotes, streams
 
@@ -76,6 +77,16 @@ class SimulatedDriver(Driver):
         node = f"node-{len(self._stores)}"
         self._stores.append(self._server.connect(node, SystemEnvironment()))
         return self._stores[-1]
+
+
+class ZooKeeperDriver(Driver):
+    """Sessions that a busy machine does not end, and little patience with a registration that is alive."""
+
+    async def open(self) -> MetadataStore:
+        store = await super().open()
+        assert isinstance(store, ZooKeeperStore)
+        store._session.timeout_s = 0.5
+        return store
 
 
 def on_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
