@@ -113,8 +113,8 @@ async def eventually(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.002)
 
 
-async def eventually_async(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(WAIT_S):
+async def eventually_async(condition: Callable[[], Awaitable[bool]], wait_s: float = WAIT_S) -> None:
+    async with asyncio.timeout(wait_s):
         while not await condition():  # noqa: ASYNC110 -- as above
             await asyncio.sleep(0.002)
 
