@@ -24,11 +24,14 @@ class Chores:
     def later(self, delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Call after `delay_s` unless the owner has stopped; the handle may be cancelled."""
 
+        known: list[asyncio.TimerHandle] = []
+
         def run() -> None:
-            self._timers.pop(timer, None)
+            self._timers.pop(known.pop(), None)  # taken out, since the timer holds this function
             call()
 
         timer = self._loop.call_later(delay_s, run)
+        known.append(timer)
         self._timers[timer] = None
         return timer
 

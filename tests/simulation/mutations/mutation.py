@@ -45,7 +45,6 @@ class Mutation:
 def focused(*faults: str, **fields: Any) -> dict[str, Any]:
     """A short plan with these faults in quick succession and little besides, so that a seed costs little."""
     return {
-        "progress_s": 100.0,
         "chaos_s": 8.0,
         "fault_every_s": 0.4,
         "append_every_s": 0.05,

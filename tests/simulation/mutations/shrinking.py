@@ -13,7 +13,7 @@ ENOUGH_STEPS = 12_000
 """About a quarter of a second: little is gained below."""
 _CHAOS_S_MIN = 0.5
 _SEEDS_BESIDE = 2
-_TRIES_MAX = 10
+_TRIES_MAX = 5
 _PROGRESS_S = 40.0
 """Sound code may need more; whether it does is tried."""
 

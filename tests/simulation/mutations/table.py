@@ -117,4 +117,7 @@ def stale(mutation: Mutation, row: Row) -> bool:
 
 
 def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+    """As JSON gives it back."""
+    plain = json.loads(json.dumps(fields, default=asdict))
+    assert isinstance(plain, dict)
+    return plain
