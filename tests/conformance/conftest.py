@@ -7,19 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.support import ApartDriver, Driver, SimulatedDriver
+from tests.conformance.support import ApartDriver, Driver, SimulatedDriver, ZooKeeperDriver
 from tests.interop.zookeeper_process import ZooKeeperProcess
 
 _names = itertools.count()
 
 
-SESSION_MS = 2000
-"""Longer than a busy machine keeps a process waiting; a registration in doubt is waited for as long."""
-
-
 @pytest.fixture
 def zookeeper_driver(zookeeper: ZooKeeperProcess) -> Driver:
-    return Driver(f"zk://{zookeeper.address}{zookeeper.new_root()}?session_timeout_ms={SESSION_MS}")
+    return ZooKeeperDriver(f"zk://{zookeeper.address}{zookeeper.new_root()}?session_timeout_ms=20000")
 
 
 @pytest.fixture(params=["memory", "sqlite", "sqlite-apart", "simulated", "zookeeper"])

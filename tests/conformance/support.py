@@ -15,6 +15,7 @@ from ledger.metadata.key_value_store import KeyValueStore
 from ledger.metadata.sqlite import SqliteBackend
 from ledger.metadata.sqlite_thread import SqliteThreads
 from ledger.metadata.store import MetadataStore
+from ledger.metadata.zookeeper.store import ZooKeeperStore
 from ledger.model import BookieId, BookieInfo, EntryId, Fragment, LedgerMetadata, QuorumSizes
 from tests.unit.testing.kit import CountedNotes, streams
 
@@ -78,6 +79,16 @@ class SimulatedDriver(Driver):
         return self._stores[-1]
 
 
+class ZooKeeperDriver(Driver):
+    """Sessions that a busy machine does not end, and little patience with a registration that is alive."""
+
+    async def open(self) -> MetadataStore:
+        store = await super().open()
+        assert isinstance(store, ZooKeeperStore)
+        store._session.timeout_s = 0.5
+        return store
+
+
 def on_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Run an async test whose first argument is the driver; handles it opened are closed after it."""
 
@@ -102,8 +113,8 @@ async def eventually(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.002)
 
 
-async def eventually_async(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(WAIT_S):
+async def eventually_async(condition: Callable[[], Awaitable[bool]], wait_s: float = WAIT_S) -> None:
+    async with asyncio.timeout(wait_s):
         while not await condition():  # noqa: ASYNC110 -- as above
             await asyncio.sleep(0.002)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-CACHE = Path(__file__).parents[2] / ".java-libs"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dlog" / "java-libs"
 
 
 def class_path() -> str:

@@ -43,6 +43,8 @@ class Cluster:
         self._configured = configured
         self._environment = environment
         self._layout: LayoutType | None = None
+        self._changes = 0
+        """Times that LAYOUT may have changed; what was read before the last of them is not kept."""
         self._is_watched = False
         self._pending: list[Callable[[LayoutType], None]] = []
 
@@ -52,7 +54,10 @@ class Cluster:
             if not self._is_watched:
                 self._is_watched = True
                 self._watches.watch_node(self._paths.layout, self._forget_layout, early=True)
-            layout = self._layout = obey(await self._find_layout(), self._configured)
+            changes = self._changes
+            layout = obey(await self._find_layout(), self._configured)
+            if changes == self._changes:
+                self._layout = layout
             pending, self._pending = self._pending, []
             for act in pending:
                 act(layout)
@@ -80,6 +85,7 @@ class Cluster:
 
     def _forget_layout(self) -> None:
         self._layout = None
+        self._changes += 1
 
     async def _find_layout(self) -> Layout:
         while True:
@@ -104,7 +110,7 @@ class Cluster:
 
     async def _read(self, path: str, name: str) -> bytes:
         try:
-            data, _ = await self._session.get(path, fresh=True)
+            data, _ = await self._session.get_fresh(path)
         except NoNodeError:
             raise RecordNotFoundError("no cluster is initialised here", key=name) from None
         return bytes(data)
@@ -129,11 +135,8 @@ class Cluster:
             if not errors:
                 return
             # One of the results tells why, the others only that they were rolled back.
-            why = next((error for error in errors if isinstance(error, NodeExistsError)), None)
-            if why is None:
-                raise next(
-                    (error for error in errors if type(error).__name__ != "RolledBackError"), errors[0]
-                )
+            if not any(isinstance(error, (NodeExistsError, NoNodeError)) for error in errors):
+                raise self._session.refusal(errors)
 
     async def _missing(self) -> list[str]:
         root = self._paths.root

@@ -19,7 +19,7 @@ class Cookies:
 
     async def read(self, bookie_id: BookieId) -> Versioned[bytes]:
         try:
-            data, stat = await self._session.get(f"{self._root}/{bookie_id}", fresh=True)
+            data, stat = await self._session.get_fresh(f"{self._root}/{bookie_id}")
         except NoNodeError:
             raise record_not_found(bookie_id) from None
         return Versioned(data, stat.version)

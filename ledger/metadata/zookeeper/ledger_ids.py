@@ -42,11 +42,10 @@ class LedgerIds:
                         f"the {layout.value} layout has given out all its ids: it cannot hold another ledger"
                     )
                 return drawn
-            if not await self._ids_are_long():
-                drawn = await self._short(layout)
+            if not self._is_long:
+                drawn = await self._short_unless_long(layout)
                 if drawn is not None:
                     return drawn
-                await create_quietly(self._session, self._paths.long_ids)
             return await self._long()
         except MetadataOutcomeUnknownError as error:
             raise MetadataUnavailableError(f"no ledger id could be drawn: {error}") from error
@@ -55,10 +54,22 @@ class LedgerIds:
         """Remove the node of an id once the id was used, without waiting; it ends with the session anyhow."""
         self._session.forget(self._session.delete(node))
 
-    async def _ids_are_long(self) -> bool:
-        if not self._is_long:
-            self._is_long = await self._session.exists(self._paths.long_ids) is not None
-        return self._is_long
+    async def _short_unless_long(self, layout: LayoutType) -> tuple[LedgerId, str] | None:
+        """A short id, drawn while it is asked whether ids are long by now; then it is wasted."""
+        asked = self._session.exists(self._paths.long_ids)
+        try:
+            drawn = await self._short(layout)
+        except BaseException:
+            self._session.forget(asked)
+            raise
+        if await asked is None:
+            if drawn is not None:
+                return drawn
+            await create_quietly(self._session, self._paths.long_ids)
+        elif drawn is not None:
+            self.release(drawn[1])
+        self._is_long = True
+        return None
 
     async def _short(self, layout: LayoutType) -> tuple[LedgerId, str] | None:
         counter = self._paths.short_ids(layout)

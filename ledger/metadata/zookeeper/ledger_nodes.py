@@ -33,7 +33,7 @@ class LedgerNodes:
 
     async def read(self, path: str, ledger_id: int) -> tuple[bytes, int]:
         try:
-            data, stat = await self._session.get(path, fresh=True)
+            data, stat = await self._session.get_fresh(path)
         except NoNodeError:
             raise ledger_not_found(ledger_id) from None
         return data, stat.version
@@ -78,7 +78,7 @@ class LedgerNodes:
     async def _own_version(self, path: str, ledger_id: int, c_token: int | None) -> int:
         taken = AlreadyExistsError(f"ledger {ledger_id} exists already", key=ledger_id)
         try:
-            data, stat = await self._session.get(path, fresh=True)
+            data, stat = await self._session.get_fresh(path)
         except NoNodeError:
             raise taken from None
         if is_own_create(data, c_token):

@@ -40,7 +40,8 @@ class Records:
 
     async def read(self, key: str, *, fresh: bool) -> Versioned[bytes]:
         try:
-            data, stat = await self._session.get(self._paths.record(key), fresh=fresh)
+            path = self._paths.record(key)
+            data, stat = await (self._session.get_fresh(path) if fresh else self._session.get(path))
         except NoNodeError:
             raise record_not_found(key) from None
         value = decode_value(data)
@@ -92,7 +93,7 @@ class Records:
     async def _take_over(self, path: str, key: str, data: bytes) -> int | None:
         """Make a record of a node that was only a parent so far. None: it is gone or has changed."""
         try:
-            found, stat = await self._session.get(path, fresh=True)
+            found, stat = await self._session.get_fresh(path)
             if decode_value(found) is not None:
                 raise AlreadyExistsError(f"{key} exists already", key=key)
             return int((await self._session.set(path, data, stat.version)).version)

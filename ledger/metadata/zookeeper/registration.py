@@ -8,6 +8,7 @@ it was in. Whose node it is the session tells: a node of our own session is ours
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
@@ -68,8 +69,11 @@ class ZooKeeperRegistration:
     async def _renew(self) -> None:
         while self._is_wanted:
             try:
-                async with self._lock:
-                    await self._publish()
+                session_id = 0
+                while session_id != self._session.session_id:  # it may expire again meanwhile
+                    async with self._lock:
+                        session_id = self._session.session_id
+                        await self._publish()
                 _log.warning("bookie %s is registered again, with a new session", self._bookie_id)
                 return
             except LogStoreError as error:
@@ -110,13 +114,15 @@ class ZooKeeperRegistration:
         """Wait for the node of a session that may be dead. AlreadyExistsError once it must be alive."""
         gone = asyncio.Event()
         unwatch = self._watches.watch_node(path, gone.set)
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + self._session.timeout_s
         try:
-            async with asyncio.timeout(self._session.timeout_s):
-                while await self._owner(path) not in (None, self._session.session_id):
-                    await gone.wait()
-                    gone.clear()
-        except TimeoutError:
-            raise self._taken() from None
+            while await self._owner(path) not in (None, self._session.session_id):
+                if loop.time() >= give_up_at:
+                    raise self._taken()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(gone.wait(), give_up_at - loop.time())
+                gone.clear()
         finally:
             unwatch()
 

@@ -7,7 +7,7 @@ Laws:
   did nothing.
 - A change that was sent and not answered is never sent again: MetadataOutcomeUnknownError. A read is harmless:
   MetadataUnavailableError.
-- What the server answers comes out as kazoo's own error (NoNodeError, BadVersionError, …), to whom it concerns.
+- That a node is there or missing, at another version or not empty comes out as kazoo's own error.
 """
 
 from __future__ import annotations
@@ -20,9 +20,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, NoAuthError, SessionExpiredError, ZookeeperError
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    OperationTimeoutError,
+    RequestTimeoutError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+    ZookeeperError,
+)
 from kazoo.exceptions import ConnectionLoss as ConnectionLostError
-from kazoo.exceptions import OperationTimeoutError as AnswerLostError
 from kazoo.handlers.utils import AsyncResult
 
 from ledger.environment import Environment
@@ -46,6 +57,9 @@ from ledger.metadata.zookeeper.kazoo_bridge import (
 _UNDER_WAY_MAX = 256
 _REQUEST_BYTES_MAX = 1024 * 1024 - 256
 """ZooKeeper drops a connection on which a larger request comes (jute.maxbuffer, with room for its header)."""
+
+_UNDECIDED = (OperationTimeoutError, RequestTimeoutError, RuntimeInconsistency)
+"""Answers that do not say whether the change was made."""
 
 _log = logging.getLogger(__name__)
 
@@ -144,11 +158,20 @@ class ZooKeeperSession:
     def delete(self, path: str, version: int = -1) -> asyncio.Future[Any]:
         return self._ask(lambda client: client.delete_async(path, version), change=True)
 
-    def get(self, path: str, *, fresh: bool = False) -> asyncio.Future[Any]:
-        """(data, stat). `fresh`: of what every server had confirmed before, as the one asked may lag behind."""
-        if fresh:
-            self.forget(self._ask(lambda client: client.sync_async(path), change=False))
+    def get(self, path: str) -> asyncio.Future[Any]:
+        """(data, stat), as the server knows it that we are connected to: it may lag behind the others."""
         return self._ask(lambda client: client.get_async(path), change=False)
+
+    async def get_fresh(self, path: str) -> Any:
+        """(data, stat), not older than what any server had confirmed to anybody before this call."""
+        synced = self._ask(lambda client: client.sync_async(path), change=False)
+        found = self.get(path)
+        try:
+            await synced
+        except BaseException:
+            self.forget(found)
+            raise
+        return await found
 
     def exists(self, path: str) -> asyncio.Future[Any]:
         """The node's stat, or None."""
@@ -270,15 +293,21 @@ class ZooKeeperSession:
                 return self._no_access()
             case AuthFailedError():
                 return self._refused()
-            case ConnectionLostError() | SessionExpiredError() | AnswerLostError():
-                what = "broke off the connection"
-                return self._lost(what) if call.is_change else self._unreachable(what)
-            case _ if isinstance(error, ZookeeperError):
+            case NoNodeError() | NodeExistsError() | BadVersionError() | NotEmptyError():
                 return error  # type: ignore[no-any-return]  # kazoo has no types
-            case _ if call.is_change:
-                return self._lost(f"gave an answer that kazoo cannot read ({error!r})")
+            case ConnectionLostError() | SessionExpiredError():
+                what = "broke off the connection"
+            case _ if isinstance(error, ZookeeperError) and not isinstance(error, _UNDECIDED):
+                return self._unreachable(f"refused with {error!r}")
             case _:
-                return self._unreachable(f"gave an answer that kazoo cannot read ({error!r})")
+                what = f"gave the answer {error!r}"
+        return self._lost(what) if call.is_change else self._unreachable(what)
+
+    def refusal(self, errors: Sequence[Exception]) -> LogStoreError:
+        """Why a commit was refused whose errors are none that its caller expects."""
+        if any(isinstance(error, NoAuthError) for error in errors):
+            return self._no_access()
+        return self._unreachable(f"refused with {errors[0]!r}")
 
     def _lost(self, what: str) -> LogStoreError:
         return MetadataOutcomeUnknownError(

@@ -35,7 +35,7 @@ def test_malformed_addresses_are_refused(text: str) -> None:
 
 
 def test_an_unknown_scheme_lists_the_known_ones() -> None:
-    with pytest.raises(ConfigurationError, match=r"'etcd'.*memory.*sqlite"):
+    with pytest.raises(ConfigurationError, match=r"'etcd'.*memory.*sqlite.*zk"):
         asyncio.run(open_store("etcd://h/x"))
 
 
