@@ -202,17 +202,29 @@ class ReadHandle:
             return [polled]
         try:
             return await self._read_batch(first, max_entries, max_bytes)
-        except (ReadError, EntryNotFoundError):
+        except EntryNotFoundError:
+            # Absent where this handle believes it to be: that proves nothing before the store has said that it
+            # is there, so that an unavailable store is what the caller hears of.
             if not await self._have_moved():
+                raise
+        except ReadError as error:
+            try:
+                moved = await self._have_moved()
+            except UnavailableError:
+                raise error from None
+            if not moved:
                 raise
         return await self._read_batch(first, max_entries, max_bytes)
 
     async def _have_moved(self) -> bool:
-        """Whether entries have come to lie on other bookies since this handle learned where they are."""
+        """Whether entries have come to lie on other bookies since this handle learned where they are.
+
+        MetadataUnavailableError if nobody can tell.
+        """
         known = self.metadata.fragments
         try:
             self._local = await self._services.store.read_ledger(self.ledger_id)
-        except (UnavailableError, LedgerNotFoundError):
+        except LedgerNotFoundError:
             return False
         return self.metadata.fragments != known
 

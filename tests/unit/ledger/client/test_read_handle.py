@@ -14,6 +14,7 @@ from ledger.errors import (
     DigestMismatchError,
     EntryNotFoundError,
     LedgerNotFoundError,
+    MetadataUnavailableError,
     ReadError,
 )
 from ledger.model import EntryId, Fragment, QuorumSizes
@@ -95,6 +96,29 @@ async def test_entries_that_moved_to_other_bookies_are_found_there(old_copies: s
         )
         [entry] = await reader.read(0, 0)
         assert bytes(entry.payload) == b"zero"
+
+
+async def test_nothing_is_lost_while_nobody_can_tell_where_it_should_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The bookies that a reader knows deny the entry, and the store cannot say whether it lies elsewhere by now."""
+
+    async def unavailable(_: object) -> None:
+        raise MetadataUnavailableError("try again")
+
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        await handle.close()
+        reader = await cluster.client.open(handle.ledger_id)
+        for bookie in cluster.bookies:
+            bookie.entries.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(cluster.store, "read_ledger", unavailable)
+            with pytest.raises(MetadataUnavailableError):
+                await reader.read(0, 0)
+        with pytest.raises(EntryNotFoundError):
+            await reader.read(0, 0)
 
 
 @pytest.mark.parametrize("sizes", [(3, 3, 2), (4, 3, 2)], ids=["whole", "striped"])
