@@ -325,3 +325,33 @@ async def test_marks_of_autorecovery_can_be_read(place: Place) -> None:
     await store.format_cluster()
     assert [mark async for mark in store.under_replicated()] == []
     await store.close()
+
+
+async def test_what_a_bookie_publishes_is_read_once_and_again_when_it_changes(place: Place) -> None:
+    store, other = await place.cluster(), await place.open()
+    await store.register_bookie(bookie(B1, port=1111))
+    reads: list[str] = []
+    session: Any = other._session
+    get = session.get
+    session.get = lambda path: (reads.append(path), get(path))[1]
+    for _ in range(3):
+        assert [info.port for info in (await other.bookies()).writable] == [1111]
+    node = f"{place.root}/available/{B1}"
+    assert reads.count(node) == 1
+    for port in (2222, 3333):
+        await store.register_bookie(bookie(B1, port=port))
+        assert [info.port for info in (await other.bookies()).writable] == [port]
+    assert reads.count(node) == 3
+    await store.close()
+    await other.close()
+
+
+async def test_a_nuke_that_stopped_in_the_middle_is_run_again(place: Place) -> None:
+    store = await place.cluster()
+    await store.create_ledger(LedgerId(1), new_metadata())
+    for path in ("/available/readonly", "/available", "/LAYOUT"):
+        place.raw.delete(place.root + path)
+    await store.nuke_cluster(await store.instance_id())
+    assert place.tree() == set()
+    await store.init_cluster()
+    await store.close()

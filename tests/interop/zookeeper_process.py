@@ -24,7 +24,7 @@ minSessionTimeout=100
 maxSessionTimeout=60000
 maxClientCnxns=0
 admin.enableServer=false
-4lw.commands.whitelist=ruok
+4lw.commands.whitelist=srvr
 preAllocSize=1024
 """
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -87,6 +87,7 @@ class ZooKeeperProcess:
             contextlib.suppress(OSError),
             socket.create_connection(("127.0.0.1", self.port), timeout=1) as link,
         ):
-            link.sendall(b"ruok")
-            return link.recv(4) == b"imok"
+            link.sendall(b"srvr")
+            # Of the commands that ask how it is this one has its mode only once requests are served.
+            return b"Mode: " in link.makefile("rb").read()
         return False

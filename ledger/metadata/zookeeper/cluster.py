@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import copy_context
 
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
@@ -70,9 +71,10 @@ class Cluster:
         if self._layout is not None:
             return set_watch(self._layout)
         unwatch: list[Unwatch] = []
+        context = copy_context()
 
         def act(layout: LayoutType) -> None:
-            unwatch.append(set_watch(layout))
+            unwatch.append(context.run(set_watch, layout))
 
         def stop() -> None:
             if act in self._pending:
@@ -136,7 +138,7 @@ class Cluster:
                 return
             # One of the results tells why, the others only that they were rolled back.
             if not any(isinstance(error, (NodeExistsError, NoNodeError)) for error in errors):
-                raise self._session.refusal(errors)
+                raise self._session.failures.of_commit(errors)
 
     async def _missing(self) -> list[str]:
         root = self._paths.root

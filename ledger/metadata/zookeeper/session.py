@@ -20,31 +20,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    AuthFailedError,
-    BadVersionError,
-    NoAuthError,
-    NodeExistsError,
-    NoNodeError,
-    NotEmptyError,
-    OperationTimeoutError,
-    RequestTimeoutError,
-    RuntimeInconsistency,
-    SessionExpiredError,
-    ZookeeperError,
-)
 from kazoo.exceptions import ConnectionLoss as ConnectionLostError
+from kazoo.exceptions import SessionExpiredError
 from kazoo.handlers.utils import AsyncResult
 
 from ledger.environment import Environment
-from ledger.errors import (
-    ConfigurationError,
-    LogStoreError,
-    MetadataOutcomeUnknownError,
-    MetadataUnavailableError,
-    UnauthorizedError,
-)
+from ledger.errors import ConfigurationError, MetadataUnavailableError
 from ledger.metadata.zookeeper.address import ZooKeeperAddress
+from ledger.metadata.zookeeper.failures import Failures
 from ledger.metadata.zookeeper.kazoo_bridge import (
     Answered,
     Arrival,
@@ -57,9 +40,6 @@ from ledger.metadata.zookeeper.kazoo_bridge import (
 _UNDER_WAY_MAX = 256
 _REQUEST_BYTES_MAX = 1024 * 1024 - 256
 """ZooKeeper drops a connection on which a larger request comes (jute.maxbuffer, with room for its header)."""
-
-_UNDECIDED = (OperationTimeoutError, RequestTimeoutError, RuntimeInconsistency)
-"""Answers that do not say whether the change was made."""
 
 _log = logging.getLogger(__name__)
 
@@ -93,6 +73,7 @@ class ZooKeeperSession:
         self.listeners = Listeners()
         self.session_id = 0
         self.timeout_s = address.session_timeout_ms / 1000
+        self.failures = Failures(address)
         self._servers = ", ".join(address.servers)
         self._request_timeout_s = address.request_timeout_ms / 1000
         self._environment = environment
@@ -125,7 +106,7 @@ class ZooKeeperSession:
             ) from None
         if not accepted:
             await self.close()
-            raise self._refused()
+            raise self.failures.refused()
 
     async def close(self) -> None:
         """End the session and what lives with it. Returns once others can see that."""
@@ -244,7 +225,7 @@ class ZooKeeperSession:
         self._fail(call, f"did not answer within {self._request_timeout_s:g} s")
 
     def _fail(self, call: _Call, what: str) -> None:
-        _settle(call, None, self._lost(what) if call.is_sent and call.is_change else self._unreachable(what))
+        _settle(call, None, self.failures.unanswered(what, is_change=call.is_sent and call.is_change))
 
     # ---- what comes from kazoo
 
@@ -265,7 +246,9 @@ class ZooKeeperSession:
         if isinstance(error, (ConnectionLostError, SessionExpiredError)):
             # kazoo tells of its calls first and of the loss itself afterwards: send nothing between the two.
             self._is_connected = False
-        _settle(call, value, None if error is None else self._translated(error, call))
+        _settle(
+            call, value, None if error is None else self.failures.of_answer(error, is_change=call.is_change)
+        )
         self._send()
 
     def _on_connected(self, session_id: int) -> None:
@@ -286,47 +269,6 @@ class ZooKeeperSession:
             self._first_state.set_result(False)
         if not self._is_closed:
             _log.warning("the connection to ZooKeeper at %s is lost, connecting again", self._servers)
-
-    def _translated(self, error: Exception, call: _Call) -> Exception:
-        match error:
-            case NoAuthError():
-                return self._no_access()
-            case AuthFailedError():
-                return self._refused()
-            case NoNodeError() | NodeExistsError() | BadVersionError() | NotEmptyError():
-                return error  # type: ignore[no-any-return]  # kazoo has no types
-            case ConnectionLostError() | SessionExpiredError():
-                what = "broke off the connection"
-            case _ if isinstance(error, ZookeeperError) and not isinstance(error, _UNDECIDED):
-                return self._unreachable(f"refused with {error!r}")
-            case _:
-                what = f"gave the answer {error!r}"
-        return self._lost(what) if call.is_change else self._unreachable(what)
-
-    def refusal(self, errors: Sequence[Exception]) -> LogStoreError:
-        """Why a commit was refused whose errors are none that its caller expects."""
-        if any(isinstance(error, NoAuthError) for error in errors):
-            return self._no_access()
-        return self._unreachable(f"refused with {errors[0]!r}")
-
-    def _lost(self, what: str) -> LogStoreError:
-        return MetadataOutcomeUnknownError(
-            f"ZooKeeper at {self._servers} {what} while a change was under way: read what became of it"
-        )
-
-    def _unreachable(self, what: str) -> LogStoreError:
-        return MetadataUnavailableError(f"ZooKeeper at {self._servers} {what}: try again")
-
-    def _no_access(self) -> LogStoreError:
-        return UnauthorizedError(
-            f"ZooKeeper at {self._servers} denies access below {self.uri} (NoAuth): name a file with the "
-            f"owner's user:password in the address, ?auth_file=FILE"
-        )
-
-    def _refused(self) -> LogStoreError:
-        return UnauthorizedError(
-            f"ZooKeeper at {self._servers} does not accept the credential of ?auth_file: correct the file"
-        )
 
 
 def _settle(call: _Call, value: Any, error: Exception | None) -> None:
