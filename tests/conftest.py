@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.interop.zookeeper_process import ZooKeeperProcess
+
+
+def pytest_configure() -> None:
+    """A suite that a script has started in the background ignores Ctrl-C, and so would all that it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
