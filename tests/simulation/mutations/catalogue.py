@@ -16,34 +16,27 @@ from tests.simulation.mutations.mutation import Mutation
 
 UNPROVED: tuple[str, ...] = (
     "last-fragment-is-no-floor",
-    "acks-of-a-replaced-member-count",
     "late-acks-of-a-replaced-member-count",
     "undecided-change-forgotten",
-    "failed-lac-write-taken-for-stored",
     "recovery-reads-without-fence",
     "recovery-adds-with-a-rising-lac",
     "explicit-lac-falls",
     "limbo-denies",
     "limbo-forgets-its-fences",
     "empty-disk-accepted",
-    "journal-synced-before-the-write",
     "full-disk-taken-for-written",
     "torn-tail-not-cut",
     "damage-taken-for-a-torn-tail",
     "group-not-written-again",
-    "log-mark-before-the-data",
     "log-mark-name-not-durable",
-    "entry-log-in-use-removed",
     "collected-by-one-stale-listing",
-    "refused-retry-taken-for-refusal",
-    "zombie-writes-blindly",
     "shrink-by-blind-put",
     "successor-used-before-the-drain",
     "successor-submitted-to-before-it-is-listed",
     "absent-while-undecided",
     "tail-taken-from-the-last-ledger",
 )
-"""Planted and not found so far; not in the table, and open work for the simulation."""
+"""Planted and not found so far, in a few dozen seeds each: not in the table, and open work for the simulation."""
 
 _AREAS = (quorums, ensemble_changes, ledger_recovery, fences, storage, takeovers, rotations, readers)
 
