@@ -16,6 +16,7 @@ from pathlib import Path
 
 import dlog
 from dlog.errors import StandaloneError
+from dlog.signalling import send_signal
 from ledger.errors import ConfigurationError
 
 Report = Callable[[str], None]
@@ -112,8 +113,8 @@ class BookieSupervisor:
         self._send(signal.SIGCONT)
 
     def _send(self, number: signal.Signals) -> None:
-        if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(number)
+        if self._process is not None:
+            send_signal(self._process, number)
 
     async def _end(self, number: signal.Signals) -> None:
         if self._watcher is not None:
@@ -123,16 +124,14 @@ class BookieSupervisor:
         process = self._process
         if process is None or process.returncode is not None:
             return
+        send_signal(process, number)
+        send_signal(process, signal.SIGCONT)  # one that is paused would not hear of it
         try:
-            process.send_signal(number)
-            process.send_signal(signal.SIGCONT)  # one that is paused would not hear of it
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 await process.wait()
-        except ProcessLookupError:
-            await process.wait()
         except TimeoutError:
             self._report(f"bookie {self.number} did not stop within {STOP_TIMEOUT_S:.0f} s and is killed")
-            process.kill()
+            send_signal(process, signal.SIGKILL)
             await process.wait()
 
     # ---- life and death
@@ -198,14 +197,14 @@ class BookieSupervisor:
             async with asyncio.timeout(START_TIMEOUT_S):
                 self._address = await self._ready(self._process)
         except TimeoutError:
-            self._process.kill()
+            send_signal(self._process, signal.SIGKILL)
             await self._process.wait()
             raise StandaloneError(
                 f"bookie {self.number} did not serve within {START_TIMEOUT_S:.0f} s: {self._last_words()}",
                 log_file=self._log_file,
             ) from None
         except asyncio.CancelledError:
-            self._process.kill()
+            send_signal(self._process, signal.SIGKILL)
             raise
 
     def _command(self) -> list[str]:

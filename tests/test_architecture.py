@@ -75,6 +75,7 @@ OWNERS = {
     "dlog/loop_thread.py": "the thread that runs the loop under blocking callers",
     "dlog/sync_writer.py": "where blocking callers wait for that thread",
     "dlog/embedded.py": "the directory of an embedded cluster",
+    "dlog/signalling.py": "signals to child processes",
     "dlog/supervisor.py": "its bookie processes",
     "dlog/directory_lock.py": "who may run a cluster in the directory",
     "dlog/child.py": "a process about to become a bookie",

@@ -8,9 +8,11 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any, Self
 
 from dlog.demo.events import parse
+from dlog.signalling import send_signal
 from ledger.errors import UnavailableError
 
 Event = dict[str, Any]
@@ -83,6 +85,5 @@ class Child:
 
     async def stop(self) -> None:
         """End it if it still runs."""
-        if self._process.returncode is None:
-            self._process.kill()
+        send_signal(self._process, SIGKILL)
         await self._reading
