@@ -45,7 +45,7 @@ def _logs(disk: Disk, paths: StoragePaths, *, swept: bool) -> Iterator[str]:
     index = Index(disk.open_key_values(paths.index))
     try:
         end = index.log_end()
-        last = -1 if end is None else end.log_id
+        last = 0 if end is None else end.log_id  # they are counted from one
         for name in filter(_KNOWN["entry logs"].fullmatch, disk.list(paths.entry_logs)):
             log_id = int(name.removesuffix(".log"), 16)
             if log_id > last + 1:

@@ -56,6 +56,19 @@ def test_an_entry_log_behind_the_last_is_found() -> None:
     assert found(disk) == ["entry log 77 lies behind the end of all logs, which is in 2"]
 
 
+def test_the_first_entry_log_may_be_left_half_made() -> None:
+    """Seed 4985: a crash in the first flush, and then the only ledger was deleted before the next one."""
+    disk = new_disk()
+
+    async def main() -> None:
+        await (await open_storage(HOME, disk)).close()
+
+    run(main())
+    for log_id, wrong in ((1, []), (2, ["entry log 2 lies behind the end of all logs, which is in 0"])):
+        disk.create(HOME / "ledgers" / "entry-logs" / f"{log_id:016x}.log").close()
+        assert found(disk) == wrong
+
+
 def test_a_journal_file_before_the_mark_is_found() -> None:
     disk = stopped()
     disk.replace_file(HOME / "ledgers" / "log-mark", encode_log_mark(LogMark(9, 0, 0)))
