@@ -175,6 +175,7 @@ class SimulatedBookie:
             self._serving.set()
             self._loop.trace.note("bookie.serves", node.label, "")
             await _first_of(server.failed, self._asked_to_stop)
+            self._serving.clear()  # it may take a while until the store lets it withdraw
             await server.stop()
             return "stopped" if server.failure is None else f"failed: {server.failure}"
         except LogStoreError as error:
