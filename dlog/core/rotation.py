@@ -247,7 +247,7 @@ class Rotation:
             case Phase.CREATING:
                 return [CreateLedger()]
             case Phase.LISTING:
-                return self._list(now_us, nonce)
+                return self._rebase(now_us, nonce)  # it may have been swept meanwhile
             case Phase.LIFTED:
                 return [ProbeStore()]
             case Phase.CLOSING | Phase.FINISHING:

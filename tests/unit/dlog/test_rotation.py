@@ -241,6 +241,17 @@ def test_a_failure_while_the_store_is_away_settles_first_and_lists_the_same_ledg
     assert rotation.on_answer(Applied(sent, 6), 1, 3) == [SubmitTo(N), Release(N)]
 
 
+def test_a_ledger_that_was_swept_while_its_listing_had_to_wait_is_given_up() -> None:
+    """Rule 3. Somebody's sweep raised the highest id above it meanwhile (seed 9627)."""
+    rotation = machine()
+    listing(rotation)
+    rotation.on_store_unavailable()
+    assert rotation.on_failed(P, fenced=False) == [Hold(), Settle((P,))]
+    rotation.on_record_seen(Versioned(replace(START, last_ledger_id=N), 6))
+    assert rotation.on_settled({P: seal(3)}, left=True) == [Retry(0)]
+    assert rotation.on_retry(1000, 80) == [DiscardLedger(N), CreateLedger()]
+
+
 def test_fenced_with_the_record_unchanged_settles_waits_and_reads_again() -> None:
     """Rule 24b: a repair tool, or a candidate under way."""
     rotation = machine()
