@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from dlog.testing.scheduler import Scheduler
 
@@ -110,6 +110,4 @@ class SimulatedTask(asyncio.Task[T]):
 
 
 def _next_number(future: asyncio.Future[Any]) -> int:
-    loop: Any = future.get_loop()
-    number: int = loop.next_number()
-    return number
+    return cast(Scheduler, future.get_loop()).next_number()

@@ -19,6 +19,10 @@ class Scheduler(asyncio.AbstractEventLoop):
         """A context for work that belongs to no process, so that none can be paused in the middle of it."""
         raise NotImplementedError
 
+    def next_number(self) -> int:
+        """For a task or a future that is hashed for the first time."""
+        raise NotImplementedError
+
     def timer_cancelled(self) -> None:
         """One more timer in the heap will never fire."""
         raise NotImplementedError

@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
 
-from dlog.client import LogClient
 from dlog.errors import LogNotFoundError, TrimmedError
 from dlog.model import MessageId
-from dlog.reader_config import ReaderConfig
 from dlog.testing.checking.history import WholeRead
-from dlog.testing.checking.recorder import Recorder
+from dlog.testing.readers import SwarmReader
 from ledger.errors import LogStoreError, UnavailableError
 
 _PATIENCE_S = 10.0
 _INSTANT_S = 1e-6
 
 
-class SwarmWitness:
+class SwarmWitness(SwarmReader):
     """One process. It waits for an acknowledgement, wherever it is given, and opens a reader in the same instant.
 
     Other readers come at any time, mostly long after an append was acknowledged, when everybody knows of it.
     """
-
-    def __init__(
-        self,
-        client: LogClient,
-        log: str,
-        recorder: Recorder,
-        name: str,
-        chance: Random,
-        config: ReaderConfig,
-    ) -> None:
-        self._client = client
-        self._log = log
-        self._recorder = recorder
-        self._name = name
-        self._chance = chance
-        self._config = config
-        self.wrong: list[str] = []
-        """What must not happen and did."""
-        self.loud: list[str] = []
-        """Errors that only a fault beyond the contract excuses."""
 
     async def run(self) -> None:
         turn = 0
