@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 
+from tests.interop.apache_cluster import MixedCluster
 from tests.interop.zookeeper_process import ZooKeeperProcess
 
 
@@ -31,3 +32,21 @@ def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProce
     server.start()
     yield server
     server.kill()
+
+
+@pytest.fixture(scope="session")
+def both_kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
+    """Four bookies of Apache's and four of ours in one cluster, for the whole session: use `mixed`."""
+    cluster = MixedCluster(tmp_path_factory.mktemp("mixed"), apache=4, ours=4)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def mixed(both_kinds: MixedCluster) -> MixedCluster:
+    """The cluster of both kinds, all of it running, whatever the test before has killed."""
+    both_kinds.start_all()
+    return both_kinds
