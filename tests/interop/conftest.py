@@ -8,6 +8,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.interop.apache_cluster import MixedCluster
+from tests.interop.java_client import JavaClient, JavaProcess, compile_driver, java_client
 from tests.interop.zookeeper_process import ZooKeeperProcess
 
 
@@ -50,3 +51,24 @@ def mixed(both_kinds: MixedCluster) -> MixedCluster:
     """The cluster of both kinds, all of it running, whatever the test before has killed."""
     both_kinds.start_all()
     return both_kinds
+
+
+@pytest.fixture(scope="session")
+def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProcess]:
+    """One JVM with Apache's client in it, for the whole session."""
+    classes = tmp_path_factory.mktemp("java")
+    process = JavaProcess(compile_driver(classes), classes / "client.log")
+    yield process
+    process.stop()
+
+
+@pytest.fixture(scope="session")
+def java_v3(both_kinds: MixedCluster, jvm: JavaProcess) -> JavaClient:
+    """Apache's client with its defaults."""
+    return java_client(jvm, "v3", both_kinds.uri)
+
+
+@pytest.fixture(scope="session")
+def java_v2(both_kinds: MixedCluster, jvm: JavaProcess) -> JavaClient:
+    """Apache's client on the binary protocol, as Pulsar uses it."""
+    return java_client(jvm, "v2", both_kinds.uri, useV2WireProtocol="true")
