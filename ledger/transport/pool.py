@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Generic, TypeVar
 
-from ledger.config import LedgerClientConfig
+from ledger.config import LedgerClientConfig, WireProtocol
 from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId, BookieInfo
 from ledger.transport.connection import BookieConnection
+from ledger.transport.entry_connection import EntryConnection
 from ledger.transport.v2_connection import V2Connection
 from ledger.transport.v3_connection import V3Connection
 
@@ -96,26 +98,36 @@ class _Line(Generic[C]):
 
 
 class ConnectionPool:
-    """`v2` carries adds and reads, `v3` the messages that v2 lacks: explicit LAC and long polls.
+    """`entries` carries adds and reads, `v3` explicit LACs and long polls, which only that version has.
 
     Recovery has connections of its own, so that its adds are never answered to a writer of the same ledger.
     """
 
     def __init__(self, resolve: Resolve, config: LedgerClientConfig) -> None:
         queue, frame = config.send_queue_bytes_max, config.frame_bytes_max
-        self._v2 = _Line(lambda bookie_id: V2Connection(bookie_id, queue, frame), resolve, config)
-        self._recovery = _Line(lambda bookie_id: V2Connection(bookie_id, queue, frame), resolve, config)
+        carrier = V2Connection if config.wire is WireProtocol.V2 else V3Connection
+
+        def for_entries(bookie_id: BookieId) -> EntryConnection:
+            return carrier(bookie_id, queue, frame)
+
+        self._entries = _Line(for_entries, resolve, config)
+        self._recovery = _Line(for_entries, resolve, config)
         self._v3 = _Line(lambda bookie_id: V3Connection(bookie_id, queue, frame), resolve, config)
+        self._txn_ids = itertools.count(1) if config.wire is WireProtocol.V3 else None
 
-    def v2_now(self, bookie_id: BookieId) -> V2Connection | None:
+    def txn_ids_of_adds(self) -> Iterator[int] | None:
+        """For adds in version 3: no two of one client are alike. None if adds are in version 2, which has none."""
+        return self._txn_ids
+
+    def entries_now(self, bookie_id: BookieId) -> EntryConnection | None:
         """The connection if it is up; no attempt is made."""
-        return self._v2.now(bookie_id)
+        return self._entries.now(bookie_id)
 
-    async def v2(self, bookie_id: BookieId) -> V2Connection:
+    async def entries(self, bookie_id: BookieId) -> EntryConnection:
         """Connect if needed. BookieUnavailableError."""
-        return await self._v2.get(bookie_id)
+        return await self._entries.get(bookie_id)
 
-    async def recovery(self, bookie_id: BookieId) -> V2Connection:
+    async def recovery(self, bookie_id: BookieId) -> EntryConnection:
         """Connect if needed. BookieUnavailableError."""
         return await self._recovery.get(bookie_id)
 
@@ -127,6 +139,6 @@ class ConnectionPool:
         return self._v3.now(bookie_id)
 
     async def close(self) -> None:
-        await self._v2.close()
+        await self._entries.close()
         await self._recovery.close()
         await self._v3.close()
