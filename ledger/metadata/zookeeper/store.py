@@ -26,6 +26,7 @@ from ledger.metadata.zookeeper.ledger_walk import LedgerWalk
 from ledger.metadata.zookeeper.paths import Paths
 from ledger.metadata.zookeeper.records import Records
 from ledger.metadata.zookeeper.registration import ZooKeeperRegistration
+from ledger.metadata.zookeeper.removal import Removal
 from ledger.metadata.zookeeper.session import ZooKeeperSession
 from ledger.metadata.zookeeper.under_replication import UnderReplicated, UnderReplicationMarks
 from ledger.metadata.zookeeper.watches import Watches
@@ -50,6 +51,7 @@ class ZooKeeperStore:
         self._session = ZooKeeperSession(address, credential, environment)
         self._watches = Watches(self._session)
         self._cluster = Cluster(self._session, self._watches, self._paths, address.layout, environment)
+        self._removal = Removal(self._session, self._paths, self._cluster, environment)
         self._ids = LedgerIds(self._session, self._paths)
         self._nodes = LedgerNodes(self._session, address.root)
         self._records = Records(self._session, self._paths)
@@ -204,10 +206,10 @@ class ZooKeeperStore:
         await self._cluster.init()
 
     async def format_cluster(self) -> None:
-        await self._cluster.format()
+        await self._removal.format()
 
     async def nuke_cluster(self, instance_id: str) -> None:
-        await self._cluster.nuke(instance_id)
+        await self._removal.nuke(instance_id)
 
     async def instance_id(self) -> str:
         return await self._cluster.instance_id()
