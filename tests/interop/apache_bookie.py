@@ -73,7 +73,7 @@ class ApacheBookie:
         self.conf.write_text("".join(f"{name}={_text(value)}\n" for name, value in merged.items()))
 
     def launch(self) -> None:
-        """Start the process; `wait_until_ready` returns when it serves. Several may start at once."""
+        """Start the process; `wait_until_ready` returns when it listens. Several may start at once."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 ["java", *JVM_OPTIONS, "-cp", self._class_path, MAIN, "--conf", str(self.conf)],
@@ -83,7 +83,7 @@ class ApacheBookie:
             )
 
     def wait_until_ready(self) -> None:
-        """It accepts connections, which Apache's bookie does after its registration."""
+        """It accepts connections. It serves once it is registered, too, after the replay of its journal."""
         assert self._process is not None
         give_up_at = time.monotonic() + START_S
         while not self._accepts():

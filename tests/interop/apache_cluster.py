@@ -79,9 +79,12 @@ class MixedCluster:
         """Whatever a test has killed runs and is registered again."""
         if not self.zookeeper.running:
             self.zookeeper.start()
-        down = [bookie for bookie in self.bookies if not bookie.running]
-        for bookie in down:
-            bookie.start()
+        for bookie in self.bookies:
+            if not bookie.running:
+                # Apache's accepts connections before it has replayed its journal, and registers after that; until
+                # then the name of its last life would pass for it.
+                self.wait_until_unregistered(bookie)
+                bookie.start()
         self.wait_until_registered(self.bookies)
 
     def wait_until_registered(self, bookies: Sequence[Bookie]) -> None:

@@ -191,7 +191,7 @@ async def custom_metadata(scene: Scene) -> None:
     await writer.add_many(1)
     recovered = await scene.other.open(writer.ledger_id, scene.digest, recover=True)
     assert recovered.lac == 0
-    metadata = decode_ledger_metadata(scene.kazoo.get(_path(scene, writer.ledger_id))[0])
+    metadata = decode_ledger_metadata(scene.kazoo.get(path_of(scene, writer.ledger_id))[0])
     assert dict(metadata.custom) == custom
 
 
@@ -199,7 +199,7 @@ async def metadata_keeps_its_bytes(scene: Scene) -> None:
     """Read, decoded, encoded and written with nothing changed, by either client: the same bytes, open or closed."""
     writer = await scene.writer.create(scene.digest, {"b": b"2", "a": b"1"})
     await writer.add_many(2)
-    path = _path(scene, writer.ledger_id)
+    path = path_of(scene, writer.ledger_id)
     for _ in ("open", "closed"):
         before, _ = scene.kazoo.get(path)
         results = []
@@ -236,5 +236,5 @@ async def _both_agree(scene: Scene, ledger_id: int, count: int) -> None:
         assert await reader.read_all() == texts(count)
 
 
-def _path(scene: Scene, ledger_id: int) -> str:
+def path_of(scene: Scene, ledger_id: int) -> str:
     return scene.cluster.root + ledger_path(LayoutType.HIERARCHICAL, ledger_id)
