@@ -22,8 +22,11 @@ JVM_OPTIONS = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
 )
-SESSION_TIMEOUT_MS = 3000
-"""A bookie that was killed starts again only when its old session has expired, which every such test waits for."""
+SESSION_TIMEOUT_MS = 30000
+"""Longer than ZooKeeper is ever away in a test: Apache's bookie ends if it cannot register again when it tries.
+
+A bookie that was killed cannot start before its old session has ended, so tests end it (`end_session`).
+"""
 SORTED = "org.apache.bookkeeper.bookie.SortedLedgerStorage"
 DB = "org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage"
 

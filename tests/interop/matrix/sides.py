@@ -17,7 +17,10 @@ from tests.interop.java_client import JavaClient, JavaError, JavaLedger, shown
 
 PASSWORD = b"secret"
 QUORUM = QuorumSizes(ensemble=3, write=3, ack=2)
-_FENCED, _CLOSED_UNDER_IT, _NO_LEDGER = -101, -17, (-7, -25)
+_LOST = (-101, -11, -17)
+"""LedgerFenced, told by a bookie; LedgerClosed, met in the metadata while a bookie was replaced; and
+MetadataVersion, when a close finds that another client has closed the ledger at another entry."""
+_NO_LEDGER = (-7, -25)
 
 
 class Fenced(Exception):
@@ -262,6 +265,6 @@ class JavaSide:
 
 
 def _typed(error: JavaError) -> Exception:
-    if error.code in (_FENCED, _CLOSED_UNDER_IT):
+    if error.code in _LOST:
         return Fenced(str(error))
     return Missing(str(error)) if error.code in _NO_LEDGER else error
