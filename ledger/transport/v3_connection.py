@@ -169,6 +169,9 @@ class V3Connection(EntryConnection):
         elif (sink := self._sinks.get(body.ledger_id)) is not None:
             sink.on_add_refused(body.entry_id, response.outcome)
 
+    def _in_use(self) -> bool:
+        return bool(self._sinks or self._pending or self._lacs)
+
     def _on_lost(self, error: Exception) -> None:
         pending, self._pending = self._pending, {}
         for future in pending.values():
