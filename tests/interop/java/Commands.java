@@ -16,6 +16,7 @@ import java.util.stream.Collectors;
 import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.BookKeeperAdmin;
 import org.apache.bookkeeper.client.LedgerHandle;
+import org.apache.bookkeeper.client.LedgerMetadataBuilder;
 import org.apache.bookkeeper.client.api.DigestType;
 import org.apache.bookkeeper.client.api.LastConfirmedAndEntry;
 import org.apache.bookkeeper.client.api.LedgerEntries;
@@ -182,10 +183,11 @@ final class Commands {
                 + " " + (custom.isEmpty() ? "-" : custom) + " " + metadata.getDigestType();
     }
 
-    /** Read, decode, encode and write the metadata, with nothing changed. */
+    /** Read, decode, encode and write the metadata, with nothing changed, as a handle does. */
     private static String rewrite(BookKeeper client, long ledgerId) throws Exception {
         Versioned<LedgerMetadata> found = get(client.getLedgerManager().readLedgerMetadata(ledgerId));
-        get(client.getLedgerManager().writeLedgerMetadata(ledgerId, found.getValue(), found.getVersion()));
+        get(client.getLedgerManager().writeLedgerMetadata(
+                ledgerId, LedgerMetadataBuilder.from(found.getValue()).build(), found.getVersion()));
         return "";
     }
 
