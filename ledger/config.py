@@ -29,6 +29,10 @@ class LedgerClientConfig:
     connect_timeout_s: float = 3.0
     """A local network connects in milliseconds; beyond this the bookie is as good as down."""
 
+    idle_connection_s: float = 10.0
+    """One that nobody used for this long is not used again. If the bookie's host had gone meanwhile, that would show
+    only after a timeout, while connecting anew takes a fraction of a millisecond."""
+
     add_timeout_s: float = 5.0
     """A bookie that acknowledges nothing for this long counts as failed (Apache's addEntryTimeoutSec)."""
 
@@ -78,6 +82,7 @@ class LedgerClientConfig:
             )
         for name in (
             "connect_timeout_s",
+            "idle_connection_s",
             "add_timeout_s",
             "read_timeout_s",
             "quorum_timeout_s",

@@ -35,6 +35,7 @@ class Recovery:
         self._ledger_id = ledger_id
         self._local = metadata
         self._services = services
+        self._connections = services.pool.for_recovery()
         self._digester = make_digester(metadata.value.digest_type, metadata.value.password)
         self._key = master_key(metadata.value.password)
         self._answering: set[BookieId] = set()
@@ -54,6 +55,7 @@ class Recovery:
         finally:
             for task in list(self._tasks):
                 task.cancel()
+            self._connections.end(f"the recovery of ledger {self._ledger_id} is over")
         return self._local
 
     async def _update(
@@ -110,7 +112,9 @@ class Recovery:
 
     async def _go_forward(self, lac: EntryId, length: int) -> None:
         metadata = self._local.value
-        write_back = WriteBack(self._ledger_id, metadata, lac, self._services, self._digester, self._key)
+        write_back = WriteBack(
+            self._ledger_id, metadata, lac, self._services, self._connections, self._digester, self._key
+        )
         try:
             last = await self._read_forward(metadata, lac, write_back)
             await write_back.finish()
@@ -185,7 +189,7 @@ class Recovery:
 
     async def _fencing_read(self, bookie_id: BookieId, entry_id: int, header: int) -> BookieAnswer:
         try:
-            connection = await self._services.pool.recovery(bookie_id)
+            connection = await self._connections.get(bookie_id)
         except BookieUnavailableError as error:
             return BookieAnswer(Answer.UNKNOWN, reason=error)
         return await fence_read_entry(

@@ -20,7 +20,9 @@ from ledger.errors import BookieUnavailableError, LedgerRecoveryError, Unauthori
 from ledger.member import Member
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata
 from ledger.services import Services
+from ledger.transport.pool import Line
 from ledger.transport.probe import answers
+from ledger.transport.v2_connection import V2Connection
 from ledger.wire.constants import ADD_REQUEST_START, MASTER_KEY_BYTES, RECOVERY_ADD_HEADER
 from ledger.wire.digest import Digester
 from ledger.wire.status import Status
@@ -33,6 +35,7 @@ class WriteBack:
         metadata: LedgerMetadata,
         lac: EntryId,
         services: Services,
+        connections: Line[V2Connection],
         digester: Digester,
         key: bytes,
     ) -> None:
@@ -40,6 +43,7 @@ class WriteBack:
         self._quorum = metadata.quorum
         self._lac = lac
         self._services = services
+        self._connections = connections
         self._digester = digester
         self._key = key
         self._loop = asyncio.get_running_loop()
@@ -150,7 +154,7 @@ class WriteBack:
 
     async def _connected(self, member: Member) -> None:
         try:
-            connection = await self._services.pool.recovery(member.bookie_id)
+            connection = await self._connections.get(member.bookie_id)
         except BookieUnavailableError as error:
             self.on_member_lost(member, error)
             return
@@ -204,7 +208,7 @@ class WriteBack:
 
     async def _answers(self, bookie_id: BookieId) -> bool:
         try:
-            connection = await self._services.pool.recovery(bookie_id)
+            connection = await self._connections.get(bookie_id)
         except BookieUnavailableError:
             return False
         return await answers(connection, self._ledger_id, self._services.config)

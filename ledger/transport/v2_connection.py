@@ -149,6 +149,9 @@ class V2Connection(BookieConnection):
         if waiting is not None and not waiting:
             del self._reads[key]
 
+    def _in_use(self) -> bool:
+        return bool(self._sinks or self._reads or self._batch_reads)
+
     def _on_lost(self, error: Exception) -> None:
         futures = [future for waiting in self._reads.values() for future in waiting]
         futures += self._batch_reads.values()

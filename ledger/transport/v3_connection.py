@@ -123,6 +123,9 @@ class V3Connection(BookieConnection):
         if future is not None and not future.done():
             future.set_result(response)
 
+    def _in_use(self) -> bool:
+        return bool(self._pending or self._lacs)
+
     def _on_lost(self, error: Exception) -> None:
         pending, self._pending = self._pending, {}
         for future in pending.values():
