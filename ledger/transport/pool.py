@@ -6,18 +6,19 @@ A recovery has some of its own (`for_recovery`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Generic, TypeVar
 
-from ledger.config import LedgerClientConfig
+from ledger.config import LedgerClientConfig, WireProtocol
 from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId, BookieInfo
 from ledger.transport.connection import BookieConnection
+from ledger.transport.entry_connection import EntryConnection
 from ledger.transport.v2_connection import V2Connection
 from ledger.transport.v3_connection import V3Connection
 
 C = TypeVar("C", bound=BookieConnection)
-W = TypeVar("W", V2Connection, V3Connection)
 Resolve = Callable[[BookieId], Awaitable[BookieInfo | None]]
 
 
@@ -117,34 +118,41 @@ class Line(Generic[C]):
 
 
 class ConnectionPool:
-    """`v2` carries adds and reads, `v3` the messages that v2 lacks: explicit LAC and long polls."""
+    """`entries` carries adds and reads, `v3` explicit LACs and long polls, which only that version has."""
 
     def __init__(self, resolve: Resolve, config: LedgerClientConfig) -> None:
         self._resolve = resolve
         self._config = config
-        self._v2 = self._line(V2Connection)
-        self._v3 = self._line(V3Connection)
+        self._entries = self._line_for_entries()
+        queue, frame = config.send_queue_bytes_max, config.frame_bytes_max
+        self._v3 = Line(lambda bookie_id: V3Connection(bookie_id, queue, frame), resolve, config)
+        self._txn_ids = itertools.count(1) if config.wire is WireProtocol.V3 else None
 
-    def for_recovery(self) -> Line[V2Connection]:
+    def _line_for_entries(self) -> Line[EntryConnection]:
+        queue, frame = self._config.send_queue_bytes_max, self._config.frame_bytes_max
+        carrier = V2Connection if self._config.wire is WireProtocol.V2 else V3Connection
+        return Line(lambda bookie_id: carrier(bookie_id, queue, frame), self._resolve, self._config)
+
+    def for_recovery(self) -> Line[EntryConnection]:
         """Connections of one recovery's own, which ends them.
 
         Its adds must not be answered to a writer of the same ledger. And none may be older than the recovery: one
         that was idle may have lost its peer unnoticed, which costs whoever relies on it a timeout, and there is no
         time for that when a log has no writer.
         """
-        return self._line(V2Connection)
+        return self._line_for_entries()
 
-    def _line(self, connection: type[W]) -> Line[W]:
-        queue, frame = self._config.send_queue_bytes_max, self._config.frame_bytes_max
-        return Line(lambda bookie_id: connection(bookie_id, queue, frame), self._resolve, self._config)
+    def txn_ids_of_adds(self) -> Iterator[int] | None:
+        """For adds in version 3: no two of one client are alike. None if adds are in version 2, which has none."""
+        return self._txn_ids
 
-    def v2_now(self, bookie_id: BookieId) -> V2Connection | None:
+    def entries_now(self, bookie_id: BookieId) -> EntryConnection | None:
         """The connection if it is up; no attempt is made."""
-        return self._v2.now(bookie_id)
+        return self._entries.now(bookie_id)
 
-    async def v2(self, bookie_id: BookieId) -> V2Connection:
+    async def entries(self, bookie_id: BookieId) -> EntryConnection:
         """Connect if needed. BookieUnavailableError."""
-        return await self._v2.get(bookie_id)
+        return await self._entries.get(bookie_id)
 
     async def v3(self, bookie_id: BookieId) -> V3Connection:
         """Connect if needed. BookieUnavailableError."""
@@ -155,5 +163,6 @@ class ConnectionPool:
 
     async def close(self) -> None:
         """End all. Recoveries must have come to their end before."""
-        for line in (self._v2, self._v3):
-            await line.close("the ledger client is closed")
+        closed = "the ledger client is closed"
+        await self._entries.close(closed)
+        await self._v3.close(closed)
