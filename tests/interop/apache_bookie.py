@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.interop.java_libs import class_path
@@ -13,11 +14,8 @@ from tests.interop.java_libs import class_path
 START_S = 90.0
 MAIN = "org.apache.bookkeeper.server.Main"
 SHELL = "org.apache.bookkeeper.bookie.BookieShell"
+SMALL_JVM = ("-Xmx256m", "-XX:MaxDirectMemorySize=256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 JVM_OPTIONS = (
-    "-Xmx256m",
-    "-XX:MaxDirectMemorySize=256m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
     "-Dio.netty.tryReflectionSetAccessible=true",
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
@@ -53,8 +51,16 @@ _SETTINGS: dict[str, object] = {
 class ApacheBookie:
     """`bookie_id` and `port` stay the same from start to start."""
 
-    def __init__(self, metadata: str, directory: Path, **settings: object) -> None:
+    def __init__(
+        self,
+        metadata: str,
+        directory: Path,
+        *,
+        jvm: Sequence[str] = SMALL_JVM,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
         directory.mkdir(parents=True)
+        self._jvm = jvm
         self.directory = directory
         self._class_path = class_path()
         self._process: subprocess.Popen[bytes] | None = None
@@ -67,7 +73,7 @@ class ApacheBookie:
             "bookiePort": self.port,
             "journalDirectory": directory / "journal",
             "ledgerDirectories": directory / "ledgers",
-            **settings,
+            **(settings or {}),
         }
         self.conf = directory / "bk.conf"
         self.conf.write_text("".join(f"{name}={_text(value)}\n" for name, value in merged.items()))
@@ -76,7 +82,7 @@ class ApacheBookie:
         """Start the process; `wait_until_ready` returns when it serves. Several may start at once."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                ["java", *JVM_OPTIONS, "-cp", self._class_path, MAIN, "--conf", str(self.conf)],
+                ["java", *self._jvm, *JVM_OPTIONS, "-cp", self._class_path, MAIN, "--conf", str(self.conf)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -116,6 +122,11 @@ class ApacheBookie:
         self._process.send_signal(signal.SIGCONT)
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
@@ -134,7 +145,7 @@ class ApacheBookie:
 def run_shell(conf: Path, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
     """One verb of Apache's `bookkeeper shell`, run to its end with the settings in `conf`."""
     return subprocess.run(
-        ["java", *JVM_OPTIONS, "-cp", class_path(), SHELL, "-conf", str(conf), *arguments],
+        ["java", *SMALL_JVM, *JVM_OPTIONS, "-cp", class_path(), SHELL, "-conf", str(conf), *arguments],
         capture_output=True,
         text=True,
         timeout=timeout_s,

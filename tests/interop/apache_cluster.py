@@ -7,14 +7,14 @@ on which bookies its ledgers are to lie.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from kazoo.client import KazooClient
 
 from tests.integration.bookie.bookie_process import BookieProcess
-from tests.interop.apache_bookie import SESSION_TIMEOUT_MS, START_S, ApacheBookie, run_shell
+from tests.interop.apache_bookie import SESSION_TIMEOUT_MS, SMALL_JVM, START_S, ApacheBookie, run_shell
 from tests.interop.zookeeper_process import ZooKeeperProcess
 
 ROOT = "/ledgers"
@@ -38,14 +38,27 @@ Bookie = ApacheBookie | OwnBookie
 class MixedCluster:
     """`apache` and `ours` share one ledgers' root; all of them run from `start` to `stop`."""
 
-    def __init__(self, directory: Path, *, apache: int = 0, ours: int = 0, root: str = ROOT) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        apache: int = 0,
+        ours: int = 0,
+        root: str = ROOT,
+        jvm: Sequence[str] = SMALL_JVM,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        """`jvm` and `settings` are those of Apache's bookies, where they are not to be small."""
         self.directory = directory
         (directory / "zookeeper").mkdir(parents=True)
         self.zookeeper = ZooKeeperProcess(directory / "zookeeper")
         self.root = root
         self.uri = f"zk+hierarchical://{self.zookeeper.address}{root}"
         """Understood by both; sessions of ours last as long as their driver's default."""
-        self.apache = [ApacheBookie(self.uri, directory / f"apache-{n}") for n in range(apache)]
+        self.apache = [
+            ApacheBookie(self.uri, directory / f"apache-{n}", jvm=jvm, settings=settings)
+            for n in range(apache)
+        ]
         uri = f"{self.uri}?session_timeout_ms={SESSION_TIMEOUT_MS}"
         self.ours = [OwnBookie(uri, directory / f"ours-{n}") for n in range(ours)]
         self.conf = directory / "shell.conf"
