@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.mutations.mutation import (
+    ALL_THREE,
     SLOW_DISKS,
     SPARES,
     THREE,
@@ -36,7 +37,14 @@ MUTATIONS = (
             ),
         ),
         plan=focused(
-            "cut_one_way", "clog", "pause_bookie", **THREE, fast=True, writers=3, append_every_s=0.02
+            "unfenced_bookie",
+            **THREE,
+            **SLOW_DISKS,
+            bookies=3,
+            fast=True,
+            writers=2,
+            fault_every_s=4.0,
+            chaos_s=16.0,
         ),
     ),
     Mutation(
@@ -88,14 +96,14 @@ MUTATIONS = (
             ),
         ),
         plan=focused(
-            "clog",
-            "kill_client",
-            "pause_client",
-            **THREE,
-            **SLOW_DISKS,
+            "two_recoveries",
+            **ALL_THREE,
             fast=True,
-            writers=4,
+            writers=3,
+            readers=4,
             append_every_s=0.02,
+            fault_every_s=3.0,
+            chaos_s=16.0,
         ),
     ),
     Mutation(
