@@ -12,7 +12,8 @@ pytestmark = pytest.mark.integration
 
 
 async def on_ours(mixed: MixedCluster, jvm: JavaProcess) -> None:
-    await jvm.call("allow", ",".join(bookie.bookie_id for bookie in mixed.ours))
+    ids = ",".join(bookie.bookie_id for bookie in mixed.ours)
+    await jvm.call("allow", ids, ids)
 
 
 async def test_the_defaults_of_the_java_client_work_on_our_bookies(
