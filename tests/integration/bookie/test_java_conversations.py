@@ -14,14 +14,14 @@ import pytest
 from ledger.wire.digest import master_key
 from tests.integration.bookie.bookie_process import BookieProcess
 from tests.integration.bookie.raw_client import RawClient
-from tests.integration.bookie.recorded import (
+from tests.integration.bookie.test_apache_conversations import without_time
+from tests.recordings import (
     Step,
     held_before,
     java_conversations,
     put_entry,
     put_packet,
 )
-from tests.integration.bookie.test_apache_conversations import without_time
 
 pytestmark = pytest.mark.integration
 

@@ -21,6 +21,7 @@ from ledger.wire.messages import (
     ReadResponse,
     V3AddRequest,
     V3ReadResponse,
+    V3Request,
     V3Response,
     WriteLacRequest,
 )
@@ -138,4 +139,4 @@ def put_packet(packet: bytes, key: bytes) -> bytes:
     """The frame that stores an explicit LAC as it is."""
     ledger_id, lac = int.from_bytes(packet[:8], "big"), int.from_bytes(packet[8:16], "big", signed=True)
     body = WriteLacRequest(ledger_id=ledger_id, lac=lac, master_key=key, packet=packet)
-    return v3.encode_request(v3.V3Request(txn_id=1, operation=Operation.WRITE_LAC, body=body))
+    return v3.encode_request(V3Request(txn_id=1, operation=Operation.WRITE_LAC, body=body))
