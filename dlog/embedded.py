@@ -65,12 +65,18 @@ class AsyncStandalone:
         self._restart = restart
         self._options = options
         self._lock = DirectoryLock(self._directory)
+        self._made = False
         self._supervisors: list[BookieSupervisor] = []
 
     @property
     def uri(self) -> str:
         """The address to connect to."""
         return self._uri
+
+    @property
+    def made(self) -> bool:
+        """Whether there was no cluster at the address before this start."""
+        return self._made
 
     @property
     def bookies(self) -> list[BookieFacts]:
@@ -134,8 +140,9 @@ class AsyncStandalone:
         self._uri = store.uri  # absolute, so that it means the same to whoever it is shown to
         try:
             await store.init_cluster()
+            self._made = True
         except AlreadyExistsError:
-            return  # it was started here before
+            return  # it was started here before, or it is another's
         finally:
             await store.close()
 
@@ -194,6 +201,11 @@ class Standalone:
     def uri(self) -> str:
         """The address to connect to."""
         return self._cluster.uri
+
+    @property
+    def made(self) -> bool:
+        """Whether there was no cluster at the address before this start."""
+        return self._cluster.made
 
     @property
     def bookies(self) -> list[BookieFacts]:

@@ -47,17 +47,17 @@ def find_place(metadata: str | None, directory: Path, *, keep: bool) -> Iterator
             yield _on_own(cluster, LOG)
         return
     log = f"{LOG}-{secrets.token_hex(4)}"  # whoever uses the cluster may have a log of that name
-    before = asyncio.run(_look(metadata))
-    if before.bookies:
-        with _log_for_a_while(before.uri, log, keep=keep):
-            yield Place(before.uri, log, before.bookies, None)
+    uri, bookies = asyncio.run(_look(metadata))
+    if bookies:
+        with _log_for_a_while(uri, log, keep=keep):
+            yield Place(uri, log, bookies, None)
         return
-    with Standalone(directory / "cluster", metadata=before.uri, restart=False) as cluster:
-        place = _on_own(cluster, log)
-        with _log_for_a_while(before.uri, log, keep=keep):
+    with Standalone(directory / "cluster", metadata=uri, restart=False) as cluster:
+        place, made = _on_own(cluster, log), cluster.made
+        with _log_for_a_while(uri, log, keep=keep):
             yield place
     if not keep:
-        asyncio.run(_take_away(before, place.bookies))
+        asyncio.run(take_away(uri, place.bookies, made=made))
 
 
 def _on_own(cluster: Standalone, log: str) -> Place:
@@ -79,35 +79,28 @@ async def _delete(uri: str, log: str) -> None:
             await client.delete(log)
 
 
-@dataclass(frozen=True, slots=True)
-class _Before:
-    """What was at the address before the demonstration."""
-
-    uri: str
-    is_cluster: bool
-    bookies: tuple[str, ...]
-
-
-async def _look(metadata: str) -> _Before:
+async def _look(metadata: str) -> tuple[str, tuple[str, ...]]:
+    """The address in full, and the writable bookies there."""
     store = await open_store(metadata)
     try:
-        await store.instance_id()
         found = await store.bookies()
-        return _Before(store.uri, True, tuple(info.bookie_id for info in found.writable))
+        return store.uri, tuple(info.bookie_id for info in found.writable)
     except (RecordNotFoundError, MetadataUnavailableError):
-        return _Before(store.uri, False, ())  # if it is something else, starting bookies there will tell
+        return store.uri, ()  # no cluster yet; if it is something else, starting bookies there will tell
     finally:
         await store.close()
 
 
-async def _take_away(before: _Before, bookies: Iterable[str]) -> None:
-    """The cookies of these bookies, which have ended, or the whole cluster if there was none."""
-    store = await open_store(before.uri)
+async def take_away(uri: str, bookies: Iterable[str], *, made: bool) -> None:
+    """The cookies of these bookies, which have ended; and the cluster, if it was `made` for them.
+
+    A cluster that another bookie has joined meanwhile is somebody's, and stays.
+    """
+    store = await open_store(uri)
     try:
-        if not before.is_cluster:
-            await store.nuke_cluster(await store.instance_id())
-            return
         for bookie_id in map(BookieId, bookies):
             await store.remove_cookie(bookie_id, (await store.read_cookie(bookie_id)).version)
+        if made and not await store.list_cookies():
+            await store.nuke_cluster(await store.instance_id())
     finally:
         await store.close()
