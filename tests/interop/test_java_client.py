@@ -18,7 +18,7 @@ from tests.interop.java_client import (
     shown,
 )
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]  # the first test starts nine JVMs
 
 VERSIONS = ("v2", "v3")
 _names = itertools.count()

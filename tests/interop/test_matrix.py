@@ -10,7 +10,7 @@ from tests.interop.matrix.__main__ import both_versions
 from tests.interop.matrix.cells import CELLS, MIXES, WIRES, members_of, spares_of, stage
 from tests.interop.matrix.play import Results, kind_of, play, play_death_of_a_bookie, play_death_of_zookeeper
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]  # the first test starts nine JVMs
 
 
 @pytest.mark.parametrize("wire", WIRES)
