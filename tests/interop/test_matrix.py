@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-
 import pytest
 
 from tests.interop.apache_cluster import MixedCluster
 from tests.interop.java_client import JavaClient
-from tests.interop.matrix.cells import CELLS, MIXES, WIRES, Stage, members_of, stage
+from tests.interop.matrix.__main__ import both_versions
+from tests.interop.matrix.cells import CELLS, MIXES, WIRES, members_of, spares_of, stage
 from tests.interop.matrix.play import Results, kind_of, play, play_death_of_a_bookie, play_death_of_zookeeper
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]  # the first test starts nine JVMs
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -22,20 +20,9 @@ async def test_every_scenario_holds_for_both_clients_and_all_digests(
 ) -> None:
     results = Results()
     async with stage(mixed, java[wire], wire) as both:
-        await both.allow(members_of(mixed, mix))
+        await both.allow(members_of(mixed, mix), spares_of(mixed, mix))
         await play(both, [cell for cell in CELLS if cell.mix == mix and cell.wire == wire], results)
     assert not results.failures, "\n".join(results.failures)
-
-
-@asynccontextmanager
-async def both_versions(
-    cluster: MixedCluster, java: dict[str, JavaClient], mix: str
-) -> AsyncIterator[dict[str, Stage]]:
-    async with AsyncExitStack() as stack:
-        stages = {wire: await stack.enter_async_context(stage(cluster, java[wire], wire)) for wire in WIRES}
-        for each in stages.values():
-            await each.allow(members_of(cluster, mix))
-        yield stages
 
 
 @pytest.mark.parametrize(

@@ -71,11 +71,18 @@ class Stage:
     kazoo: KazooClient
     store: AllowedStore
 
-    async def allow(self, bookies: tuple[Bookie, ...]) -> None:
-        """New ensembles and replacements are chosen among these from now on."""
-        ids = [bookie.bookie_id for bookie in bookies]
+    async def allow(self, members: tuple[Bookie, ...], spares: tuple[Bookie, ...]) -> None:
+        """New ensembles are chosen among these members from now on, replacements among the spares as well.
+
+        Our client knows no such difference, so it sees spares only with `allow_spares`.
+        """
+        ids = [bookie.bookie_id for bookie in members]
         self.store.allow(ids)
-        await self.java.client.process.call("allow", ",".join(ids))
+        all_ids = [*ids, *(bookie.bookie_id for bookie in spares)]
+        await self.java.client.process.call("allow", ",".join(ids), ",".join(all_ids))
+
+    def allow_spares(self, bookies: tuple[Bookie, ...]) -> None:
+        self.store.allow(bookie.bookie_id for bookie in bookies)
 
     def scene(self, cell: Cell) -> Scene:
         writer, other = (self.ours, self.java) if cell.writer == "ours" else (self.java, self.ours)
