@@ -20,8 +20,11 @@ JVM_OPTIONS = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
 )
-SESSION_TIMEOUT_MS = 3000
-"""A bookie that was killed starts again only when its old session has expired, which every such test waits for."""
+SESSION_TIMEOUT_MS = 30000
+"""Longer than ZooKeeper is ever away in a test: Apache's bookie ends if it cannot register again when it tries.
+
+A bookie that was killed cannot start before its old session has ended, so tests end it (`end_session`).
+"""
 SORTED = "org.apache.bookkeeper.bookie.SortedLedgerStorage"
 DB = "org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage"
 
@@ -79,7 +82,7 @@ class ApacheBookie:
         self.conf.write_text("".join(f"{name}={_text(value)}\n" for name, value in merged.items()))
 
     def launch(self) -> None:
-        """Start the process; `wait_until_ready` returns when it serves. Several may start at once."""
+        """Start the process; `wait_until_ready` returns when it listens. Several may start at once."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 ["java", *self._jvm, *JVM_OPTIONS, "-cp", self._class_path, MAIN, "--conf", str(self.conf)],
@@ -89,7 +92,7 @@ class ApacheBookie:
             )
 
     def wait_until_ready(self) -> None:
-        """It accepts connections, which Apache's bookie does after its registration."""
+        """It accepts connections. It serves once it is registered, too, after the replay of its journal."""
         assert self._process is not None
         give_up_at = time.monotonic() + START_S
         while not self._accepts():

@@ -63,12 +63,9 @@ def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProcess]:
 
 
 @pytest.fixture(scope="session")
-def java_v3(both_kinds: MixedCluster, jvm: JavaProcess) -> JavaClient:
-    """Apache's client with its defaults."""
-    return java_client(jvm, "v3", both_kinds.uri)
-
-
-@pytest.fixture(scope="session")
-def java_v2(both_kinds: MixedCluster, jvm: JavaProcess) -> JavaClient:
-    """Apache's client on the binary protocol, as Pulsar uses it."""
-    return java_client(jvm, "v2", both_kinds.uri, useV2WireProtocol="true")
+def java(both_kinds: MixedCluster, jvm: JavaProcess) -> dict[str, JavaClient]:
+    """Apache's client: "v3" with its defaults, "v2" on the binary protocol, as Pulsar uses it."""
+    return {
+        "v3": java_client(jvm, "v3", both_kinds.uri),
+        "v2": java_client(jvm, "v2", both_kinds.uri, useV2WireProtocol="true"),
+    }

@@ -55,6 +55,8 @@ class JavaProcess:
         self._ids = itertools.count(1)
         self._pending: dict[str, Future[list[str]]] = {}
         self._lock = threading.Lock()
+        self.log = log
+        """What Apache's client logs."""
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 ["java", *OPTIONS, "-cp", class_path, "Driver"],

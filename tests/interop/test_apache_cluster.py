@@ -8,7 +8,7 @@ from ledger.model import QuorumSizes
 from tests.integration.ledger.support import client_of, payload_of, read_all
 from tests.interop.apache_cluster import MixedCluster
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]  # the first test starts nine JVMs
 
 
 async def test_a_ledger_of_ours_lies_on_bookies_of_both_kinds(mixed: MixedCluster) -> None:

@@ -8,8 +8,11 @@ import org.apache.bookkeeper.net.BookieId;
 
 /** Chooses at random among the bookies that the test allows, so that it knows where its ledgers lie. */
 public class AllowedPlacement extends RackawareEnsemblePlacementPolicy {
-    /** Shared by all clients of this process; null allows every bookie. */
+    /** For new ensembles; shared by all clients of this process. Null allows every bookie. */
     static volatile Set<String> allowed;
+
+    /** Those that may replace a failed one. */
+    static volatile Set<String> spares;
 
     private volatile Set<BookieId> known = Set.of();
 
@@ -25,7 +28,7 @@ public class AllowedPlacement extends RackawareEnsemblePlacementPolicy {
     public PlacementResult<List<BookieId>> newEnsemble(
             int ensemble, int write, int ack, Map<String, byte[]> custom, Set<BookieId> excluded)
             throws BKNotEnoughBookiesException {
-        return super.newEnsemble(ensemble, write, ack, custom, withForbidden(excluded));
+        return super.newEnsemble(ensemble, write, ack, custom, with(excluded, allowed));
     }
 
     @Override
@@ -33,12 +36,12 @@ public class AllowedPlacement extends RackawareEnsemblePlacementPolicy {
             int ensemble, int write, int ack, Map<String, byte[]> custom,
             List<BookieId> current, BookieId replaced, Set<BookieId> excluded)
             throws BKNotEnoughBookiesException {
-        return super.replaceBookie(ensemble, write, ack, custom, current, replaced, withForbidden(excluded));
+        return super.replaceBookie(ensemble, write, ack, custom, current, replaced, with(excluded, spares));
     }
 
-    private Set<BookieId> withForbidden(Set<BookieId> excluded) {
+    /** What is excluded, and whatever a test does not allow. */
+    private Set<BookieId> with(Set<BookieId> excluded, Set<String> may) {
         Set<BookieId> all = new HashSet<>(excluded);
-        Set<String> may = allowed;
         if (may != null) {
             known.stream().filter(bookie -> !may.contains(bookie.toString())).forEach(all::add);
         }

@@ -8,6 +8,7 @@ import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
@@ -16,6 +17,7 @@ import java.util.stream.Collectors;
 import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.BookKeeperAdmin;
 import org.apache.bookkeeper.client.LedgerHandle;
+import org.apache.bookkeeper.client.LedgerMetadataBuilder;
 import org.apache.bookkeeper.client.api.DigestType;
 import org.apache.bookkeeper.client.api.LastConfirmedAndEntry;
 import org.apache.bookkeeper.client.api.LedgerEntries;
@@ -38,7 +40,7 @@ final class Commands {
         switch (verb) {
             case "client": return client(words);
             case "close-client": clients.remove(words[0]).close(); return "";
-            case "allow": AllowedPlacement.allowed = words[0].equals("-") ? null : new HashSet<>(Arrays.asList(words[0].split(","))); return "";
+            case "allow": allow(words); return "";
             case "create": return create(words);
             case "open": return open(words);
             case "add": return String.valueOf(handle(words).addEntry(bytes(words[1])));
@@ -78,6 +80,16 @@ final class Commands {
         }
         clients.put(words[0], new BookKeeper(settings));
         return "";
+    }
+
+    /** MEMBERS SPARES, ids with commas: bookies for new ensembles, and those that may replace others. "-" allows all. */
+    private static void allow(String[] words) {
+        AllowedPlacement.allowed = ids(words[0]);
+        AllowedPlacement.spares = ids(words[1]);
+    }
+
+    private static Set<String> ids(String word) {
+        return word.equals("-") ? null : new HashSet<>(Arrays.asList(word.split(",")));
     }
 
     /** CLIENT E WQ AQ DIGEST PASSWORD NAME=HEX,… | - [deferred]: handle, ledger id and first ensemble. */
@@ -182,10 +194,11 @@ final class Commands {
                 + " " + (custom.isEmpty() ? "-" : custom) + " " + metadata.getDigestType();
     }
 
-    /** Read, decode, encode and write the metadata, with nothing changed. */
+    /** Read, decode, encode and write the metadata, with nothing changed, as a handle does. */
     private static String rewrite(BookKeeper client, long ledgerId) throws Exception {
         Versioned<LedgerMetadata> found = get(client.getLedgerManager().readLedgerMetadata(ledgerId));
-        get(client.getLedgerManager().writeLedgerMetadata(ledgerId, found.getValue(), found.getVersion()));
+        get(client.getLedgerManager().writeLedgerMetadata(
+                ledgerId, LedgerMetadataBuilder.from(found.getValue()).build(), found.getVersion()));
         return "";
     }
 
