@@ -1,5 +1,7 @@
 """The benchmarks: `python -m benchmarks [NAME ...] [--quick]`, all of them unless some are named.
 
+`interop` compares with Apache's client and runs only when it is named: it needs Java and Apache's jars.
+
 Each asks one question, measures its contenders and a floor in turns in the same run, and leaves a table, a plot
 and JSON in benchmarks/results/.
 """
@@ -9,13 +11,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
 from benchmarks import append, memory, read, startup, takeover
 from benchmarks.options import Options, quick
+from benchmarks.report import Report
 
 _BENCHMARKS = {
     "append": append.run,
@@ -24,11 +29,13 @@ _BENCHMARKS = {
     "memory": memory.run,
     "startup": startup.run,
 }
+_WITH_JAVA = "interop"
+_NAMES = (*_BENCHMARKS, _WITH_JAVA)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(_BENCHMARKS)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(_NAMES)}")
     parser.add_argument("--quick", action="store_true", help="seconds in all, prints only")
     parser.add_argument("--directory", type=Path, help="on the disk to measure; the system's by default")
     parser.add_argument("--rounds", type=int, help="of every contender")
@@ -37,13 +44,21 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, help="written by `memory`")
     parser.add_argument("--results", type=Path, help="directory for tables and plots")
     found = parser.parse_args()
-    if unknown := set(found.names) - set(_BENCHMARKS):
-        parser.error(f"no benchmark is called {', '.join(sorted(unknown))}: use {', '.join(_BENCHMARKS)}")
+    if unknown := set(found.names) - set(_NAMES):
+        parser.error(f"no benchmark is called {', '.join(sorted(unknown))}: use {', '.join(_NAMES)}")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         for name in found.names or _BENCHMARKS:
             options = _options(found)
-            report = runner.run(_BENCHMARKS[name](options))
+            report = runner.run(_benchmark(name)(options))
             report.finish(options.results)
+
+
+def _benchmark(name: str) -> Callable[[Options], Coroutine[Any, Any, Report]]:
+    if name != _WITH_JAVA:
+        return _BENCHMARKS[name]
+    from benchmarks import interop
+
+    return interop.run
 
 
 def _options(found: argparse.Namespace) -> Options:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from bookie_server.errors import BookieAliveError
 from ledger.errors import (
@@ -51,10 +52,13 @@ async def register(store: MetadataStore, info: BookieInfo, patience_s: float) ->
 
 
 class Presence:
-    """Keeps the registration on the list that the disks ask for."""
+    """Keeps the registration on the list that the disks ask for, and tells `on_lost` if it has ended for good."""
 
-    def __init__(self, registration: Registration, *, writable: bool) -> None:
+    def __init__(
+        self, registration: Registration, *, writable: bool, on_lost: Callable[[LogStoreError], None]
+    ) -> None:
         self._registration = registration
+        registration.on_lost = on_lost
         self._wanted = writable
         self._published: bool | None = writable
         self._task: asyncio.Task[None] | None = None

@@ -26,7 +26,7 @@ from bookie_server.directory_lock import lock_directories
 from bookie_server.disk import Disk
 from bookie_server.disk_watch import follow_disks, writability_of
 from bookie_server.durable import until_durable
-from bookie_server.errors import ClusterMissingError, PortTakenError
+from bookie_server.errors import BookieAliveError, ClusterMissingError, PortTakenError
 from bookie_server.gc_task import GarbageTask
 from bookie_server.long_poll import LacWatchers
 from bookie_server.port import keep_port, kept_port
@@ -35,7 +35,7 @@ from bookie_server.service import BookieService
 from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.environment import Environment
-from ledger.errors import RecordNotFoundError
+from ledger.errors import LogStoreError, RecordNotFoundError
 from ledger.metadata.store import MetadataStore
 from ledger.model import DURABLE_DELETIONS, BookieId, BookieInfo
 
@@ -62,7 +62,8 @@ class BookieServer:
         self._stack = AsyncExitStack()
         self._connections: Connections | None = None
         self.failed = asyncio.Event()
-        """Set when the storage has failed and the bookie must end; `failure` is the reason."""
+        """Set when the storage has failed, or the bookie is not the one of its name any more, and it must end;
+        `failure` is the reason."""
         self.failure: Exception | None = None
         self.port = config.port
         self.bookie_id = BookieId("")
@@ -160,7 +161,7 @@ class BookieServer:
         storage = await LedgerStorage.open(self._config.storage, self._disk, self._environment)
         self._stack.push_async_callback(storage.close)
         self.storage = storage
-        storage.on_failure = self._storage_failed
+        storage.on_failure = self._fail
         if storage.failed is not None:
             raise storage.failed
         return storage
@@ -174,11 +175,21 @@ class BookieServer:
             read_only=not writable,
             properties=(DURABLE_DELETIONS,),
         )
-        presence = Presence(await register(self._store, info, REGISTER_S), writable=writable)
+        registration = await register(self._store, info, REGISTER_S)
+        presence = Presence(registration, writable=writable, on_lost=self._lost_name)
         self._stack.push_async_callback(presence.withdraw)
         return presence
 
-    def _storage_failed(self, error: Exception) -> None:
+    def _lost_name(self, error: LogStoreError) -> None:
+        self._fail(
+            BookieAliveError(
+                f"bookie {self.bookie_id} had lost its session with the metadata store, and its place was taken "
+                f"meanwhile ({error}): this process ends; start it again once that is put right",
+                bookie_id=self.bookie_id,
+            )
+        )
+
+    def _fail(self, error: Exception) -> None:
         self.failure = error
         self.failed.set()
 

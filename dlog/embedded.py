@@ -1,14 +1,14 @@
-"""A cluster on this machine: real bookie processes, supervised, and SQLite metadata, all in one directory.
+"""A cluster on this machine: real bookie processes, supervised, all in one directory.
 
     with dlog.standalone("data", bookies=3) as cluster, dlog.connect(cluster.uri) as client: ...
 
-    data/meta.db         metadata of the cluster
+    data/meta.db         metadata of the cluster, unless an address for it is given
     data/bookie-1/ …     what each bookie stores, its port among it
     data/log/            what each bookie says
     data/lock            held while a cluster runs here; names its process
 
 What is in the directory is there again the next time. Bookies end with the process that started them, however
-that ends.
+that ends. With metadata elsewhere (ZooKeeper, say) the bookies join the cluster there, which is made if missing.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dlog.loop_thread import LoopThread
 from dlog.supervisor import ANY_PORT, STOP_TIMEOUT_S, BookieFacts, BookieSupervisor, Report
 from ledger.errors import AlreadyExistsError, ConfigurationError
 from ledger.metadata.drivers import open_store
+from ledger.metadata.uri import parse_uri
 
 _BOOKIE_DIRECTORY = re.compile(r"bookie-([1-9]\d*)")
 _BOOKIES_MAX = 64
@@ -43,11 +44,15 @@ class AsyncStandalone:
         directory: str | os.PathLike[str],
         bookies: int = 3,
         *,
+        metadata: str | None = None,
         report: Report | None = None,
         restart: bool = True,
         options: Callable[[int], Sequence[str]] = lambda number: ANY_PORT,
     ) -> None:
-        """`options` are those of `bookie start` for the bookie of this number, counted from 1."""
+        """`metadata` is the address of another store than the directory's own.
+
+        `options` are those of `bookie start` for the bookie of this number, counted from 1.
+        """
         if not 1 <= bookies <= _BOOKIES_MAX:
             raise ConfigurationError(f"bookies must be 1 to {_BOOKIES_MAX}, got {bookies}")
         self._directory = Path(directory).resolve()
@@ -55,17 +60,24 @@ class AsyncStandalone:
             raise ConfigurationError(
                 f"directory {str(self._directory)!r} cannot be part of an address: choose one without '?'"
             )
+        self._uri = f"sqlite:///{self._directory / 'meta.db'}" if metadata is None else _shared(metadata)
         self._asked = bookies
         self._report = report or _ignore
         self._restart = restart
         self._options = options
         self._lock = DirectoryLock(self._directory)
+        self._made = False
         self._supervisors: list[BookieSupervisor] = []
 
     @property
     def uri(self) -> str:
         """The address to connect to."""
-        return f"sqlite:///{self._directory / 'meta.db'}"
+        return self._uri
+
+    @property
+    def made(self) -> bool:
+        """Whether there was no cluster at the address before this start."""
+        return self._made
 
     @property
     def bookies(self) -> list[BookieFacts]:
@@ -125,11 +137,13 @@ class AsyncStandalone:
     # ---- parts
 
     async def _init_metadata(self) -> None:
-        store = await open_store(self.uri)
+        store = await open_store(self._uri)
+        self._uri = store.uri  # absolute, so that it means the same to whoever it is shown to
         try:
             await store.init_cluster()
+            self._made = True
         except AlreadyExistsError:
-            return  # it was started here before
+            return  # it was started here before, or it is another's
         finally:
             await store.close()
 
@@ -176,16 +190,23 @@ class Standalone:
         directory: str | os.PathLike[str],
         bookies: int = 3,
         *,
+        metadata: str | None = None,
         report: Report | None = None,
         restart: bool = True,
     ) -> None:
-        self._cluster = AsyncStandalone(directory, bookies, report=report, restart=restart)
+        """`metadata` is the address of another store than the directory's own."""
+        self._cluster = AsyncStandalone(directory, bookies, metadata=metadata, report=report, restart=restart)
         self._thread: LoopThread | None = None
 
     @property
     def uri(self) -> str:
         """The address to connect to."""
         return self._cluster.uri
+
+    @property
+    def made(self) -> bool:
+        """Whether there was no cluster at the address before this start."""
+        return self._cluster.made
 
     @property
     def bookies(self) -> list[BookieFacts]:
@@ -235,6 +256,15 @@ class Standalone:
         if self._thread is None:
             raise ConfigurationError("the cluster is not running: use it inside 'with dlog.standalone(...)'")
         return self._thread
+
+
+def _shared(metadata: str) -> str:
+    if parse_uri(metadata).driver == "memory":
+        raise ConfigurationError(
+            f"metadata address {metadata!r} is of this process only and its bookies are others: "
+            "leave it out, or name a store that processes share"
+        )
+    return metadata
 
 
 def _named(path: Path) -> re.Match[str] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ledger.bookie_reads import Entry
     from ledger.client import LedgerClient
-    from ledger.config import LedgerClientConfig, Visibility
+    from ledger.config import LedgerClientConfig, Visibility, WireProtocol
     from ledger.errors import LogStoreError
     from ledger.metadata.drivers import open_store, register_driver
     from ledger.model import DigestType, LedgerMetadata, LedgerState, QuorumSizes
@@ -29,6 +29,7 @@ __all__ = [
     "QuorumSizes",
     "ReadHandle",
     "Visibility",
+    "WireProtocol",
     "WriteHandle",
     "open_store",
     "register_driver",
@@ -45,6 +46,7 @@ _OWNERS = {
     "QuorumSizes": "ledger.model",
     "ReadHandle": "ledger.read_handle",
     "Visibility": "ledger.config",
+    "WireProtocol": "ledger.config",
     "WriteHandle": "ledger.write_handle",
     "open_store": "ledger.metadata.drivers",
     "register_driver": "ledger.metadata.drivers",

@@ -6,20 +6,19 @@ The result is three-valued; nothing here decides what several answers mean toget
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 from ledger.errors import BookieUnavailableError, DigestMismatchError, ProtocolError
 from ledger.model import EntryId, LedgerId
+from ledger.transport.entry_connection import EntryConnection, ReadAnswer
 from ledger.transport.v2_connection import V2Connection
 from ledger.wire.constants import (
     BATCH_READ_HEADER,
     BATCH_READ_REQUEST,
     ENTRY_SIZE,
-    FENCE_REQUEST,
-    READ_HEADER,
-    READ_REQUEST,
 )
 from ledger.wire.digest import Digester
 from ledger.wire.entry import Buffer
@@ -54,25 +53,23 @@ class BookieAnswer:
 
 
 async def read_entry(
-    connection: V2Connection, ledger_id: LedgerId, entry_id: int, digester: Digester, timeout_s: float
+    connection: EntryConnection, ledger_id: LedgerId, entry_id: int, digester: Digester, timeout_s: float
 ) -> BookieAnswer:
-    frame = READ_REQUEST.pack(READ_REQUEST.size - 4, READ_HEADER, ledger_id, entry_id)
-    pending = connection.read(ledger_id, entry_id, frame, timeout_s)
+    pending = connection.read(ledger_id, entry_id, timeout_s)
     return await _ask(connection, pending, ledger_id, entry_id, digester, timeout_s)
 
 
 async def fence_read_entry(
-    connection: V2Connection,
+    connection: EntryConnection,
     ledger_id: LedgerId,
     entry_id: int,
     key: bytes,
-    header: int,
+    priority: bool,
     digester: Digester,
     timeout_s: float,
 ) -> BookieAnswer:
     """A read that fences first; `entry_id` -1 reads the last entry held."""
-    frame = FENCE_REQUEST.pack(FENCE_REQUEST.size - 4, header, ledger_id, entry_id, key)
-    pending = connection.read(ledger_id, entry_id, frame, timeout_s)
+    pending = connection.read(ledger_id, entry_id, timeout_s, fence_key=key, priority=priority)
     return await _ask(connection, pending, ledger_id, entry_id, digester, timeout_s)
 
 
@@ -103,8 +100,8 @@ async def read_batch(
 
 
 async def _ask(
-    connection: V2Connection,
-    pending: asyncio.Future[tuple[Status, memoryview]],
+    connection: EntryConnection,
+    pending: Awaitable[ReadAnswer],
     ledger_id: LedgerId,
     entry_id: int,
     digester: Digester,
@@ -164,7 +161,7 @@ def _open_view(
     return header.lac, header.length, entry[digester.overhead_bytes :]
 
 
-def _refused(connection: V2Connection, status: Status, ledger_id: LedgerId, entry_id: int) -> BookieAnswer:
+def _refused(connection: EntryConnection, status: Status, ledger_id: LedgerId, entry_id: int) -> BookieAnswer:
     reason = BookieUnavailableError(
         f"bookie {connection.bookie_id} answered {status.name} for entry {entry_id} of ledger {ledger_id}",
         bookie_id=connection.bookie_id,
@@ -172,7 +169,7 @@ def _refused(connection: V2Connection, status: Status, ledger_id: LedgerId, entr
     return BookieAnswer(answer_of(status), status=status, reason=reason)
 
 
-def _timed_out(connection: V2Connection, timeout_s: float) -> BookieUnavailableError:
+def _timed_out(connection: EntryConnection, timeout_s: float) -> BookieUnavailableError:
     return BookieUnavailableError(
         f"bookie {connection.bookie_id} did not answer within {timeout_s} s", bookie_id=connection.bookie_id
     )

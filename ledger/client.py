@@ -165,7 +165,7 @@ class LedgerClient:
     async def _recover(
         self, ledger_id: LedgerId, metadata: Versioned[LedgerMetadata]
     ) -> Versioned[LedgerMetadata]:
-        # Two recoveries in one process would share connections and take each other's answers: they share a run.
+        # Two recoveries in one process would do the same twice: they share a run.
         task = self._recoveries.get(ledger_id)
         if task is None:
             run = Recovery(ledger_id, metadata, self._services).run()

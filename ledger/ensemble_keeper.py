@@ -278,7 +278,7 @@ class EnsembleKeeper:
     async def _answers(self, bookie_id: BookieId) -> bool:
         """A hung bookie still accepts connections, so it is asked something before it is relied on."""
         try:
-            connection = await self._services.pool.v2(bookie_id)
+            connection = await self._services.pool.entries(bookie_id)
         except BookieUnavailableError:
             return False
         return await answers(connection, self._handle.ledger_id, self._config)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId, LedgerId
-from ledger.transport.v2_connection import V2Connection
+from ledger.transport.entry_connection import EntryConnection
 from ledger.wire.status import Status
 
 
@@ -47,7 +47,7 @@ class Member:
         self.position = position
         self.bookie_id = bookie_id
         self.add_timeout_s = add_timeout_s
-        self.connection: V2Connection | None = None
+        self.connection: EntryConnection | None = None
         self.failed: Exception | None = None
         self.owed_adds = 0
         """Adds sent on the connection and not answered yet."""
@@ -59,7 +59,7 @@ class Member:
         self.useful = False
         """It has answered an add or an explicit LAC since it took this position."""
 
-    def attach(self, ledger_id: LedgerId, connection: V2Connection) -> None:
+    def attach(self, ledger_id: LedgerId, connection: EntryConnection) -> None:
         self.connection = connection
         connection.attach(ledger_id, self)
 

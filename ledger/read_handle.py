@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.bookie_reads import BookieAnswer, Entry, open_entry, read_batch, read_entry
+from ledger.config import WireProtocol
 from ledger.core.distribution import write_set
 from ledger.core.read import EntryRead, Verdict
 from ledger.errors import (
@@ -30,6 +31,7 @@ from ledger.lac_reader import LacReader
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, Versioned
 from ledger.services import Services
 from ledger.signal import Signal
+from ledger.transport.entry_connection import EntryConnection
 from ledger.transport.v2_connection import V2Connection
 from ledger.wire.digest import make_digester
 from ledger.wire.messages import V3ReadResponse
@@ -39,7 +41,7 @@ _SINGLE_READS_AT_ONCE = 64
 _POLL_PAUSE_FIRST_S = 0.002
 _SLOWER_THAN_USUAL = 4
 
-Ask = Callable[[V2Connection], Awaitable[BookieAnswer]]
+Ask = Callable[[EntryConnection], Awaitable[BookieAnswer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class ReadHandle:
         self._preferred = services.environment.chance.randrange(metadata.value.quorum.write)
         self._entry_bytes = services.config.read_window_bytes // _SINGLE_READS_AT_ONCE
         self._usual_s = 0.0
+        quorum = metadata.value.quorum
+        self._batches = quorum.ensemble == quorum.write and services.config.wire is WireProtocol.V2
         self._changed = Signal()
         self._polled: Entry | None = None
         """The entry that came with the last long poll's answer."""
@@ -231,7 +235,7 @@ class ReadHandle:
     async def _read_batch(self, first: int, max_entries: int, max_bytes: int) -> list[Entry]:
         fragment, end = self._fragment_at(first)
         count = min(max_entries, end - first)
-        if self.metadata.quorum.ensemble == self.metadata.quorum.write:
+        if self._batches:
             return list(
                 await self._read_replicas(fragment, first, self._batch_asker(first, count, max_bytes))
             )
@@ -257,9 +261,12 @@ class ReadHandle:
         budget = min(max_bytes, self._services.config.frame_bytes_max)
         if count == 1:
             return lambda connection: read_entry(connection, self.ledger_id, first, self._digester, timeout_s)
-        return lambda connection: read_batch(
-            connection, self.ledger_id, first, count, budget, self._digester, timeout_s
-        )
+
+        def batch(connection: EntryConnection) -> Awaitable[BookieAnswer]:
+            assert isinstance(connection, V2Connection), "version 3 has no batch read"
+            return read_batch(connection, self.ledger_id, first, count, budget, self._digester, timeout_s)
+
+        return batch
 
     async def _read_striped(self, fragment: Fragment, first: int, count: int) -> list[Entry]:
         async def one(entry_id: int) -> Entry:
@@ -306,10 +313,10 @@ class ReadHandle:
         return max(self._services.config.speculative_read_s, _SLOWER_THAN_USUAL * self._usual_s)
 
     async def _ask(self, bookie_id: BookieId, ask: Ask) -> BookieAnswer:
-        connection = self._services.pool.v2_now(bookie_id)
+        connection = self._services.pool.entries_now(bookie_id)
         if connection is None:
             try:
-                connection = await self._services.pool.v2(bookie_id)
+                connection = await self._services.pool.entries(bookie_id)
             except BookieUnavailableError as error:
                 return BookieAnswer(Answer.UNKNOWN, reason=error)
         return await ask(connection)

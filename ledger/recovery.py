@@ -20,7 +20,6 @@ from ledger.first_copy import first_copy
 from ledger.metadata.update_loop import update_ledger
 from ledger.model import NO_ENTRY, BookieId, EntryId, LedgerId, LedgerMetadata, Versioned
 from ledger.services import Services
-from ledger.wire.constants import FENCE_HEADER, RECOVERY_READ_HEADER
 from ledger.wire.digest import make_digester, master_key
 from ledger.wire.status import Answer, Status
 from ledger.write_back import WriteBack
@@ -35,6 +34,7 @@ class Recovery:
         self._ledger_id = ledger_id
         self._local = metadata
         self._services = services
+        self._connections = services.pool.for_recovery()
         self._digester = make_digester(metadata.value.digest_type, metadata.value.password)
         self._key = master_key(metadata.value.password)
         self._answering: set[BookieId] = set()
@@ -54,6 +54,7 @@ class Recovery:
         finally:
             for task in list(self._tasks):
                 task.cancel()
+            self._connections.end(f"the recovery of ledger {self._ledger_id} is over")
         return self._local
 
     async def _update(
@@ -85,7 +86,7 @@ class Recovery:
     async def _fence_one(
         self, position: int, bookie_id: BookieId, answers: asyncio.Queue[tuple[int, BookieAnswer]]
     ) -> None:
-        answers.put_nowait((position, await self._fencing_read(bookie_id, NO_ENTRY, FENCE_HEADER)))
+        answers.put_nowait((position, await self._fencing_read(bookie_id, NO_ENTRY, priority=False)))
 
     def _count_fence(
         self, collector: LacCollector, position: int, answer: BookieAnswer, reasons: list[str]
@@ -110,7 +111,9 @@ class Recovery:
 
     async def _go_forward(self, lac: EntryId, length: int) -> None:
         metadata = self._local.value
-        write_back = WriteBack(self._ledger_id, metadata, lac, self._services, self._digester, self._key)
+        write_back = WriteBack(
+            self._ledger_id, metadata, lac, self._services, self._connections, self._digester, self._key
+        )
         try:
             last = await self._read_forward(metadata, lac, write_back)
             await write_back.finish()
@@ -174,7 +177,7 @@ class Recovery:
     async def _recovery_read(self, bookie_id: BookieId, entry_id: int) -> BookieAnswer:
         answered = False
         try:
-            answer = await self._fencing_read(bookie_id, entry_id, RECOVERY_READ_HEADER)
+            answer = await self._fencing_read(bookie_id, entry_id, priority=True)
             answered = answer.answer is not Answer.UNKNOWN
             return answer
         finally:
@@ -183,9 +186,9 @@ class Recovery:
 
     # ---- help
 
-    async def _fencing_read(self, bookie_id: BookieId, entry_id: int, header: int) -> BookieAnswer:
+    async def _fencing_read(self, bookie_id: BookieId, entry_id: int, *, priority: bool) -> BookieAnswer:
         try:
-            connection = await self._services.pool.recovery(bookie_id)
+            connection = await self._connections.get(bookie_id)
         except BookieUnavailableError as error:
             return BookieAnswer(Answer.UNKNOWN, reason=error)
         return await fence_read_entry(
@@ -193,7 +196,7 @@ class Recovery:
             self._ledger_id,
             entry_id,
             self._key,
-            header,
+            priority,
             self._digester,
             self._services.config.read_timeout_s,
         )

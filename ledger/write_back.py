@@ -20,7 +20,10 @@ from ledger.errors import BookieUnavailableError, LedgerRecoveryError, Unauthori
 from ledger.member import Member
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata
 from ledger.services import Services
+from ledger.transport.entry_connection import EntryConnection
+from ledger.transport.pool import Line
 from ledger.transport.probe import answers
+from ledger.wire.add_v3 import recovery_add
 from ledger.wire.constants import ADD_REQUEST_START, MASTER_KEY_BYTES, RECOVERY_ADD_HEADER
 from ledger.wire.digest import Digester
 from ledger.wire.status import Status
@@ -33,6 +36,7 @@ class WriteBack:
         metadata: LedgerMetadata,
         lac: EntryId,
         services: Services,
+        connections: Line[EntryConnection],
         digester: Digester,
         key: bytes,
     ) -> None:
@@ -40,6 +44,7 @@ class WriteBack:
         self._quorum = metadata.quorum
         self._lac = lac
         self._services = services
+        self._connections = connections
         self._digester = digester
         self._key = key
         self._loop = asyncio.get_running_loop()
@@ -68,14 +73,19 @@ class WriteBack:
         head = self._digester.seal_entry(
             self._ledger_id, entry.entry_id, self._lac, entry.length, (entry.payload,)
         )
-        size = 4 + MASTER_KEY_BYTES + len(head) + len(entry.payload)
-        start = ADD_REQUEST_START.pack(size, RECOVERY_ADD_HEADER, self._key)
-        frame = b"".join((start, head, entry.payload))
+        frame = self._frame(entry.entry_id, b"".join((head, entry.payload)))
         self._pending.append((entry.entry_id, frame))
         self._machine.on_sent(entry.entry_id, self._lac)
         now = self._loop.time()
         for position in write_set(entry.entry_id, self._quorum):
             self._members[position].send_adds(frame, 1, now)
+
+    def _frame(self, entry_id: EntryId, sealed: bytes) -> bytes:
+        txn_ids = self._services.pool.txn_ids_of_adds()
+        if txn_ids is not None:
+            return recovery_add(next(txn_ids), self._ledger_id, entry_id, self._key, sealed)
+        size = 4 + MASTER_KEY_BYTES + len(sealed)
+        return ADD_REQUEST_START.pack(size, RECOVERY_ADD_HEADER, self._key) + sealed
 
     async def finish(self) -> None:
         """Return once every entry added is on its ack quorum. LedgerRecoveryError, UnauthorizedError."""
@@ -150,7 +160,7 @@ class WriteBack:
 
     async def _connected(self, member: Member) -> None:
         try:
-            connection = await self._services.pool.recovery(member.bookie_id)
+            connection = await self._connections.get(member.bookie_id)
         except BookieUnavailableError as error:
             self.on_member_lost(member, error)
             return
@@ -204,7 +214,7 @@ class WriteBack:
 
     async def _answers(self, bookie_id: BookieId) -> bool:
         try:
-            connection = await self._services.pool.recovery(bookie_id)
+            connection = await self._connections.get(bookie_id)
         except BookieUnavailableError:
             return False
         return await answers(connection, self._ledger_id, self._services.config)

@@ -78,7 +78,9 @@ class WriteHandle:
         self._key = master_key(value.password)
         self._queue: list[bytes] = []
         self._flush_scheduled = False
-        self._sent = SentEntries(ledger_id, value.quorum, self._digester, self._key)
+        self._sent = SentEntries(
+            ledger_id, value.quorum, self._digester, self._key, services.pool.txn_ids_of_adds()
+        )
         self._released = NO_ENTRY
         self._waiters = Waiters()
         self._room_waiters: list[asyncio.Future[None]] = []
@@ -214,7 +216,7 @@ class WriteHandle:
             self._services.watch(self)
 
     def _connect(self, member: Member) -> None:
-        connection = self._services.pool.v2_now(member.bookie_id)
+        connection = self._services.pool.entries_now(member.bookie_id)
         if connection is not None:
             member.attach(self.ledger_id, connection)
         else:
@@ -222,7 +224,7 @@ class WriteHandle:
 
     async def _connect_later(self, member: Member) -> None:
         try:
-            connection = await self._services.pool.v2(member.bookie_id)
+            connection = await self._services.pool.entries(member.bookie_id)
         except BookieUnavailableError as error:
             self.on_member_lost(member, error)
             return

@@ -18,6 +18,7 @@ from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import (
     FILE_HEADER_BYTES,
     RECORD_HEADER_BYTES,
+    SUFFIX,
     FileHeader,
     RecordType,
     encode_file_header,
@@ -25,6 +26,7 @@ from bookie_server.journal.record import (
     file_name,
     ledger_body,
 )
+from bookie_server.numbered_files import numbers_of
 
 _SEAL_BYTES = RECORD_HEADER_BYTES + 8
 
@@ -203,5 +205,4 @@ def remove_before(disk: Disk, directory: Path, mark: LogMark) -> None:
 
 def file_ids(disk: Disk, directory: Path) -> list[int]:
     """Ids of the journal files in the directory, ascending."""
-    names = (name.removesuffix(".journal") for name in disk.list(directory) if name.endswith(".journal"))
-    return sorted(int(name, 16) for name in names)
+    return numbers_of(disk, directory, SUFFIX)

@@ -33,6 +33,7 @@ from enum import IntEnum
 from bookie_server.checksum import crc32c
 from bookie_server.errors import JournalDamagedError, JournalVersionError
 
+SUFFIX = ".journal"
 MAGIC = b"DLOGJRNL"
 VERSION = 1
 FILE_HEADER_BYTES = 512
@@ -89,7 +90,7 @@ class Record:
 
 
 def file_name(file_id: int) -> str:
-    return f"{file_id:016x}.journal"
+    return f"{file_id:016x}{SUFFIX}"
 
 
 def encode_file_header(header: FileHeader) -> bytes:

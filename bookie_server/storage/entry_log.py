@@ -12,8 +12,10 @@ from pathlib import Path
 
 from bookie_server.disk import Disk, DiskFile
 from bookie_server.errors import DiskFailedError, StorageError
+from bookie_server.numbered_files import numbers_of
 from bookie_server.storage.entry_log_format import (
     FILE_HEADER_BYTES,
+    SUFFIX,
     Block,
     check_file_header,
     decode_block,
@@ -135,5 +137,4 @@ class EntryLogReader:
 
 def log_ids(disk: Disk, directory: Path) -> list[int]:
     """Ids of the entry logs in the directory, ascending."""
-    names = (name.removesuffix(".log") for name in disk.list(directory) if name.endswith(".log"))
-    return sorted(int(name, 16) for name in names)
+    return numbers_of(disk, directory, SUFFIX)

@@ -36,6 +36,7 @@ from bookie_server.checksum import crc32c
 from bookie_server.errors import StorageError
 from bookie_server.stored_entry import StoredEntry
 
+SUFFIX = ".log"
 MAGIC = b"DLOGELOG"
 VERSION = 1
 FILE_HEADER_BYTES = 64
@@ -50,7 +51,7 @@ _ID = struct.Struct(">q")
 
 
 def file_name(log_id: int) -> str:
-    return f"{log_id:016x}.log"
+    return f"{log_id:016x}{SUFFIX}"
 
 
 def encode_file_header(log_id: int) -> bytes:

@@ -18,18 +18,29 @@ def standalone(
     data: Annotated[
         Path, typer.Option(metavar="DIR", file_okay=False, help="Where everything is kept.")
     ] = Path("dlog-data"),
+    metadata: Annotated[
+        str | None,
+        typer.Option(
+            "--metadata",
+            metavar="URI",
+            help="Join the cluster at this address, made if missing, instead of one with SQLite in DIR.",
+        ),
+    ] = None,
 ) -> None:
     """Run a cluster on this machine.
 
-    Real bookie processes, restarted when they die, with SQLite as the metadata store. Prints the address to
-    connect to. What is in DIR is there again the next time. Ctrl-C stops it.
+    Real bookie processes, restarted when they die, with SQLite as the metadata store, or ZooKeeper with
+    --metadata. Prints the address to connect to. What is in DIR is there again the next time. Ctrl-C stops it.
     """
+    import shlex
+
     from dlog.embedded import Standalone
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with Standalone(data, bookies, report=_report) as cluster:
-        print(HELP.format(count=len(cluster.bookies), data=data.resolve(), uri=cluster.uri), flush=True)
+    with Standalone(data, bookies, metadata=metadata, report=_report) as cluster:
         try:
+            uri = shlex.quote(cluster.uri)  # servers of ZooKeeper are separated by `;`
+            print(HELP.format(count=len(cluster.bookies), data=data.resolve(), uri=uri), flush=True)
             cluster.wait()
         except KeyboardInterrupt:
             print("stopping", flush=True)

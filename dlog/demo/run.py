@@ -1,8 +1,9 @@
-"""The demonstration's course: a temporary cluster, two writers, a live reader, a kill, a takeover, the proof."""
+"""The demonstration's course: two writers, a live reader, a kill, a takeover, the proof."""
 
 from __future__ import annotations
 
 import asyncio
+import shlex
 import shutil
 import statistics
 import tempfile
@@ -14,13 +15,13 @@ from typing import Any
 from dlog.client import LogClient, connect
 from dlog.demo.child import Child
 from dlog.demo.flights import Flight, find_file, load, mean_delay_by_carrier
+from dlog.demo.place import Place, find_place
 from dlog.demo.proof import Proof, differences, longest_pause_ms
 from dlog.demo.spark_needs import require_spark
 from dlog.embedded import Standalone
 from dlog.errors import DataLossError, StandaloneError
 from dlog.model import MessageId
 
-LOG = "flights"
 KILL_AT, TAKE_OVER_AT = 4_000, 9_000
 """Messages acknowledged when the bookie dies, and when the second writer's process starts."""
 RETURN_AFTER = 2_000
@@ -29,26 +30,40 @@ TIME_LIMIT_S = 300
 """Ten times what it takes on two busy cores, Spark included."""
 
 
-def run(*, spark: bool, keep: bool) -> None:
-    """Tell the story. DataLossError if anything is lost, doubled or out of order; ConfigurationError at once if
-    Spark is wanted and missing.
+def run(*, spark: bool, keep: bool, metadata: str | None = None) -> None:
+    """Tell the story, on the cluster at `metadata` if that is given.
+
+    DataLossError if anything is lost, doubled or out of order; ConfigurationError at once if Spark is wanted and
+    missing.
     """
     if spark:
         require_spark()
     file = find_file()
     flights = load(file)
     directory = Path(tempfile.mkdtemp(prefix="dlog-demo-"))
-    print(f"three bookies and SQLite metadata start in {directory}", flush=True)
+    print(_opening(metadata, directory), flush=True)
     try:
-        with Standalone(directory / "cluster", restart=False) as cluster:
-            asyncio.run(_in_time(_Demo(cluster, flights, file, directory).tell(spark)))
+        with find_place(metadata, directory, keep=keep) as place:
+            asyncio.run(_in_time(_Demo(place, flights, file, directory).tell(spark)))
     finally:
         if not keep:
             shutil.rmtree(directory)
     if keep:
-        print(
-            f"kept {directory}; `dlog standalone --data {directory / 'cluster'}` brings the cluster up again"
-        )
+        print(_closing(place, metadata, directory))
+
+
+def _opening(metadata: str | None, directory: Path) -> str:
+    if metadata is None:
+        return f"three bookies and SQLite metadata start in {directory}"
+    return f"the cluster is the one at {metadata}; working files are in {directory}"
+
+
+def _closing(place: Place, metadata: str | None, directory: Path) -> str:
+    kept = f"kept {directory} and log {place.log}"
+    if place.own is None:
+        return f"{kept}; `dlog delete {place.log}` removes it"
+    there = "" if metadata is None else f" --metadata {shlex.quote(place.uri)}"
+    return f"{kept}; `dlog standalone --data {directory / 'cluster'}{there}` brings the cluster up again"
 
 
 async def _in_time(story: Coroutine[Any, Any, None]) -> None:
@@ -65,8 +80,8 @@ async def _in_time(story: Coroutine[Any, Any, None]) -> None:
 class _Demo:
     """The state that the parts of the story share."""
 
-    def __init__(self, cluster: Standalone, flights: Sequence[Flight], file: Path, directory: Path) -> None:
-        self._cluster = cluster
+    def __init__(self, place: Place, flights: Sequence[Flight], file: Path, directory: Path) -> None:
+        self._place = place
         self._flights = flights
         self._file = file
         self._directory = directory
@@ -79,10 +94,9 @@ class _Demo:
 
     async def tell(self, spark: bool) -> None:
         """The whole story, in order."""
-        ports = ", ".join(bookie.bookie_id for bookie in self._cluster.bookies)
-        self._say(f"bookies serve at {ports}")
-        async with await connect(self._cluster.uri) as client:
-            await client.create(LOG)
+        self._say(f"bookies serve at {', '.join(self._place.bookies)}")
+        async with await connect(self._place.uri) as client:
+            await client.create(self._place.log)
             tailing = asyncio.create_task(self._tail(client))
             try:
                 await self._write()
@@ -103,8 +117,8 @@ class _Demo:
     async def _start_writer(self, name: str, slow_from: int) -> Child:
         return await Child.start(
             "dlog.demo.writer_process",
-            self._cluster.uri,
-            LOG,
+            self._place.uri,
+            self._place.log,
             str(self._file),
             str(slow_from),
             log=self._directory / f"{name}.log",
@@ -115,10 +129,16 @@ class _Demo:
         second: Child | None = None
         try:
             opened = await first.event("open")
-            self._say(f"the first writer owns log {LOG!r} (epoch {opened['epoch']}) and sends flights")
-            await self._kill_a_bookie(first)
+            self._say(
+                f"the first writer owns log {self._place.log!r} (epoch {opened['epoch']}) and sends flights"
+            )
+            if self._place.own is None:
+                self._say("no bookie is killed: these are not the demonstration's own")
+            else:
+                await self._kill_a_bookie(first, self._place.own)
             second = await self._take_over(first)
-            await self._bring_the_bookie_back(second)
+            if self._place.own is not None:
+                await self._bring_the_bookie_back(second, self._place.own)
             done = await second.event("done")
             self._say(
                 f"all {len(self._flights):,} flights are acknowledged ({done['rotations']} rotations here)"
@@ -128,11 +148,11 @@ class _Demo:
                 if child is not None:
                     await child.stop()
 
-    async def _kill_a_bookie(self, writer: Child) -> None:
+    async def _kill_a_bookie(self, writer: Child, cluster: Standalone) -> None:
         await _acknowledged(writer, KILL_AT)
-        await asyncio.to_thread(self._cluster.kill, 0)
+        await asyncio.to_thread(cluster.kill, 0)
         died = time.monotonic()
-        self._say(f"kill -9: bookie {self._cluster.bookies[0].bookie_id}")
+        self._say(f"kill -9: bookie {self._place.bookies[0]}")
         await _acknowledged(writer, KILL_AT + 2_000)
         times = [event["time"] for event in writer.all("acked") if event["time"] > died - 0.1]
         self._say(f"appends go on with two copies; the longest pause was {longest_pause_ms(times):.0f} ms")
@@ -147,7 +167,7 @@ class _Demo:
         self._say(f"the first was acknowledged up to {last['id']} and then got {deposed['error']}:")
         self._say(f"    {deposed['message']}")
         resumed = await second.event("acked")
-        copies = "on the two bookies alive" if opened["degraded"] else "on three bookies"
+        copies = self._copies(degraded=opened["degraded"])
         pause = (resumed["time"] - last["time"]) * 1000
         self._say(
             f"the second owns it (epoch {opened['epoch']}, {copies}) after {opened['milliseconds']:.0f} ms, "
@@ -156,17 +176,23 @@ class _Demo:
         )
         return second
 
-    async def _bring_the_bookie_back(self, writer: Child) -> None:
+    def _copies(self, *, degraded: bool) -> str:
+        if degraded:
+            return "on the two bookies alive"
+        # A store that tells the death of a process by a timeout lists it for a while.
+        return "on three bookies" + (", the dead one still listed" if self._place.own is not None else "")
+
+    async def _bring_the_bookie_back(self, writer: Child, cluster: Standalone) -> None:
         resumed = (await writer.event("open"))["first"]
         await _acknowledged(writer, resumed + RETURN_AFTER)
-        await asyncio.to_thread(self._cluster.restart, 0)
-        self._say(f"bookie {self._cluster.bookies[0].bookie_id} is started again")
+        await asyncio.to_thread(cluster.restart, 0)
+        self._say(f"bookie {self._place.bookies[0]} is started again")
 
     # ---- reading
 
     async def _tail(self, client: LogClient) -> None:
         """Follow the log from its beginning until every flight has come by."""
-        async with client.tail(LOG, start="earliest") as reader:
+        async with client.tail(self._place.log, start="earliest") as reader:
             async for batch in reader.batches():
                 self._live.check(batch)
                 self._lags_ms.append(time.time() * 1000 - batch.append_time_us / 1000)
@@ -179,7 +205,7 @@ class _Demo:
         first, last = self._live.first, self._live.last
         assert first is not None and last is not None
         behind = MessageId(last.ledger_id, last.entry_id + 1, 0)
-        async with client.reader(LOG, start=first, until=behind) as reader:
+        async with client.reader(self._place.log, start=first, until=behind) as reader:
             async for batch in reader.batches():
                 proof.check(batch)
         if not proof.complete:
@@ -193,7 +219,7 @@ class _Demo:
 
     async def _list_ledgers(self, client: LogClient) -> None:
         """Which ledgers the log has, and how many copies of each."""
-        record = (await client.describe(LOG)).record
+        record = (await client.describe(self._place.log)).record
         takeovers = len({listed.epoch for listed in record.ledgers})
         rotations = len(record.ledgers) - takeovers
         self._say(f"{len(record.ledgers)} ledgers from {takeovers} takeovers and {rotations} rotations:")
@@ -209,8 +235,8 @@ class _Demo:
         started = time.monotonic()
         query = await Child.start(
             "dlog.demo.spark_query",
-            self._cluster.uri,
-            LOG,
+            self._place.uri,
+            self._place.log,
             str(self._directory),
             log=self._directory / "spark.log",
         )

@@ -19,6 +19,7 @@ from pathlib import Path
 from dlog.client import LogClient, connect
 from dlog.demo.events import tell
 from dlog.demo.flights import Flight, load
+from dlog.demo.place import CONFIG
 from dlog.demo.proof import ROW_HEADER
 from dlog.writer import LogWriter
 from ledger.errors import LogStoreError
@@ -32,7 +33,7 @@ PENDING_MAX = 8
 async def main(uri: str, log: str, data: str, slow_from: str) -> None:
     """Append what the log lacks of the file."""
     flights = load(Path(data))
-    async with await connect(uri) as client:
+    async with await connect(uri, config=CONFIG) as client:
         started = time.monotonic()
         writer = await client.open_writer(log, create=False)
         opened_ms = (time.monotonic() - started) * 1000

@@ -18,7 +18,7 @@ from ledger.metadata.key_value import Job, Transaction
 from ledger.metadata.key_value_store import KeyValueRegistration, KeyValueStore
 from ledger.metadata.ledger_format import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_value
-from ledger.metadata.store import Registration
+from ledger.metadata.store import OnLost, Registration, nobody_told
 from ledger.model import BookieInfo, LedgerId, LedgerMetadata, Versioned
 
 _AGAIN_S = 1.0
@@ -131,6 +131,7 @@ class KeptRegistration:
     """A registration that is made again while its owner wants it."""
 
     def __init__(self, registration: Registration, *, read_only: bool) -> None:
+        self.on_lost: OnLost = nobody_told
         self._registration = registration
         self._read_only = read_only
         self._wanted = True
@@ -151,8 +152,9 @@ class KeptRegistration:
             try:
                 await self._registration.set_read_only(self._read_only)
                 return
-            except AlreadyExistsError:
-                return  # another process has taken the id meanwhile
+            except AlreadyExistsError as error:
+                self.on_lost(error)  # another process has taken the id meanwhile
+                return
             except LogStoreError:
                 await asyncio.sleep(_AGAIN_S)
 

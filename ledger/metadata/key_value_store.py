@@ -14,7 +14,7 @@ from ledger.metadata.ledger_format import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_key, check_value
 from ledger.metadata.refusals import checked_ledger_id, stored_ledger
 from ledger.metadata.service_info import published
-from ledger.metadata.store import Registration, Unwatch, Watch
+from ledger.metadata.store import OnLost, Registration, Unwatch, Watch, nobody_told
 from ledger.model import (
     LEDGER_ID_MAX,
     BookieId,
@@ -184,6 +184,7 @@ class KeyValueRegistration:
     """A registered bookie; its node names the session of the handle that made it."""
 
     def __init__(self, write: Callable[[Job[None]], Awaitable[None]], info: BookieInfo, session: str) -> None:
+        self.on_lost: OnLost = nobody_told
         self._write = write
         self._bookie_id = check_bookie_id(info.bookie_id)
         self._data = published(info)

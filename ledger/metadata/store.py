@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
+from ledger.errors import LogStoreError
 from ledger.model import BookieId, BookieInfo, BookieSet, LedgerId, LedgerMetadata, Versioned
 
 Watch = Callable[[], None]
@@ -26,9 +27,19 @@ Watch = Callable[[], None]
 
 Unwatch = Callable[[], None]
 
+OnLost = Callable[[LogStoreError], None]
+
+
+def nobody_told(error: LogStoreError) -> None:
+    """Where nobody has asked to hear of a lost registration."""
+
 
 class Registration(Protocol):
     """A bookie's presence. It ends when the process dies, at the latest after the session timeout."""
+
+    on_lost: OnLost
+    """Called once, on the loop, if the registration has ended and cannot be renewed: another process has the id,
+    or another cluster stands at the address. Stores whose sessions end with the process only never call it."""
 
     async def set_read_only(self, read_only: bool) -> None:
         """Move between the writable and the read-only list; never absent from both meanwhile."""

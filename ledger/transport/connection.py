@@ -35,6 +35,7 @@ class BookieConnection(asyncio.Protocol):
         self._patience_s = 0.0
         """The timeout by which `_due` was set."""
         self._timer: asyncio.TimerHandle | None = None
+        self._heard_at = self._loop.time()
         self._timer_at = math.inf
         """Never later than `_due`. The timer is left to run when something comes, for the requests after that."""
 
@@ -87,6 +88,10 @@ class BookieConnection(asyncio.Protocol):
         elif self._due < math.inf:
             self._look_at(self._due)
 
+    def is_stale(self, idle_s: float) -> bool:
+        """Nobody uses it, and the bookie said nothing for so long: its host may have gone unnoticed."""
+        return self._loop.time() - self._heard_at > idle_s and not self._in_use()
+
     def give_up(self, reason: str) -> None:
         """End the connection now; the peer is not waited for."""
         self._end(BookieUnavailableError(reason, bookie_id=self.bookie_id))
@@ -94,6 +99,7 @@ class BookieConnection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        self._heard_at = self._loop.time()
         self._due = math.inf  # it lives; what is owed on is for those to miss who wait for it
         try:
             self._on_data(data)
@@ -119,6 +125,10 @@ class BookieConnection(asyncio.Protocol):
     @abstractmethod
     def _on_data(self, data: bytes) -> None:
         """Take what was received. ProtocolError ends the connection."""
+
+    @abstractmethod
+    def _in_use(self) -> bool:
+        """Whether an answer is owed here, or somebody listens."""
 
     @abstractmethod
     def _on_lost(self, error: Exception) -> None:

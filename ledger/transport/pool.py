@@ -1,15 +1,20 @@
-"""Connections to bookies, shared by every handle of a client: at most one of each protocol per bookie."""
+"""Connections to bookies: at most one of each protocol per bookie, shared by every handle of a client.
+
+A recovery has some of its own (`for_recovery`).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Generic, TypeVar
 
-from ledger.config import LedgerClientConfig
+from ledger.config import LedgerClientConfig, WireProtocol
 from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId, BookieInfo
 from ledger.transport.connection import BookieConnection
+from ledger.transport.entry_connection import EntryConnection
 from ledger.transport.v2_connection import V2Connection
 from ledger.transport.v3_connection import V3Connection
 
@@ -17,8 +22,8 @@ C = TypeVar("C", bound=BookieConnection)
 Resolve = Callable[[BookieId], Awaitable[BookieInfo | None]]
 
 
-class _Line(Generic[C]):
-    """The connections of one protocol, and the attempts under way."""
+class Line(Generic[C]):
+    """The connections of one protocol for one purpose, and the attempts under way."""
 
     def __init__(self, make: Callable[[BookieId], C], resolve: Resolve, config: LedgerClientConfig) -> None:
         self._make = make
@@ -26,28 +31,36 @@ class _Line(Generic[C]):
         self._config = config
         self._open: dict[BookieId, C] = {}
         self._opening: dict[BookieId, asyncio.Task[C]] = {}
-        self._closed = False
+        self._ended: str | None = None
+        """Why there are no more connections."""
 
     def now(self, bookie_id: BookieId) -> C | None:
+        """The connection if it is up and may be relied on."""
         connection = self._open.get(bookie_id)
-        return connection if connection is not None and connection.lost is None else None
+        if connection is None or connection.lost is not None:
+            return None
+        if connection.is_stale(self._config.idle_connection_s):
+            connection.give_up(f"the connection to bookie {bookie_id} was idle for too long")
+            return None
+        return connection
 
     async def get(self, bookie_id: BookieId) -> C:
+        """Connect if needed. BookieUnavailableError."""
         connection = self.now(bookie_id)
         if connection is not None:
             return connection
-        if self._closed:
-            raise self._closed_error(bookie_id)
+        if self._ended is not None:
+            raise self._ended_error(bookie_id)
         task = self._opening.get(bookie_id)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._connect(bookie_id))
             self._opening[bookie_id] = task
             task.add_done_callback(lambda done: self._opened(bookie_id, done))
         # Waited for, not awaited: one impatient caller must not cancel the attempt that others share, and an
-        # attempt that `close` ends must not look like a cancellation of those who wait for it.
+        # attempt that `end` cancels must not look like a cancellation of those who wait for it.
         await asyncio.wait([task])
         if task.cancelled():
-            raise self._closed_error(bookie_id)
+            raise self._ended_error(bookie_id)
         try:
             return task.result()
         finally:
@@ -55,7 +68,11 @@ class _Line(Generic[C]):
 
     def _opened(self, bookie_id: BookieId, task: asyncio.Task[C]) -> None:
         self._opening.pop(bookie_id, None)
-        if not task.cancelled() and task.exception() is None:
+        if task.cancelled() or task.exception() is not None:
+            return
+        if self._ended is not None:
+            task.result().give_up(self._ended)
+        else:
             self._open[bookie_id] = task.result()
 
     async def _connect(self, bookie_id: BookieId) -> C:
@@ -79,45 +96,63 @@ class _Line(Generic[C]):
             ) from error
         return connection
 
-    def _closed_error(self, bookie_id: BookieId) -> BookieUnavailableError:
+    def _ended_error(self, bookie_id: BookieId) -> BookieUnavailableError:
         return BookieUnavailableError(
-            f"no connection to bookie {bookie_id}: the ledger client is closed", bookie_id=bookie_id
+            f"no connection to bookie {bookie_id}: {self._ended}", bookie_id=bookie_id
         )
 
-    async def close(self) -> None:
-        self._closed = True
-        opening = list(self._opening.values())
-        for task in opening:
+    def end(self, reason: str) -> None:
+        """Close all, and open no more. What waits on one of them is told the reason."""
+        self._ended = reason
+        for task in self._opening.values():
             task.cancel()
-        await asyncio.gather(*opening, return_exceptions=True)
         for connection in self._open.values():
-            connection.give_up("the ledger client is closed")
+            connection.give_up(reason)
         self._open.clear()
+
+    async def close(self, reason: str) -> None:
+        """`end`, and return once no attempt is under way."""
+        opening = list(self._opening.values())
+        self.end(reason)
+        await asyncio.gather(*opening, return_exceptions=True)
 
 
 class ConnectionPool:
-    """`v2` carries adds and reads, `v3` the messages that v2 lacks: explicit LAC and long polls.
-
-    Recovery has connections of its own, so that its adds are never answered to a writer of the same ledger.
-    """
+    """`entries` carries adds and reads, `v3` explicit LACs and long polls, which only that version has."""
 
     def __init__(self, resolve: Resolve, config: LedgerClientConfig) -> None:
+        self._resolve = resolve
+        self._config = config
+        self._entries = self._line_for_entries()
         queue, frame = config.send_queue_bytes_max, config.frame_bytes_max
-        self._v2 = _Line(lambda bookie_id: V2Connection(bookie_id, queue, frame), resolve, config)
-        self._recovery = _Line(lambda bookie_id: V2Connection(bookie_id, queue, frame), resolve, config)
-        self._v3 = _Line(lambda bookie_id: V3Connection(bookie_id, queue, frame), resolve, config)
+        self._v3 = Line(lambda bookie_id: V3Connection(bookie_id, queue, frame), resolve, config)
+        self._txn_ids = itertools.count(1) if config.wire is WireProtocol.V3 else None
 
-    def v2_now(self, bookie_id: BookieId) -> V2Connection | None:
+    def _line_for_entries(self) -> Line[EntryConnection]:
+        queue, frame = self._config.send_queue_bytes_max, self._config.frame_bytes_max
+        carrier = V2Connection if self._config.wire is WireProtocol.V2 else V3Connection
+        return Line(lambda bookie_id: carrier(bookie_id, queue, frame), self._resolve, self._config)
+
+    def for_recovery(self) -> Line[EntryConnection]:
+        """Connections of one recovery's own, which ends them.
+
+        Its adds must not be answered to a writer of the same ledger. And none may be older than the recovery: one
+        that was idle may have lost its peer unnoticed, which costs whoever relies on it a timeout, and there is no
+        time for that when a log has no writer.
+        """
+        return self._line_for_entries()
+
+    def txn_ids_of_adds(self) -> Iterator[int] | None:
+        """For adds in version 3: no two of one client are alike. None if adds are in version 2, which has none."""
+        return self._txn_ids
+
+    def entries_now(self, bookie_id: BookieId) -> EntryConnection | None:
         """The connection if it is up; no attempt is made."""
-        return self._v2.now(bookie_id)
+        return self._entries.now(bookie_id)
 
-    async def v2(self, bookie_id: BookieId) -> V2Connection:
+    async def entries(self, bookie_id: BookieId) -> EntryConnection:
         """Connect if needed. BookieUnavailableError."""
-        return await self._v2.get(bookie_id)
-
-    async def recovery(self, bookie_id: BookieId) -> V2Connection:
-        """Connect if needed. BookieUnavailableError."""
-        return await self._recovery.get(bookie_id)
+        return await self._entries.get(bookie_id)
 
     async def v3(self, bookie_id: BookieId) -> V3Connection:
         """Connect if needed. BookieUnavailableError."""
@@ -127,6 +162,7 @@ class ConnectionPool:
         return self._v3.now(bookie_id)
 
     async def close(self) -> None:
-        await self._v2.close()
-        await self._recovery.close()
-        await self._v3.close()
+        """End all. Recoveries must have come to their end before."""
+        closed = "the ledger client is closed"
+        await self._entries.close(closed)
+        await self._v3.close(closed)

@@ -9,66 +9,53 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Protocol
 
 from ledger.errors import ProtocolError
 from ledger.model import BookieId
 from ledger.transport.ack_block import ADD_PREFIX, RECORD, ack_run
-from ledger.transport.connection import BookieConnection
+from ledger.transport.entry_connection import EntryConnection, ReadAnswer
 from ledger.transport.frame_reader import FrameReader
-from ledger.wire.constants import ADD, ADD_RESPONSE, BATCH_READ, READ
+from ledger.wire.constants import (
+    ADD,
+    ADD_RESPONSE,
+    BATCH_READ,
+    FENCE,
+    FENCE_REQUEST,
+    HIGH_PRIORITY,
+    READ,
+    READ_HEADER,
+    READ_REQUEST,
+)
 from ledger.wire.status import Status
 
-ReadAnswer = tuple[Status, memoryview]
-"""Status and, if EOK, the entry (READ) or the sequence of sized entries (BATCH_READ)."""
 
-
-class AddSink(Protocol):
-    """Where the answers to one ledger's adds on one connection go."""
-
-    def on_adds_acked(self, first: int, last: int) -> None: ...
-
-    def on_scattered_adds_acked(self, entry_ids: list[int]) -> None: ...
-
-    def on_add_refused(self, entry_id: int, status: Status) -> None: ...
-
-    def on_connection_lost(self, error: Exception) -> None: ...
-
-
-class V2Connection(BookieConnection):
+class V2Connection(EntryConnection):
     def __init__(self, bookie_id: BookieId, send_queue_bytes_max: int, frame_bytes_max: int) -> None:
         super().__init__(bookie_id, send_queue_bytes_max)
         self._frames = FrameReader(frame_bytes_max)
-        self._sinks: dict[int, AddSink] = {}
         self._reads: dict[tuple[int, int], deque[asyncio.Future[ReadAnswer]]] = {}
         self._batch_reads: dict[int, asyncio.Future[ReadAnswer]] = {}
         self._last_request_id = 0
 
     # ---- requests
 
-    def attach(self, ledger_id: int, sink: AddSink) -> None:
-        """Deliver the answers to this ledger's adds to `sink` from now on."""
-        if self.lost is not None:
-            sink.on_connection_lost(self.lost)  # it ended while somebody was on the way here
-            return
-        self._sinks[ledger_id] = sink
-
-    def detach(self, ledger_id: int, sink: AddSink) -> None:
-        if self._sinks.get(ledger_id) is sink:
-            del self._sinks[ledger_id]
-
     def next_request_id(self) -> int:
         self._last_request_id += 1
         return self._last_request_id
 
     def read(
-        self, ledger_id: int, entry_id: int, frame: bytes, timeout_s: float
+        self,
+        ledger_id: int,
+        entry_id: int,
+        timeout_s: float,
+        *,
+        fence_key: bytes | None = None,
+        priority: bool = False,
     ) -> asyncio.Future[ReadAnswer]:
-        """Send a READ frame; several of the same entry may be in flight."""
         future = self._new_future()
         if self.lost is None:
             self._reads.setdefault((ledger_id, entry_id), deque()).append(future)
-            self.send(frame, timeout_s)
+            self.send(_read_frame(ledger_id, entry_id, fence_key, priority), timeout_s)
         return future
 
     def batch_read(self, request_id: int, frame: bytes, timeout_s: float) -> asyncio.Future[ReadAnswer]:
@@ -149,6 +136,9 @@ class V2Connection(BookieConnection):
         if waiting is not None and not waiting:
             del self._reads[key]
 
+    def _in_use(self) -> bool:
+        return bool(self._sinks or self._reads or self._batch_reads)
+
     def _on_lost(self, error: Exception) -> None:
         futures = [future for waiting in self._reads.values() for future in waiting]
         futures += self._batch_reads.values()
@@ -158,8 +148,14 @@ class V2Connection(BookieConnection):
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # a reader that has already moved on must not cause a warning
-        for sink in list(self._sinks.values()):
-            sink.on_connection_lost(error)
+        self._tell_sinks(error)
+
+
+def _read_frame(ledger_id: int, entry_id: int, fence_key: bytes | None, priority: bool) -> bytes:
+    header = READ_HEADER | (HIGH_PRIORITY if priority else 0)
+    if fence_key is None:
+        return READ_REQUEST.pack(READ_REQUEST.size - 4, header, ledger_id, entry_id)
+    return FENCE_REQUEST.pack(FENCE_REQUEST.size - 4, header | FENCE, ledger_id, entry_id, fence_key)
 
 
 def _status(code: int) -> Status:

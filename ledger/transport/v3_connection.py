@@ -1,6 +1,8 @@
-"""The protobuf protocol ("v3") to one bookie, for what the fixed protocol has no message for.
+"""The protobuf protocol ("v3") to one bookie: what the fixed protocol has no message for, and entries where asked.
 
-Answers are matched by transaction id and operation (BookKeeper protocol, rules common to all operations).
+Answers are matched by transaction id and operation (BookKeeper protocol, rules common to all operations). Those of
+adds name ledger and entry as well, and that is what they are matched by: the frames of one add are the same for
+every bookie that gets it.
 Explicit LACs are on the way of every strict append: they are written by hand, and their answers are compared
 with the one that success has, so that only another answer is decoded.
 """
@@ -8,18 +10,21 @@ with the one that success has, so that only another answer is decoded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from ledger.errors import ProtocolError
 from ledger.model import BookieId
-from ledger.transport.connection import BookieConnection
+from ledger.transport.entry_connection import EntryConnection, ReadAnswer
 from ledger.wire import v3
+from ledger.wire.add_v3 import HIGH_PRIORITY, added
 from ledger.wire.frame import FrameSplitter
 from ledger.wire.messages import (
     Operation,
     ReadFlag,
     ReadLacRequest,
     ReadLacResponse,
+    V3AddResponse,
     V3ReadRequest,
     V3ReadResponse,
     V3Request,
@@ -42,7 +47,7 @@ class _PendingLac:
     done: OnLacWritten
 
 
-class V3Connection(BookieConnection):
+class V3Connection(EntryConnection):
     def __init__(self, bookie_id: BookieId, send_queue_bytes_max: int, frame_bytes_max: int) -> None:
         super().__init__(bookie_id, send_queue_bytes_max)
         self._frames = FrameSplitter(frame_bytes_max)
@@ -85,8 +90,22 @@ class V3Connection(BookieConnection):
         response = await self.request(Operation.READ_ENTRY, body, poll_s + timeout_s)
         return response.body if isinstance(response.body, V3ReadResponse) else None
 
+    def read(
+        self,
+        ledger_id: int,
+        entry_id: int,
+        timeout_s: float,
+        *,
+        fence_key: bytes | None = None,
+        priority: bool = False,
+    ) -> Awaitable[ReadAnswer]:
+        flag = None if fence_key is None else ReadFlag.FENCE
+        body = V3ReadRequest(ledger_id=ledger_id, entry_id=entry_id, master_key=fence_key, flag=flag)
+        urgency = HIGH_PRIORITY if priority else None
+        return _entry_in(self.request(Operation.READ_ENTRY, body, timeout_s, priority=urgency))
+
     def request(
-        self, operation: Operation, body: V3RequestBody, timeout_s: float
+        self, operation: Operation, body: V3RequestBody, timeout_s: float, *, priority: int | None = None
     ) -> asyncio.Future[V3Response]:
         future: asyncio.Future[V3Response] = self._loop.create_future()
         if self.lost is not None:
@@ -94,14 +113,29 @@ class V3Connection(BookieConnection):
             return future
         self._last_txn_id += 1
         self._pending[self._last_txn_id, operation] = future
-        request = V3Request(txn_id=self._last_txn_id, operation=operation, body=body)
+        request = V3Request(txn_id=self._last_txn_id, operation=operation, body=body, priority=priority)
         self.send(v3.encode_request(request), timeout_s)
         return future
 
     def _on_data(self, data: bytes) -> None:
+        acked: dict[int, list[int]] = {}
         for body in self._frames.feed(data):
-            if not self._is_oldest_success(body):
+            if (ids := added(body)) is not None:
+                acked.setdefault(ids[0], []).append(ids[1])
+            elif not self._is_oldest_success(body):
                 self._on_response(v3.decode_response(body))
+        for ledger_id, entry_ids in acked.items():
+            self._tell_acked(ledger_id, entry_ids)
+
+    def _tell_acked(self, ledger_id: int, entry_ids: list[int]) -> None:
+        sink = self._sinks.get(ledger_id)
+        if sink is None:
+            return
+        first, last = entry_ids[0], entry_ids[-1]
+        if entry_ids == list(range(first, last + 1)):
+            sink.on_adds_acked(first, last)
+        else:
+            sink.on_scattered_adds_acked(entry_ids)
 
     def _is_oldest_success(self, body: memoryview) -> bool:
         for txn_id, pending in self._lacs.items():
@@ -118,10 +152,25 @@ class V3Connection(BookieConnection):
             if pending is not None:
                 pending.done(response.status)
             return
+        if response.operation is Operation.ADD_ENTRY:
+            self._on_add_response(response)
+            return
         # Who was cancelled stays until the answer comes, or the connection ends for want of it.
         future = self._pending.pop((response.txn_id, response.operation), None)
         if future is not None and not future.done():
             future.set_result(response)
+
+    def _on_add_response(self, response: V3Response) -> None:
+        body = response.body
+        if not isinstance(body, V3AddResponse):
+            raise ProtocolError(f"it answered {response.status.name} to an add, and not to which")
+        if response.outcome is Status.EOK:
+            self._tell_acked(body.ledger_id, [body.entry_id])
+        elif (sink := self._sinks.get(body.ledger_id)) is not None:
+            sink.on_add_refused(body.entry_id, response.outcome)
+
+    def _in_use(self) -> bool:
+        return bool(self._sinks or self._pending or self._lacs)
 
     def _on_lost(self, error: Exception) -> None:
         pending, self._pending = self._pending, {}
@@ -132,3 +181,10 @@ class V3Connection(BookieConnection):
         lacs, self._lacs = self._lacs, {}
         for lac in lacs.values():
             lac.done(error)
+        self._tell_sinks(error)
+
+
+async def _entry_in(pending: asyncio.Future[V3Response]) -> ReadAnswer:
+    response = await pending
+    entry = response.body.entry if isinstance(response.body, V3ReadResponse) else None
+    return response.outcome, memoryview(entry or b"")

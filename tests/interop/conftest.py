@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 
+from tests.interop.apache_cluster import MixedCluster
+from tests.interop.java_client import JavaClient, JavaProcess, compile_driver, java_client
 from tests.interop.zookeeper_process import ZooKeeperProcess
 
 
@@ -31,3 +33,39 @@ def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProce
     server.start()
     yield server
     server.kill()
+
+
+@pytest.fixture(scope="session")
+def both_kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
+    """Four bookies of Apache's and four of ours in one cluster, for the whole session: use `mixed`."""
+    cluster = MixedCluster(tmp_path_factory.mktemp("mixed"), apache=4, ours=4)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def mixed(both_kinds: MixedCluster) -> MixedCluster:
+    """The cluster of both kinds, all of it running, whatever the test before has killed."""
+    both_kinds.start_all()
+    return both_kinds
+
+
+@pytest.fixture(scope="session")
+def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProcess]:
+    """One JVM with Apache's client in it, for the whole session."""
+    classes = tmp_path_factory.mktemp("java")
+    process = JavaProcess(compile_driver(classes), classes / "client.log")
+    yield process
+    process.stop()
+
+
+@pytest.fixture(scope="session")
+def java(both_kinds: MixedCluster, jvm: JavaProcess) -> dict[str, JavaClient]:
+    """Apache's client: "v3" with its defaults, "v2" on the binary protocol, as Pulsar uses it."""
+    return {
+        "v3": java_client(jvm, "v3", both_kinds.uri),
+        "v2": java_client(jvm, "v2", both_kinds.uri, useV2WireProtocol="true"),
+    }

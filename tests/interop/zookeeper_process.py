@@ -73,6 +73,10 @@ class ZooKeeperProcess:
             self._process.kill()
             self._process.wait()
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def pause(self) -> None:
         """It keeps its connections and answers nothing."""
         assert self._process is not None

@@ -71,7 +71,7 @@ class CopyAudit:
             if attempt:
                 await asyncio.sleep(_PAUSE_S)
             try:
-                connection = await self._pool.v2(bookie_id)
+                connection = await self._pool.entries(bookie_id)
             except BookieUnavailableError as error:
                 reason = error
                 continue

@@ -1,32 +1,22 @@
-"""The cluster as a whole: which layout it has, init, format, nuke, identity.
-
-Format and nuke take many steps, and may be run again after a failure in the middle. Format gives the new
-instance id first, so that no bookie of the old cluster takes missing ledgers for deleted ones; nuke makes it
-impossible to register first, and removes LAYOUT and INSTANCEID last. Both leave the id generators and with
-them the root: no ledger id is given out twice, whatever old bookies still hold.
-"""
+"""The cluster as a whole: which layout it has, init, identity. How it ends is in removal.py."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from ledger.environment import Environment
-from ledger.errors import AlreadyExistsError, LayoutMismatchError, MetadataFormatError, RecordNotFoundError
-from ledger.metadata.errors import ClusterInUseError
+from ledger.errors import AlreadyExistsError, MetadataFormatError, RecordNotFoundError
 from ledger.metadata.layout import Layout, LayoutType, decode_layout, encode_layout, obey
-from ledger.metadata.ledger_paths import is_first_level
 from ledger.metadata.refusals import no_cluster
 from ledger.metadata.store import Unwatch
+from ledger.metadata.zookeeper.id_floor import IdFloor
 from ledger.metadata.zookeeper.paths import Paths, parents
 from ledger.metadata.zookeeper.session import ZooKeeperSession
 from ledger.metadata.zookeeper.watches import Watches
-
-_AT_ONCE = 500
-"""Nodes removed by one round of requests."""
 
 
 class Cluster:
@@ -54,7 +44,7 @@ class Cluster:
         if self._layout is None:
             if not self._is_watched:
                 self._is_watched = True
-                self._watches.watch_node(self._paths.layout, self._forget_layout, early=True)
+                self._watches.watch_node(self._paths.layout, self.forget_layout, early=True)
             changes = self._changes
             layout = obey(await self._find_layout(), self._configured)
             if changes == self._changes:
@@ -85,7 +75,8 @@ class Cluster:
         self._pending.append(act)
         return stop
 
-    def _forget_layout(self) -> None:
+    def forget_layout(self) -> None:
+        """LAYOUT may have changed: read it again before it is relied on."""
         self._layout = None
         self._changes += 1
 
@@ -120,7 +111,8 @@ class Cluster:
     # ---- init
 
     async def init(self) -> None:
-        layout = encode_layout(Layout(self._configured or LayoutType.HIERARCHICAL))
+        kind = self._configured or LayoutType.HIERARCHICAL
+        layout = encode_layout(Layout(kind))
         instance_id = self._environment.new_uuid().encode()
         while True:
             missing = await self._missing()
@@ -129,6 +121,7 @@ class Cluster:
                     "the metadata store holds a cluster already: use it as it is, or give another address",
                     key="INSTANCEID",
                 )
+            missing += await IdFloor(self._session, self._paths).counters(kind)
             values = {self._paths.layout: layout, self._paths.instance_id: instance_id}
             results = await self._session.commit(
                 [("create", path, values.get(path, b"")) for path in missing]
@@ -146,76 +139,6 @@ class Cluster:
         wanted += [self._paths.instance_id, self._paths.layout]
         found = await asyncio.gather(*map(self._session.exists, wanted))
         return [path for path, stat in zip(wanted, found, strict=True) if stat is None]
-
-    # ---- format and nuke
-
-    async def format(self) -> None:
-        layout = await self.layout_type()
-        instance_id = self._environment.new_uuid().encode()
-        try:
-            await self._session.set(self._paths.instance_id, instance_id)
-        except NoNodeError:
-            await self._session.create(self._paths.instance_id, instance_id)
-        await self._remove_values(layout)
-
-    async def nuke(self, instance_id: str) -> None:
-        found = await self.instance_id()
-        if found != instance_id:
-            raise LayoutMismatchError(
-                f"this is cluster {found}, not {instance_id}: nothing was removed, check the address"
-            )
-        try:
-            layout = decode_layout(await self.read_layout()).type
-        except RecordNotFoundError:  # an earlier attempt got so far
-            layout = LayoutType.HIERARCHICAL
-        await self._close_registration()
-        await self._remove_values(layout)
-        await remove_quietly(self._session, [self._paths.layout])
-        await remove_quietly(self._session, [self._paths.instance_id])
-        self._forget_layout()
-
-    async def _close_registration(self) -> None:
-        """Remove the lists of bookies, which ZooKeeper refuses while one is registered."""
-        for path in (self._paths.read_only, self._paths.available):
-            try:
-                await self._session.delete(path)
-            except NoNodeError:
-                continue
-            except NotEmptyError:
-                registered = await self._registered()
-                await create_quietly(self._session, self._paths.read_only)
-                raise ClusterInUseError(
-                    f"{len(registered)} bookies are registered ({', '.join(registered[:3])}): "
-                    "stop them first",
-                    bookies=registered,
-                ) from None
-
-    async def _registered(self) -> list[str]:
-        found = await children_quietly(self._session, self._paths.available)
-        found += await children_quietly(self._session, self._paths.read_only)
-        return sorted({name for name in found if name != "readonly"})
-
-    async def _remove_values(self, layout: LayoutType) -> None:
-        root = self._paths.root
-        names = await children_quietly(self._session, root)
-        await self._remove_trees([f"{root}/{name}" for name in names if is_first_level(layout, name)])
-        await self._remove_trees([self._paths.cookies, self._paths.records, self._paths.under_replication])
-
-    async def _remove_trees(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            # Somebody may add to the tree while it is removed: then it is walked again.
-            while not await self._removed(path):
-                await self._remove_trees(
-                    [f"{path}/{name}" for name in await children_quietly(self._session, path)]
-                )
-
-    async def _removed(self, path: str) -> bool:
-        names = await children_quietly(self._session, path)
-        for first in range(0, len(names), _AT_ONCE):
-            await remove_quietly(
-                self._session, [f"{path}/{name}" for name in names[first : first + _AT_ONCE]]
-            )
-        return await remove_quietly(self._session, [path])
 
 
 async def create_quietly(session: ZooKeeperSession, path: str, value: bytes = b"") -> None:

@@ -17,13 +17,13 @@ from ledger.errors import ConfigurationError, MetadataOutcomeUnknownError, Metad
 from ledger.metadata.layout import LayoutType
 from ledger.metadata.ledger_paths import SHORT_ID_END
 from ledger.metadata.zookeeper.cluster import create_quietly
+from ledger.metadata.zookeeper.id_floor import WITH_LONG_IDS
 from ledger.metadata.zookeeper.paths import ID_PREFIX, Paths, high_bits_of
 from ledger.metadata.zookeeper.session import ZooKeeperSession
 from ledger.model import LedgerId
 
 _HIGH_BITS_KEPT = 3
 _HIGH_BITS_MAX = 2**31 - 1
-_WITH_LONG_IDS = (LayoutType.HIERARCHICAL, LayoutType.LONG_HIERARCHICAL)
 
 
 class LedgerIds:
@@ -35,18 +35,19 @@ class LedgerIds:
     async def draw(self, layout: LayoutType) -> tuple[LedgerId, str]:
         """An id never drawn before, and the node that counted it: `release` it."""
         try:
-            if layout not in _WITH_LONG_IDS:
+            if layout not in WITH_LONG_IDS:
                 drawn = await self._short(layout)
                 if drawn is None:
                     raise ConfigurationError(
                         f"the {layout.value} layout has given out all its ids: it cannot hold another ledger"
                     )
                 return drawn
-            if not self._is_long:
-                drawn = await self._short_unless_long(layout)
-                if drawn is not None:
-                    return drawn
-            return await self._long()
+            if self._is_long:
+                try:
+                    return await self._long()
+                except NoNodeError:
+                    self._is_long = False  # that cluster was removed
+            return await self._short_unless_long(layout) or await self._long()
         except MetadataOutcomeUnknownError as error:
             raise MetadataUnavailableError(f"no ledger id could be drawn: {error}") from error
 
@@ -82,6 +83,7 @@ class LedgerIds:
                 await self._create_counter(counter)
 
     async def _long(self) -> tuple[LedgerId, str]:
+        """NoNodeError where ids are not long."""
         high = await self._high_bits()
         while high <= _HIGH_BITS_MAX:
             try:

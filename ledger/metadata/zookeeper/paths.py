@@ -3,6 +3,7 @@
 /ledgers/LAYOUT, INSTANCEID, available, available/readonly, cookies, idgen, idgen-long, underreplication
 /ledgers-records/<key>     the records of logs: a root of their own, named after the ledgers' root,
                            so that BookKeeper's tools never meet them and two clusters never share them
+/ledgers-ids               left by a cluster that was removed: from where ids go on here
 """
 
 from __future__ import annotations
@@ -54,6 +55,10 @@ class Paths:
     @property
     def records(self) -> str:
         return f"{self.root}-records"
+
+    @property
+    def id_floor(self) -> str:
+        return f"{self.root}-ids"
 
     @property
     def under_replication(self) -> str:

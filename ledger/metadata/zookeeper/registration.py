@@ -2,7 +2,9 @@
 
 It belongs to the session, so ZooKeeper removes it when the process dies, at the latest after the session's
 timeout. When the session expired while the process lived, the bookie registers again by itself, in the list
-it was in. Whose node it is the session tells: a node of our own session is ours, whichever call made it.
+it was in, unless somebody else came meanwhile: another process under its id, or another cluster at its address.
+Then it must not serve under that name, and is told so. Whose node it is the session tells: a node of our own
+session is ours, whichever call made it.
 """
 
 from __future__ import annotations
@@ -13,10 +15,16 @@ import logging
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from ledger.errors import AlreadyExistsError, LogStoreError
+from ledger.errors import (
+    AlreadyExistsError,
+    LayoutMismatchError,
+    LogStoreError,
+    RecordNotFoundError,
+)
 from ledger.metadata.refusals import no_cluster
 from ledger.metadata.service_info import published
-from ledger.metadata.zookeeper.cluster import create_quietly
+from ledger.metadata.store import OnLost, nobody_told
+from ledger.metadata.zookeeper.cluster import Cluster, create_quietly
 from ledger.metadata.zookeeper.paths import Paths
 from ledger.metadata.zookeeper.session import ZooKeeperSession
 from ledger.metadata.zookeeper.watches import Watches
@@ -29,9 +37,19 @@ _log = logging.getLogger(__name__)
 
 
 class ZooKeeperRegistration:
-    def __init__(self, session: ZooKeeperSession, watches: Watches, paths: Paths, info: BookieInfo) -> None:
+    def __init__(
+        self,
+        session: ZooKeeperSession,
+        watches: Watches,
+        paths: Paths,
+        cluster: Cluster,
+        info: BookieInfo,
+    ) -> None:
+        self.on_lost: OnLost = nobody_told
         self._session = session
         self._watches = watches
+        self._cluster = cluster
+        self._instance_id: str | None = None
         self._bookie_id = check_bookie_id(info.bookie_id)
         self._lists = (paths.available, paths.read_only)
         self._data = published(info)
@@ -40,6 +58,11 @@ class ZooKeeperRegistration:
         self._is_wanted = True
         self._renewal: asyncio.Task[None] | None = None
         session.listeners.connected.append(self._on_connected)
+
+    async def open(self, instance_id: str) -> None:
+        """The first registration, in the cluster of this name."""
+        self._instance_id = instance_id
+        await self.set_read_only(self._read_only)
 
     async def set_read_only(self, read_only: bool) -> None:
         async with self._lock:
@@ -73,13 +96,29 @@ class ZooKeeperRegistration:
                 while session_id != self._session.session_id:  # it may expire again meanwhile
                     async with self._lock:
                         session_id = self._session.session_id
+                        await self._check_cluster()
                         await self._publish()
                 _log.warning("bookie %s is registered again, with a new session", self._bookie_id)
                 return
+            except (AlreadyExistsError, LayoutMismatchError) as error:
+                # Somebody else is this bookie now; two that serve under one name would contradict each other.
+                self._is_wanted = False
+                self.on_lost(error)
             except LogStoreError as error:
-                # Another process that took the id may be gone soon; this one cannot know which is right.
                 _log.error("bookie %s cannot register again, will go on trying: %s", self._bookie_id, error)
                 await asyncio.sleep(AGAIN_S)
+
+    async def _check_cluster(self) -> None:
+        """LayoutMismatchError if the cluster here is no longer the one in which the bookie registered."""
+        try:
+            found = await self._cluster.instance_id()
+        except RecordNotFoundError:
+            found = "none"
+        if found != self._instance_id:
+            raise LayoutMismatchError(
+                f"the cluster at {self._session.uri} was {self._instance_id} and is {found} now: "
+                f"bookie {self._bookie_id} does not belong to it"
+            )
 
     # ---- the two nodes
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from ledger.environment import Environment
-from ledger.errors import AlreadyExistsError, ConfigurationError
-from ledger.metadata.drivers import MetadataUri
+from ledger.errors import AlreadyExistsError, ConfigurationError, RecordNotFoundError
 from ledger.metadata.ledger_format import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_key, check_value
-from ledger.metadata.refusals import checked_ledger_id, stored_ledger
+from ledger.metadata.refusals import checked_ledger_id, no_cluster, stored_ledger
 from ledger.metadata.store import Registration, Unwatch, Watch
+from ledger.metadata.uri import MetadataUri
 from ledger.metadata.zookeeper.address import ZooKeeperAddress, parse_address
 from ledger.metadata.zookeeper.bookie_list import BookieList
 from ledger.metadata.zookeeper.cluster import Cluster
@@ -26,6 +26,7 @@ from ledger.metadata.zookeeper.ledger_walk import LedgerWalk
 from ledger.metadata.zookeeper.paths import Paths
 from ledger.metadata.zookeeper.records import Records
 from ledger.metadata.zookeeper.registration import ZooKeeperRegistration
+from ledger.metadata.zookeeper.removal import Removal
 from ledger.metadata.zookeeper.session import ZooKeeperSession
 from ledger.metadata.zookeeper.under_replication import UnderReplicated, UnderReplicationMarks
 from ledger.metadata.zookeeper.watches import Watches
@@ -50,6 +51,7 @@ class ZooKeeperStore:
         self._session = ZooKeeperSession(address, credential, environment)
         self._watches = Watches(self._session)
         self._cluster = Cluster(self._session, self._watches, self._paths, address.layout, environment)
+        self._removal = Removal(self._session, self._paths, self._cluster, environment)
         self._ids = LedgerIds(self._session, self._paths)
         self._nodes = LedgerNodes(self._session, address.root)
         self._records = Records(self._session, self._paths)
@@ -155,18 +157,25 @@ class ZooKeeperStore:
     # ---- bookies
 
     async def register_bookie(self, info: BookieInfo) -> Registration:
-        registration = ZooKeeperRegistration(self._session, self._watches, self._paths, info)
+        registration = ZooKeeperRegistration(self._session, self._watches, self._paths, self._cluster, info)
         replaced = self._registrations.get(info.bookie_id)
         try:
             await self._cluster.layout_type()
+            instance_id = await self._instance_id()
             if replaced is not None:
                 replaced.abandon()
-            await registration.set_read_only(info.read_only)
+            await registration.open(instance_id)
         except BaseException:
             registration.abandon()
             raise
         self._registrations[info.bookie_id] = registration
         return registration
+
+    async def _instance_id(self) -> str:
+        try:
+            return await self._cluster.instance_id()
+        except RecordNotFoundError:
+            raise no_cluster(self.uri) from None
 
     async def bookies(self) -> BookieSet:
         await self._cluster.layout_type()
@@ -204,10 +213,10 @@ class ZooKeeperStore:
         await self._cluster.init()
 
     async def format_cluster(self) -> None:
-        await self._cluster.format()
+        await self._removal.format()
 
     async def nuke_cluster(self, instance_id: str) -> None:
-        await self._cluster.nuke(instance_id)
+        await self._removal.nuke(instance_id)
 
     async def instance_id(self) -> str:
         return await self._cluster.instance_id()

@@ -15,7 +15,7 @@ from ledger.write_handle import WriteHandle
 
 
 @asynccontextmanager
-async def client_of(uri: str, **settings: float) -> AsyncIterator[LedgerClient]:
+async def client_of(uri: str, **settings: object) -> AsyncIterator[LedgerClient]:
     store = await open_store(uri)
     client = LedgerClient(store, config=LedgerClientConfig(**settings))  # type: ignore[arg-type]
     try:

@@ -16,24 +16,15 @@ MUTATIONS = (
     Mutation(
         "recovery-without-fence",
         "Recovery fences before it decides anything.",
-        (
-            edit(
-                "ledger.recovery:Recovery._fence_one",
-                ("FENCE_HEADER", "RECOVERY_READ_HEADER & ~1"),
-            ),
-            edit(
-                "ledger.recovery:Recovery._recovery_read",
-                ("RECOVERY_READ_HEADER", "RECOVERY_READ_HEADER & ~1"),
-            ),
-        ),
+        (edit("ledger.recovery:Recovery._fencing_read", ("self._key,", "None,")),),
     ),
     Mutation(
         "recovery-reads-without-fence",
         "Every recovery read fences: a no is a promise never to accept that entry from the old writer.",
         (
             edit(
-                "ledger.recovery:Recovery._recovery_read",
-                ("RECOVERY_READ_HEADER", "RECOVERY_READ_HEADER & ~1"),
+                "ledger.recovery:Recovery._fencing_read",
+                ("self._key,", "None if priority else self._key,"),
             ),
         ),
         plan=focused(

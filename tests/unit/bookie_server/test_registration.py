@@ -13,7 +13,7 @@ from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.key_value_store import KeyValueStore
 from ledger.metadata.memory import MemoryBackend, MemoryCluster
-from ledger.metadata.store import Registration
+from ledger.metadata.store import Registration, nobody_told
 from ledger.model import BookieId, BookieInfo
 from tests.unit.testing.kit import run
 
@@ -116,7 +116,7 @@ def test_a_change_of_which_nothing_is_known_is_undone_when_it_is_not_wanted_any_
 
     async def main() -> None:
         store = DoubtfulStore()
-        presence = Presence(store, writable=True)
+        presence = Presence(store, writable=True, on_lost=nobody_told)
         presence.want(writable=False)
         await asyncio.sleep(0.5)
         assert store.read_only

@@ -18,6 +18,7 @@ from dlog.testing.environment import SimulatedEnvironment
 from dlog.testing.loop import SimulatedLoop
 from dlog.testing.metadata import SimulatedMetadata
 from dlog.testing.nodes import Node
+from ledger.config import LedgerClientConfig
 from ledger.errors import UnavailableError
 from ledger.model import QuorumSizes
 from tests.unit.testing.support import simulation
@@ -25,6 +26,7 @@ from tests.unit.testing.support import simulation
 BOOKIES = [f"bookie-{number}" for number in range(3)]
 ANSWER_S = 5.0
 """The default timeout of a read and of an add."""
+IDLE_S = LedgerClientConfig().idle_connection_s
 
 T = TypeVar("T")
 
@@ -153,7 +155,7 @@ def test_a_reader_of_a_sealed_ledger_whose_every_connection_goes_half_open_goes_
 
 @pytest.mark.parametrize("after_s", [0.0, 0.003, 0.01], ids=["before it", "early in it", "late in it"])
 def test_a_takeover_whose_every_connection_goes_half_open_is_done_soon(after_s: float) -> None:
-    """The connections of recovery are its own; those of an earlier recovery are still there."""
+    """Connections under way are lost too, so it may take a timeout, and another."""
 
     async def scene(cluster: Cluster) -> None:
         async def take_over_again_and_again(client: LogClient) -> None:
@@ -180,6 +182,29 @@ def test_a_takeover_whose_every_connection_goes_half_open_is_done_soon(after_s: 
         await asyncio.gather(writing, return_exceptions=True)
 
     play(scene)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_takeover_does_not_rely_on_connections_that_were_idle(seed: int) -> None:
+    """All that this client had open has gone half-open unnoticed: it connects anew, and waits for nothing."""
+
+    async def scene(cluster: Cluster) -> None:
+        async def take_over_twice(client: LogClient) -> None:
+            async with await client.open_writer("log") as writer:
+                await writer.append(b"mine")
+            again = asyncio.ensure_future(cluster.on("another", append_for_ever))
+            await asyncio.sleep(IDLE_S + 1)
+            assert cluster.silence("other") >= len(BOOKIES)
+            async with asyncio.timeout(1.0):
+                await (await client.open_writer("log")).append(b"mine again")
+            again.cancel()
+
+        writing = asyncio.ensure_future(cluster.on("writer", append_for_ever))
+        await asyncio.sleep(2)
+        await cluster.on("other", take_over_twice)
+        await asyncio.gather(writing, return_exceptions=True)
+
+    play(scene, seed)
 
 
 def test_connections_for_explicit_lacs_that_go_half_open_hold_a_writer_only_briefly() -> None:

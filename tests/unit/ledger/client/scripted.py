@@ -19,7 +19,7 @@ from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore, Registration
 from ledger.model import BookieId, BookieInfo, LedgerId, LedgerMetadata, Versioned
 from ledger.wire import v2, v3
-from ledger.wire.frame import FrameSplitter
+from ledger.wire.frame import FrameSplitter, frame
 from ledger.wire.messages import (
     AddRequest,
     AddResponse,
@@ -29,6 +29,8 @@ from ledger.wire.messages import (
     ReadLacResponse,
     ReadRequest,
     ReadResponse,
+    V3AddRequest,
+    V3AddResponse,
     V3ReadRequest,
     V3ReadResponse,
     V3Request,
@@ -71,6 +73,8 @@ class ScriptedBookie:
         self.entries: dict[tuple[int, int], bytes] = {}
         self.fenced: set[int] = set()
         self.packets: dict[int, bytes] = {}
+        self.frames: list[bytes] = []
+        """What came, whole frames."""
         self.log: list[str] = []
         """What came, in words: "add 3", "fence -1", "write_lac", …"""
         self.peers: set[_Peer] = set()
@@ -128,6 +132,7 @@ class ScriptedBookie:
         self.mute = self.late = lambda what: False
         unheard, self._unheard = self._unheard, []
         for peer, body in unheard:
+            self.frames.remove(frame(body))
             self.take(peer, body)
         unsaid, self._unsaid = self._unsaid, []
         for peer, answer in unsaid:
@@ -138,6 +143,7 @@ class ScriptedBookie:
     def take(self, peer: _Peer, body: bytes) -> None:
         request: Any = v3.decode_request(body) if v3.looks_like_v3(body) else v2.decode_request(body)
         what = self._words(request)
+        self.frames.append(frame(body))
         if self.mute(what):
             self._unheard.append((peer, body))
             return
@@ -238,11 +244,31 @@ class ScriptedBookie:
                     lac_packet=self.packets.get(ledger_id),
                     last_entry=last,
                 )
-            case V3ReadRequest(ledger_id=ledger_id):
+            case V3ReadRequest(previous_lac=None):
+                body = self._read_v3(request.body)
+            case V3ReadRequest():
                 body = self._poll(request.body)
+            case V3AddRequest():
+                body = self._add_v3(request.body)
             case _:
                 raise AssertionError(request)
         return V3Response(txn_id=request.txn_id, operation=request.operation, status=body.status, body=body)
+
+    def _add_v3(self, add: V3AddRequest) -> V3AddResponse:
+        flags = 2 if add.recovery else 0
+        status = self._add(AddRequest(master_key=add.master_key, entry=add.entry, flags=flags))
+        return V3AddResponse(status=status, ledger_id=add.ledger_id, entry_id=add.entry_id)
+
+    def _read_v3(self, read: V3ReadRequest) -> V3ReadResponse:
+        if read.fencing:
+            self.fenced.add(read.ledger_id)
+        entry = self._entry(read.ledger_id, read.entry_id)
+        return V3ReadResponse(
+            status=self._status(read.ledger_id, entry),
+            ledger_id=read.ledger_id,
+            entry_id=read.entry_id,
+            entry=entry,
+        )
 
     def _poll(self, poll: V3ReadRequest) -> V3ReadResponse:
         wanted = -1 if poll.previous_lac is None else poll.previous_lac + 1

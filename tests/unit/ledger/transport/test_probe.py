@@ -38,7 +38,7 @@ def test_a_late_answer_to_a_probe_does_not_pass_for_a_fence() -> None:
         assert isinstance(probe, ReadRequest)
         digester = make_digester(DigestType.CRC32C, b"")
         fence = asyncio.ensure_future(
-            fence_read_entry(connection, LedgerId(1), LAST_ENTRY, bytes(20), 0, digester, 5.0)
+            fence_read_entry(connection, LedgerId(1), LAST_ENTRY, bytes(20), False, digester, 5.0)
         )
         await asyncio.sleep(0.1)
         connection.data_received(absent(probe.entry_id))

@@ -57,7 +57,7 @@ def absent(entry_id: int) -> bytes:
 def test_silence_ends_it_for_everybody() -> None:
     async def scene() -> None:
         connection = v2_connection()
-        answer = connection.read(1, 2, b"?", 5.0)
+        answer = connection.read(1, 2, 5.0)
         await asyncio.sleep(4.99)
         assert connection.lost is None
         await asyncio.sleep(0.02)
@@ -71,7 +71,7 @@ def test_silence_ends_it_for_everybody() -> None:
 def test_silence_is_no_fault_while_nothing_is_owed() -> None:
     async def scene() -> None:
         connection = v2_connection()
-        connection.read(1, 2, b"?", 5.0)
+        connection.read(1, 2, 5.0)
         await asyncio.sleep(1)
         connection.data_received(absent(2))
         await asyncio.sleep(1000)
@@ -88,7 +88,7 @@ def test_another_answer_meanwhile_shows_that_it_lives() -> None:
         digester = make_digester(DigestType.CRC32C, b"")
         first = asyncio.ensure_future(read_entry(connection, LedgerId(1), 2, digester, 5.0))
         await asyncio.sleep(1)
-        connection.read(1, 3, b"?", 5.0)
+        connection.read(1, 3, 5.0)
         connection.data_received(absent(3))
         assert (await first).answer is Answer.UNKNOWN and connection.lost is None
         assert (await read_entry(connection, LedgerId(1), 2, digester, 5.0)).answer is Answer.UNKNOWN
@@ -103,7 +103,7 @@ def test_a_request_that_nobody_waits_for_any_more_is_owed_all_the_same() -> None
 
     async def scene() -> None:
         connection = v2_connection()
-        connection.read(1, 2, b"?", 5.0).cancel()
+        connection.read(1, 2, 5.0).cancel()
         await asyncio.sleep(5.1)
         assert connection.lost is not None
 
@@ -172,7 +172,7 @@ def test_a_process_that_was_stopped_blames_nobody() -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeLoop)
         connection = v2_connection()
-        connection.read(1, 2, b"?", 5.0)
+        connection.read(1, 2, 5.0)
         loop._virtual.now += 60
         await asyncio.sleep(1)
         assert connection.lost is None

@@ -1,0 +1,64 @@
+"""A connection that carries entries, whichever protocol it speaks: who gets the answers to adds, how to read."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Awaitable
+from typing import Protocol
+
+from ledger.model import BookieId
+from ledger.transport.connection import BookieConnection
+from ledger.wire.status import Status
+
+ReadAnswer = tuple[Status, memoryview]
+"""Status and, if EOK, the entry (of a batch read, the sequence of sized entries)."""
+
+
+class AddSink(Protocol):
+    """Where the answers to one ledger's adds on one connection go."""
+
+    def on_adds_acked(self, first: int, last: int) -> None: ...
+
+    def on_scattered_adds_acked(self, entry_ids: list[int]) -> None: ...
+
+    def on_add_refused(self, entry_id: int, status: Status) -> None: ...
+
+    def on_connection_lost(self, error: Exception) -> None: ...
+
+
+class EntryConnection(BookieConnection):
+    """Adds are sent as frames, ready-made for the protocol, and answered to a sink per ledger."""
+
+    def __init__(self, bookie_id: BookieId, send_queue_bytes_max: int) -> None:
+        super().__init__(bookie_id, send_queue_bytes_max)
+        self._sinks: dict[int, AddSink] = {}
+
+    def attach(self, ledger_id: int, sink: AddSink) -> None:
+        """Deliver the answers to this ledger's adds to `sink` from now on."""
+        if self.lost is not None:
+            sink.on_connection_lost(self.lost)  # it ended while somebody was on the way here
+            return
+        self._sinks[ledger_id] = sink
+
+    def detach(self, ledger_id: int, sink: AddSink) -> None:
+        if self._sinks.get(ledger_id) is sink:
+            del self._sinks[ledger_id]
+
+    @abstractmethod
+    def read(
+        self,
+        ledger_id: int,
+        entry_id: int,
+        timeout_s: float,
+        *,
+        fence_key: bytes | None = None,
+        priority: bool = False,
+    ) -> Awaitable[ReadAnswer]:
+        """Ask for an entry, -1 for the last one held; with a key, fence the ledger first. Sent at once.
+
+        Several reads of the same entry may be in flight.
+        """
+
+    def _tell_sinks(self, error: Exception) -> None:
+        for sink in list(self._sinks.values()):
+            sink.on_connection_lost(error)

@@ -1,0 +1,134 @@
+"""A cluster of both kinds on one ZooKeeper: Apache's bookies and ours, initialised by Apache's own shell.
+
+Starting a JVM costs seconds, so the cluster of a test session is started once and every test that uses it says
+on which bookies its ledgers are to lie.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from tests.integration.bookie.bookie_process import BookieProcess
+from tests.interop.apache_bookie import SESSION_TIMEOUT_MS, SMALL_JVM, START_S, ApacheBookie, run_shell
+from tests.interop.zookeeper_process import ZooKeeperProcess
+
+ROOT = "/ledgers"
+
+
+class OwnBookie(BookieProcess):
+    """One of our bookies with the methods that Apache's has here; it keeps its port and so its id."""
+
+    @property
+    def bookie_id(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+
+Bookie = ApacheBookie | OwnBookie
+
+
+class MixedCluster:
+    """`apache` and `ours` share one ledgers' root; all of them run from `start` to `stop`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        apache: int = 0,
+        ours: int = 0,
+        root: str = ROOT,
+        jvm: Sequence[str] = SMALL_JVM,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        """`jvm` and `settings` are those of Apache's bookies, where they are not to be small."""
+        self.directory = directory
+        (directory / "zookeeper").mkdir(parents=True)
+        self.zookeeper = ZooKeeperProcess(directory / "zookeeper")
+        self.root = root
+        self.uri = f"zk+hierarchical://{self.zookeeper.address}{root}"
+        """Understood by both; sessions of ours last as long as their driver's default."""
+        self.apache = [
+            ApacheBookie(self.uri, directory / f"apache-{n}", jvm=jvm, settings=settings)
+            for n in range(apache)
+        ]
+        uri = f"{self.uri}?session_timeout_ms={SESSION_TIMEOUT_MS}"
+        self.ours = [OwnBookie(uri, directory / f"ours-{n}") for n in range(ours)]
+        self.conf = directory / "shell.conf"
+        """What Apache's shell needs to know of this cluster."""
+        self.conf.write_text(f"metadataServiceUri={self.uri}\nallowLoopback=true\n")
+
+    @property
+    def bookies(self) -> list[Bookie]:
+        return [*self.ours, *self.apache]
+
+    def start(self) -> None:
+        self.zookeeper.start()
+        with self._kazoo() as kazoo:
+            kazoo.ensure_path(str(Path(self.root).parent))
+        shell = run_shell(self.conf, "initnewcluster")
+        assert shell.returncode == 0, shell.stdout + shell.stderr
+        for bookie in self.apache:
+            bookie.launch()
+        for own in self.ours:
+            own.start()
+        for bookie in self.apache:
+            bookie.wait_until_ready()
+        self.wait_until_registered(self.bookies)
+
+    def stop(self) -> None:
+        for bookie in self.bookies:
+            bookie.stop()
+        self.zookeeper.kill()
+
+    def start_all(self) -> None:
+        """Whatever a test has killed runs and is registered again."""
+        if not self.zookeeper.running:
+            self.zookeeper.start()
+        for bookie in self.bookies:
+            if not bookie.running:
+                # Apache's accepts connections before it has replayed its journal, and registers after that; until
+                # then the name of its last life would pass for it.
+                self.end_session(bookie)
+                bookie.start()
+        self.wait_until_registered(self.bookies)
+
+    def wait_until_registered(self, bookies: Sequence[Bookie]) -> None:
+        """Return once all of these are listed as writable."""
+        wanted = {bookie.bookie_id for bookie in bookies}
+        self._wait_for(lambda listed: wanted <= listed, f"{sorted(wanted)} to be registered")
+
+    def end_session(self, bookie: Bookie) -> None:
+        """Do for a killed bookie what ZooKeeper does once its session has expired."""
+        with self._kazoo() as kazoo, contextlib.suppress(NoNodeError):
+            kazoo.delete(f"{self.root}/available/{bookie.bookie_id}")
+
+    def wait_until_unregistered(self, bookie: Bookie) -> None:
+        """Return once the session of a killed bookie has expired."""
+        self._wait_for(lambda listed: bookie.bookie_id not in listed, f"{bookie.bookie_id} to be gone")
+
+    def _wait_for(self, holds: Callable[[set[str]], bool], what: str) -> None:
+        give_up_at = time.monotonic() + START_S
+        with self._kazoo() as kazoo:
+            while not holds(set(kazoo.get_children(f"{self.root}/available"))):
+                assert time.monotonic() < give_up_at, f"waited in vain for {what}"
+                time.sleep(0.05)
+
+    @contextmanager
+    def _kazoo(self) -> Iterator[KazooClient]:
+        client = KazooClient(self.zookeeper.address)
+        client.start(timeout=START_S)
+        try:
+            yield client
+        finally:
+            client.stop()
+            client.close()

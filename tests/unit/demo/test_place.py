@@ -1,0 +1,51 @@
+"""What a demonstration takes away at the end, and what it must never touch."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from dlog.demo.place import take_away
+from ledger.errors import RecordNotFoundError
+from ledger.metadata.drivers import open_store
+from ledger.metadata.store import MetadataStore
+from ledger.model import BookieId
+
+MINE, ANOTHERS = BookieId("mine:3181"), BookieId("anothers:3181")
+
+
+@asynccontextmanager
+async def cluster(tmp_path: Path) -> AsyncIterator[MetadataStore]:
+    store = await open_store(f"sqlite:///{tmp_path / 'meta.db'}")
+    await store.init_cluster()
+    await store.write_cookie(MINE, b"cookie", None)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def test_a_cluster_made_for_the_demonstration_goes(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as store:
+        await take_away(store.uri, [MINE], made=True)
+        with pytest.raises(RecordNotFoundError):
+            await store.instance_id()
+
+
+async def test_a_cluster_that_was_there_keeps_all_but_its_bookies(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as store:
+        await store.write_cookie(ANOTHERS, b"cookie", None)
+        await take_away(store.uri, [MINE], made=False)
+        assert await store.list_cookies() == [ANOTHERS]
+
+
+async def test_a_cluster_that_another_bookie_has_joined_stays(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as store:
+        before = await store.instance_id()
+        await store.write_cookie(ANOTHERS, b"cookie", None)
+        await take_away(store.uri, [MINE], made=True)
+        assert await store.instance_id() == before
+        assert await store.list_cookies() == [ANOTHERS]

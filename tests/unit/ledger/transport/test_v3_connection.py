@@ -1,0 +1,107 @@
+"""Entries over version 3: answers to adds reach the ledger's sink, answers to reads whoever asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ledger.errors import BookieUnavailableError
+from ledger.model import BookieId
+from ledger.transport.v3_connection import V3Connection
+from ledger.wire import v3
+from ledger.wire.messages import (
+    Operation,
+    ReadFlag,
+    V3AddResponse,
+    V3ReadRequest,
+    V3ReadResponse,
+    V3Response,
+)
+from ledger.wire.status import Status
+from tests.unit.ledger.transport.test_probe import Recording
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def on_adds_acked(self, first: int, last: int) -> None:
+        self.told.append((first, last))
+
+    def on_scattered_adds_acked(self, entry_ids: list[int]) -> None:
+        self.told.append(entry_ids)
+
+    def on_add_refused(self, entry_id: int, status: Status) -> None:
+        self.told.append((entry_id, status))
+
+    def on_connection_lost(self, error: Exception) -> None:
+        self.told.append(type(error))
+
+
+def connect() -> tuple[V3Connection, Recording]:
+    connection, wire = V3Connection(BookieId("b"), 1000, 1000), Recording()
+    connection.connection_made(wire)  # type: ignore[arg-type]  # as much of a transport as it needs
+    return connection, wire
+
+
+def add_answer(ledger_id: int, entry_id: int, status: Status = Status.EOK) -> bytes:
+    body = V3AddResponse(status=status, ledger_id=ledger_id, entry_id=entry_id)
+    return v3.encode_response(V3Response(txn_id=9, operation=Operation.ADD_ENTRY, status=status, body=body))
+
+
+async def test_answers_of_one_read_come_as_runs_of_each_ledger() -> None:
+    connection, _ = connect()
+    one, two, absent = Sink(), Sink(), Sink()
+    connection.attach(1, one)
+    connection.attach(2, two)
+    connection.attach(3, absent)
+    connection.detach(3, absent)
+    frames = [add_answer(1, 0), add_answer(2, 7), add_answer(1, 1), add_answer(2, 5), add_answer(3, 0)]
+    connection.data_received(b"".join(frames))
+    assert (one.told, two.told, absent.told) == ([(0, 1)], [[7, 5]], [])
+
+
+async def test_a_refusal_names_its_entry() -> None:
+    connection, _ = connect()
+    sink = Sink()
+    connection.attach(1, sink)
+    connection.data_received(add_answer(1, 4, Status.EFENCED))
+    assert sink.told == [(4, Status.EFENCED)]
+
+
+async def test_an_answer_that_names_no_entry_ends_the_connection() -> None:
+    """So does a bookie answer that wants its clients to authenticate."""
+    connection, _ = connect()
+    sink = Sink()
+    connection.attach(1, sink)
+    bare = V3Response(txn_id=9, operation=Operation.ADD_ENTRY, status=Status.EUA, body=None)
+    connection.data_received(v3.encode_response(bare))
+    assert sink.told == [BookieUnavailableError]
+    assert "EUA" in str(connection.lost)
+
+
+@pytest.mark.parametrize(
+    ("key", "flag"), [(None, None), (bytes(range(20)), ReadFlag.FENCE)], ids=["plain", "fencing"]
+)
+async def test_a_read_brings_status_and_entry(key: bytes | None, flag: ReadFlag | None) -> None:
+    connection, wire = connect()
+    pending = connection.read(1, 5, 5.0, fence_key=key, priority=key is not None)
+    request = v3.decode_request(wire.sent[0][4:])
+    assert isinstance(request.body, V3ReadRequest)
+    assert (request.body.entry_id, request.body.flag, request.body.master_key) == (5, flag, key)
+    assert request.high_priority == (key is not None)
+    body = V3ReadResponse(status=Status.EOK, ledger_id=1, entry_id=5, entry=b"entry")
+    answer = V3Response(txn_id=request.txn_id, operation=Operation.READ_ENTRY, status=Status.EOK, body=body)
+    asyncio.get_running_loop().call_soon(connection.data_received, v3.encode_response(answer))
+    status, entry = await pending
+    assert (status, bytes(entry)) == (Status.EOK, b"entry")
+
+
+async def test_a_refused_read_brings_its_status_alone() -> None:
+    connection, wire = connect()
+    pending = connection.read(1, 5, 5.0)
+    request = v3.decode_request(wire.sent[0][4:])
+    bare = V3Response(txn_id=request.txn_id, operation=Operation.READ_ENTRY, status=Status.EUA, body=None)
+    connection.data_received(v3.encode_response(bare))
+    assert await pending == (Status.EUA, memoryview(b""))
