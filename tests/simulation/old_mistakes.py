@@ -11,6 +11,9 @@ OLD_MISTAKES: dict[str, tuple[Edit, ...]] = {
             ("if not outcome.done():\n            outcome.set_result(error)", "outcome.set_result(error)"),
         ),
     ),
+    "checkpoint-tried-again": (
+        edit("bookie_server.storage.upkeep:Upkeep.flush", (" and not self._failed", "")),
+    ),
     "closed-room": (
         edit(
             "bookie_server.storage.upkeep:Upkeep.on_journal_progress",
@@ -35,12 +38,6 @@ OLD_MISTAKES: dict[str, tuple[Edit, ...]] = {
     ),
     "overtaken-look": (
         edit("ledger.client:LedgerClient._look", ("if number > self._look_adopted:", "if True:")),
-    ),
-    "successor-dead-unlisted": (
-        edit(
-            "dlog.core.rotation:Rotation._on_listed",
-            ("[] if self._current in self._dead else [Hold()]", "[]"),
-        ),
     ),
     "swept-before-listing": (
         edit(
