@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 
+from bookie_server.bookie_link import linked
 from bookie_server.cli_report import Row
 from bookie_server.directory_lock import exclusively
 from bookie_server.formatting import give_up, identity_of, require_unused
+from bookie_server.live_ledger import live_rows
 from bookie_server.storage_config import StorageConfig
 from bookie_server.system_disk import SystemDisk
 from ledger.errors import BookieUnavailableError, ConfigurationError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
-from ledger.wire import v3
-from ledger.wire.frame import LENGTH, check_length
-from ledger.wire.messages import (
-    BookieInfoRequest,
-    BookieInfoResponse,
-    BookieInfoWanted,
-    Operation,
-    V3Request,
-)
+from ledger.model import LedgerId
+from ledger.wire.messages import BookieInfoRequest, BookieInfoResponse, BookieInfoWanted, Operation
 from ledger.wire.status import Status
 
 T = TypeVar("T")
 
 PORT = re.compile("[0-9]{1,5}")
-ANSWER_S = 10.0
 ANSWER_BYTES_MAX = 64 * 1024
 
 
@@ -74,26 +68,31 @@ def bookie_info(address: str) -> Row:
 
 async def _ask_info(host: str, port: int) -> BookieInfoResponse:
     wanted = BookieInfoRequest(requested=BookieInfoWanted.TOTAL_BYTES | BookieInfoWanted.FREE_BYTES)
-    request = V3Request(txn_id=1, operation=Operation.GET_BOOKIE_INFO, body=wanted)
-    try:
-        async with asyncio.timeout(ANSWER_S):
-            reader, writer = await asyncio.open_connection(host, port)
-            try:
-                writer.write(v3.encode_request(request))
-                (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
-                check_length(length, ANSWER_BYTES_MAX)
-                answer = v3.decode_response(await reader.readexactly(length))
-            finally:
-                writer.close()
-                await writer.wait_closed()
-    except (OSError, asyncio.IncompleteReadError) as error:
-        raise BookieUnavailableError(
-            f"no bookie answers at {host}:{port} ({error or 'no answer in time'}): "
-            f"check the address, or start the bookie"
-        ) from error
-    if answer.outcome is not Status.EOK or not isinstance(answer.body, BookieInfoResponse):
-        raise BookieUnavailableError(f"the bookie at {host}:{port} answered {answer.outcome.name}")
-    return answer.body
+    async with linked(host, port, ANSWER_BYTES_MAX) as link:
+        status, answer = await link.ask(Operation.GET_BOOKIE_INFO, wanted, BookieInfoResponse)
+    if status is not Status.EOK or answer is None:
+        raise BookieUnavailableError(f"the bookie at {host}:{port} answered {status.name}")
+    return answer
+
+
+def live_ledger_rows(metadata: str, ledger_id: int, only: str | None, first: int, last: int) -> Iterator[Row]:
+    """One row for each entry of the ledger as running bookies hold it, read while the rows are taken."""
+    with asyncio.Runner() as runner:
+        store = runner.run(_opened(metadata))
+        try:
+            rows = live_rows(store, LedgerId(ledger_id), only, first, last)
+            while (row := runner.run(_next(rows))) is not None:
+                yield row
+        finally:
+            runner.run(store.close())
+
+
+async def _opened(metadata: str) -> MetadataStore:
+    return await open_store(metadata)
+
+
+async def _next(rows: AsyncIterator[Row]) -> Row | None:
+    return await anext(rows, None)
 
 
 def format_directories(metadata: str, config: StorageConfig, *, force: bool) -> str:

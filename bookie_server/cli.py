@@ -151,15 +151,34 @@ def read_ledger(
     data: DataOption = None,
     journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
+    metadata: Annotated[
+        str,
+        typer.Option(
+            "--metadata",
+            help="URI of the metadata store: read from running bookies.",
+            metavar="URI",
+            envvar="DLOG_METADATA",
+        ),
+    ] = "",
+    only: Annotated[
+        str | None, typer.Option("--bookie", help="Ask only this bookie, with --metadata.", metavar="ID")
+    ] = None,
     first: Annotated[int, typer.Option(help="First entry to print.", min=0)] = 0,
     last: Annotated[int, typer.Option(help="Last entry to print.", min=0)] = 2**63 - 1,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Print a ledger's entries as a stopped bookie holds them."""
+    """Print a ledger's entries as its running bookies hold them, ours or Apache's, or a stopped one (--data)."""
     from bookie_server.cli_report import print_lines
-    from bookie_server.inspection import ledger_rows
 
-    rows = ledger_rows(_storage(data, journal_dir, ledger_dir), ledger, first, last)
+    offline = data is not None or journal_dir is not None or ledger_dir is not None
+    if metadata and not offline:
+        from bookie_server.admin import live_ledger_rows
+
+        rows = live_ledger_rows(metadata, ledger, only, first, last)
+    else:
+        from bookie_server.inspection import ledger_rows
+
+        rows = ledger_rows(_storage(data, journal_dir, ledger_dir), ledger, first, last)
     print_lines(rows, as_json=output is Output.JSON)
 
 

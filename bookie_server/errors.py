@@ -33,6 +33,10 @@ class CookieMismatchError(ConfigurationError):
     """A directory is not the one this bookie was formatted with (facts: directory, bookie_id)."""
 
 
+class ForeignStorageError(ConfigurationError):
+    """The directory holds the storage of another kind of bookie (facts: path)."""
+
+
 class ClusterMissingError(ConfigurationError):
     """The metadata store holds no cluster (facts: uri)."""
 

@@ -36,8 +36,9 @@ from dlog.writer import LogWriter
 from ledger.client import LedgerClient
 from ledger.environment import Environment, SystemEnvironment
 from ledger.errors import LogStoreError, NotEnoughBookiesError
-from ledger.metadata.drivers import open_store, parse_uri
+from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
+from ledger.metadata.uri import parse_uri
 from ledger.model import LedgerId
 
 DEFAULT_NAMESPACE = "default"

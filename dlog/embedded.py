@@ -25,7 +25,8 @@ from dlog.directory_lock import DirectoryLock
 from dlog.loop_thread import LoopThread
 from dlog.supervisor import ANY_PORT, STOP_TIMEOUT_S, BookieFacts, BookieSupervisor, Report
 from ledger.errors import AlreadyExistsError, ConfigurationError
-from ledger.metadata.drivers import open_store, parse_uri
+from ledger.metadata.drivers import open_store
+from ledger.metadata.uri import parse_uri
 
 _BOOKIE_DIRECTORY = re.compile(r"bookie-([1-9]\d*)")
 _BOOKIES_MAX = 64

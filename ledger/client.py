@@ -73,12 +73,14 @@ class LedgerClient:
         self._unwatch: Unwatch | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._refresh_again = False
+        self._looks_begun = 0
+        self._look_adopted = 0
         self._recoveries: dict[LedgerId, asyncio.Task[Versioned[LedgerMetadata]]] = {}
 
     async def start(self) -> None:
         """Read the registered bookies and follow them from then on. MetadataUnavailableError."""
         self._unwatch = self.store.watch_bookies(self._bookies_may_have_changed)
-        self._adopt(await self.store.bookies())
+        await self._look()
 
     async def close(self) -> None:
         """Drop connections and watches. Open write handles fail; their ledgers are left unsealed."""
@@ -157,7 +159,7 @@ class LedgerClient:
 
     async def _choose_ensemble(self, size: int) -> tuple[BookieId, ...]:
         if len(self._bookies.writable) < size:
-            self._adopt(await self.store.bookies())  # the snapshot may be behind a bookie that just started
+            await self._look()  # the snapshot may be behind a bookie that just started
         return choose_ensemble(self._bookies, size, self.environment.chance)
 
     async def open(self, ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
@@ -233,7 +235,7 @@ class LedgerClient:
             self._looked_up_at = now
             # The snapshot may be behind a bookie that just started. If the store is away, what is known has to do.
             with suppress(LogStoreError):
-                self._adopt(await self.store.bookies())
+                await self._look()
         return self._bookies.find(bookie_id) or self._last_seen.get(bookie_id) or address_in(bookie_id)
 
     def _bookies_may_have_changed(self) -> None:
@@ -246,13 +248,26 @@ class LedgerClient:
         while True:
             self._refresh_again = False
             try:
-                self._adopt(await self.store.bookies())
+                await self._look()
             except LogStoreError:
                 # The store is away; the last list stays, it is only a hint. The change must not go unread.
                 await asyncio.sleep(self.config.replace_backoff_s)
                 continue
             if not self._refresh_again:
                 return
+
+    async def _look(self) -> None:
+        """Read the registrations. Several looks may be under way, and one may overtake another.
+
+        Each change is followed by a look that begins after it, so what began last has seen everything: an answer
+        counts unless one to a later look has come before.
+        """
+        self._looks_begun += 1
+        number = self._looks_begun
+        bookies = await self.store.bookies()
+        if number > self._look_adopted:
+            self._look_adopted = number
+            self._adopt(bookies)
 
     def _adopt(self, bookies: BookieSet) -> None:
         self._bookies = bookies

@@ -77,7 +77,9 @@ _SENTENCES: Mapping[str, str] = {
     "session_loss": "the metadata store ends the session of {who}",
     "clock_jump": "the clock of {who} jumps by {by_s}",
     "bit_rot": "a bit rots on the disk of {who}{on}",
+    "rotten_stretch": "{number} bytes written lately rot on the disk of {who}{on}",
     "lost_file": "{who} loses a file{on}",
+    "wiped_disk": "{who} finds its disk empty when it is started again after {for_s}",
     "index_damage": "the index of {who} is damaged",
 }
 

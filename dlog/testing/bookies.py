@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bookie_server.config import BookieConfig
 from bookie_server.server import BookieServer
+from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage_config import StorageConfig
 from dlog.testing.checking.durable_entries import DurableEntries
 from dlog.testing.checking.promises import BookiePromises
@@ -66,7 +67,7 @@ class SimulatedBookie:
         self.name = name
         self.disk = SimulatedDisk(loop.seeds.stream, loop.trace, name, timing=timing)
         self.disk.on_crash(self._crashed)
-        self.promises = BookiePromises(name)
+        self.promises = BookiePromises(name, lambda ledger_id: metadata.ledger(ledger_id) is not None)
         """What its processes have answered, and which of it a later one did not keep."""
         if loop.trace.telling:
             self.disk.watch_syncs(JournalTeller(loop.trace, name).synced)
@@ -164,11 +165,10 @@ class SimulatedBookie:
         """What bookie_server.process does; returns why it ended."""
         environment = SimulatedEnvironment(self._loop.seeds, self._loop, node)
         store = self._metadata.connect(self.name, environment)
-        server = BookieServer(self._config(node), store, self.disk, environment)
+        server = _Server(self._config(node), store, self.disk, environment)
+        server.on_storage = self.durable.hold
         try:
             await server.start()
-            assert server.storage is not None, "it has started"
-            self.durable.hold(server.storage)
             assert server.service is not None, "it has started"
             self.promises.hold(server.service)
             self.server = server
@@ -220,6 +220,17 @@ class SimulatedBookie:
         self._gone.set()
         self.server = None
         self.durable.release()
+
+
+class _Server(BookieServer):
+    """Tells of its storage before anybody can ask for anything."""
+
+    on_storage: Callable[[LedgerStorage], None]
+
+    async def _open_storage(self) -> LedgerStorage:
+        storage = await super()._open_storage()
+        self.on_storage(storage)
+        return storage
 
 
 async def _first_of(*events: asyncio.Event) -> None:

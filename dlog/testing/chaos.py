@@ -15,12 +15,12 @@ from typing import get_args
 
 from dlog.testing.actions import Action
 from dlog.testing.cluster import SimulatedCluster
-from dlog.testing.drawing import Drawing
 from dlog.testing.faults import DiskFault, MetadataFault
 from dlog.testing.harm import METADATA, Harm
 from dlog.testing.loop import START_S
 from dlog.testing.nodes import context_of
 from dlog.testing.plan import TIMELY, Plan
+from dlog.testing.scenes import Scenes
 
 RATES: dict[str, float] = {
     "metadata_unavailable": 0.03,
@@ -48,9 +48,9 @@ class Chaos:
         self._cluster = cluster
         self._loop = cluster.loop
         self._chance = cluster.loop.seeds.stream("faults")
-        self._drawing = Drawing(cluster, clients, self._chance)
+        self._drawing = Scenes(cluster, clients, self._chance)
         self._harm = Harm(cluster, revive)
-        self._timely = Drawing(cluster, clients, cluster.loop.seeds.stream("timely faults"))
+        self._timely = Scenes(cluster, clients, cluster.loop.seeds.stream("timely faults"))
         self._known: list[Action] = []
         self._due = inf
         self._woken: asyncio.Future[None] | None = None

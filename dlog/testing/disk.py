@@ -28,6 +28,8 @@ from dlog.testing.key_values import SimulatedKeyValues
 from dlog.testing.notes import Notes, Streams
 from dlog.testing.store_state import StoreState
 
+_A_FEW_RECORDS_BYTES = 300
+
 
 class SimulatedDisk(Disk):
     """All file systems of one machine. `stream` gives chance by purpose, so that the same seed does the same."""
@@ -122,19 +124,38 @@ class SimulatedDisk(Disk):
         """Files that the process has open."""
         return sum(self._media.life.open_inodes.values())
 
-    def rot(self, part: str = "") -> tuple[Path, int] | None:
-        """Flip one durable bit in a file whose path contains `part`; path and offset, None if there is no byte."""
-        candidates = [(path, inode) for path, inode in self._files() if part in str(path) and inode.durable]
-        if not candidates:
+    def rot(self, part: str = "", *, recent_bytes: int = 0) -> tuple[Path, int] | None:
+        """Flip one durable bit in a file whose path contains `part`; path and offset, None if there is no byte.
+
+        With `recent_bytes` it is one of so many at the end of what was written, zeros behind that not counted.
+        """
+        path, inode = self._file_with(part)
+        if inode is None:
             return None
-        path, inode = self._chance.choice(candidates)
-        at = self._chance.randrange(len(inode.durable))
-        bit = 1 << self._chance.randrange(8)
-        inode.durable[at] ^= bit
-        if at < len(inode.content):
-            inode.content[at] ^= bit
+        end = inode.written_bytes if recent_bytes else len(inode.durable)
+        at = self._chance.randrange(max(0, end - recent_bytes) if recent_bytes else 0, end)
+        inode.spoil(at, bytes([1 << self._chance.randrange(8)]))
         self.faults.note("bit_rot", f"{path} at {at}")
         return path, at
+
+    def rot_stretch(self, part: str = "", *, size: int) -> tuple[Path, int] | None:
+        """As `rot`: let so many bytes before the last few records that were written be nothing but noise.
+
+        What rots at the very end of a journal cannot be told from a write that a power cut has torn.
+        """
+        path, inode = self._file_with(part)
+        if inode is None:
+            return None
+        left = self._chance.randint(_A_FEW_RECORDS_BYTES, 2 * _A_FEW_RECORDS_BYTES)
+        end = max(1, inode.written_bytes - left)
+        at = max(0, end - size)
+        inode.spoil(at, self._chance.randbytes(end - at))
+        self.faults.note("bit_rot", f"{path} from {at} to {end}")
+        return path, at
+
+    def _file_with(self, part: str) -> tuple[Path, Inode | None]:
+        candidates = [(path, inode) for path, inode in self._files() if part in str(path) and inode.durable]
+        return self._chance.choice(candidates) if candidates else (Path(), None)
 
     def lose_file(self, part: str = "") -> Path | None:
         """Let a file whose path contains `part` be gone for good; its path, None if there is none."""
@@ -148,6 +169,11 @@ class SimulatedDisk(Disk):
         parent.pending = [tuple(each for each in change if each[0] != path.name) for change in parent.pending]
         self.faults.note("lost_file", str(path))
         return path
+
+    def wipe(self) -> None:
+        """Let everything on it be gone, as on the disk that a technician puts in place of a broken one."""
+        self.restore(DiskImage())
+        self.faults.note("lost_file", "all of them")
 
     def damage_index(self, *, whole: bool = False) -> bool:
         """Let some neighbouring records of an index store be unreadable, or the `whole` store when next opened.

@@ -75,6 +75,17 @@ class Inode:
         if pages_dropped:
             self.content[:] = self.durable
 
+    @property
+    def written_bytes(self) -> int:
+        """What is durable without the zeros of preallocated space; at least one byte."""
+        return len(self.durable.rstrip(b"\0")) or 1
+
+    def spoil(self, at: int, bits: bytes) -> None:
+        """From now on the bits that are set here are others on the medium than they were."""
+        for held in (self.durable, self.content):
+            part = held[at : at + len(bits)]
+            held[at : at + len(part)] = bytes(byte ^ wrong for byte, wrong in zip(part, bits, strict=False))
+
 
 NameChange = tuple[tuple[str, "Inode | Directory | None"], ...]
 """Names and what they mean from now on, None for nothing; all of one change at once."""

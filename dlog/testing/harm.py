@@ -180,10 +180,19 @@ class Harm:
         self._bookies[name].disk.capacity_bytes = None
 
     def _do_bit_rot(self, action: Action) -> None:
-        self._bookies[action.who].disk.rot(action.part)
+        self._bookies[action.who].disk.rot(action.part, recent_bytes=action.number)
+
+    def _do_rotten_stretch(self, action: Action) -> None:
+        self._bookies[action.who].disk.rot_stretch(action.part, size=action.number)
 
     def _do_lost_file(self, action: Action) -> None:
         self._bookies[action.who].disk.lose_file(action.part)
+
+    def _do_wiped_disk(self, action: Action) -> None:
+        bookie = self._bookies[action.who]
+        bookie.kill()
+        bookie.disk.wipe()
+        self._restart(bookie, action.for_s)
 
     def _do_index_damage(self, action: Action) -> None:
         self._bookies[action.who].disk.damage_index(whole=bool(action.number))

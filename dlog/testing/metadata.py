@@ -24,11 +24,12 @@ from dlog.testing.register_history import RegisterHistory
 from ledger.environment import Environment
 from ledger.errors import ConfigurationError, LedgerNotFoundError, LogStoreError, MetadataUnavailableError
 from ledger.metadata import bookie_jobs, ledger_jobs
-from ledger.metadata.drivers import MetadataUri, register_driver
+from ledger.metadata.drivers import register_driver
 from ledger.metadata.key_value import Job, Node, Transaction
 from ledger.metadata.ledger_format import decode_ledger_metadata
 from ledger.metadata.memory import MemoryCluster, MemoryTransaction
 from ledger.metadata.store import MetadataStore
+from ledger.metadata.uri import MetadataUri
 from ledger.model import LedgerMetadata
 
 SCHEME = "simulated"

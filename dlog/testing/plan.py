@@ -23,8 +23,9 @@ from dlog.testing.seeds import Seeds
 from ledger.config import LedgerClientConfig, Visibility
 from ledger.model import DigestType, QuorumSizes
 
-PROFILES = ("calm", "chaos", "beyond")
-"""No faults; faults that the contract survives; faults that it does not, where only silence is wrong."""
+PROFILES = ("calm", "chaos", "beyond", "scenes")
+"""No faults; faults that the contract survives; faults that it does not, where only silence is wrong; and those that
+it survives in the company of short schedules made for it."""
 
 NETWORK = (
     "reset",
@@ -55,6 +56,16 @@ TIMELY = "timely"
 """The other faults also strike at whoever is about to change metadata."""
 WITHIN = (*NETWORK, *PROCESSES, *DISKS, *STORE, *CLOCKS, TIMELY)
 BEYOND = ("bit_rot", "lost_file", "misdirected_write", "index_damage")
+SCENES = (
+    "filled_disk",
+    "dying_writer",
+    "overdue_bookie",
+    "unheard_change",
+    "two_recoveries",
+    "unfenced_bookie",
+)
+BEYOND_SCENES = ("rotten_ambush", "wiped_ambush", "rotten_fence")
+"""Short schedules of faults that belong together; see scenes.py."""
 
 QUORUMS = ((3, 3, 2), (3, 3, 2), (3, 2, 2), (4, 3, 2), (5, 3, 2), (3, 3, 3), (5, 5, 3), (2, 2, 1), (4, 4, 2))
 
@@ -102,6 +113,14 @@ class Plan:
     patience: float = 1.0
     """By which every time is multiplied after which a client does not wait any more."""
     gc_interval_s: float = 5.0
+    store_s_max: float = 3e-3
+    """How long a request to the metadata store is on its way at the most, and so its answer."""
+    term_s: float = 15.0
+    """How long a writer keeps the log by itself, on average."""
+    aborts: float = 0.1
+    """How many of its terms end without a word to anybody: what is in flight then is nobody's any more."""
+    resolves: float = 0.2
+    """Of how many appends of unknown outcome somebody asks what became of them."""
     progress_s: float = 400.0
     """Each phase after the chaos must be over by then, whatever was broken."""
 
@@ -221,6 +240,8 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
     # Drawn last, so that what seeds drew before it existed stays.
     if profile != "calm":
         drawn["faults"] = (*faults, *(name for name in (TIMELY, UNREADABLE) if draw.maybe(0.3)))
+    if profile == "scenes":
+        drawn |= _with_scenes(draw, drawn["faults"])
     if drawn["digest"] == "DUMMY" and profile == "beyond":
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))
@@ -235,6 +256,22 @@ def _pace(draw: _Draw) -> dict[str, float]:
     if draw.maybe(0.1):
         return {"chaos_s": chance.uniform(8.0, 24.0), "fault_every_s": chance.choice((0.5, 1.0, 2.0))}
     return {"chaos_s": chance.uniform(2.0, 8.0), "fault_every_s": chance.choice((0.15, 0.3, 0.8))}
+
+
+def _with_scenes(draw: _Draw, faults: tuple[str, ...]) -> dict[str, Any]:
+    """A few of them, few other faults in between, and often a store so slow that much happens around each change."""
+    chance = draw.chance
+    others = [name for name in faults if draw.maybe(0.3)]
+    scenes = chance.sample(SCENES, chance.randint(1, 3))
+    return {
+        "faults": tuple(dict.fromkeys((*others, *scenes, TIMELY))),
+        "chaos_s": chance.uniform(6.0, 14.0),
+        "fault_every_s": chance.choice((0.5, 1.5, 3.0)),
+        "store_s_max": chance.choice((3e-3, 3e-3, 0.2, 0.5)),
+        "term_s": chance.choice((15.0, 15.0, 0.7)),
+        "aborts": chance.choice((0.1, 0.7)),
+        "resolves": 1.0,
+    }
 
 
 def make_plan(seed: int, profile: str, overrides: Mapping[str, Any]) -> Plan:

@@ -31,6 +31,7 @@ from dlog.testing.collecting import collecting_on_request
 from dlog.testing.disk_timing import DiskTiming
 from dlog.testing.garbage import garbage_is_gone
 from dlog.testing.loop import START_S, Limits, SimulatedLoop
+from dlog.testing.metadata_timing import MetadataTiming
 from dlog.testing.plan import Plan
 from dlog.testing.readers import SwarmReader
 from dlog.testing.seeds import Seeds
@@ -111,6 +112,10 @@ class Swarm:
         await self._in_time("clients close", self._end_everybody())
         if self._plan.profile != "beyond":
             self.wrong += self._broken_promises()
+        else:
+            self.wrong += [
+                each for bookie in self._cluster.bookies for each in bookie.promises.broken_in_limbo
+            ]
         self.chaos.leave_the_dead()
         await self._in_time("bookies stop", self._cluster.stop())
         self._look_for_leaks()
@@ -350,8 +355,14 @@ def _report(plan: Plan, *, detailed: bool, timeline: int) -> Report:
     loop.trace.telling, loop.trace.detailed = detailed or timeline > 0, detailed
     report = Report(plan)
     disk = DiskTiming(sync_s=(DiskTiming().sync_s[0], plan.sync_s_max))
+    way_s = (MetadataTiming().request_s[0], plan.store_s_max)
+    store = MetadataTiming(request_s=way_s, answer_s=way_s, request_timeout_s=2.0, session_timeout_s=4.0)
     config = ClusterConfig(
-        bookies=plan.bookies, storage=plan.storage(), disk=disk, gc_interval_s=plan.gc_interval_s
+        bookies=plan.bookies,
+        storage=plan.storage(),
+        disk=disk,
+        metadata=store,
+        gc_interval_s=plan.gc_interval_s,
     )
     try:
         with logging_into(loop):

@@ -82,7 +82,7 @@ class SwarmWriter:
 
     async def _append_until_lost(self, writer: LogWriter, handle: str) -> None:
         ways = self._ways()
-        ends_at = asyncio.get_running_loop().time() + self._chance.expovariate(1 / 15.0)
+        ends_at = asyncio.get_running_loop().time() + self._chance.expovariate(1 / self._plan.term_s)
         while writer.active and not self._stopping():
             way = self._chance.choice(ways)
             self._spawn(way(writer, handle))
@@ -91,7 +91,7 @@ class SwarmWriter:
                 await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             if asyncio.get_running_loop().time() > ends_at:
                 break
-        if self._chance.random() < 0.1 and not self._stopping():
+        if self._chance.random() < self._plan.aborts and not self._stopping():
             writer.abort()
         await self._close(writer, handle)
 
@@ -131,7 +131,11 @@ class SwarmWriter:
         number = self._recorder.invoke(handle, payload)
         outcome, message_id = await outcome_of(writer.append(payload))
         self._recorder.end(handle, number, outcome, message_id)
-        if outcome is Outcome.INDETERMINATE and message_id is not None and self._chance.random() < 0.2:
+        if (
+            outcome is Outcome.INDETERMINATE
+            and message_id is not None
+            and self._chance.random() < self._plan.resolves
+        ):
             await self._resolve(payload, message_id)
 
     async def _resolve(self, payload: bytes, message_id: MessageId) -> None:

@@ -7,44 +7,13 @@ rest is the driver's own (`zk+hierarchical://…`). Opening neither creates a st
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from urllib.parse import parse_qsl
 
 from ledger.environment import Environment, SystemEnvironment
 from ledger.errors import ConfigurationError
 from ledger.metadata.store import MetadataStore
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataUri:
-    """A parsed address. `rest` is what follows `scheme:`, without the options after `?`."""
-
-    text: str
-    scheme: str
-    rest: str
-    query: str = ""
-
-    @property
-    def driver(self) -> str:
-        return self.scheme.partition("+")[0]
-
-    def option(self, name: str) -> str | None:
-        """Value of `?name=value`; options are for the layers above, drivers pass them on."""
-        return next((value for key, value in parse_qsl(self.query) if key == name), None)
-
+from ledger.metadata.uri import MetadataUri, parse_uri
 
 Factory = Callable[[MetadataUri, Environment], Awaitable[MetadataStore]]
-
-
-def parse_uri(text: str) -> MetadataUri:
-    """Split an address, or raise ConfigurationError. Whether the rest makes sense its driver knows."""
-    scheme, colon, rest = text.partition(":")
-    if not colon or not rest or not scheme or not scheme.replace("+", "").isalnum():
-        raise ConfigurationError(
-            f"metadata address {text!r} is not valid: write scheme:rest, for example sqlite:///data/meta.db"
-        )
-    rest, _, query = rest.partition("?")
-    return MetadataUri(text, scheme.lower(), rest, query)
 
 
 def register_driver(scheme: str, factory: Factory) -> None:

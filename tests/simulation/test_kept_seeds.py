@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dlog.testing.kept import read_kept
 from dlog.testing.swarm import run_plan
+from tests.simulation.mutations.hunt import judge
+from tests.simulation.old_mistakes import OLD_MISTAKES
 
+PROGRESS_S = 60.0
+"""Who is stuck for so long stays so."""
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.toml"))
 
 
@@ -19,3 +24,10 @@ def test_a_seed_that_once_failed(path: Path) -> None:
     report = run_plan(kept.plan)
     again = f"python -m dlog.testing --kept tests/simulation/kept/{path.name} --timeline"
     assert not report.findings, "\n".join([again, *report.findings])
+
+
+@pytest.mark.parametrize("name", OLD_MISTAKES)
+def test_it_fails_again_with_the_mistake_that_it_tells_of(name: str) -> None:
+    [path] = [each for each in KEPT if each.stem == name]
+    plan = replace(read_kept(path.read_text("utf-8")).plan, progress_s=PROGRESS_S)
+    assert judge(plan, OLD_MISTAKES[name]).findings

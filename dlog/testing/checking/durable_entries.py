@@ -17,9 +17,11 @@ class DurableEntries:
         self._before: dict[int, int] = {}
         """Of each ledger the last entry that was there before the process was listened to; any below may be durable."""
         self._storage: LedgerStorage | None = None
+        self._heard_of: set[int] = set()
+        """Ledgers of which any of its processes got an entry, stored or not."""
 
     def hold(self, storage: LedgerStorage) -> None:
-        """A process serves: stand in front of its storage until it ends."""
+        """A process is about to serve: stand in front of its storage until it ends."""
         self._storage, self._before = storage, {}
         outer: Any = storage
         outer.add = partial(self._add, storage.add)
@@ -33,12 +35,15 @@ class DurableEntries:
         if self._storage is None or entry_id in self._durable.get(ledger_id, ()):
             return False
         state = self._storage.ledger_in_memory(ledger_id)
-        if state is None or state.deleted:
+        if state is None:
+            return ledger_id not in self._heard_of
+        if state.deleted:
             return False
         return self._before.get(ledger_id, state.last_entry) < entry_id
 
     def _add(self, add: Any, state: LedgerState, run: EntryRun, on_durable: OnDurable) -> None:
         self._before.setdefault(state.ledger_id, state.last_entry)
+        self._heard_of.add(state.ledger_id)
 
         def answered(error: Exception | None) -> None:
             if error is None or isinstance(error, EntryConflictError):

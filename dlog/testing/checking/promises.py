@@ -2,6 +2,7 @@
 
 A fence that was answered is there after every start, and no add of a normal writer is answered well after it.
 Entries whose add was answered are known after every start, and so is the LAC in them: it never decreases.
+A ledger is deleted when metadata has it no more.
 Beside that each LAC is kept that any writer has told: recovery must not end a ledger below it.
 """
 
@@ -34,11 +35,15 @@ class _Promised:
 class BookiePromises:
     """Told what one bookie's processes answer, one process after the other."""
 
-    def __init__(self, bookie: str) -> None:
+    def __init__(self, bookie: str, exists: Callable[[int], bool] = lambda _: False) -> None:
+        """`exists`: whether metadata has a ledger now."""
         self.broken: list[str] = []
+        self.broken_in_limbo: list[str] = []
+        """What not even damage excuses, since the bookie knew of it."""
         self.told_lacs: dict[int, int] = {}
         """Of each ledger the highest LAC that a writer has sent; true whatever became of the add."""
         self._bookie = bookie
+        self._exists = exists
         self._ledgers: dict[int, _Promised] = {}
 
     def hold(self, service: BookieService) -> None:
@@ -100,7 +105,7 @@ class BookiePromises:
             if status is Status.EOK and not refused:
                 self._added(ledger_id, max(run.ids), known_lac)
                 if too_late:
-                    self._broken(f"took an add to ledger {ledger_id} after it had answered a fence")
+                    self._took_too_late(ledger_id, limbo=service.storage.limbo)
             done(status, refused)
 
         add(ledger_id, key, run, recovery=recovery, priority=priority, done=answer)
@@ -109,6 +114,11 @@ class BookiePromises:
             state = service.storage.ledger(ledger_id)
             assert state is not None, "it has accepted the add"
             known_lac = min(lac, state.lac)
+
+    def _took_too_late(self, ledger_id: int, *, limbo: bool) -> None:
+        self._broken(f"took an add to ledger {ledger_id} after it had answered a fence")
+        if limbo:
+            self.broken_in_limbo.append(self.broken[-1])
 
     def _added(self, ledger_id: int, last_entry: int, lac: int) -> None:
         promised = self._ledgers.setdefault(ledger_id, _Promised())
@@ -134,6 +144,8 @@ class BookiePromises:
         ledger_id: int,
         on_durable: Callable[[Exception | None], None],
     ) -> None:
+        if self._exists(ledger_id):
+            self._broken(f"deletes ledger {ledger_id}, which metadata has")
         self._ledgers.pop(ledger_id, None)
         delete(ledger_id, on_durable)
 

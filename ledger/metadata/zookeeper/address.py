@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from ledger.errors import ConfigurationError
-from ledger.metadata.drivers import MetadataUri
 from ledger.metadata.layout import LayoutType
+from ledger.metadata.uri import MetadataUri
 
 DEFAULT_PORT = 2181
 TIMEOUT_MS = 10_000

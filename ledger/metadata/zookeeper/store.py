@@ -11,11 +11,11 @@ from pathlib import Path
 
 from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, ConfigurationError, RecordNotFoundError
-from ledger.metadata.drivers import MetadataUri
 from ledger.metadata.ledger_format import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_key, check_value
 from ledger.metadata.refusals import checked_ledger_id, no_cluster, stored_ledger
 from ledger.metadata.store import Registration, Unwatch, Watch
+from ledger.metadata.uri import MetadataUri
 from ledger.metadata.zookeeper.address import ZooKeeperAddress, parse_address
 from ledger.metadata.zookeeper.bookie_list import BookieList
 from ledger.metadata.zookeeper.cluster import Cluster

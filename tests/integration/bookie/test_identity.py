@@ -119,3 +119,21 @@ def test_a_taken_port_is_named(bookie: BookieProcess, tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert f":{bookie.port}" in done.stderr
+
+
+@pytest.mark.parametrize("where", ["", "journal", "ledgers"])
+def test_the_storage_of_apaches_bookie_is_left_alone(
+    bookie: BookieProcess, tmp_path: Path, where: str
+) -> None:
+    """As journal, as ledgers, or as the directory in which ours would be made: nothing is made or deleted."""
+    theirs = tmp_path / "theirs" / where
+    (theirs / "current").mkdir(parents=True)
+    (theirs / "current" / "VERSION").write_bytes(b"5\n")
+    data = ["--metadata", bookie.metadata, "--data", str(tmp_path / "theirs")]
+    before = sorted((tmp_path / "theirs").rglob("*"))
+    for command in (["start", "--port", "0"], ["format", "--yes", "--force"]):
+        done = run_bookie(*command, *data)
+        assert done.returncode in (1, 2) and done.stdout == ""
+        assert f"{theirs} belongs to a bookie of Apache BookKeeper" in done.stderr
+        assert "a directory of its own" in done.stderr and "Traceback" not in done.stderr
+        assert sorted((tmp_path / "theirs").rglob("*")) == before

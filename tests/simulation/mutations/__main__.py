@@ -8,15 +8,12 @@ python -m tests.simulation.mutations --write -j 2
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 from dlog.testing.plan import Plan
 from tests.simulation.mutations.catalogue import MUTATIONS
-from tests.simulation.mutations.hunt import Hunt, hunt, judge
-from tests.simulation.mutations.shrinking import shrunk
+from tests.simulation.mutations.hunt import Hunt, judge
+from tests.simulation.mutations.hunting import Order, hunt_all
 from tests.simulation.mutations.table import Search, Table, row_of
 
 SEEDS_MAX = 2000
@@ -59,8 +56,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _search(names: list[str], given: argparse.Namespace) -> list[str]:
     """The names of those that were not found."""
+    order = Order(
+        seeds=range(given.first, given.first + given.seeds),
+        seconds_max=given.seconds,
+        whole_swarm=given.whole_swarm,
+        shrinks=given.write and not given.whole_swarm,
+    )
     missed = []
-    for found, short in _hunt_all(names, given):
+    for found, short in hunt_all(names, order, given.processes):
         name = found.mutation.name
         print(_told(found), flush=True)
         if found.plan is None:
@@ -68,23 +71,6 @@ def _search(names: list[str], given: argparse.Namespace) -> list[str]:
         if given.write:
             _write(name, found, short, whole_swarm=given.whole_swarm)
     return missed
-
-
-def _hunt_all(names: list[str], given: argparse.Namespace) -> Iterator[tuple[Hunt, Plan | None]]:
-    work = partial(_hunt_one, given=given)
-    if given.processes == 1:
-        yield from map(work, names)
-        return
-    with multiprocessing.get_context("spawn").Pool(given.processes) as pool:
-        yield from pool.imap_unordered(work, names)
-
-
-def _hunt_one(name: str, given: argparse.Namespace) -> tuple[Hunt, Plan | None]:
-    mutation = MUTATIONS[name]
-    seeds = range(given.first, given.first + given.seeds)
-    found = hunt(mutation, seeds, whole_swarm=given.whole_swarm, seconds_max=given.seconds)
-    wanted = given.write and not given.whole_swarm and found.plan is not None
-    return found, shrunk(mutation, found.plan) if wanted and found.plan is not None else None
 
 
 def _write(name: str, found: Hunt, short: Plan | None, *, whole_swarm: bool) -> None:

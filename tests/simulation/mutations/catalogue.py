@@ -14,29 +14,19 @@ from tests.simulation.mutations import (
 )
 from tests.simulation.mutations.mutation import Mutation
 
-UNPROVED: tuple[str, ...] = (
-    "last-fragment-is-no-floor",
-    "late-acks-of-a-replaced-member-count",
-    "undecided-change-forgotten",
-    "recovery-reads-without-fence",
-    "recovery-adds-with-a-rising-lac",
-    "explicit-lac-falls",
-    "limbo-denies",
-    "limbo-forgets-its-fences",
-    "empty-disk-accepted",
-    "full-disk-taken-for-written",
-    "torn-tail-not-cut",
-    "damage-taken-for-a-torn-tail",
-    "group-not-written-again",
-    "log-mark-name-not-durable",
-    "collected-by-one-stale-listing",
-    "shrink-by-blind-put",
-    "successor-used-before-the-drain",
-    "successor-submitted-to-before-it-is-listed",
-    "absent-while-undecided",
-    "tail-taken-from-the-last-ledger",
-)
-"""Planted and not found so far, in a few dozen seeds each: not in the table, and open work for the simulation."""
+UNPROVED: tuple[str, ...] = ()
+"""Planted and not found so far: not in the table, and open work for the simulation."""
+
+HARMLESS: dict[str, str] = {
+    "torn-tail-not-cut": "What is left of a torn group behind a shorter record is read only if later records end "
+    "exactly where one of its own begins. Then it is once more what its sender has not been told to be durable, or, "
+    "if its number is too high, passes for damage. The lengths must agree to the byte, so a unit test of the journal "
+    "stands for it; the bug that does harm is written-behind-a-torn-tail.",
+    "tail-taken-from-the-last-ledger": "Nothing is submitted to a ledger before the one before it is drained, so "
+    "what the last one has confirmed is there for good: a tail in it is late, not wrong. The bug that does harm is "
+    "tail-taken-from-the-last-seal.",
+}
+"""Thought of, and not planted since other rules make up for them."""
 
 _AREAS = (quorums, ensemble_changes, ledger_recovery, fences, storage, takeovers, rotations, readers)
 

@@ -159,7 +159,7 @@ MUTATIONS = (
             ),
         ),
         plan=focused(
-            "reset", "stall", "clog", **ALL_THREE, **SLOW_DISKS, witnesses=2, append_every_s=0.1, fast=False
+            "stall", "reset", **ALL_THREE, patience=0.3, writers=1, readers=1, append_every_s=0.3, fast=False
         ),
     ),
     Mutation(
@@ -200,11 +200,23 @@ MUTATIONS = (
             ),
         ),
         profile="beyond",
-        plan={"faults": ("bit_rot", "kill_bookie", "power_cut", "kill_client", "ambush")},
+        plan=focused(
+            "rotten_ambush",
+            **THREE,
+            bookies=3,
+            writers=2,
+            fast=False,
+            append_every_s=0.2,
+            checkpoint_s=20.0,
+            fault_every_s=4.0,
+            chaos_s=12.0,
+            progress_s=200.0,
+        ),
     ),
     Mutation(
         "limbo-forgets-its-fences",
-        "A bookie that may have lost part of its journal may have lost a fence with it: it takes no normal add.",
+        "A bookie that may have lost part of its journal may have lost a fence with it: it takes no normal add; "
+        "as a whole it is read-only, and each of its ledgers refuses.",
         (
             edit(
                 "bookie_server.requests:refuse_add",
@@ -213,9 +225,25 @@ MUTATIONS = (
                     "if ledger.fenced and not recovery:",
                 ),
             ),
+            edit(
+                "bookie_server.disk_watch:writability_of",
+                ("storage.writable and not storage.limbo", "storage.writable"),
+            ),
         ),
         profile="beyond",
-        plan={"faults": ("bit_rot", "kill_bookie", "power_cut", "kill_client", "ambush")},
+        plan=focused(
+            "rotten_fence",
+            **THREE,
+            bookies=3,
+            writers=2,
+            fast=False,
+            append_every_s=0.2,
+            checkpoint_s=20.0,
+            patience=1.0,
+            fault_every_s=3.0,
+            chaos_s=6.0,
+            progress_s=200.0,
+        ),
     ),
     Mutation(
         "empty-disk-accepted",
@@ -227,5 +255,17 @@ MUTATIONS = (
             ),
         ),
         profile="beyond",
+        plan=focused(
+            "wiped_ambush",
+            **THREE,
+            bookies=3,
+            writers=2,
+            fast=False,
+            append_every_s=0.05,
+            checkpoint_s=20.0,
+            fault_every_s=4.0,
+            chaos_s=12.0,
+            progress_s=200.0,
+        ),
     ),
 )

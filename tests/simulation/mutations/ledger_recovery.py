@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.mutations.mutation import (
+    ALL_THREE,
     SLOW_DISKS,
     SPARES,
     THREE,
@@ -15,28 +16,26 @@ MUTATIONS = (
     Mutation(
         "recovery-without-fence",
         "Recovery fences before it decides anything.",
-        (
-            edit(
-                "ledger.recovery:Recovery._fence_one",
-                ("FENCE_HEADER", "RECOVERY_READ_HEADER & ~1"),
-            ),
-            edit(
-                "ledger.recovery:Recovery._recovery_read",
-                ("RECOVERY_READ_HEADER", "RECOVERY_READ_HEADER & ~1"),
-            ),
-        ),
+        (edit("ledger.recovery:Recovery._fencing_read", ("self._key,", "None,")),),
     ),
     Mutation(
         "recovery-reads-without-fence",
         "Every recovery read fences: a no is a promise never to accept that entry from the old writer.",
         (
             edit(
-                "ledger.recovery:Recovery._recovery_read",
-                ("RECOVERY_READ_HEADER", "RECOVERY_READ_HEADER & ~1"),
+                "ledger.recovery:Recovery._fencing_read",
+                ("self._key,", "None if priority else self._key,"),
             ),
         ),
         plan=focused(
-            "cut_one_way", "clog", "pause_bookie", **THREE, fast=True, writers=3, append_every_s=0.02
+            "unfenced_bookie",
+            **THREE,
+            **SLOW_DISKS,
+            bookies=3,
+            fast=True,
+            writers=2,
+            fault_every_s=4.0,
+            chaos_s=16.0,
         ),
     ),
     Mutation(
@@ -88,14 +87,14 @@ MUTATIONS = (
             ),
         ),
         plan=focused(
-            "clog",
-            "kill_client",
-            "pause_client",
-            **THREE,
-            **SLOW_DISKS,
+            "two_recoveries",
+            **ALL_THREE,
             fast=True,
-            writers=4,
+            writers=3,
+            readers=4,
             append_every_s=0.02,
+            fault_every_s=3.0,
+            chaos_s=16.0,
         ),
     ),
     Mutation(

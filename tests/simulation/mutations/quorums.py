@@ -57,12 +57,7 @@ MUTATIONS = (
             ),
         ),
         plan=focused(
-            "kill_bookie",
-            "pause_bookie",
-            **ALL_THREE | {"bookies": 6},
-            witnesses=2,
-            append_every_s=0.1,
-            fast=False,
+            "kill_bookie", **ALL_THREE | {"bookies": 6}, writers=1, readers=6, append_every_s=1.0, fast=False
         ),
     ),
     Mutation(

@@ -69,16 +69,16 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "tail-taken-from-the-last-ledger",
-        "The tail lies in the first ledger that is not sealed.",
+        "tail-taken-from-the-last-seal",
+        "The tail lies in the first ledger that is not sealed: what that one has confirmed has succeeded, too.",
         (
             edit(
                 "dlog.tail_position:_tail_of_record",
-                ("if not sealed:", "if False:"),
+                (
+                    "tail = MessageId(listed.ledger_id, last + 1, 0)",
+                    "tail = MessageId(listed.ledger_id, last + 1 if sealed else 0, 0)",
+                ),
             ),
-        ),
-        plan=focused(
-            "slow_sync", "metadata_request_late", "metadata_partition", **THREE, readers=6, rotation_age_s=0.7
         ),
     ),
     Mutation(

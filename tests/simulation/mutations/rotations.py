@@ -26,7 +26,10 @@ MUTATIONS = (
             ),
         ),
         plan=focused(
-            "kill_client", "clog", "pause_bookie", **SPARES, rotation_entries=5, append_every_s=0.02
+            "dying_writer",
+            **SPARES | {"ack": 3},
+            rotation_entries=5,
+            append_every_s=0.02,
         ),
     ),
     Mutation(
@@ -55,7 +58,11 @@ MUTATIONS = (
             ),
         ),
         plan=focused(
-            "kill_client", "clog", "pause_bookie", **SPARES, rotation_entries=5, append_every_s=0.02
+            "dying_writer",
+            **SPARES | {"ack": 3},
+            rotation_entries=5,
+            append_every_s=0.02,
+            store_s_max=0.2,
         ),
     ),
     Mutation(
@@ -129,7 +136,16 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused(**THREE, **SLOW_DISKS, writers=2, fast=True, append_every_s=0.02),
+        plan=focused(
+            **THREE,
+            **SLOW_DISKS,
+            writers=2,
+            fast=True,
+            append_every_s=0.02,
+            term_s=0.5,
+            aborts=1.0,
+            resolves=1.0,
+        ),
     ),
     Mutation(
         "held-appends-out-of-order",

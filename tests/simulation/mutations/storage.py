@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.mutations.mutation import (
     SLEEP,
+    SLOW_DISKS,
     THREE,
     Mutation,
     focused,
@@ -92,7 +93,9 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("disk_full", "kill_bookie", "kill_many", **THREE, fast=True, payload_bytes_max=8000),
+        plan=focused(
+            "filled_disk", **THREE, **SLOW_DISKS, fast=True, append_every_s=0.02, payload_bytes_max=8000
+        ),
     ),
     Mutation(
         "replay-ends-at-a-seal",
@@ -119,15 +122,22 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "torn-tail-not-cut",
-        "Writing goes on behind the last record over zeros: what is left of a torn group must not be read later.",
+        "written-behind-a-torn-tail",
+        "Writing goes on directly behind the last record: with the rest of a torn group in between, what follows "
+        "makes that look like damage.",
         (
             edit(
-                "bookie_server.journal.replay:_write_again",
-                (", bytes(max(0, torn_bytes))", ""),
+                "bookie_server.journal.replay:_Replay.run",
+                (
+                    "return ReplayEnd(LogMark(file_id, offset, sequence), group,",
+                    "offset = max(offset, len(content.rstrip(bytes(1))))\n"
+                    "            return ReplayEnd(LogMark(file_id, offset, sequence), group,",
+                ),
             ),
         ),
-        plan=focused("power_cut", "power_cut_at_effect", "kill_many", **THREE),
+        plan=focused(
+            "power_cut", "power_cut_at_effect", "kill_many", **THREE, **SLOW_DISKS, append_every_s=0.02
+        ),
     ),
     Mutation(
         "damage-taken-for-a-torn-tail",
@@ -144,7 +154,18 @@ MUTATIONS = (
             ),
         ),
         profile="beyond",
-        plan={"faults": ("bit_rot", "kill_bookie", "power_cut", "kill_client", "ambush")},
+        plan=focused(
+            "rotten_ambush",
+            **THREE,
+            bookies=3,
+            writers=2,
+            fast=False,
+            append_every_s=0.2,
+            checkpoint_s=20.0,
+            fault_every_s=4.0,
+            chaos_s=12.0,
+            progress_s=200.0,
+        ),
     ),
     Mutation(
         "group-not-written-again",
@@ -319,7 +340,7 @@ MUTATIONS = (
                 ("await self._store.read_ledger(LedgerId(ledger_id))", "return True"),
             ),
         ),
-        plan=focused("metadata_request_late", rotation_age_s=0.7, **THREE, chaos_s=20.0),
+        plan=focused(**THREE, rotation_age_s=0.7, gc_interval_s=0.7, store_s_max=0.5),
     ),
     Mutation(
         "deleted-ledger-takes-adds",

@@ -308,6 +308,14 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused(**THREE, writers=4, shrinks=True, rotation_age_s=0.35, append_every_s=0.2, chaos_s=16.0),
+        plan=focused(
+            **THREE,
+            writers=4,
+            shrinks=True,
+            rotation_age_s=0.35,
+            append_every_s=0.2,
+            chaos_s=16.0,
+            store_s_max=0.5,
+        ),
     ),
 )

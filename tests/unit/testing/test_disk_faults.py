@@ -125,6 +125,29 @@ def test_bit_rot_flips_one_bit_that_stays_flipped(disk: SimulatedDisk, notes: Co
     assert notes.counts["fault.bit_rot"] == 1
 
 
+def test_what_rots_lately_lies_at_the_end_of_what_was_written(disk: SimulatedDisk) -> None:
+    with_zeros = b"x" * 2000 + bytes(2000)
+    disk.replace_file(FILE, with_zeros)
+    for _ in range(50):
+        found = disk.rot("file", recent_bytes=10)
+        assert found is not None
+        assert 1980 < found[1] < 2000
+    rotten = disk.read_file(FILE)
+    stretch = disk.rot_stretch("file", size=500)
+    assert stretch is not None
+    changed = [index for index, byte in enumerate(disk.read_file(FILE)) if byte != rotten[index]]
+    assert changed[0] >= stretch[1] > 800
+    assert stretch[1] + 400 < changed[-1] < 1700
+    assert disk.rot_stretch("nowhere", size=1) is None
+
+
+def test_a_wiped_disk_is_empty_for_good(disk: SimulatedDisk, notes: CountedNotes) -> None:
+    disk.wipe()
+    disk.power_cut()
+    assert not disk.exists(HOME)
+    assert notes.counts["fault.lost_file"] == 1
+
+
 def test_a_lost_file_does_not_come_back(disk: SimulatedDisk, notes: CountedNotes) -> None:
     disk.replace_file(HOME / "new", b"")
     disk.rename(HOME / "new", FILE)

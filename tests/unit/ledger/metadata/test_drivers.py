@@ -10,9 +10,10 @@ import pytest
 from ledger.environment import Environment
 from ledger.errors import ConfigurationError
 from ledger.metadata import drivers
-from ledger.metadata.drivers import MetadataUri, open_store, parse_uri, register_driver
+from ledger.metadata.drivers import open_store, register_driver
 from ledger.metadata.memory import open_memory
 from ledger.metadata.store import MetadataStore
+from ledger.metadata.uri import MetadataUri, parse_uri
 
 
 async def canonical(uri: str) -> str:

@@ -142,6 +142,37 @@ def test_an_add_after_the_fence_was_answered_is_found() -> None:
     ]
 
 
+def test_not_even_damage_excuses_a_bookie_that_knows_of_it() -> None:
+    promises, disk = BookiePromises("b"), new_disk()
+
+    async def main() -> None:
+        service = await start(promises, disk)
+        await add(service, 0)
+        await fence_it(service)
+        state = state_of(service)
+        state.fenced = False
+        await add(service, 1)
+        service.storage._states.limbo = True
+        await add(service, 2)
+
+    run(main())
+    assert promises.broken == 2 * promises.broken_in_limbo
+    assert len(promises.broken_in_limbo) == 1
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_ledger_that_is_deleted_although_metadata_has_it_is_found(exists: bool) -> None:
+    promises, disk = BookiePromises("b", lambda ledger_id: exists and ledger_id == 1), new_disk()
+
+    async def main() -> None:
+        service = await start(promises, disk)
+        await add(service, 0)
+        await durable(lambda done: service.storage.delete_ledger(1, done))
+
+    run(main())
+    assert promises.broken == ["c15_promises_are_kept: b deletes ledger 1, which metadata has"] * exists
+
+
 @pytest.mark.parametrize(("told", "sound"), [({}, True), ({1: 9}, True), ({1: 10}, False), ({2: 99}, True)])
 def test_a_ledger_that_ends_below_a_lac_is_found(told: dict[int, int], sound: bool) -> None:
     recorded = history("ledger/1", *map(encode_ledger_metadata, (CHANGED, CLOSED)))

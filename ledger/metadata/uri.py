@@ -1,0 +1,37 @@
+"""Addresses of metadata stores, taken apart: `scheme:rest?option=value`. What the rest means its driver knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from ledger.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataUri:
+    """A parsed address. `rest` is what follows `scheme:`, without the options after `?`."""
+
+    text: str
+    scheme: str
+    rest: str
+    query: str = ""
+
+    @property
+    def driver(self) -> str:
+        return self.scheme.partition("+")[0]
+
+    def option(self, name: str) -> str | None:
+        """Value of `?name=value`; options are for the layers above, drivers pass them on."""
+        return next((value for key, value in parse_qsl(self.query) if key == name), None)
+
+
+def parse_uri(text: str) -> MetadataUri:
+    """Split an address, or raise ConfigurationError. Whether the rest makes sense its driver knows."""
+    scheme, colon, rest = text.partition(":")
+    if not colon or not rest or not scheme or not scheme.replace("+", "").isalnum():
+        raise ConfigurationError(
+            f"metadata address {text!r} is not valid: write scheme:rest, for example sqlite:///data/meta.db"
+        )
+    rest, _, query = rest.partition("?")
+    return MetadataUri(text, scheme.lower(), rest, query)

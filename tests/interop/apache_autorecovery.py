@@ -1,0 +1,51 @@
+"""Apache's autorecovery as a process of its own: auditor and replication worker."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.interop.apache_bookie import JVM_OPTIONS, SESSION_TIMEOUT_MS, SMALL_JVM
+from tests.interop.java_libs import class_path
+
+MAIN = "org.apache.bookkeeper.replication.AutoRecoveryMain"
+_SETTINGS: dict[str, object] = {
+    "allowLoopback": "true",
+    "advertisedAddress": "127.0.0.1",
+    "zkTimeout": SESSION_TIMEOUT_MS,
+    # A bookie that is gone is acted on at once.
+    "lostBookieRecoveryDelay": 0,
+    "rwRereplicateBackoffMs": 500,
+    "auditorPeriodicBookieCheckInterval": 2,
+}
+
+
+class ApacheAutorecovery:
+    """`grace_ms` is how long an open ledger with a dead member is left to its writer before it is fenced."""
+
+    def __init__(self, metadata: str, directory: Path, grace_ms: int) -> None:
+        directory.mkdir(parents=True)
+        self.log = directory / "autorecovery.log"
+        settings: Mapping[str, object] = {
+            **_SETTINGS,
+            "metadataServiceUri": metadata,
+            "openLedgerRereplicationGracePeriod": grace_ms,
+        }
+        conf = directory / "autorecovery.conf"
+        conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                ["java", *SMALL_JVM, *JVM_OPTIONS, "-cp", class_path(), MAIN, "--conf", str(conf)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def said(self, text: str) -> bool:
+        assert self._process.poll() is None, self.log.read_text(errors="replace")[-4000:]
+        return text in self.log.read_text(errors="replace")
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()

@@ -1,0 +1,331 @@
+"""The log on Apache's bookies: what its promises cost there, and that they hold all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bookie_server.bookie_link import linked
+from dlog.client import LogClient, connect
+from dlog.config import LogConfig
+from dlog.demo.child import Child
+from dlog.model import MessageId
+from dlog.signalling import send_signal
+from dlog.writer import LogWriter
+from ledger.model import LedgerId
+from ledger.wire.digest import make_digester, master_key
+from ledger.wire.messages import (
+    Operation,
+    V3AddRequest,
+    V3AddResponse,
+    V3ReadRequest,
+    V3ReadResponse,
+)
+from ledger.wire.status import Status
+from tests.conformance.support import eventually_async
+from tests.integration.cli.command import Command
+from tests.interop.apache_autorecovery import ApacheAutorecovery
+from tests.interop.apache_bookie import ApacheBookie
+from tests.interop.apache_cluster import MixedCluster
+
+pytestmark = pytest.mark.integration
+
+WAIT_S = 60.0
+GRACE_S = 4.0
+_GC_OFTEN = {"gcWaitTime": 1000, "minorCompactionInterval": 0, "majorCompactionInterval": 0}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
+    cluster = MixedCluster(tmp_path_factory.mktemp("apache"), apache=4, settings=_GC_OFTEN)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def apache(whole: MixedCluster) -> MixedCluster:
+    """Four of Apache's bookies, all of them running."""
+    whole.start_all()
+    return whole
+
+
+async def everything(client: LogClient, log: str) -> list[bytes | None]:
+    async with client.reader(log, until="latest") as reader:
+        return [message.payload async for message in reader]
+
+
+def of(cluster: MixedCluster, bookie_ids: tuple[str, ...]) -> list[ApacheBookie]:
+    return [one for one in cluster.apache if one.bookie_id in bookie_ids]
+
+
+async def ensemble(client: LogClient, ledger_id: int) -> tuple[str, ...]:
+    return (await client.ledgers.store.read_ledger(LedgerId(ledger_id))).value.last_fragment.ensemble
+
+
+async def restart_all(cluster: MixedCluster) -> None:
+    """kill -9 of all bookies, and all of them back."""
+    for one in cluster.apache:
+        one.kill()
+    await asyncio.to_thread(cluster.start_all)
+
+
+# ---- read after write (rules 13 and 14)
+
+
+async def test_what_was_acknowledged_is_read_by_whoever_opens_afterwards(apache: MixedCluster) -> None:
+    """One append at a time: no later entry carries its LAC, so that is written by itself."""
+    async with (
+        await connect(apache.uri) as client,
+        await connect(apache.uri) as other,
+        await client.open_writer("strict") as writer,
+    ):
+        for number in range(20):
+            acked = await writer.append(b"%d" % number)
+            async with other.reader("strict", last=1, until="latest") as reader:
+                assert [(one.id, one.payload) async for one in reader] == [(acked, b"%d" % number)]
+
+
+async def test_it_is_still_read_after_all_bookies_were_killed(apache: MixedCluster) -> None:
+    """The writer is gone without a seal and nobody recovers: Apache's bookies have kept the explicit LAC."""
+    async with await connect(apache.uri) as client:
+        writer = await client.open_writer("restarted")
+        async with client.tail("restarted", start="earliest") as tail:
+            acked = [await writer.append(b"%d" % number) for number in range(3)]
+            seen = [(await anext(aiter(tail))).id for _ in range(3)]
+            assert seen == acked
+            writer.abort()
+            await restart_all(apache)
+            async with (
+                await connect(apache.uri) as other,
+                other.reader("restarted", until="latest") as reader,
+            ):
+                assert [one.id async for one in reader] == acked
+            # The reader that had waited all the time sees what the next writer appends.
+            async with await client.open_writer("restarted") as successor:
+                following = await successor.append(b"after")
+                async with asyncio.timeout(WAIT_S):
+                    assert (await anext(aiter(tail))).id == following
+
+
+async def test_a_writer_outlives_the_restart_of_every_bookie(apache: MixedCluster) -> None:
+    """One after another, each killed: no append fails, and all are read back in order."""
+    async with await connect(apache.uri) as client, await client.open_writer("rolling") as writer:
+        acked: list[MessageId] = []
+        stop = asyncio.Event()
+
+        async def append() -> None:
+            while not stop.is_set():
+                acked.append(await writer.append(b"%d" % len(acked)))
+
+        appending = asyncio.create_task(append())
+        for one in apache.apache:
+            before = len(acked)
+            one.kill()
+            await eventually_async(lambda before=before: _more(acked, before + 20), WAIT_S)
+            await asyncio.to_thread(apache.start_all)
+        stop.set()
+        await appending
+        assert await everything(client, "rolling") == [b"%d" % number for number in range(len(acked))]
+
+
+async def _more(acked: list[MessageId], count: int) -> bool:
+    return len(acked) >= count
+
+
+# ---- a writer that slept (rule 25)
+
+
+@asynccontextmanager
+async def sleeping_writer(uri: str, log: str, directory: Path) -> AsyncIterator[Child]:
+    """A process that owned the log and is stopped in the middle of its appends."""
+    child = await Child.start(
+        "tests.interop.log_writer_process", uri, log, str(GRACE_S), log=directory / "writer.log"
+    )
+    try:
+        await child.event("acked", lambda event: event["count"] >= 20)
+        send_signal(child._process, signal.SIGSTOP)
+        yield child
+    finally:
+        await child.stop()
+
+
+async def test_a_writer_that_slept_through_the_deletion_is_not_acknowledged(
+    apache: MixedCluster, tmp_path: Path
+) -> None:
+    """Its bookies have forgotten fence and deletion and take its entries again. It asks before it believes them."""
+    config = LogConfig(zombie_grace_s=GRACE_S)
+    async with (
+        await connect(apache.uri, config=config) as client,
+        sleeping_writer(apache.uri, "zombie", tmp_path) as child,
+    ):
+        [listed] = (await client.describe("zombie")).record.ledgers
+        started = asyncio.get_running_loop().time()
+        assert not await client.delete("zombie"), "its ledger must outlive the grace"
+
+        async def deleted() -> bool:
+            return await client.delete("zombie")
+
+        await eventually_async(deleted, WAIT_S)
+        assert asyncio.get_running_loop().time() - started > GRACE_S - 1
+        for one in apache.apache:
+            await eventually_async(lambda one=one: _has_forgotten(one, listed.ledger_id), WAIT_S)
+        await restart_all(apache)
+        statuses = [await _add_anew(one, listed.ledger_id) for one in apache.apache]
+        assert Status.EOK in statuses, "if Apache's bookies remember deletions now, rule 25 costs too much"
+        before = len(child.all("acked"))
+        send_signal(child._process, signal.SIGCONT)
+        ended = await asyncio.wait_for(child.event("ended"), WAIT_S)
+        assert ended["error"] in ("WriterDeposedError", "AppendIndeterminateError")
+        assert "zombie" in ended["message"]
+        # What had been acknowledged before it slept may still have been in the pipe.
+        assert [event["id"] for event in child.all("acked")[before:]] == []
+
+
+async def _has_forgotten(one: ApacheBookie, ledger_id: int) -> bool:
+    async with linked("127.0.0.1", one.port, 1 << 20) as link:
+        request = V3ReadRequest(ledger_id=ledger_id, entry_id=0)
+        status, _ = await link.ask(Operation.READ_ENTRY, request, V3ReadResponse)
+    return status is Status.ENOLEDGER
+
+
+async def _add_anew(one: ApacheBookie, ledger_id: int) -> Status:
+    """As a writer would whose connection was slow, to see whether the bookie takes it."""
+    digester = make_digester(LogConfig().digest_type, b"")
+    entry_id = 1_000_000
+    entry = digester.seal_entry(ledger_id, entry_id, -1, 1, (b"x",)) + b"x"
+    request = V3AddRequest(ledger_id=ledger_id, entry_id=entry_id, master_key=master_key(b""), entry=entry)
+    async with linked("127.0.0.1", one.port, 1 << 20) as link:
+        status, _ = await link.ask(Operation.ADD_ENTRY, request, V3AddResponse)
+    return status
+
+
+# ---- autorecovery (rule 24b)
+
+
+@asynccontextmanager
+async def autorecovery(
+    cluster: MixedCluster, directory: Path, grace_ms: int
+) -> AsyncIterator[ApacheAutorecovery]:
+    process = ApacheAutorecovery(cluster.uri, directory / "autorecovery", grace_ms)
+
+    async def ready() -> bool:
+        return process.said("I'm the auditor") or process.said("Starting ReplicationWorker")
+
+    try:
+        await eventually_async(ready, WAIT_S)
+        yield process
+    finally:
+        process.stop()
+
+
+async def test_an_idle_writer_replaces_a_dead_bookie_before_repair_fences_it(
+    apache: MixedCluster, tmp_path: Path
+) -> None:
+    """With Apache's default grace of 30 s; the ledger stays the writer's, whole and open."""
+    async with (
+        autorecovery(apache, tmp_path, 30_000),
+        await connect(apache.uri) as client,
+        await client.open_writer("idle") as writer,
+    ):
+        first = await writer.append(b"before")
+        [dead] = of(apache, (await ensemble(client, first.ledger_id))[:1])
+        dead.kill()
+
+        async def replaced() -> bool:
+            return dead.bookie_id not in await ensemble(client, first.ledger_id)
+
+        await eventually_async(replaced, 20)
+        await asyncio.sleep(5)  # long enough for the auditor to have looked, several times
+        second = await writer.append(b"after")
+        assert second.ledger_id == first.ledger_id
+        assert await everything(client, "idle") == [b"before", b"after"]
+
+
+async def test_a_writer_goes_on_after_repair_has_fenced_it(apache: MixedCluster, tmp_path: Path) -> None:
+    """Without a grace Apache's worker recovers the open ledger at once. Nobody else owns the log: so it goes on."""
+    async with (
+        await connect(apache.uri) as client,
+        await client.open_writer("repaired") as writer,
+    ):
+        first = await writer.append(b"before")
+        [dead] = of(apache, (await ensemble(client, first.ledger_id))[:1])
+        dead.kill()
+        async with autorecovery(apache, tmp_path, 0):
+
+            async def sealed() -> bool:
+                return (await client.ledgers.store.read_ledger(LedgerId(first.ledger_id))).value.closed
+
+            await eventually_async(sealed, WAIT_S)
+            async with asyncio.timeout(WAIT_S):
+                second = await writer.append(b"after")
+            assert second.ledger_id > first.ledger_id
+            assert await everything(client, "repaired") == [b"before", b"after"]
+            found = (await client.describe("repaired")).record
+            assert (found.epoch, found.owner.instance) == (1, writer.owner.instance)
+
+
+async def test_a_busy_writer_goes_on_while_repair_works_beside_it(
+    apache: MixedCluster, tmp_path: Path
+) -> None:
+    """Bookies die and return one after another under its appends, and repair fences what it can."""
+    async with (
+        autorecovery(apache, tmp_path, 0),
+        await connect(apache.uri) as client,
+        await client.open_writer("busy") as writer,
+    ):
+        load = asyncio.create_task(_append_until_cancelled(writer))
+        for one in apache.apache[:3]:
+            await asyncio.sleep(1)
+            one.kill()
+            await asyncio.sleep(4)
+            await asyncio.to_thread(apache.start_all)
+            assert not load.done(), load.exception()
+        load.cancel()
+        count = await load
+        assert count > 100
+        assert await everything(client, "busy") == [b"%d" % number for number in range(count)]
+
+
+async def _append_until_cancelled(writer: LogWriter) -> int:
+    count = 0
+    while True:
+        appending = asyncio.ensure_future(writer.append(b"%d" % count))
+        try:
+            await asyncio.shield(appending)
+        except asyncio.CancelledError:
+            await appending
+            return count + 1
+        count += 1
+        await asyncio.sleep(0.005)
+
+
+# ---- the demonstration
+
+
+async def test_the_demonstration_on_apaches_bookies(apache: MixedCluster) -> None:
+    """One of them dies in the middle of it, by another hand."""
+
+    def tell() -> str:
+        process = Command().start("demo", "--no-spark", "--metadata", apache.uri)
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            lines.append(line.decode())
+            if "owns log" in lines[-1]:
+                apache.apache[0].kill()
+        _, errors = process.communicate(timeout=WAIT_S)
+        assert process.returncode == 0, errors.decode()
+        return "".join(lines)
+
+    story = await asyncio.to_thread(tell)
+    print(story)
+    assert "27,004 flights, none lost, doubled or out of order" in story
+    assert "no bookie is killed" in story and "ledgers from 2 takeovers" in story
