@@ -95,6 +95,8 @@ class Succession:
         self._looking = False
         self._look_again = False
         self._over_error: LogStoreError | None = None
+        self._trouble: LogStoreError | None = None
+        """What has last stood in the way of appends, for whoever waits for them in vain."""
         self._rotated: list[asyncio.Future[LedgerId]] = []
         self.over: asyncio.Future[None] = self._loop.create_future()
         """Done when the writer is closed, deposed or has given up, and every append is settled."""
@@ -176,6 +178,7 @@ class Succession:
             self._queue.fail_indeterminate(lane, self._over_error or error)
             return
         _log.warning("log %s: ledger %s takes no more appends: %s", self._ref, lane.ledger_id, error)
+        self._trouble = error
         self._apply(self._machine.on_failed(lane.ledger_id, fenced=isinstance(error, LedgerFencedError)))
 
     def _deliver(self, lane: Lane, through: int) -> None:
@@ -292,6 +295,7 @@ class Succession:
             lane = await self._maker.create(self._machine.record.epoch)
         except LogStoreError as error:
             _log.warning("log %s: no new ledger could be created: %s", self._ref, error)
+            self._trouble = error
             self._fail_rotations(error)
             self._apply(self._machine.on_create_failed())
             return
@@ -396,6 +400,7 @@ class Succession:
                 return
             except LogStoreError as error:
                 _log.warning("log %s: ledger %s is not settled yet: %s", self._ref, lane.ledger_id, error)
+                self._trouble = error
                 self._apply(self._machine.on_settle_failed())
                 return
             ends.append(handle.metadata)
@@ -433,9 +438,10 @@ class Succession:
             self._stall = self._chores.later(self._config.hold_limit_s, self._on_stall)
 
     def _on_stall(self) -> None:
+        because = "" if self._trouble is None else f" ({self._trouble})"
         self.give_up(
             AppendAbortedError(
-                f"log {self._ref} could not be written for {self._config.hold_limit_s} s; "
+                f"log {self._ref} could not be written for {self._config.hold_limit_s} s{because}; "
                 "open a new writer once its bookies and the metadata store are back",
                 log=str(self._ref),
             )

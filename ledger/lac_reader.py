@@ -13,7 +13,13 @@ from collections.abc import Coroutine
 from typing import Any
 
 from ledger.core.lac import LacCollector
-from ledger.errors import BookieUnavailableError, DigestMismatchError, LogStoreError, ReadError
+from ledger.errors import (
+    BookieUnavailableError,
+    DigestMismatchError,
+    LogStoreError,
+    ReadError,
+    UnauthorizedError,
+)
 from ledger.model import NO_ENTRY, BookieId, EntryId, LedgerId, LedgerMetadata
 from ledger.services import Services
 from ledger.wire.digest import Digester
@@ -64,14 +70,14 @@ class LacReader:
         try:
             async with asyncio.timeout(self._services.config.speculative_read_s):
                 return await self._read(bookie_id)
-        except (BookieUnavailableError, DigestMismatchError, TimeoutError):
+        except (BookieUnavailableError, DigestMismatchError, UnauthorizedError, TimeoutError):
             return NO_ENTRY
 
     async def _put(self, position: int, bookie_id: BookieId, answers: _Answers) -> None:
         try:
             async with asyncio.timeout(self._services.config.read_timeout_s):
                 lac = await self._read(bookie_id)
-        except (BookieUnavailableError, DigestMismatchError) as error:
+        except (BookieUnavailableError, DigestMismatchError, UnauthorizedError) as error:
             answers.put_nowait((position, error))
         except TimeoutError:
             late = BookieUnavailableError(f"bookie {bookie_id} did not answer in time", bookie_id=bookie_id)

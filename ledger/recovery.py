@@ -15,10 +15,11 @@ from ledger.core import recovery as decide
 from ledger.core.distribution import write_set
 from ledger.core.lac import LacCollector
 from ledger.core.read import EntryRead, Verdict
-from ledger.errors import BookieUnavailableError, LedgerRecoveryError, UnauthorizedError
+from ledger.errors import BookieUnavailableError, LedgerRecoveryError
 from ledger.first_copy import first_copy
 from ledger.metadata.update_loop import update_ledger
 from ledger.model import NO_ENTRY, BookieId, EntryId, LedgerId, LedgerMetadata, Versioned
+from ledger.refusal import unauthorized
 from ledger.services import Services
 from ledger.wire.digest import make_digester, master_key
 from ledger.wire.status import Answer, Status
@@ -93,10 +94,7 @@ class Recovery:
     ) -> None:
         bookie_id = self._local.value.last_fragment.ensemble[position]
         if answer.status is Status.EUA:
-            raise UnauthorizedError(
-                f"bookie {bookie_id} refused the password of ledger {self._ledger_id}",
-                ledger_id=self._ledger_id,
-            )
+            raise unauthorized(bookie_id, self._ledger_id)
         if answer.answer is Answer.UNKNOWN:
             collector.on_failure(position)
             reasons.append(str(answer.reason))

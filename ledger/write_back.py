@@ -16,9 +16,10 @@ from ledger.core.append import AppendMachine
 from ledger.core.commands import AppendCommand, Resend
 from ledger.core.distribution import write_set
 from ledger.core.placement import choose_replacements
-from ledger.errors import BookieUnavailableError, LedgerRecoveryError, UnauthorizedError
+from ledger.errors import BookieUnavailableError, LedgerRecoveryError
 from ledger.member import Member
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata
+from ledger.refusal import unauthorized
 from ledger.services import Services
 from ledger.transport.entry_connection import EntryConnection
 from ledger.transport.pool import Line
@@ -118,15 +119,15 @@ class WriteBack:
         self._carry_out(self._machine.on_scattered_adds_acked(member.position, entry_ids))
 
     def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None:
+        if status is Status.EUA:
+            self._error = unauthorized(member.bookie_id, self._ledger_id)
+            self._progress.set()
+            return
         text = (
             f"bookie {member.bookie_id} answered {status.name} to the recovery of entry {entry_id} "
             f"of ledger {self._ledger_id}"
         )
-        if status is Status.EUA:
-            self._error = UnauthorizedError(text)
-            self._progress.set()
-        else:
-            self.on_member_lost(member, BookieUnavailableError(text, bookie_id=member.bookie_id))
+        self.on_member_lost(member, BookieUnavailableError(text, bookie_id=member.bookie_id))
 
     def on_member_lost(self, member: Member, error: Exception) -> None:
         if self._members[member.position] is member and member.failed is None:

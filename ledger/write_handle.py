@@ -26,12 +26,12 @@ from ledger.errors import (
     LedgerFencedError,
     LogStoreError,
     OutcomeUnknownError,
-    UnauthorizedError,
     UnavailableError,
 )
 from ledger.member import Member
 from ledger.metadata.update_loop import update_ledger
 from ledger.model import NO_ENTRY, BookieSet, EntryId, LedgerId, LedgerMetadata, Versioned
+from ledger.refusal import unauthorized
 from ledger.sent_entries import SentEntries
 from ledger.services import Services
 from ledger.waiters import Waiters
@@ -252,11 +252,7 @@ class WriteHandle:
                 )
             )
         elif status is Status.EUA:
-            self.fail(
-                UnauthorizedError(
-                    f"bookie {member.bookie_id} refused the password of ledger {self.ledger_id}"
-                )
-            )
+            self.fail(unauthorized(member.bookie_id, self.ledger_id))
         else:
             self.on_member_lost(
                 member,

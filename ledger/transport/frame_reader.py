@@ -37,7 +37,7 @@ class FrameReader:
             if size > self._frame_bytes_max or size == 4:
                 raise ProtocolError(
                     f"frame of {size} bytes is outside the limit of 5 to {self._frame_bytes_max}; "
-                    "the peer does not speak this protocol"
+                    "the peer does not speak this protocol, or speaks it in TLS only"
                 )
             if size <= available:
                 return start + size

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ledger.errors import ProtocolError
 from ledger.model import BookieId
+from ledger.refusal import unauthorized
 from ledger.transport.entry_connection import EntryConnection, ReadAnswer
 from ledger.wire import v3
 from ledger.wire.add_v3 import HIGH_PRIORITY, added
@@ -72,8 +73,13 @@ class V3Connection(EntryConnection):
         self.send(encode_write_lac(txn_id, ledger_id, lac, key, packet), timeout_s)
 
     async def read_lac(self, ledger_id: int, timeout_s: float) -> ReadLacResponse | None:
-        """What the bookie holds of the ledger's LAC, whatever status stands beside it; None if nothing."""
+        """What the bookie holds of the ledger's LAC, whatever status stands beside it; None if nothing.
+
+        UnauthorizedError if it refuses this client altogether.
+        """
         response = await self.request(Operation.READ_LAC, ReadLacRequest(ledger_id=ledger_id), timeout_s)
+        if response.outcome is Status.EUA:
+            raise unauthorized(self.bookie_id, ledger_id)
         return response.body if isinstance(response.body, ReadLacResponse) else None
 
     async def wait_for_lac(

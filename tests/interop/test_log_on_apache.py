@@ -400,30 +400,27 @@ async def test_a_busy_writer_goes_on_while_repair_works_beside_it(
         await connect(apache.uri) as client,
         await client.open_writer("busy") as writer,
     ):
-        load = asyncio.create_task(_append_until_cancelled(writer))
+        stop = asyncio.Event()
+        load = asyncio.create_task(_append_until(writer, stop))
         for one in apache.apache[:3]:
             await asyncio.sleep(1)
             one.kill()
             await asyncio.sleep(4)
             await asyncio.to_thread(apache.start_all)
             assert not load.done(), load.exception()
-        load.cancel()
+        stop.set()
         count = await load
         assert count > 100
         assert await everything(client, "busy") == [b"%d" % number for number in range(count)]
 
 
-async def _append_until_cancelled(writer: LogWriter) -> int:
+async def _append_until(writer: LogWriter, stop: asyncio.Event) -> int:
     count = 0
-    while True:
-        appending = asyncio.ensure_future(writer.append(b"%d" % count))
-        try:
-            await asyncio.shield(appending)
-        except asyncio.CancelledError:
-            await appending
-            return count + 1
+    while not stop.is_set():
+        await writer.append(b"%d" % count)
         count += 1
         await asyncio.sleep(0.005)
+    return count
 
 
 # ---- the demonstration

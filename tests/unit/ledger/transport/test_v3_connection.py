@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ledger.errors import BookieUnavailableError
+from ledger.errors import BookieUnavailableError, UnauthorizedError
 from ledger.model import BookieId
 from ledger.transport.v3_connection import V3Connection
 from ledger.wire import v3
@@ -105,3 +105,14 @@ async def test_a_refused_read_brings_its_status_alone() -> None:
     bare = V3Response(txn_id=request.txn_id, operation=Operation.READ_ENTRY, status=Status.EUA, body=None)
     connection.data_received(v3.encode_response(bare))
     assert await pending == (Status.EUA, memoryview(b""))
+
+
+async def test_a_bookie_that_wants_authentication_says_so_when_asked_for_its_lac() -> None:
+    """It answers with a status and no body, which alone would tell nothing."""
+    connection, _ = connect()
+    asking = asyncio.ensure_future(connection.read_lac(1, 5.0))
+    await asyncio.sleep(0)
+    bare = V3Response(txn_id=1, operation=Operation.READ_LAC, status=Status.EUA, body=None)
+    connection.data_received(v3.encode_response(bare))
+    with pytest.raises(UnauthorizedError, match="authenticate themselves"):
+        await asking
