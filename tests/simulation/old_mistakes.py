@@ -5,8 +5,47 @@ from __future__ import annotations
 from tests.simulation.mutations.planting import Edit, edit
 
 OLD_MISTAKES: dict[str, tuple[Edit, ...]] = {
+    "cancelled-collection": (
+        edit(
+            "bookie_server.durable:until_durable",
+            ("if not outcome.done():\n            outcome.set_result(error)", "outcome.set_result(error)"),
+        ),
+    ),
+    "checkpoint-tried-again": (
+        edit("bookie_server.storage.upkeep:Upkeep.flush", (" and not self._failed", "")),
+    ),
+    "closed-room": (
+        edit(
+            "bookie_server.storage.upkeep:Upkeep.on_journal_progress",
+            ("if self._closed:\n        return\n    if full", "if full"),
+        ),
+    ),
+    "doubtful-list": (
+        edit("bookie_server.registration:Presence._follow", ("            self._published = None\n", "")),
+    ),
+    "late-close": (
+        edit(
+            "dlog.core.rotation:Rotation.on_closed",
+            ("if ledger_id != self._current:\n        return []\n    ", ""),
+            ("self._attempts = 0\n", "assert ledger_id == self._current\n    self._attempts = 0\n"),
+        ),
+    ),
+    "late-registration": (
+        edit(
+            "dlog.testing.metadata_session:Session.write_in_order",
+            ("in_order=True", "in_order=False"),
+        ),
+    ),
     "overtaken-look": (
         edit("ledger.client:LedgerClient._look", ("if number > self._look_adopted:", "if True:")),
     ),
+    "swept-before-listing": (
+        edit(
+            "dlog.core.rotation:Rotation.on_retry",
+            ("return self._rebase(now_us, nonce)", "return self._list(now_us, nonce)"),
+        ),
+    ),
 }
-"""By the names of the kept seeds. Where one is missing, the code around its mistake is no longer what it was."""
+"""By the names of the kept seeds. Of those that are missing the code is no longer what it was, or the seed goes
+another way than once.
+"""
