@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ledger.bookie_reads import Entry
     from ledger.client import LedgerClient
     from ledger.config import LedgerClientConfig, Visibility, WireProtocol
+    from ledger.deferred_handle import DeferredWriteHandle
     from ledger.errors import LogStoreError
     from ledger.metadata.drivers import open_store, register_driver
     from ledger.model import DigestType, LedgerMetadata, LedgerState, QuorumSizes
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ledger.write_handle import WriteHandle
 
 __all__ = [
+    "DeferredWriteHandle",
     "DigestType",
     "Entry",
     "LedgerClient",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 _OWNERS = {
+    "DeferredWriteHandle": "ledger.deferred_handle",
     "DigestType": "ledger.model",
     "Entry": "ledger.bookie_reads",
     "LedgerClient": "ledger.client",

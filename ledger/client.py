@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from ledger.config import LedgerClientConfig, Visibility
 from ledger.core.placement import choose_ensemble
+from ledger.deferred_handle import DeferredWriteHandle
 from ledger.environment import Environment, SystemEnvironment
 from ledger.errors import (
     AddFailedError,
@@ -118,6 +119,32 @@ class LedgerClient:
         NotEnoughBookiesError, before anything is written. MetadataOutcomeUnknownError: an empty ledger that
         nobody knows of may have been left in metadata.
         """
+        found = await self._create(quorum, digest_type, password, custom)
+        handle = WriteHandle(*found, self._services, visibility=visibility, listener=listener)
+        self._handles[handle] = None
+        return handle
+
+    async def create_deferred(
+        self,
+        quorum: QuorumSizes,
+        *,
+        digest_type: DigestType = DigestType.CRC32C,
+        password: bytes = b"",
+        custom: tuple[tuple[str, bytes], ...] = (),
+    ) -> DeferredWriteHandle:
+        """As `create`, for a writer that says itself when its entries are to be durable: `force`."""
+        found = await self._create(quorum, digest_type, password, custom)
+        handle = DeferredWriteHandle(*found, self._services)
+        self._handles[handle] = None
+        return handle
+
+    async def _create(
+        self,
+        quorum: QuorumSizes,
+        digest_type: DigestType,
+        password: bytes,
+        custom: tuple[tuple[str, bytes], ...],
+    ) -> tuple[LedgerId, Versioned[LedgerMetadata]]:
         ensemble = await self._choose_ensemble(quorum.ensemble)
         metadata = LedgerMetadata(
             quorum=quorum,
@@ -128,11 +155,7 @@ class LedgerClient:
             c_token=self.environment.token(),
         )
         ledger_id, version = await self.store.create_new_ledger(metadata)
-        handle = WriteHandle(
-            ledger_id, Versioned(metadata, version), self._services, visibility=visibility, listener=listener
-        )
-        self._handles[handle] = None
-        return handle
+        return ledger_id, Versioned(metadata, version)
 
     async def _choose_ensemble(self, size: int) -> tuple[BookieId, ...]:
         if len(self._bookies.writable) < size:

@@ -445,6 +445,7 @@ class LedgerStorage:
     def _fail(self, error: Exception) -> None:
         if self.failed is None:
             self.failed = error
+            self._upkeep.give_up()
             self._wake()
             self.on_failure(error)
 

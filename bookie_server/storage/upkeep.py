@@ -59,6 +59,7 @@ class Upkeep:
         self._making_spare = False
         self._spare_possible = True
         self._closed = False
+        self._failed = False
         self._periodic: list[asyncio.Task[None]] = []
         self.usages: list[DirectoryUsage] = []
         self.writable = True
@@ -81,6 +82,14 @@ class Upkeep:
             await asyncio.sleep(interval_s)
             await work()
 
+    def give_up(self) -> None:
+        """Something of the storage has failed: nothing is begun any more.
+
+        What a sync has lost may look clean to the next, so a checkpoint that is tried again could take the log mark
+        over entries that are nowhere.
+        """
+        self._failed = True
+
     async def close(self) -> None:
         """Stop everything in the background. The storage takes no more changes; after a failure, what the journal
         was given before may still come back from it."""
@@ -96,7 +105,7 @@ class Upkeep:
 
     def flush(self) -> None:
         """Begin a checkpoint in the background, unless one is under way or the disk is full."""
-        if self._running is None and self._full is None:
+        if self._running is None and self._full is None and not self._failed:
             self._begin()
 
     def _begin(self) -> asyncio.Task[None]:
@@ -133,11 +142,11 @@ class Upkeep:
         self._parts.states.stored()
 
     async def checkpoint(self) -> None:
-        """Store everything accepted before this call. DiskFullError if there is no room for it now."""
+        """Store everything accepted before this call, or fail. DiskFullError if there is no room for it now."""
         await self._idle()
-        if self._job is not None:
+        if self._job is not None and not self._failed:
             await self._attempt()
-        if self._anything_new():
+        if self._anything_new() and not self._failed:
             await self._attempt()
 
     async def _attempt(self) -> None:
@@ -186,8 +195,10 @@ class Upkeep:
     async def check_disk(self) -> None:
         """Retry what met a full disk, measure, take the reserves back, and say whether adds are welcome."""
         await self._idle()
-        if self._job is not None:
+        if self._job is not None and not self._failed:
             await asyncio.shield(self._begin())
+        if self._failed:
+            return
         try:
             self.usages, self._spare_possible = await self._room_worker.run(self._measure)
         except LogStoreError as error:
@@ -219,6 +230,8 @@ class Upkeep:
 
     async def remove_dead_logs(self) -> int:
         """Delete closed entry logs in which no ledger lives; how many were deleted."""
+        if self._failed:
+            return 0
         removed = await self._storage_worker.run(self._remove_dead_logs)
         await self._reader.forget_logs(removed)
         return len(removed)

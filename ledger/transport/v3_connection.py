@@ -56,6 +56,10 @@ class V3Connection(EntryConnection):
         """By transaction id, oldest first: the next answer is nearly always the oldest one's."""
         self._last_txn_id = 0
 
+    def next_txn_id(self) -> int:
+        self._last_txn_id += 1
+        return self._last_txn_id
+
     def write_lac(
         self, ledger_id: int, lac: int, key: bytes, packet: bytes, done: OnLacWritten, timeout_s: float
     ) -> None:
@@ -63,8 +67,7 @@ class V3Connection(EntryConnection):
         if self.lost is not None:
             done(self.lost)
             return
-        self._last_txn_id += 1
-        txn_id = self._last_txn_id
+        txn_id = self.next_txn_id()
         self._lacs[txn_id] = _PendingLac(lac_answer(varint(txn_id), varint(ledger_id), _SUCCESS), done)
         self.send(encode_write_lac(txn_id, ledger_id, lac, key, packet), timeout_s)
 
@@ -111,9 +114,9 @@ class V3Connection(EntryConnection):
         if self.lost is not None:
             future.set_exception(self.lost)
             return future
-        self._last_txn_id += 1
-        self._pending[self._last_txn_id, operation] = future
-        request = V3Request(txn_id=self._last_txn_id, operation=operation, body=body, priority=priority)
+        txn_id = self.next_txn_id()
+        self._pending[txn_id, operation] = future
+        request = V3Request(txn_id=txn_id, operation=operation, body=body, priority=priority)
         self.send(v3.encode_request(request), timeout_s)
         return future
 

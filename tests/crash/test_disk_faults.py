@@ -115,6 +115,29 @@ def test_what_the_journal_still_has_when_the_storage_is_closed_after_a_failure_d
             loop.close()
 
 
+@pytest.mark.parametrize("where", ["index", "entry-logs"])
+def test_a_checkpoint_that_has_failed_is_not_tried_again(where: str) -> None:
+    """Not now and then, not when the disk is looked at, not when somebody asks: the process is about to end."""
+    disk = new_disk(1, timing=DiskTiming())
+    settings = SETTINGS | {"checkpoint_interval_s": 1.0, "disk_check_interval_s": 1.0}
+
+    async def main() -> None:
+        storage = await open_storage(HOME, disk, **settings)
+        await add(storage, storage.create_ledger(1, KEY), range(20))
+        disk.faults.arm("sync_error", where)
+        with pytest.raises(DiskFailedError):
+            await storage.checkpoint()
+        before = disk.used_bytes
+        await asyncio.sleep(10)
+        with pytest.raises(DiskFailedError):
+            await storage.checkpoint()
+        assert await storage.remove_dead_logs() == 0
+        assert disk.used_bytes == before
+        await storage.close()
+
+    run(main())
+
+
 async def keep_adding(storage: LedgerStorage, state: LedgerState) -> None:
     for entry_id in count(1):
         run = EntryRun([entry_id], [make_entry(1, entry_id, payload=LARGE)])

@@ -14,7 +14,7 @@ from tests.simulation.old_mistakes import OLD_MISTAKES
 
 PROGRESS_S = 60.0
 """Who is stuck for so long stays so."""
-SEEDS = 40
+SEEDS = 20
 """A change of anything gives a seed other luck: the next seeds of the same plan count as well."""
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.toml"))
 
@@ -32,5 +32,5 @@ def test_a_seed_that_once_failed(path: Path) -> None:
 def test_it_fails_again_with_the_mistake_that_it_tells_of(name: str) -> None:
     [path] = [each for each in KEPT if each.stem == name]
     plan = replace(read_kept(path.read_text("utf-8")).plan, progress_s=PROGRESS_S)
-    plans = (replace(plan, seed=plan.seed + more) for more in range(SEEDS))
-    assert any(judge(each, OLD_MISTAKES[name]).findings for each in plans)
+    seeds = range(plan.seed, plan.seed + SEEDS)
+    assert any(judge(replace(plan, seed=seed), OLD_MISTAKES[name]).findings for seed in seeds)

@@ -25,6 +25,8 @@ from ledger.wire.messages import (
     AddResponse,
     BatchReadRequest,
     BatchReadResponse,
+    ForceLedgerRequest,
+    ForceLedgerResponse,
     ReadLacRequest,
     ReadLacResponse,
     ReadRequest,
@@ -79,6 +81,7 @@ class ScriptedBookie:
         """What came, in words: "add 3", "fence -1", "write_lac", …"""
         self.peers: set[_Peer] = set()
         self.refuse_adds: Status | None = None
+        self.refuse_forces: Status | None = None
         self.claims = -1
         """The LAC that answers to long polls tell, true or not. They are given at once."""
         self.delay_s = 0.0
@@ -236,6 +239,8 @@ class ScriptedBookie:
             case WriteLacRequest(ledger_id=ledger_id):
                 self.packets[ledger_id] = request.body.packet
                 body = WriteLacResponse(status=Status.EOK, ledger_id=ledger_id)
+            case ForceLedgerRequest(ledger_id=ledger_id):
+                body = ForceLedgerResponse(status=self.refuse_forces or Status.EOK, ledger_id=ledger_id)
             case ReadLacRequest(ledger_id=ledger_id):
                 last = self._entry(ledger_id, -1)
                 body = ReadLacResponse(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -133,6 +133,17 @@ async def publish_lac(scene: Scene) -> None:
     await eventually(lambda: handle.visible == handle.lac)
 
 
+async def sync_when_asked(scene: Scene) -> None:
+    """Three adds, a force, one more add, and a close that does not force."""
+    handle = await scene.client.create_deferred(scene.recording.values[0].quorum)
+    *first, last = scene.recording.payloads
+    for payload in first:
+        await handle.add(payload)
+    await handle.force()
+    await handle.add(last)
+    await handle.close()
+
+
 SCRIPTS: dict[str, Script] = {
     "java_v3_write_E3": write_three,
     "java_v3_open_with_recovery_E3": recover_and_read,
@@ -148,6 +159,7 @@ SCRIPTS: dict[str, Script] = {
     "java_v3_ensemble_change": go_on_without_one,
     "java_v2_ensemble_change_resend": go_on_without_one,
     "java_v2_explicit_lac": publish_lac,
+    "java_v3_deferred_sync_and_force": sync_when_asked,
 }
 
 
@@ -158,9 +170,16 @@ class Difference:
     reason: str
     more: frozenset[str] = frozenset()
     less: frozenset[str] = frozenset()
+    closed_length: int | None = None
+    """Where only the length in the last value differs: ours."""
 
 
 DIFFERENCES = {
+    "java_v3_deferred_sync_and_force": Difference(
+        "Java counts the entry after the force into the closed ledger's length although it cuts it off; ours does "
+        "not, and takes either from others: a recovery would write what ours writes.",
+        closed_length=21,
+    ),
     "java_v2_open_without_recovery_empty": Difference(
         "Java's v2 client looks at the last entry's header and so misses an explicit LAC; ours asks for both.",
         more=frozenset(f"127.0.0.1:{port} read_lac" for port in (3181, 3182, 3183)),
@@ -193,7 +212,6 @@ DIFFERENCES = {
 }
 
 NOT_DONE = {
-    "java_v3_deferred_sync_and_force": "our client has no adds without sync: every acknowledged entry is durable",
     "java_v3_adv_out_of_order": "our client chooses entry ids itself",
     "java_long_ledger_ids": "no bookie takes part: tests/interop/test_zookeeper_layouts.py compares the nodes",
     "java_delete": "no bookie takes part: tests/interop/test_zookeeper_layouts.py compares the nodes",
@@ -213,7 +231,11 @@ async def test_our_client_sends_what_javas_sent(name: str) -> None:
         ours, javas = scene.sent(), scene.recording.sent()
         known = DIFFERENCES.get(name, Difference(""))
         assert (kinds(ours - javas), kinds(javas - ours)) == (known.more, known.less)
-        assert scene.written() == [encode_ledger_metadata(value) for value in scene.recording.values]
+        values = scene.recording.values
+        if known.closed_length is not None:
+            assert values[-1].length != known.closed_length
+            values = [*values[:-1], replace(values[-1], length=known.closed_length)]
+        assert scene.written() == [encode_ledger_metadata(value) for value in values]
 
 
 def kinds(frames: Counter[str]) -> frozenset[str]:
