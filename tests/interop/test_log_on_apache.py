@@ -19,6 +19,7 @@ from dlog.errors import AppendIndeterminateError, WriterDeposedError
 from dlog.model import MessageId
 from dlog.signalling import send_signal
 from dlog.writer import LogWriter
+from ledger.config import LedgerClientConfig
 from ledger.errors import BookieUnavailableError
 from ledger.metadata.drivers import open_store
 from ledger.model import LedgerId
@@ -37,7 +38,7 @@ from tests.interop.apache_autorecovery import ApacheAutorecovery
 from tests.interop.apache_bookie import DB, ApacheBookie
 from tests.interop.apache_cluster import MixedCluster
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 WAIT_S = 60.0
 GRACE_S = 4.0
@@ -207,7 +208,9 @@ async def test_a_writer_cut_off_from_zookeeper_believes_no_bookie_for_long(apach
     spare, *bookies = apache.apache
     spare.kill()
     await asyncio.to_thread(apache.wait_until_unregistered, spare)
-    config = LogConfig(zombie_grace_s=GRACE_S)
+    # Bookies that return are to be taken back at once.
+    eager = LedgerClientConfig(replace_backoff_s=0.1, replace_backoff_max_s=0.5)
+    config = LogConfig(zombie_grace_s=GRACE_S, ledger=eager)
     async with (
         Line(apache.zookeeper.port, apache.root) as line,
         await connect(apache.uri, config=config) as client,
