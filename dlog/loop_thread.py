@@ -17,6 +17,9 @@ from ledger.errors import ConfigurationError
 
 T = TypeVar("T")
 
+LOOK_S = 0.5
+"""How long an interrupt may go unheard."""
+
 
 class LoopThread:
     """A running loop in a daemon thread. `close` ends both."""
@@ -32,7 +35,7 @@ class LoopThread:
         self._check(coroutine)
         running = _Running(self._loop, coroutine)
         try:
-            return running.outcome.result()
+            return result_of(running.outcome)
         except KeyboardInterrupt:
             running.cancel()
             wait((running.outcome,))
@@ -93,6 +96,20 @@ class LoopThread:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def result_of(future: Future[T]) -> T:
+    """What it comes to, waited for so that Ctrl-C is always heard.
+
+    A signal that arrives between the interpreter's last look and the wait for the lock wakes nobody: its handler
+    runs when the wait ends. So no wait is long.
+    """
+    while True:
+        try:
+            return future.result(LOOK_S)
+        except TimeoutError:
+            if future.done():  # it may have come to a TimeoutError of its own
+                return future.result()
 
 
 class _Running(Generic[T]):

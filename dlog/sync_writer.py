@@ -7,7 +7,9 @@ What waits to cross is bounded; beyond it a call waits, and so the writer's own 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
@@ -16,7 +18,7 @@ from typing import Any, Generic, Self, TypeVar
 from dlog.core.batching import Headers
 from dlog.errors import AppendAbortedError, QueueFullError
 from dlog.format.message import Buffer, as_bin, as_bin_column, flat_headers
-from dlog.loop_thread import LoopThread
+from dlog.loop_thread import LOOK_S, LoopThread
 from dlog.message_ids import MessageIds
 from dlog.model import MessageId, Owner
 from dlog.writer import LogWriter
@@ -77,10 +79,15 @@ class _Board:
         self._notifying = False
 
     def wait_until(self, true: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        give_up_at = math.inf if timeout_s is None else time.monotonic() + timeout_s
         with self._condition:
             self._waiting += 1
             try:
-                return self._condition.wait_for(true, timeout_s)
+                # No wait is long: see loop_thread.result_of.
+                while not self._condition.wait_for(true, min(LOOK_S, give_up_at - time.monotonic())):
+                    if time.monotonic() >= give_up_at:
+                        return False
+                return True
             finally:
                 self._waiting -= 1
 

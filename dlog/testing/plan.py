@@ -20,7 +20,7 @@ from dlog.testing.actions import Action
 from dlog.testing.bookies import KIB, small_storage
 from dlog.testing.faults import MetadataFault
 from dlog.testing.seeds import Seeds
-from ledger.config import LedgerClientConfig, Visibility
+from ledger.config import LedgerClientConfig, Visibility, WireProtocol
 from ledger.model import DigestType, QuorumSizes
 
 PROFILES = ("calm", "chaos", "beyond", "scenes")
@@ -85,6 +85,8 @@ class Plan:
     digest: str = "CRC32C"
     codec: str = "none"
     password: str = ""
+    wire: str = "v2"
+    """The version of the protocol in which entries go; no seed draws another."""
     writers: int = 2
     readers: int = 2
     witnesses: int = 0
@@ -150,6 +152,7 @@ class Plan:
             late_success_s=1.0 * patience,
             hold_limit_s=60.0,
             ledger=LedgerClientConfig(
+                wire=WireProtocol(self.wire),
                 connect_timeout_s=1.0 * patience,
                 add_timeout_s=1.0 * patience,
                 read_timeout_s=1.0 * patience,

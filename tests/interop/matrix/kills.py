@@ -6,6 +6,7 @@ All cells of one mix of bookies go through one kill: each prepares, waits at the
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -13,7 +14,8 @@ import pytest
 from ledger.metadata.ledger_format import decode_ledger_metadata
 from tests.integration.ledger.support import payload_of
 from tests.interop.matrix.cells import Scene
-from tests.interop.matrix.scenarios import path_of, texts
+from tests.interop.matrix.plant import plant_entry
+from tests.interop.matrix.scenarios import both_agree, path_of, texts
 from tests.interop.matrix.sides import Fenced, Side, Writer
 
 PATIENCE_S = 60.0
@@ -83,12 +85,14 @@ class Appender:
 
 
 async def bookie_dies(scene: Scene, moments: list[Moment]) -> None:
-    """Of four ledgers one is appended to through the death, one fenced after it, one was left open, one closed."""
+    """Ledgers appended to through the death, fenced after it, left open, closed, and with a tail nobody confirmed."""
     through, rival = [Appender(await scene.writer.create(scene.digest)) for _ in range(2)]
-    left_open, closed = [await scene.writer.create(scene.digest) for _ in range(2)]
-    await left_open.add_many(6)
-    await closed.add_many(6)
+    left_open, closed, tailed = [await scene.writer.create(scene.digest) for _ in range(3)]
+    for writer in (left_open, closed, tailed):
+        await writer.add_many(6)
     await closed.close()
+    holder = random.choice(scene.members)
+    await asyncio.to_thread(plant_entry, holder.port, tailed.ledger_id, 6, scene.digest)
     await through.reached(5)
     await rival.reached(5)
     (killed,) = moments
@@ -99,6 +103,10 @@ async def bookie_dies(scene: Scene, moments: list[Moment]) -> None:
     recovered = await scene.other.open(left_open.ledger_id, scene.digest, recover=True)
     assert recovered.lac == 5
     assert await recovered.read_all() == texts(6)
+
+    recovered = await scene.other.open(tailed.ledger_id, scene.digest, recover=True)
+    assert recovered.lac in (5, 6)
+    await both_agree(scene, tailed.ledger_id, recovered.lac + 1)
 
     await _until_changed(scene, through)
     await _until_changed(scene, rival)

@@ -63,7 +63,7 @@ async def left_open_and_recovered_there(scene: Scene) -> None:
         recovered = await scene.other.open(writer.ledger_id, scene.digest, recover=True)
         assert recovered.lac == count - 1
         assert await recovered.read_all() == texts(count)
-        await _both_agree(scene, writer.ledger_id, count)
+        await both_agree(scene, writer.ledger_id, count)
 
 
 async def striped(scene: Scene) -> None:
@@ -77,7 +77,7 @@ async def striped(scene: Scene) -> None:
     assert await early.read_all() == texts(early.lac + 1)
     recovered = await scene.other.open(writer.ledger_id, scene.digest, recover=True)
     assert recovered.lac == 20
-    await _both_agree(scene, writer.ledger_id, 21)
+    await both_agree(scene, writer.ledger_id, 21)
 
 
 async def tail_that_nobody_acknowledged(scene: Scene) -> None:
@@ -90,7 +90,7 @@ async def tail_that_nobody_acknowledged(scene: Scene) -> None:
         recovered = await scene.other.open(writer.ledger_id, scene.digest, recover=True)
         assert recovered.lac in ((3, 4) if copies == 1 else (4,))
         assert await recovered.read_all() == texts(recovered.lac + 1)
-        await _both_agree(scene, writer.ledger_id, recovered.lac + 1)
+        await both_agree(scene, writer.ledger_id, recovered.lac + 1)
 
 
 async def live_writer_is_fenced(scene: Scene) -> None:
@@ -101,7 +101,7 @@ async def live_writer_is_fenced(scene: Scene) -> None:
     assert recovered.lac == 9
     with pytest.raises(Fenced):
         await writer.add(payload_of(10))
-    await _both_agree(scene, writer.ledger_id, 10)
+    await both_agree(scene, writer.ledger_id, 10)
 
 
 async def close_races_with_recovery(scene: Scene) -> None:
@@ -120,7 +120,7 @@ async def close_races_with_recovery(scene: Scene) -> None:
     closed = await close()
     recovered = await recovering
     assert recovered.lac == 4, f"the writer's close {'succeeded' if closed else 'was refused'}"
-    await _both_agree(scene, writer.ledger_id, 5)
+    await both_agree(scene, writer.ledger_id, 5)
 
 
 async def adds_race_with_recovery(scene: Scene) -> None:
@@ -142,7 +142,7 @@ async def adds_race_with_recovery(scene: Scene) -> None:
         last = await appending
     assert recovered.lac >= last
     assert await recovered.read_all() == texts(recovered.lac + 1)
-    await _both_agree(scene, writer.ledger_id, recovered.lac + 1)
+    await both_agree(scene, writer.ledger_id, recovered.lac + 1)
 
 
 async def batch_reads(scene: Scene) -> None:
@@ -249,7 +249,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 
 
-async def _both_agree(scene: Scene, ledger_id: int, count: int) -> None:
+async def both_agree(scene: Scene, ledger_id: int, count: int) -> None:
     """Each side reads the same closed ledger, whether it would recover it or not."""
     for side, recover in ((scene.writer, True), (scene.other, False)):
         reader = await side.open(ledger_id, scene.digest, recover=recover)

@@ -168,6 +168,38 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        "late-close-counts",
+        "A close that ends after its ledger was settled means nothing any more: another ledger is in use.",
+        (
+            edit(
+                "dlog.core.rotation:Rotation.on_closed",
+                ("if ledger_id != self._current:\n        return []\n    ", ""),
+                ("self._attempts = 0\n", "assert ledger_id == self._current\n    self._attempts = 0\n"),
+            ),
+        ),
+        given=(
+            edit(
+                "dlog.succession:Succession._close_ledger",
+                (
+                    "metadata = await lane.handle.close()",
+                    "metadata = await lane.handle.close()\n"
+                    "        await asyncio.sleep(1.5 * self._environment.chance.random())",
+                ),
+            ),
+        ),
+        plan=focused(
+            "kill_many",
+            **THREE,
+            bookies=3,
+            writers=1,
+            readers=1,
+            rotation_entries=5,
+            rotation_age_s=0.7,
+            patience=0.1,
+            fault_every_s=1.0,
+        ),
+    ),
+    Mutation(
         "epoch-not-confirmed-before-an-ack",
         "Where bookies forget deletions, an ack counts only while the epoch was confirmed within half the grace.",
         (

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import signal
 import threading
+import time
 
 import pytest
 
 from dlog.loop_thread import LoopThread
+from dlog.sync_writer import _Board
 from ledger.errors import ConfigurationError
 
 
@@ -46,6 +49,43 @@ def test_an_interrupt_cancels_first() -> None:
     with pytest.raises(KeyboardInterrupt):
         thread.run(wait_for_ever())
     assert ended == ["cleaned up"]
+    thread.close()
+
+
+def test_an_interrupt_that_wakes_nobody_is_heard_all_the_same() -> None:
+    """As a signal that arrives just before the wait begins: its handler is due, and the lock is not disturbed."""
+    thread = LoopThread("test")
+
+    async def wait_long() -> None:
+        asyncio.get_running_loop().call_later(0.1, _thread.interrupt_main)
+        await asyncio.sleep(20)
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        thread.run(wait_long())
+    assert time.monotonic() - began < 10
+    thread.close()
+
+
+def test_a_timeout_error_of_the_coroutine_is_no_reason_to_wait_on() -> None:
+    thread = LoopThread("test")
+
+    async def too_late() -> None:
+        raise TimeoutError("of its own")
+
+    with pytest.raises(TimeoutError, match="of its own"):
+        thread.run(too_late())
+    thread.close()
+
+
+def test_a_thread_that_waits_for_an_append_hears_such_an_interrupt_too() -> None:
+    thread = LoopThread("test")
+    board = _Board(thread.loop)
+    thread.loop.call_soon_threadsafe(thread.loop.call_later, 0.1, _thread.interrupt_main)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        board.wait_until(lambda: time.monotonic() - began > 20)
+    assert not board.wait_until(lambda: False, 0.01)
     thread.close()
 
 
