@@ -23,7 +23,7 @@ from tests.interop.apache_bookie import run_shell
 from tests.interop.apache_cluster import MixedCluster
 from tests.interop.zookeeper_process import ZooKeeperProcess
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]  # some tests start JVMs first
 
 ENTRIES = 12
 LOGGED = re.compile(r"[\d-]+T[\d:,]+ - \w+ +- \[.*:([\w$]+)@\d+\] - (.*)")

@@ -25,7 +25,7 @@ from tests.interop.apache_bookie import SMALL_JVM
 from tests.interop.apache_cluster import MixedCluster
 from tests.interop.zookeeper_process import ZooKeeperProcess
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]  # some tests start JVMs first
 
 
 class Place:
