@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 
+import kazoo.protocol.connection
+import kazoo.retry
 import pytest
 from kazoo.client import KazooClient
 
 from tests.interop.apache_cluster import MixedCluster
 from tests.interop.java_client import JavaClient, JavaProcess, compile_driver, java_client
 from tests.interop.zookeeper_process import ZooKeeperProcess
+
+# kazoo's threads draw whenever they connect or ping. From the global source that would be a surprise to any property
+# test that runs in the same process at that moment.
+for module in (kazoo.retry, kazoo.protocol.connection):
+    setattr(module, "random", Random())  # noqa: B010 - a module of its own, as far as kazoo sees
 
 
 @pytest.fixture(scope="module")
