@@ -10,7 +10,6 @@ Needs Java and Apache's jars: `tools/fetch-java-libs`.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -139,14 +138,13 @@ def _driver() -> Iterator[JavaProcess]:
 
 @contextmanager
 def _running(directory: Path, apache: int, ours: int) -> Iterator[MixedCluster]:
-    home = Path(tempfile.mkdtemp(prefix="interop-", dir=directory))
-    cluster = MixedCluster(home / "cluster", apache=apache, ours=ours, jvm=_SERVER_JVM, settings=_DEFAULTS)
-    try:
-        cluster.start()
+    with (
+        tempfile.TemporaryDirectory(prefix="interop-", dir=directory) as home,
+        MixedCluster(
+            Path(home) / "cluster", apache=apache, ours=ours, jvm=_SERVER_JVM, settings=_DEFAULTS
+        ) as cluster,
+    ):
         yield cluster
-    finally:
-        cluster.stop()
-        shutil.rmtree(home)
 
 
 # ---- the report

@@ -24,11 +24,11 @@ from ledger.errors import (
     LedgerClosedError,
     LedgerFencedError,
     LogStoreError,
-    UnauthorizedError,
 )
 from ledger.member import Member
 from ledger.metadata.update_loop import update_ledger
 from ledger.model import NO_ENTRY, BookieSet, EntryId, LedgerId, LedgerMetadata, Versioned
+from ledger.refusal import unauthorized
 from ledger.services import Services
 from ledger.transport.v3_connection import V3Connection
 from ledger.waiters import Waiters
@@ -192,8 +192,7 @@ class DeferredWriteHandle:
             text = f"ledger {self.ledger_id} was fenced by another client; this writer has lost it"
             self.fail(LedgerFencedError(text, ledger_id=self.ledger_id))
         elif status is Status.EUA:
-            text = f"bookie {member.bookie_id} refused the password of ledger {self.ledger_id}"
-            self.fail(UnauthorizedError(text, ledger_id=self.ledger_id))
+            self.fail(unauthorized(member.bookie_id, self.ledger_id))
         else:
             text = f"bookie {member.bookie_id} answered {status.name} to entry {entry_id}"
             self._lost(BookieUnavailableError(text, bookie_id=member.bookie_id))

@@ -129,9 +129,11 @@ class V3Connection(EntryConnection):
     def _on_data(self, data: bytes) -> None:
         acked: dict[int, list[int]] = {}
         for body in self._frames.feed(data):
+            if self._is_oldest_success(body):
+                continue
             if (ids := added(body)) is not None:
                 acked.setdefault(ids[0], []).append(ids[1])
-            elif not self._is_oldest_success(body):
+            else:
                 self._on_response(v3.decode_response(body))
         for ledger_id, entry_ids in acked.items():
             self._tell_acked(ledger_id, entry_ids)

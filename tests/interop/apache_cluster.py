@@ -67,6 +67,17 @@ class MixedCluster:
         """What Apache's shell needs to know of this cluster."""
         self.conf.write_text(f"metadataServiceUri={self.uri}\nallowLoopback=true\n")
 
+    def __enter__(self) -> MixedCluster:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     @property
     def bookies(self) -> list[Bookie]:
         return [*self.ours, *self.apache]

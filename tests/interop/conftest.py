@@ -46,12 +46,8 @@ def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProce
 @pytest.fixture(scope="session")
 def both_kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
     """Four bookies of Apache's and four of ours in one cluster, for the whole session: use `mixed`."""
-    cluster = MixedCluster(tmp_path_factory.mktemp("mixed"), apache=4, ours=4)
-    try:
-        cluster.start()
+    with MixedCluster(tmp_path_factory.mktemp("mixed"), apache=4, ours=4) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture

@@ -33,23 +33,15 @@ TELLING = re.compile(r"\w+Command|BookKeeperAdmin")
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
     """Four of our bookies in a cluster that Apache's initnewcluster made."""
-    cluster = MixedCluster(tmp_path_factory.mktemp("own"), ours=4)
-    try:
-        cluster.start()
+    with MixedCluster(tmp_path_factory.mktemp("own"), ours=4) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
     """Three of Apache's."""
-    cluster = MixedCluster(tmp_path_factory.mktemp("theirs"), apache=3)
-    try:
-        cluster.start()
+    with MixedCluster(tmp_path_factory.mktemp("theirs"), apache=3) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 def shell(conf: Path, *arguments: str) -> str:

@@ -306,19 +306,15 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
     """Apache's bookies that take only clients that authenticate themselves by SASL."""
     directory = tmp_path_factory.mktemp("guarded")
     (directory / "jaas.conf").write_text(JAAS)
-    cluster = MixedCluster(
+    with MixedCluster(
         directory / "cluster",
         apache=3,
         jvm=(*SMALL_JVM, f"-Djava.security.auth.login.config={directory}/jaas.conf"),
         settings={
             "bookieAuthProviderFactoryClass": "org.apache.bookkeeper.sasl.SASLBookieAuthProviderFactory"
         },
-    )
-    try:
-        cluster.start()
+    ) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 def test_bookies_that_want_authentication(guarded: MixedCluster) -> None:

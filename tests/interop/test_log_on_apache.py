@@ -58,12 +58,8 @@ _FORGETFUL = {
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
-    cluster = MixedCluster(tmp_path_factory.mktemp("apache"), apache=4, settings=_FORGETFUL)
-    try:
-        cluster.start()
+    with MixedCluster(tmp_path_factory.mktemp("apache"), apache=4, settings=_FORGETFUL) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture

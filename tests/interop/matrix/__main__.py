@@ -101,13 +101,14 @@ def main() -> int:
     # That ZooKeeper goes away is the point; kazoo would tell of it again and again.
     logging.disable(logging.WARNING)
     results = Results()
-    with tempfile.TemporaryDirectory(prefix="matrix-") as name:
-        directory = Path(name)
-        cluster = MixedCluster(directory / "cluster", apache=4, ours=4)
-        (directory / "classes").mkdir()
-        jvm = JavaProcess(compile_driver(directory / "classes"), directory / "client.log")
+    with (
+        tempfile.TemporaryDirectory(prefix="matrix-") as name,
+        MixedCluster(Path(name) / "cluster", apache=4, ours=4) as cluster,
+    ):
+        classes = Path(name) / "classes"
+        classes.mkdir()
+        jvm = JavaProcess(compile_driver(classes), Path(name) / "client.log")
         try:
-            cluster.start()
             java = {
                 "v3": java_client(jvm, "v3", cluster.uri),
                 "v2": java_client(jvm, "v2", cluster.uri, useV2WireProtocol="true"),
@@ -118,7 +119,6 @@ def main() -> int:
                 new = len(results.failures) - failed
                 print(f"run {number}: {time.monotonic() - started:.0f} s, {new} failed", flush=True)
         finally:
-            cluster.stop()
             jvm.stop()
     print(table(results))
     print(f"\n{results.held.total()} of {results.played.total()} held in {len(CELLS)} cells and {runs} runs")

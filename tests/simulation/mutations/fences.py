@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.mutations.mutation import (
     ALL_THREE,
+    AMBUSHED,
     SLOW_DISKS,
     THREE,
     Mutation,
@@ -202,15 +203,7 @@ MUTATIONS = (
         profile="beyond",
         plan=focused(
             "rotten_ambush",
-            **THREE,
-            bookies=3,
-            writers=2,
-            fast=False,
-            append_every_s=0.2,
-            checkpoint_s=20.0,
-            fault_every_s=4.0,
-            chaos_s=12.0,
-            progress_s=200.0,
+            **AMBUSHED,
         ),
     ),
     Mutation(

@@ -11,6 +11,18 @@ from dlog.testing.plan import TIMELY
 from tests.simulation.mutations.planting import Edit
 
 THREE: dict[str, Any] = {"ensemble": 3, "write": 3, "ack": 2}
+AMBUSHED: dict[str, Any] = {
+    **THREE,
+    "bookies": 3,
+    "writers": 2,
+    "fast": False,
+    "append_every_s": 0.2,
+    "checkpoint_s": 20.0,
+    "fault_every_s": 4.0,
+    "chaos_s": 12.0,
+    "progress_s": 200.0,
+}
+"""Time for one ambush after the other, with much that only the journal has."""
 SPARES: dict[str, Any] = {**THREE, "bookies": 6}
 SLOW_DISKS: dict[str, Any] = {"sync_s_max": 0.05}
 """Much is under way at any time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.mutations.mutation import (
+    AMBUSHED,
     SLEEP,
     SLOW_DISKS,
     THREE,
@@ -156,15 +157,7 @@ MUTATIONS = (
         profile="beyond",
         plan=focused(
             "rotten_ambush",
-            **THREE,
-            bookies=3,
-            writers=2,
-            fast=False,
-            append_every_s=0.2,
-            checkpoint_s=20.0,
-            fault_every_s=4.0,
-            chaos_s=12.0,
-            progress_s=200.0,
+            **AMBUSHED,
         ),
     ),
     Mutation(
