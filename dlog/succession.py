@@ -38,6 +38,7 @@ from ledger.errors import (
     LedgerNotFoundError,
     LogStoreError,
     MetadataUnavailableError,
+    UnauthorizedError,
 )
 from ledger.model import LedgerId, Versioned
 from ledger.write_handle import WriteHandle
@@ -397,6 +398,12 @@ class Succession:
                 handle = await self._ledgers.open_with_recovery(lane.ledger_id, self._config.password)
             except LedgerNotFoundError:
                 self._apply(self._machine.on_ledger_gone())
+                return
+            except UnauthorizedError as error:
+                # Trying again changes nothing: the bookies' configuration or the log's password must.
+                if not self._machine.over:
+                    why = f"log {self._ref} cannot be written: {error}"
+                    self.give_up(AppendAbortedError(why, log=str(self._ref)))
                 return
             except LogStoreError as error:
                 _log.warning("log %s: ledger %s is not settled yet: %s", self._ref, lane.ledger_id, error)

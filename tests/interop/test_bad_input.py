@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -251,9 +253,9 @@ IMPATIENT = LogConfig(
 """A user waits half a minute for bookies to come back, and two minutes for a ledger; a test does not."""
 
 
-async def append_in_vain(uri: str) -> str:
+async def append_in_vain(uri: str, config: LogConfig) -> str:
     """Why the first append to a new log failed, in the words of the error."""
-    async with await connect(uri, config=IMPATIENT) as client:
+    async with await connect(uri, config=config) as client:
         writer = await client.open_writer("orders")
         with pytest.raises((AppendAbortedError, AppendIndeterminateError)) as caught:
             async with asyncio.timeout(30):
@@ -270,7 +272,7 @@ def test_a_cluster_of_bookies_that_are_none(
     bookie("init-cluster", "--metadata", lone.uri).must_succeed()
     fakes = FakeBookies(lone, 3, ANSWERS[answer])
     try:
-        why = asyncio.run(append_in_vain(lone.uri))
+        why = asyncio.run(append_in_vain(lone.uri, IMPATIENT))
         assert all(name in why for name in fakes.ids) and "could not be written for 3.0 s" in why
         said = bookie("info", fakes.ids[0]).must_fail(1, fakes.ids[0])
         if answer in ("tls", "http"):
@@ -301,25 +303,61 @@ JAAS = """Bookie {
 """
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
-    """Apache's bookies that take only clients that authenticate themselves by SASL."""
-    directory = tmp_path_factory.mktemp("guarded")
+def sasl_only(directory: Path) -> tuple[Sequence[str], Mapping[str, object]]:
     (directory / "jaas.conf").write_text(JAAS)
+    settings = {"bookieAuthProviderFactoryClass": "org.apache.bookkeeper.sasl.SASLBookieAuthProviderFactory"}
+    return (f"-Djava.security.auth.login.config={directory}/jaas.conf",), settings
+
+
+def tls_only(directory: Path) -> tuple[Sequence[str], Mapping[str, object]]:
+    """START_TLS with a certificate of the client's, whose role must be that of a writer."""
+    (directory / "password").write_text("t0psecret")
+    store = directory / "keys.p12"
+    keytool = [
+        "keytool",
+        "-genkeypair",
+        "-alias",
+        "bookie",
+        "-keyalg",
+        "RSA",
+        "-dname",
+        "CN=bookie,OU=0:bookie",
+    ]
+    secrets = ["-storepass", "t0psecret", "-keypass", "t0psecret"]
+    subprocess.run(
+        [*keytool, "-storetype", "PKCS12", "-keystore", str(store), *secrets], check=True, capture_output=True
+    )
+    return (), {
+        "tlsProvider": "JDK",
+        "tlsProviderFactoryClass": "org.apache.bookkeeper.tls.TLSContextFactory",
+        "tlsClientAuthentication": True,
+        **{f"tls{kind}StoreType": "PKCS12" for kind in ("Key", "Trust")},
+        **{f"tls{kind}Store": store for kind in ("Key", "Trust")},
+        **{f"tls{kind}StorePasswordPath": directory / "password" for kind in ("Key", "Trust")},
+        "bookieAuthProviderFactoryClass": "org.apache.bookkeeper.tls.BookieAuthZFactory",
+        "authorizedRoles": "writer",
+    }
+
+
+@pytest.fixture(scope="module", params=[sasl_only, tls_only])
+def guarded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MixedCluster]:
+    """Apache's bookies that take only clients that authenticate themselves, by SASL or by a certificate."""
+    directory = tmp_path_factory.mktemp("guarded")
+    options, settings = request.param(directory)
     with MixedCluster(
-        directory / "cluster",
-        apache=3,
-        jvm=(*SMALL_JVM, f"-Djava.security.auth.login.config={directory}/jaas.conf"),
-        settings={
-            "bookieAuthProviderFactoryClass": "org.apache.bookkeeper.sasl.SASLBookieAuthProviderFactory"
-        },
+        directory / "cluster", apache=3, jvm=(*SMALL_JVM, *options), settings=settings
     ) as cluster:
         yield cluster
 
 
 def test_bookies_that_want_authentication(guarded: MixedCluster) -> None:
-    why = asyncio.run(append_in_vain(guarded.uri))
-    assert "refuses this client (EUA)" in why and "authenticate themselves" in why
+    """Waiting does not help, so the writer does not."""
+    began_at = time.monotonic()
+    why = asyncio.run(append_in_vain(guarded.uri, LogConfig()))
+    assert time.monotonic() - began_at < 15.0
+    assert "refuses this client (EUA)" in why and "authenticate themselves or use TLS" in why
     first = guarded.apache[0].bookie_id
     bookie("info", first).must_fail(1, first, "refuses this client (EUA)", "authenticate themselves")
     bookie("read-ledger", "0", "--metadata", guarded.uri).must_fail(1, "refuses this client (EUA)")
