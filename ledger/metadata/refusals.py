@@ -63,5 +63,5 @@ def record_moved_on(key: str, found: int, expected: int) -> MetadataVersionError
 def no_cluster(uri: str) -> MetadataUnavailableError:
     return MetadataUnavailableError(
         f"{uri} holds no cluster yet: make one with 'bookie init-cluster --metadata {uri}', "
-        f"or start one with 'dlog standalone --data DIR'"
+        f"or start one with 'dlog standalone --data DIR --metadata {uri}'"
     )

@@ -255,6 +255,8 @@ class ZooKeeperSession:
         is_new = session_id != self.session_id
         if is_new and self.session_id:
             _log.warning("the ZooKeeper session at %s had expired and a new one has begun", self._servers)
+        elif self.session_id:
+            _log.warning("the connection to ZooKeeper at %s is back", self._servers)
         self.session_id = session_id
         self._is_connected = not self._is_closed
         if not self._first_state.done():
