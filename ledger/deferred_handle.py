@@ -53,7 +53,6 @@ class DeferredWriteHandle:
         """What the last force has made durable."""
         self._local = metadata
         self._services = services
-        self._loop = asyncio.get_running_loop()
         value = metadata.value
         self._digester = make_digester(value.digest_type, value.password)
         self._key = master_key(value.password)
@@ -91,9 +90,8 @@ class DeferredWriteHandle:
         entry_id = EntryId(self._machine.sent_through + 1)
         frame = self._frame(entry_id, payload)
         self._machine.on_sent(entry_id, self.lac)
-        now = self._loop.time()
         for position in write_set(entry_id, self.metadata.quorum):
-            self._members[position].send_adds(frame, 1, now)
+            self._members[position].send_adds(frame, 1)
         self._services.watch(self)
         self._check()
         if self._machine.lac < entry_id:
@@ -180,11 +178,9 @@ class DeferredWriteHandle:
                 member.attach(self.ledger_id, connection)
 
     def on_adds_acked(self, member: Member, first: int, last: int) -> None:
-        member.adds_answered(last - first + 1, self._loop.time())
         self._carry_out(self._machine.on_adds_acked(member.position, first, last))
 
     def on_scattered_adds_acked(self, member: Member, entry_ids: list[int]) -> None:
-        member.adds_answered(len(entry_ids), self._loop.time())
         self._carry_out(self._machine.on_scattered_adds_acked(member.position, entry_ids))
 
     def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None:

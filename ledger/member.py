@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
 
 from ledger.errors import BookieUnavailableError
@@ -29,6 +30,7 @@ class Member:
     """
 
     __slots__ = (
+        "_now",
         "add_timeout_s",
         "bookie_id",
         "connection",
@@ -47,6 +49,7 @@ class Member:
         self.position = position
         self.bookie_id = bookie_id
         self.add_timeout_s = add_timeout_s
+        self._now = asyncio.get_running_loop().time
         self.connection: EntryConnection | None = None
         self.failed: Exception | None = None
         self.owed_adds = 0
@@ -72,32 +75,32 @@ class Member:
     def owes(self) -> bool:
         return self.owed_adds > 0 or self.owed_lacs > 0
 
-    def send_adds(self, frames: bytes, count: int, now: float) -> None:
+    def send_adds(self, frames: bytes, count: int) -> None:
         if self.connection is None:
             return  # still connecting, or failed: a resend follows, or a replacement
         if not self.owes:
-            self.quiet_since = now
+            self.quiet_since = self._now()
         self.owed_adds += count
         self.connection.send(frames, self.add_timeout_s)
 
-    def sent_lac(self, now: float) -> None:
+    def sent_lac(self) -> None:
         if not self.owes:
-            self.quiet_since = now
+            self.quiet_since = self._now()
         self.owed_lacs += 1
 
-    def adds_answered(self, count: int, now: float) -> None:
+    def lac_answered(self) -> None:
+        self.owed_lacs = max(0, self.owed_lacs - 1)
+        self._answered()
+
+    def _adds_answered(self, count: int) -> None:
         # A bookie that was taken back may still answer what it was sent before: that is owed no more.
         self.owed_adds = max(0, self.owed_adds - count)
-        self._answered(now)
+        self._answered()
         if self.owed_adds and self.connection is not None:
             self.connection.expect(self.add_timeout_s)
 
-    def lac_answered(self, now: float) -> None:
-        self.owed_lacs = max(0, self.owed_lacs - 1)
-        self._answered(now)
-
-    def _answered(self, now: float) -> None:
-        self.quiet_since = now
+    def _answered(self) -> None:
+        self.quiet_since = self._now()
         self.useful = True
 
     def excuse(self, pause_s: float) -> None:
@@ -117,9 +120,11 @@ class Member:
     # ---- AddSink
 
     def on_adds_acked(self, first: int, last: int) -> None:
+        self._adds_answered(last - first + 1)
         self.owner.on_adds_acked(self, first, last)
 
     def on_scattered_adds_acked(self, entry_ids: list[int]) -> None:
+        self._adds_answered(len(entry_ids))
         self.owner.on_scattered_adds_acked(self, entry_ids)
 
     def on_add_refused(self, entry_id: int, status: Status) -> None:

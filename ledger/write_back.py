@@ -77,9 +77,8 @@ class WriteBack:
         frame = self._frame(entry.entry_id, b"".join((head, entry.payload)))
         self._pending.append((entry.entry_id, frame))
         self._machine.on_sent(entry.entry_id, self._lac)
-        now = self._loop.time()
         for position in write_set(entry.entry_id, self._quorum):
-            self._members[position].send_adds(frame, 1, now)
+            self._members[position].send_adds(frame, 1)
 
     def _frame(self, entry_id: EntryId, sealed: bytes) -> bytes:
         txn_ids = self._services.pool.txn_ids_of_adds()
@@ -111,11 +110,9 @@ class WriteBack:
     # ---- answers (MemberOwner)
 
     def on_adds_acked(self, member: Member, first: int, last: int) -> None:
-        member.adds_answered(last - first + 1, self._loop.time())
         self._carry_out(self._machine.on_adds_acked(member.position, first, last))
 
     def on_scattered_adds_acked(self, member: Member, entry_ids: list[int]) -> None:
-        member.adds_answered(len(entry_ids), self._loop.time())
         self._carry_out(self._machine.on_scattered_adds_acked(member.position, entry_ids))
 
     def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None:
@@ -151,7 +148,7 @@ class WriteBack:
             frame for entry_id, frame in self._pending if member.position in write_set(entry_id, self._quorum)
         ]
         if frames:
-            member.send_adds(b"".join(frames), len(frames), self._loop.time())
+            member.send_adds(b"".join(frames), len(frames))
 
     def _connect(self, member: Member) -> asyncio.Task[None]:
         task = self._loop.create_task(self._connected(member))

@@ -197,22 +197,21 @@ class WriteHandle:
         first, lac = self._machine.sent_through + 1, self._machine.lac
         pieces = self._sent.seal(queue, lac)
         self._machine.on_sent(first + len(queue) - 1, lac)
-        now = self._loop.time()
         if self._striped:
             for member, batch in zip(self._members, self._sent.by_position(first, len(queue)), strict=True):
                 if batch:
-                    member.send_adds(b"".join(batch), len(batch) // 2, now)
+                    member.send_adds(b"".join(batch), len(batch) // 2)
         else:
             frames = b"".join(pieces)
             for member in self._members:
-                member.send_adds(frames, len(queue), now)
+                member.send_adds(frames, len(queue))
         self._services.watch(self)
 
     def _resend(self, position: int) -> None:
         """Everything unconfirmed, with its original bytes, to one member."""
         pieces = self._sent.for_position(position)
         if pieces:
-            self._members[position].send_adds(b"".join(pieces), len(pieces) // 2, self._loop.time())
+            self._members[position].send_adds(b"".join(pieces), len(pieces) // 2)
             self._services.watch(self)
 
     def _connect(self, member: Member) -> None:
@@ -235,11 +234,9 @@ class WriteHandle:
     # ---- answers (MemberOwner)
 
     def on_adds_acked(self, member: Member, first: int, last: int) -> None:
-        member.adds_answered(last - first + 1, self._loop.time())
         self.carry_out(self._machine.on_adds_acked(member.position, first, last))
 
     def on_scattered_adds_acked(self, member: Member, entry_ids: list[int]) -> None:
-        member.adds_answered(len(entry_ids), self._loop.time())
         self.carry_out(self._machine.on_scattered_adds_acked(member.position, entry_ids))
 
     def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None:
@@ -307,7 +304,7 @@ class WriteHandle:
             self.start(self._write_lac_later(member, lac))
             return
         packet = self._digester.lac_packet(self.ledger_id, lac)
-        member.sent_lac(self._loop.time())
+        member.sent_lac()
         done = partial(self._lac_written, member, lac)
         connection.write_lac(self.ledger_id, lac, self._key, packet, done, member.add_timeout_s)
         self._services.watch(self)
@@ -324,7 +321,7 @@ class WriteHandle:
     def _lac_written(self, member: Member, lac: EntryId, outcome: Status | Exception) -> None:
         if self._members[member.position] is not member or member.failed or self.failed:
             return
-        member.lac_answered(self._loop.time())
+        member.lac_answered()
         if isinstance(outcome, Exception):
             self.on_member_lost(member, outcome)
         elif outcome is Status.EOK:
