@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 
 from bookie_server.bookie_link import BookieLink, linked
 from bookie_server.cli_report import Row
+from ledger.core.distribution import write_set
 from ledger.errors import (
     BookieUnavailableError,
     ConfigurationError,
@@ -74,9 +75,10 @@ class LiveLedger:
         raise ReadError(f"entry {entry_id} of ledger {self._ledger_id} cannot be read: {'; '.join(reasons)}")
 
     def _holders(self, entry_id: int) -> list[BookieId]:
-        quorum, ensemble = self._metadata.quorum, self._metadata.fragment_of(entry_id).ensemble
-        holders = [ensemble[(entry_id + offset) % quorum.ensemble] for offset in range(quorum.write)]
-        return holders if self._only is None else [self._only]
+        if self._only is not None:
+            return [self._only]
+        ensemble = self._metadata.fragment_of(entry_id).ensemble
+        return [ensemble[position] for position in write_set(entry_id, self._metadata.quorum)]
 
     async def _read(self, bookie_id: BookieId, entry_id: int) -> Row | Status:
         request = V3ReadRequest(ledger_id=self._ledger_id, entry_id=entry_id)

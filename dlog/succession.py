@@ -34,11 +34,11 @@ from dlog.model import NO_MESSAGE, LogRecord, MessageId
 from dlog.takeover_runner import Claim
 from ledger.client import LedgerClient
 from ledger.errors import (
+    ConfigurationError,
     LedgerFencedError,
     LedgerNotFoundError,
     LogStoreError,
     MetadataUnavailableError,
-    UnauthorizedError,
 )
 from ledger.model import LedgerId, Versioned
 from ledger.write_handle import WriteHandle
@@ -97,7 +97,7 @@ class Succession:
         self._look_again = False
         self._over_error: LogStoreError | None = None
         self._trouble: LogStoreError | None = None
-        """What has last stood in the way of appends, for whoever waits for them in vain."""
+        """What has last stood in the way of a ledger that takes appends, for whoever waits for one in vain."""
         self._rotated: list[asyncio.Future[LedgerId]] = []
         self.over: asyncio.Future[None] = self._loop.create_future()
         """Done when the writer is closed, deposed or has given up, and every append is settled."""
@@ -260,6 +260,7 @@ class Succession:
                 self._ref,
                 lane.ledger_id,
             )
+        self._trouble = None
         lane.released = True
         for ledger_id in [one for one in self._lanes if one < lane.ledger_id]:
             del self._lanes[ledger_id]
@@ -319,6 +320,7 @@ class Succession:
             answer = await self._logs.compare_and_set(self._ref, record, version)
         except (MetadataUnavailableError, RecordTooLargeError) as error:
             _log.warning("log %s: its record could not be changed: %s", self._ref, error)
+            self._trouble = error
             self._fail_rotations(error)
             self._apply(self._machine.on_store_unavailable())
             return
@@ -399,8 +401,8 @@ class Succession:
             except LedgerNotFoundError:
                 self._apply(self._machine.on_ledger_gone())
                 return
-            except UnauthorizedError as error:
-                # Trying again changes nothing: the bookies' configuration or the log's password must.
+            except ConfigurationError as error:
+                # As when bookies refuse this client: trying again changes nothing.
                 if not self._machine.over:
                     why = f"log {self._ref} cannot be written: {error}"
                     self.give_up(AppendAbortedError(why, log=str(self._ref)))

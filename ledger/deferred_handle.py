@@ -20,15 +20,13 @@ from ledger.core.distribution import write_set
 from ledger.errors import (
     AddFailedError,
     BookieUnavailableError,
-    EntryTooLargeError,
     LedgerClosedError,
-    LedgerFencedError,
     LogStoreError,
 )
 from ledger.member import Member
 from ledger.metadata.update_loop import update_ledger
 from ledger.model import NO_ENTRY, BookieSet, EntryId, LedgerId, LedgerMetadata, Versioned
-from ledger.refusal import unauthorized
+from ledger.refusal import fenced, too_large, unauthorized
 from ledger.services import Services
 from ledger.transport.v3_connection import V3Connection
 from ledger.waiters import Waiters
@@ -57,7 +55,7 @@ class DeferredWriteHandle:
         self._digester = make_digester(value.digest_type, value.password)
         self._key = master_key(value.password)
         # Its "confirmed" is what is stored on ack quorums here.
-        self._machine = AppendMachine(value.quorum, Visibility.FAST)
+        self.machine = AppendMachine(value.quorum, Visibility.FAST)
         self._members = [
             Member(self, position, bookie_id, services.config.add_timeout_s)
             for position, bookie_id in enumerate(value.last_fragment.ensemble)
@@ -78,23 +76,18 @@ class DeferredWriteHandle:
 
         EntryTooLargeError (nothing happened), or the error by which the handle failed.
         """
-        entry_bytes = len(payload) + self._digester.overhead_bytes
-        if entry_bytes > self._services.config.entry_bytes_max:
-            raise EntryTooLargeError(
-                f"entry of {entry_bytes} bytes with its header exceeds the limit of "
-                f"{self._services.config.entry_bytes_max}; split it",
-                entry_bytes=entry_bytes,
-                entry_bytes_max=self._services.config.entry_bytes_max,
-            )
+        overhead, limit = self._digester.overhead_bytes, self._services.config.entry_bytes_max
+        if len(payload) + overhead > limit:
+            raise too_large(len(payload), overhead, limit)
         await self._connect()
-        entry_id = EntryId(self._machine.sent_through + 1)
+        entry_id = EntryId(self.machine.sent_through + 1)
         frame = self._frame(entry_id, payload)
-        self._machine.on_sent(entry_id, self.lac)
+        self.machine.on_sent(entry_id, self.lac)
         for position in write_set(entry_id, self.metadata.quorum):
             self._members[position].send_adds(frame, 1)
         self._services.watch(self)
         self._check()
-        if self._machine.lac < entry_id:
+        if self.machine.lac < entry_id:
             await self._waiters.add(entry_id)
         return entry_id
 
@@ -118,11 +111,12 @@ class DeferredWriteHandle:
         BookieUnavailableError if a member did not answer, or with an error: nothing is confirmed by it.
         """
         self._check()
-        stored = self._machine.lac
+        stored = self.machine.lac
         if stored == self.lac:
             return self.lac
         timeout_s = self._services.config.add_timeout_s
         await asyncio.gather(*(self._force(connection, timeout_s) for connection in self._connections))
+        self._check()  # the LAC at which a close has begun stays
         while self.lac < stored:
             self._confirmed_length = self._lengths.popleft()
             self.lac = EntryId(self.lac + 1)
@@ -146,8 +140,12 @@ class DeferredWriteHandle:
             )
 
     async def close(self) -> LedgerMetadata:
-        """Seal the ledger at the last forced entry; what was added after it is gone. LedgerFencedError."""
-        if self.failed is not None:
+        """Seal the ledger at the last forced entry; what was added after it is gone.
+
+        Closing again completes the same close. LedgerFencedError if a recovery came first;
+        MetadataOutcomeUnknownError or MetadataUnavailableError if the store does not tell: close again later.
+        """
+        if self.failed is not None and not isinstance(self.failed, LedgerClosedError):
             raise self.failed
         last_entry, length = self.lac, self._confirmed_length
         self.fail(LedgerClosedError(f"ledger {self.ledger_id} is closed", ledger_id=self.ledger_id))
@@ -177,16 +175,9 @@ class DeferredWriteHandle:
             for member, connection in zip(self._members, found, strict=True):
                 member.attach(self.ledger_id, connection)
 
-    def on_adds_acked(self, member: Member, first: int, last: int) -> None:
-        self._carry_out(self._machine.on_adds_acked(member.position, first, last))
-
-    def on_scattered_adds_acked(self, member: Member, entry_ids: list[int]) -> None:
-        self._carry_out(self._machine.on_scattered_adds_acked(member.position, entry_ids))
-
     def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None:
         if status is Status.EFENCED:
-            text = f"ledger {self.ledger_id} was fenced by another client; this writer has lost it"
-            self.fail(LedgerFencedError(text, ledger_id=self.ledger_id))
+            self.fail(fenced(self.ledger_id))
         elif status is Status.EUA:
             self.fail(unauthorized(member.bookie_id, self.ledger_id))
         else:
@@ -195,6 +186,11 @@ class DeferredWriteHandle:
 
     def on_member_lost(self, member: Member, error: Exception) -> None:
         self._lost(error)
+
+    def carry_out(self, commands: list[AppendCommand]) -> None:
+        for command in commands:
+            assert isinstance(command, ReleaseThrough), "no member is replaced and no LAC is published"
+            self._waiters.release(command.entry_id)
 
     def _lost(self, error: Exception) -> None:
         failure = AddFailedError(
@@ -205,11 +201,6 @@ class DeferredWriteHandle:
         )
         failure.__cause__ = error
         self.fail(failure)
-
-    def _carry_out(self, commands: list[AppendCommand]) -> None:
-        for command in commands:
-            assert isinstance(command, ReleaseThrough), "no member is replaced and no LAC is published"
-            self._waiters.release(command.entry_id)
 
     def _check(self) -> None:
         if self.failed is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from ledger.core.append import AppendMachine
+from ledger.core.commands import AppendCommand
 from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId, LedgerId
 from ledger.transport.entry_connection import EntryConnection
@@ -12,11 +14,12 @@ from ledger.wire.status import Status
 
 
 class MemberOwner(Protocol):
-    """Whoever sends the adds and counts the answers."""
+    """Whoever sends the adds and does what the machine makes of the answers."""
 
-    def on_adds_acked(self, member: Member, first: int, last: int) -> None: ...
+    @property
+    def machine(self) -> AppendMachine: ...
 
-    def on_scattered_adds_acked(self, member: Member, entry_ids: list[int]) -> None: ...
+    def carry_out(self, commands: list[AppendCommand]) -> None: ...
 
     def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None: ...
 
@@ -121,11 +124,11 @@ class Member:
 
     def on_adds_acked(self, first: int, last: int) -> None:
         self._adds_answered(last - first + 1)
-        self.owner.on_adds_acked(self, first, last)
+        self.owner.carry_out(self.owner.machine.on_adds_acked(self.position, first, last))
 
     def on_scattered_adds_acked(self, entry_ids: list[int]) -> None:
         self._adds_answered(len(entry_ids))
-        self.owner.on_scattered_adds_acked(self, entry_ids)
+        self.owner.carry_out(self.owner.machine.on_scattered_adds_acked(self.position, entry_ids))
 
     def on_add_refused(self, entry_id: int, status: Status) -> None:
         self.owner.on_add_refused(self, entry_id, status)

@@ -49,7 +49,7 @@ class WriteBack:
         self._digester = digester
         self._key = key
         self._loop = asyncio.get_running_loop()
-        self._machine = AppendMachine(metadata.quorum, Visibility.FAST, lac=lac)
+        self.machine = AppendMachine(metadata.quorum, Visibility.FAST, lac=lac)
         self._members = [
             Member(self, position, bookie_id, services.config.add_timeout_s)
             for position, bookie_id in enumerate(metadata.last_fragment.ensemble)
@@ -76,7 +76,7 @@ class WriteBack:
         )
         frame = self._frame(entry.entry_id, b"".join((head, entry.payload)))
         self._pending.append((entry.entry_id, frame))
-        self._machine.on_sent(entry.entry_id, self._lac)
+        self.machine.on_sent(entry.entry_id, self._lac)
         for position in write_set(entry.entry_id, self._quorum):
             self._members[position].send_adds(frame, 1)
 
@@ -109,12 +109,6 @@ class WriteBack:
 
     # ---- answers (MemberOwner)
 
-    def on_adds_acked(self, member: Member, first: int, last: int) -> None:
-        self._carry_out(self._machine.on_adds_acked(member.position, first, last))
-
-    def on_scattered_adds_acked(self, member: Member, entry_ids: list[int]) -> None:
-        self._carry_out(self._machine.on_scattered_adds_acked(member.position, entry_ids))
-
     def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None:
         if status is Status.EUA:
             self._error = unauthorized(member.bookie_id, self._ledger_id)
@@ -130,18 +124,18 @@ class WriteBack:
         if self._members[member.position] is member and member.failed is None:
             member.failed = error
             member.detach(self._ledger_id)
-            self._carry_out(self._machine.on_bookie_failed(member.position))
+            self.carry_out(self.machine.on_bookie_failed(member.position))
             self._progress.set()
 
-    # ---- inside
-
-    def _carry_out(self, commands: list[AppendCommand]) -> None:
+    def carry_out(self, commands: list[AppendCommand]) -> None:
         for command in commands:
             if isinstance(command, Resend):
                 self._resend(self._members[command.position])
-        while self._pending and self._pending[0][0] <= self._machine.lac:
+        while self._pending and self._pending[0][0] <= self.machine.lac:
             self._pending.popleft()
             self._progress.set()
+
+    # ---- inside
 
     def _resend(self, member: Member) -> None:
         frames = [
@@ -183,12 +177,12 @@ class WriteBack:
             )
         replaced = [member.position for member, _ in zip(failed, reachable, strict=False)]
         if replaced:
-            first_entry = EntryId(self._machine.lac + 1)
+            first_entry = EntryId(self.machine.lac + 1)
             self.changes.append(Fragment(first_entry, tuple(member.bookie_id for member in self._members)))
             for position in replaced:
                 self._connect(self._members[position])
-            self._carry_out(self._machine.on_ensemble_changed(replaced, first_entry))
-        elif not self._machine.can_confirm:
+            self.carry_out(self.machine.on_ensemble_changed(replaced, first_entry))
+        elif not self.machine.can_confirm:
             self._error = self._too_few(failed)
         return bool(replaced)
 
@@ -220,7 +214,7 @@ class WriteBack:
     def _too_few(self, failed: list[Member]) -> LedgerRecoveryError:
         reasons = "; ".join(str(member.failed) for member in failed)
         return LedgerRecoveryError(
-            f"ledger {self._ledger_id} cannot be recovered now: entry {self._machine.lac + 1} reaches no ack "
+            f"ledger {self._ledger_id} cannot be recovered now: entry {self.machine.lac + 1} reaches no ack "
             f"quorum of {self._quorum.ack} bookies ({reasons}); start the bookies and try again",
             ledger_id=self._ledger_id,
         )

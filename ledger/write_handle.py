@@ -21,7 +21,6 @@ from ledger.core.commands import AppendCommand, ReleaseThrough, Resend, WriteLac
 from ledger.ensemble_keeper import EnsembleKeeper
 from ledger.errors import (
     BookieUnavailableError,
-    EntryTooLargeError,
     LedgerClosedError,
     LedgerFencedError,
     LogStoreError,
@@ -31,7 +30,7 @@ from ledger.errors import (
 from ledger.member import Member
 from ledger.metadata.update_loop import update_ledger
 from ledger.model import NO_ENTRY, BookieSet, EntryId, LedgerId, LedgerMetadata, Versioned
-from ledger.refusal import unauthorized
+from ledger.refusal import fenced, too_large, unauthorized
 from ledger.sent_entries import SentEntries
 from ledger.services import Services
 from ledger.waiters import Waiters
@@ -140,12 +139,7 @@ class WriteHandle:
             )
         data = payload if type(payload) is bytes else bytes(payload)
         if len(data) + self._overhead > self._services.config.entry_bytes_max:
-            raise EntryTooLargeError(
-                f"entry of {len(data)} bytes plus {self._overhead} of header exceeds the limit of "
-                f"{self._services.config.entry_bytes_max}; split it",
-                entry_bytes=len(data) + self._overhead,
-                entry_bytes_max=self._services.config.entry_bytes_max,
-            )
+            raise too_large(len(data), self._overhead, self._services.config.entry_bytes_max)
         self._queue.append(data)
         self.length += len(data)
         if not self._flush_scheduled:
@@ -233,21 +227,10 @@ class WriteHandle:
 
     # ---- answers (MemberOwner)
 
-    def on_adds_acked(self, member: Member, first: int, last: int) -> None:
-        self.carry_out(self._machine.on_adds_acked(member.position, first, last))
-
-    def on_scattered_adds_acked(self, member: Member, entry_ids: list[int]) -> None:
-        self.carry_out(self._machine.on_scattered_adds_acked(member.position, entry_ids))
-
     def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None:
         if status is Status.EFENCED:
             # Terminal: a writer that went on with another bookie could be acknowledged behind recovery's back.
-            self.fail(
-                LedgerFencedError(
-                    f"ledger {self.ledger_id} was fenced by another client; this writer has lost it",
-                    ledger_id=self.ledger_id,
-                )
-            )
+            self.fail(fenced(self.ledger_id))
         elif status is Status.EUA:
             self.fail(unauthorized(member.bookie_id, self.ledger_id))
         else:

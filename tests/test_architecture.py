@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "dlog.testing": ("dlog", "ledger", "bookie_server"),
     "bookie_server": (
         "bookie_server",
+        "ledger.core.distribution",  # which bookies of a running cluster to ask for an entry
         "ledger.wire",
         "ledger.metadata",
         "ledger.model",

@@ -90,7 +90,12 @@ def test_something_else_listens_there(place: Place) -> None:
 
 def test_a_path_without_a_cluster(place: Place) -> None:
     uri = place.uri + "/elsewhere"
-    Command(uri).here("ls").must_fail(1, f"{uri} holds no cluster yet", "bookie init-cluster")
+    Command(uri).here("ls").must_fail(
+        1,
+        f"{uri} holds no cluster yet",
+        "bookie init-cluster",
+        f"dlog standalone --data DIR --metadata {uri}",
+    )
     bookie("start", "--metadata", uri, "--data", "/nowhere", "--port", "0").must_fail(1, "holds no cluster")
     assert place.raw.exists(f"{place.root}/elsewhere") is None
 
@@ -196,7 +201,7 @@ class FakeBookies:
         self._answer = answer
         self.ids: list[str] = []
         self._servers: list[asyncio.Server] = []
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._sayings: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
@@ -213,21 +218,23 @@ class FakeBookies:
         self.ids.append(name)
 
     async def _say(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
+        saying = asyncio.current_task()
+        assert saying is not None
+        self._sayings[saying] = writer
         with suppress(OSError):
             while await reader.read(1 << 16):
                 if not self._answer:
                     break
                 writer.write(self._answer)
         writer.close()
-        self._writers.discard(writer)
+        del self._sayings[saying]
 
     async def _close(self) -> None:
         for server in self._servers:
             server.close()
-        for writer in list(self._writers):
+        for writer in self._sayings.values():
             writer.transport.abort()
-        await asyncio.sleep(0.05)  # for what ends with them
+        await asyncio.gather(*self._sayings)
 
     def stop(self) -> None:
         for name in self.ids:

@@ -76,7 +76,7 @@ async def test_the_lac_reaches_a_reader_by_all_of_javas_calls(
     assert await number(reader, "lac") == 3
     assert await reader.read_all() == texts(4)
     # All four went at once, so no entry knows of an earlier one: only the explicit LAC tells.
-    assert await number(reader, "try-read-lac") >= -1
+    assert await number(reader, "try-read-lac") in range(-1, 4)
     await ledger.close()
 
 

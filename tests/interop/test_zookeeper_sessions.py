@@ -83,7 +83,9 @@ async def test_a_killed_and_restarted_server_is_survived(fragile: ZooKeeperProce
         await eventually(lambda: "a" in calls)
 
 
-async def test_what_is_asked_while_the_server_is_down_waits_for_it(fragile: ZooKeeperProcess) -> None:
+async def test_what_is_asked_while_the_server_is_down_waits_for_it(
+    fragile: ZooKeeperProcess, caplog: pytest.LogCaptureFixture
+) -> None:
     async with cluster(fragile) as (store, _):
         fragile.kill()
         await eventually(lambda: not store._session.is_connected)
@@ -93,6 +95,8 @@ async def test_what_is_asked_while_the_server_is_down_waits_for_it(fragile: ZooK
         await asyncio.to_thread(fragile.start)
         assert await writing == 0
         assert (await store.read_record("/late")).value == b"x"
+        told = [message for message in caplog.messages if fragile.address in message]
+        assert [message.endswith("is back") for message in told] == [False, True]
 
 
 async def test_a_change_that_found_no_server_was_certainly_not_made(fragile: ZooKeeperProcess) -> None:

@@ -21,6 +21,7 @@ from dlog.model import MessageId
 from dlog.resolving import Resolution
 from dlog.writer import LogWriter
 from ledger.model import LedgerId
+from ledger.wire.status import Status
 from tests.unit.dlog.scripted_log import environment_of, payloads, scripted_log, store_of
 from tests.unit.ledger.client.scripted import ScriptedBookie, until
 
@@ -272,6 +273,30 @@ async def test_close_during_a_rotation_that_cannot_be_listed_gives_up_too() -> N
         await asyncio.gather(rotated, return_exceptions=True)
         async with asyncio.timeout(5):
             await writer.close()
+
+
+async def test_bookies_that_refuse_the_client_end_the_writer_at_once() -> None:
+    """No hold limit, two minutes here, makes them change their mind."""
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer("orders")
+        for bookie in log.bookies:
+            bookie.refuse_adds = bookie.refuse_reads = Status.EUA
+        async with asyncio.timeout(5):
+            with pytest.raises(AppendIndeterminateError, match=r"cannot be written: .*refuses this client"):
+                await writer.append(b"one")
+        assert not writer.active
+
+
+async def test_a_writer_that_gives_up_tells_what_stood_in_the_way_last() -> None:
+    """The fence began it, but what it waits for is the store."""
+    async with scripted_log() as log, log.client(hold_limit_s=0.5) as client, log.client() as tool:
+        writer = await client.open_writer("orders")
+        await writer.append(b"one")
+        store_of(client).away_for = {"write_record"}
+        await fence(tool, current(writer))
+        async with asyncio.timeout(5):
+            with pytest.raises(AppendAbortedError, match=r"for 0\.5 s \(the store is away\)"):
+                await writer.append(b"two")
 
 
 # ---- deposition (rules 24 and 25)

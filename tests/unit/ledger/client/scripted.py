@@ -81,6 +81,7 @@ class ScriptedBookie:
         """What came, in words: "add 3", "fence -1", "write_lac", …"""
         self.peers: set[_Peer] = set()
         self.refuse_adds: Status | None = None
+        self.refuse_reads: Status | None = None
         self.refuse_forces: Status | None = None
         self.claims = -1
         """The LAC that answers to long polls tell, true or not. They are given at once."""
@@ -222,6 +223,8 @@ class ScriptedBookie:
         return self.entries.get((ledger_id, entry_id))
 
     def _status(self, ledger_id: int, entry: bytes | None) -> Status:
+        if self.refuse_reads is not None:
+            return self.refuse_reads
         if entry is not None:
             return Status.EOK
         return Status.ENOENTRY if self._knows(ledger_id) else Status.ENOLEDGER

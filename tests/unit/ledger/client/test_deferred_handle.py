@@ -12,10 +12,11 @@ from ledger.errors import (
     EntryTooLargeError,
     LedgerClosedError,
     LedgerFencedError,
+    MetadataUnavailableError,
 )
 from ledger.model import QuorumSizes
 from ledger.wire.status import Status
-from tests.unit.ledger.client.scripted import scripted_cluster, until
+from tests.unit.ledger.client.scripted import scripted_cluster, store_away, until
 
 
 async def test_only_a_force_confirms() -> None:
@@ -140,6 +141,30 @@ async def test_a_close_seals_at_the_last_forced_entry() -> None:
         assert [bytes(entry.payload) for entry in await reader.read(0, 1)] == [b"kept", b"kept, too"]
         with pytest.raises(LedgerClosedError):
             await handle.add(b"late")
+
+
+async def test_a_close_that_met_no_store_is_completed_by_the_next() -> None:
+    """At the entry with which it began: what a force brings meanwhile is not confirmed."""
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create_deferred(QuorumSizes())
+        await handle.add(b"kept")
+        await handle.force()
+        await handle.add(b"too late")
+        for bookie in cluster.bookies:
+            bookie.mute = lambda what: what == "force_ledger"
+        forcing = asyncio.ensure_future(handle.force())
+        await asyncio.sleep(0)
+        cluster.store.before_write = store_away
+        with pytest.raises(MetadataUnavailableError):
+            await handle.close()
+        for bookie in cluster.bookies:
+            bookie.speak()
+        with pytest.raises(LedgerClosedError):
+            await forcing
+        cluster.store.before_write = None
+        for _ in range(2):
+            metadata = await handle.close()
+            assert (metadata.closed, metadata.last_entry, metadata.length) == (True, 0, 4)
 
 
 async def test_an_entry_that_fits_no_frame_changes_nothing() -> None:

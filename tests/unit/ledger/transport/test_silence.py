@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from ledger.bookie_reads import read_entry
+from ledger.config import Visibility
+from ledger.core.append import AppendMachine
+from ledger.core.commands import AppendCommand
 from ledger.errors import BookieUnavailableError
 from ledger.member import Member
-from ledger.model import BookieId, DigestType, LedgerId
+from ledger.model import BookieId, DigestType, LedgerId, QuorumSizes
 from ledger.transport.v2_connection import V2Connection
 from ledger.transport.v3_connection import V3Connection
 from ledger.wire import v2
@@ -139,10 +142,9 @@ def test_the_shortest_time_of_what_is_owed_counts() -> None:
 class _Owner:
     def __init__(self) -> None:
         self.lost: list[float] = []
+        self.machine = AppendMachine(QuorumSizes(), Visibility.FAST)
 
-    def on_adds_acked(self, member: Member, first: int, last: int) -> None: ...
-
-    def on_scattered_adds_acked(self, member: Member, entry_ids: list[int]) -> None: ...
+    def carry_out(self, commands: list[AppendCommand]) -> None: ...
 
     def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None: ...
 
