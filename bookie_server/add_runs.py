@@ -19,11 +19,11 @@ from bookie_server.receive_buffer import LENGTH
 from bookie_server.stored_entry import EntryRun
 from ledger.errors import ProtocolError
 from ledger.wire.constants import ADD, ADD_REQUEST_START, MASTER_KEY_BYTES, VERSION
-from ledger.wire.entry import ENTRY_HEADER_BYTES
+from ledger.wire.entry import STORED_BYTES_MIN
 
 START = Struct(">I32sq")
 ENTRY_OFFSET = ADD_REQUEST_START.size
-BODY_BYTES_MIN = ENTRY_OFFSET - LENGTH.size + ENTRY_HEADER_BYTES
+BODY_BYTES_MIN = ENTRY_OFFSET - LENGTH.size + STORED_BYTES_MIN
 VIEW_BYTES_MIN = 16 * 1024
 """Larger entries are kept as views of the block; copying a small one is cheaper than a view of it, and frees
 the block."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from bookie_server.receive_buffer import LENGTH
 from bookie_server.stored_entry import EntryRun
-from ledger.wire.entry import ENTRY_HEADER_BYTES
+from ledger.wire.entry import STORED_BYTES_MIN
 from ledger.wire.varint import varint, varint_value
 
 _VARINT = rb"([\x80-\xff]{0,9}[\x00-\x7f])"
@@ -63,7 +63,7 @@ def gather_v3(block: bytes, position: int, frame_bytes_max: int, runs: dict[tupl
         if stop > end or LENGTH.size + length > frame_bytes_max:
             break
         found = match(block, start, stop)
-        if found is None or not _lengths_agree(found, stop) or stop - found.end() < ENTRY_HEADER_BYTES:
+        if found is None or not _lengths_agree(found, stop) or stop - found.end() < STORED_BYTES_MIN:
             break
         entry = block[found.end() : stop]
         ledger_id, entry_id = _IDS.unpack_from(entry)

@@ -13,7 +13,7 @@ from bookie_server.offline import FoundRecord, journal_records, ledger_entries, 
 from bookie_server.port import kept_port
 from bookie_server.storage_config import StorageConfig
 from bookie_server.system_disk import SystemDisk
-from ledger.wire.entry import ENTRY_HEADER_BYTES, decode_header
+from ledger.wire.entry import ENTRY_HEADER_BYTES, ENTRY_IDS, decode_header
 
 
 def journal_rows(config: StorageConfig) -> Iterator[Row]:
@@ -35,15 +35,23 @@ def ledger_rows(config: StorageConfig, ledger_id: int, first: int, last: int) ->
     disk = SystemDisk()
     with exclusively(disk, config):
         for entry_id, entry in ledger_entries(disk, config, ledger_id, first, last):
-            header = decode_header(entry)
+            lac, length, rest = _parts(entry)
             yield {
                 "ledger": ledger_id,
                 "entry": entry_id,
-                "lac": header.lac,
-                "length": header.length,
+                "lac": lac,
+                "length": length,
                 "bytes": len(entry),
-                "after_header": entry[ENTRY_HEADER_BYTES:].hex(),
+                "after_header": rest.hex(),
             }
+
+
+def _parts(entry: bytes) -> tuple[int, int | None, bytes]:
+    """LAC, length and what follows. An entry that ends before its length field has none (wire/entry.py)."""
+    if len(entry) < ENTRY_HEADER_BYTES:
+        return ENTRY_IDS.unpack_from(entry)[2], None, entry[ENTRY_IDS.size :]
+    header = decode_header(entry)
+    return header.lac, header.length, entry[ENTRY_HEADER_BYTES:]
 
 
 def directory_facts(config: StorageConfig) -> Row:

@@ -19,7 +19,7 @@ from bookie_server.stored_entry import EntryRun
 from ledger.model import FRAME_BYTES_MAX
 from ledger.wire import constants as c
 from ledger.wire import v2
-from ledger.wire.entry import ENTRY_HEADER_BYTES
+from ledger.wire.entry import STORED_BYTES_MIN
 from ledger.wire.messages import (
     AddRequest,
     AddResponse,
@@ -88,7 +88,7 @@ def _add(peer: Peer, request: AddRequest) -> None:
     status = Status.EOK
     if request.version > c.VERSION:
         status = Status.EBADVERSION
-    elif len(request.entry) < ENTRY_HEADER_BYTES or request.ledger_id < 0 or request.entry_id < 0:
+    elif len(request.entry) < STORED_BYTES_MIN or request.ledger_id < 0 or request.entry_id < 0:
         status = Status.EBADREQ
     done = partial(_added, peer, request)
     if status is not Status.EOK:

@@ -14,7 +14,7 @@ from bookie_server.peer import Peer
 from bookie_server.stored_entry import EntryRun
 from bookie_server.v3_answer import answer, refuse
 from ledger.wire.constants import AUTH_DISABLED_PLUGIN, MASTER_KEY_BYTES
-from ledger.wire.entry import ENTRY_HEADER_BYTES, ENTRY_IDS
+from ledger.wire.entry import ENTRY_IDS, STORED_BYTES_MIN
 from ledger.wire.messages import (
     V3_VERSION,
     AuthMessage,
@@ -67,7 +67,7 @@ def serve(peer: Peer, request: V3Request) -> None:
 def _add(peer: Peer, request: V3Request, add: V3AddRequest) -> None:
     """The ids that count are those inside the entry; a deferred sync is granted the stronger promise."""
     entry = add.entry
-    if len(entry) < ENTRY_HEADER_BYTES or len(add.master_key) != MASTER_KEY_BYTES:
+    if len(entry) < STORED_BYTES_MIN or len(add.master_key) != MASTER_KEY_BYTES:
         refuse(peer, request, Status.EBADREQ)
         return
     ledger_id, entry_id, _ = ENTRY_IDS.unpack_from(entry)

@@ -132,8 +132,8 @@ class LedgerStorage:
         """Take a run of entries of one ledger, in the order received; visible to reads at once.
 
         Views are kept without copying; each is one entry as stored: ledger id, entry id, LAC, length,
-        digest, payload (at least 32 bytes, ids checked by the caller). The caller has checked key, fence and
-        `deleted`. Errors given to `on_durable`: EntryConflictError (see there), DiskFullError,
+        digest, payload (at least the first three, 24 bytes; ids checked by the caller). The caller has checked
+        key, fence and `deleted`. Errors given to `on_durable`: EntryConflictError (see there), DiskFullError,
         DiskFailedError, StorageError. A repeated entry with the same payload is success.
         """
         if self._refused(state, on_durable):

@@ -2,7 +2,8 @@
 
 Recovery and repair add an entry again with the LAC they know, so the LAC and the digest may differ between
 copies although payload and length are the same. The bookie is not told the digest type; it finds out which
-digest the bytes prove (CRC32C, CRC32), and else compares what no digest can cover.
+digest the bytes prove (CRC32C, CRC32), and else compares what no digest can cover. An entry too short for its
+header or for a MAC repeats another only if nothing but the LAC differs.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _digest_bytes(one: bytes, other: bytes) -> int:
         if _proves(one, size, check) and _proves(other, size, check):
             return size
     # No digest (DUMMY) leaves byte 32 on equal; a MAC differs and covers the payload behind it.
-    return _MAC_BYTES
+    return _MAC_BYTES if len(one) >= _HEADER_BYTES + _MAC_BYTES else 0
 
 
 def _proves(entry: bytes, size: int, check: Callable[[bytes], int]) -> bool:

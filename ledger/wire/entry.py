@@ -22,6 +22,8 @@ ENTRY_HEADER = Struct(">qqqq")
 ENTRY_HEADER_BYTES = ENTRY_HEADER.size
 ENTRY_IDS = Struct(">qqq")
 """Ledger id, entry id, lac: all that a bookie reads."""
+STORED_BYTES_MIN = ENTRY_IDS.size
+"""A bookie stores an entry as short as this, as Apache's does; one that clients can verify is longer."""
 
 
 class EntryHeader(NamedTuple):

@@ -36,10 +36,6 @@ OTHER_SETUP = (
 """Names of cases that ran against a bookie with other settings, other storage or disks, or a history."""
 
 DIFFERENCES = {
-    "v2/add_entry_24_bytes": (
-        "Apache stores an entry that ends after its LAC. No client makes one (the header has 32 bytes), and "
-        "without the length field two such entries could not be told apart from a changed one: EBADREQ."
-    ),
     "v3/read_lac_after_lower": (
         "Apache returns the explicit LAC written last, even when it is lower than an earlier one. Ours never "
         "goes back: a reader that has seen the higher one must not see it vanish."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,11 @@ import pytest
 
 from ledger.metadata.drivers import open_store
 from ledger.model import EntryId, Fragment, LedgerMetadata, QuorumSizes, check_bookie_id
+from ledger.wire import v2
+from ledger.wire.messages import AddRequest
+from ledger.wire.status import Status
 from tests.integration.bookie.bookie_process import REPOSITORY, BookieProcess, run_bookie
-from tests.integration.bookie.entries import add, entry, fence
+from tests.integration.bookie.entries import KEY, add, add_answer, entry, fence
 from tests.integration.bookie.raw_client import RawClient
 
 pytestmark = pytest.mark.integration
@@ -45,6 +49,26 @@ def test_a_ledger_is_read_from_entry_logs_and_journal(bookie: BookieProcess, kil
     assert [(row["entry"], row["after_header"]) for row in rows] == [
         (each, entry(1, each)[32:].hex()) for each in (1, 2, 3)
     ]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_entries_that_end_before_their_length_field_are_printed(bookie: BookieProcess, killed: bool) -> None:
+    """Apache's bookie stores them, so ours may hold some."""
+    stored = [struct.pack(">qqq", 7, each, each - 1) + bytes(range(each)) for each in range(9)]
+    with RawClient(bookie.port) as client:
+        for each in stored:
+            frame = v2.encode_request(AddRequest(master_key=KEY, entry=each))
+            assert add_answer(client.ask(frame)).status is Status.EOK
+    if killed:
+        bookie.kill()
+    else:
+        assert bookie.terminate() == 0
+    rows = lines("read-ledger", "7", "--data", str(bookie.data))
+    assert [(row["lac"], row["length"], row["bytes"]) for row in rows] == [
+        (each - 1, None if each < 8 else int.from_bytes(bytes(range(8)), "big"), 24 + each)
+        for each in range(9)
+    ]
+    assert rows[3]["after_header"] == "000102"
 
 
 def test_the_journal_is_listed_record_by_record(bookie: BookieProcess) -> None:

@@ -79,7 +79,7 @@ def test_key_and_flags_part_the_runs() -> None:
         v2.encode_request(AddRequest(version=1, master_key=KEY, entry=entry(5, 1))),
         add(-1, 1),
         add(5, -1),
-        v2.encode_request(AddRequest(master_key=KEY, entry=entry(5, 1)[:31])),
+        v2.encode_request(AddRequest(master_key=KEY, entry=entry(5, 1)[:23])),
         b"\x00\x00\x00\x00",
         b"\xff\xff\xff\xff" + bytes(60),
     ],

@@ -100,7 +100,7 @@ def test_the_ids_inside_the_entry_count_and_the_outer_ones_are_echoed() -> None:
         frame(5, 1, recovery=True),
         frame(5, 1, write_flags=1),
         frame(5, 1, master_key=b"short"),
-        frame(5, 1, entry=entry(5, 1)[:31]),
+        frame(5, 1, entry=entry(5, 1)[:23]),
         frame(5, 1, entry=entry(-5, 1)),
         frame(5, 1, entry=entry(5, -1)),
         v3.encode_request(

@@ -1,6 +1,7 @@
 """What the server may rely on: adds, fences, reads, states, before and after a flush and a restart."""
 
 import asyncio
+import struct
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,17 @@ from bookie_server.errors import EntryConflictError, StorageClosedError
 from bookie_server.journal.log_mark import LogMark, decode_log_mark
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.stored_entry import EntryRun
-from tests.storage_kit import KEY, add, durable, fence, found_ids, make_entry, open_storage, run_of
+from tests.storage_kit import (
+    KEY,
+    add,
+    copy_as_after_kill,
+    durable,
+    fence,
+    found_ids,
+    make_entry,
+    open_storage,
+    run_of,
+)
 
 Body = Callable[[LedgerStorage], Coroutine[Any, Any, None]]
 
@@ -57,6 +68,49 @@ def test_entries_are_read_back_from_memory_from_disk_and_after_restart(tmp_path:
         again = storage.ledger(5)
         assert again is not None
         assert (again.master_key, again.last_entry, again.lac) == (KEY, 149, 148)
+        await storage.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("step", [1, 3], ids=["dense", "with gaps"])
+def test_entries_shorter_than_a_header_live_like_others(tmp_path: Path, step: int) -> None:
+    """From memory, after replay, from entry logs and the index, one by one, in batches, and repeated."""
+    stored = {
+        each * step: struct.pack(">qqq", 5, each * step, each - 1) + bytes(range(each)) for each in range(12)
+    }
+    ids = list(stored)
+
+    async def check(storage: LedgerStorage) -> None:
+        state = storage.ledger(5)
+        assert state is not None
+        assert (state.last_entry, state.lac) == (ids[-1], 10)
+        for entry_id, entry in stored.items():
+            assert await storage.read(state, entry_id) == entry
+        assert await storage.read(state, ids[-1] + 1) is None
+        batch = await storage.read_batch(state, 0, 100, 10_000)
+        assert batch == (list(stored.values()) if step == 1 else [stored[0]])
+        ranges = await storage.entry_ranges(state)
+        assert [each for first, last in ranges for each in range(first, last + 1)] == ids
+        again = EntryRun(ids, list(stored.values()))
+        await durable(lambda done: storage.add(state, again, done))
+        changed = EntryRun([ids[-1]], [stored[ids[-1]][:-1] + b"?"])
+        with pytest.raises(EntryConflictError):
+            await durable(lambda done: storage.add(state, changed, done))
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path / "first")
+        state = storage.create_ledger(5, KEY)
+        await durable(lambda done: storage.add(state, EntryRun(ids, list(stored.values())), done))
+        await check(storage)
+        replayed = await open_storage(copy_as_after_kill(tmp_path / "first", tmp_path / "killed"))
+        await check(replayed)
+        await replayed.close()
+        await storage.checkpoint()
+        await check(storage)
+        await storage.close()
+        storage = await open_storage(tmp_path / "first")
+        await check(storage)
         await storage.close()
 
     asyncio.run(main())
