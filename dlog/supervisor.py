@@ -160,6 +160,8 @@ class BookieSupervisor:
             await self._launch()
         except StandaloneError as error:
             self._report(str(error))
+        except OSError as error:  # no memory, no descriptor, no space: counted as one more quick death
+            self._report(f"bookie {self.number} cannot be started: {error}")
         else:
             self._report(f"bookie {self.number} ({self._address}) is back")
 

@@ -72,6 +72,21 @@ def test_a_bookie_that_dies_is_reported_and_restarted(tmp_path: Path) -> None:
     ]
 
 
+def test_a_restart_that_the_system_refuses_is_reported_and_tried_again(tmp_path: Path) -> None:
+    """A bookie whose log cannot be opened is no end of watching it: it is back once the reason has gone."""
+    said: list[str] = []
+    log = tmp_path / "data" / "log" / "bookie-1.log"
+    with dlog.standalone(tmp_path / "data", bookies=1, report=said.append) as cluster:
+        (before,) = cluster.bookies
+        assert before.process_id is not None
+        log.rename(log.with_suffix(".away"))
+        log.mkdir()
+        os.kill(before.process_id, signal.SIGKILL)
+        wait_until(lambda: any("bookie 1 cannot be started: " in line for line in said))
+        log.rmdir()
+        wait_until(lambda: said[-1] == f"bookie 1 ({before.bookie_id}) is back")
+
+
 def test_a_killed_bookie_stays_dead_until_it_is_restarted(tmp_path: Path) -> None:
     """For failure tests: the log goes on without it, and it comes back at its address."""
     with dlog.standalone(tmp_path / "data", bookies=3) as cluster, dlog.connect(cluster.uri) as client:
