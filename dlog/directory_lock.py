@@ -7,15 +7,20 @@ they still drain.
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 from pathlib import Path
 from typing import IO
 
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
 from dlog.errors import StandaloneError
 
 _LOOK_AGAIN_S = 0.1
+
+
+class _StillHeldError(StandaloneError):
+    """Its bookies have not ended yet, the process that started them has: they will."""
 
 
 class DirectoryLock:
@@ -27,15 +32,17 @@ class DirectoryLock:
 
     async def take(self, patience_s: float) -> None:
         """StandaloneError if the holder lives; after it has died its bookies get `patience_s` to end."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + patience_s
         file = self._open()
+        bookies_drain = AsyncRetrying(
+            retry=retry_if_exception_type(_StillHeldError),
+            wait=wait_fixed(_LOOK_AGAIN_S),
+            stop=stop_after_delay(patience_s),
+            reraise=True,
+        )
         try:
-            while not _locked(file):
-                holder = _holder(file)
-                if loop.time() >= deadline or _alive(holder):
-                    raise self._in_use(holder)
-                await asyncio.sleep(_LOOK_AGAIN_S)
+            async for attempt in bookies_drain:
+                with attempt:
+                    self._lock(file)
         except BaseException:
             file.close()
             raise
@@ -66,21 +73,20 @@ class DirectoryLock:
                 directory=self._directory,
             ) from error
 
-    def _in_use(self, holder: int) -> StandaloneError:
-        return StandaloneError(
+    def _lock(self, file: IO[str]) -> None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _holder(file)
+            raise self._in_use(StandaloneError if _alive(holder) else _StillHeldError, holder) from None
+
+    def _in_use(self, kind: type[StandaloneError], holder: int) -> StandaloneError:
+        return kind(
             f"a cluster runs in {self._directory} already (process {holder}): connect to it, "
             "or choose another directory",
             directory=self._directory,
             process_id=holder,
         )
-
-
-def _locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _holder(file: IO[str]) -> int:

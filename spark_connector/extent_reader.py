@@ -7,14 +7,17 @@ and that is gone now is data loss, whatever the reason.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import TypeVar
+
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, wait_random_exponential
 
 from dlog.batch import MessageBatch
 from dlog.format.entry import decode_envelope
 from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
-from ledger.errors import EntryNotFoundError, LedgerNotFoundError, RequestTimeoutError
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError, RequestTimeoutError, UnavailableError
 from ledger.model import LedgerId
 from ledger.read_handle import ReadHandle
 from spark_connector.errors import PartitionDataLossError
@@ -25,10 +28,13 @@ T = TypeVar("T")
 FETCH_ENTRIES = 1000
 FETCH_BYTES = 4 * 1024 * 1024
 """Two fetches are held at a time, so a task needs some 8 MiB besides its rows."""
+_PAUSE_FIRST_S = 0.1
+_PAUSE_MAX_S = 2.0
+"""A bookie that restarts is back within seconds; pauses are drawn at random, since all tasks lose it together."""
 
 
 class ExtentReader:
-    """Reads extents of one cluster's ledgers, each wait limited to `timeout_ms`."""
+    """Reads extents of one cluster's ledgers; each read, with its repetitions, takes `timeout_ms` at most."""
 
     def __init__(self, ledgers: LedgerClient, timeout_ms: int) -> None:
         self._ledgers = ledgers
@@ -52,7 +58,7 @@ class ExtentReader:
 
     async def _entries(self, extent: Extent) -> AsyncIterator[Entry]:
         try:
-            handle = await self._in_time(self._ledgers.open(LedgerId(extent.ledger_id)), extent)
+            handle = await self._patiently(partial(self._ledgers.open, LedgerId(extent.ledger_id)), extent)
             try:
                 _check_reach(handle, extent)
                 async for entries in self._fetched(handle, extent):
@@ -83,13 +89,24 @@ class ExtentReader:
 
     def _fetch(self, handle: ReadHandle, first: int, extent: Extent) -> asyncio.Task[list[Entry]]:
         wanted = min(FETCH_ENTRIES, extent.last_entry - first + 1)
-        reading = handle.read_batch(first, max_entries=wanted, max_bytes=FETCH_BYTES)
-        return asyncio.ensure_future(self._in_time(reading, extent))
+        read = partial(handle.read_batch, first, max_entries=wanted, max_bytes=FETCH_BYTES)
+        return asyncio.ensure_future(self._patiently(read, extent))
 
-    async def _in_time(self, waiting: Awaitable[T], extent: Extent) -> T:
+    async def _patiently(self, read: Callable[[], Awaitable[T]], extent: Extent) -> T:
+        """What `read` returns, repeated while bookies or metadata store are away, for up to `timeout_ms` in all."""
+        limit_s = self._timeout_ms / 1000
+        patient = AsyncRetrying(
+            retry=retry_if_exception_type(UnavailableError),
+            wait=wait_random_exponential(multiplier=_PAUSE_FIRST_S, max=_PAUSE_MAX_S),
+            stop=stop_before_delay(limit_s),
+            reraise=True,
+        )
         try:
-            async with asyncio.timeout(self._timeout_ms / 1000):
-                return await waiting
+            async with asyncio.timeout(limit_s):
+                async for attempt in patient:
+                    with attempt:
+                        return await read()
+                raise AssertionError("the policy ends with a result or an error")
         except TimeoutError as error:
             raise RequestTimeoutError(
                 f"ledger {extent.ledger_id} was not read within readTimeoutMs={self._timeout_ms}; "

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from dlog.client import LogClient
+from dlog.client import LogClient, connect
+from dlog.config import LogConfig
 from dlog.embedded import Standalone
 from dlog.model import Message, MessageId
+from ledger.model import QuorumSizes
 from spark_connector.errors import SparkSourceError, spark_errors
 from spark_connector.options import ReadOptions
 from spark_connector.partitions import Partition
@@ -125,6 +130,36 @@ def test_a_plan_that_promises_more_than_there_is_fails(
     settings = TaskSettings(log="numbers", batch_rows=100, read_timeout_ms=5000)
     with pytest.raises(SparkSourceError, match="DLOG_DATA_LOSS"), spark_errors():
         list(read_partition(cluster.uri, Partition(extents=(extent,)), schema, settings))
+
+
+def test_a_task_waits_for_bookies_that_restart(tmp_path: Path) -> None:
+    """All of them are away when it begins to read; within `readTimeoutMs` that costs time, not the query."""
+    with Standalone(tmp_path / "cluster", bookies=1) as cluster:
+        asyncio.run(_fill_one(cluster.uri))
+        reader, partitions = planned(cluster, "short")
+        cluster.kill(0)
+        back = threading.Timer(1.0, cluster.restart, [0])
+        back.start()
+        try:
+            assert [row["value"] for row in rows_of(reader, partitions)] == [b"0", b"1"]
+        finally:
+            back.join()
+
+
+def test_a_task_gives_up_at_its_limit(tmp_path: Path) -> None:
+    with Standalone(tmp_path / "cluster", bookies=1) as cluster:
+        asyncio.run(_fill_one(cluster.uri))
+        reader, partitions = planned(cluster, "short", read_timeout_ms=500)
+        cluster.kill(0)
+        with pytest.raises(SparkSourceError, match="DLOG_UNAVAILABLE"):
+            rows_of(reader, partitions)
+
+
+async def _fill_one(uri: str) -> None:
+    """A log of one bookie's ledgers: two messages in an entry."""
+    config = LogConfig(quorum=QuorumSizes(ensemble=1, write=1, ack=1))
+    async with await connect(uri, config=config) as client:
+        await append_ledgers(client, "short", ledgers=1, entries=1, batch=2)
 
 
 def test_a_shrunk_start_is_data_loss(cluster: Standalone, on_cluster: Callable[..., Any]) -> None:
