@@ -21,6 +21,7 @@ from bookie_server.errors import (
     StorageError,
     StorageInUseError,
 )
+from ledger.extras import require
 
 if TYPE_CHECKING:
     from rocksdict import Rdict
@@ -84,7 +85,8 @@ def _write_error(directory: Path, error: Exception) -> DiskFullError | DiskFaile
 
 class _Rocks:
     def __init__(self, directory: Path) -> None:
-        # Loaded here: tools and tests that never open an index need not pay for the library.
+        # Loaded here: the simulator, and tools that never open an index, work without the library.
+        require("a bookie's index", "server", "rocksdict")
         import rocksdict
 
         self._directory = directory

@@ -25,6 +25,7 @@ from dlog.directory_lock import DirectoryLock
 from dlog.loop_thread import LoopThread
 from dlog.supervisor import ANY_PORT, STOP_TIMEOUT_S, BookieFacts, BookieSupervisor, Report
 from ledger.errors import AlreadyExistsError, ConfigurationError
+from ledger.extras import require
 from ledger.metadata.drivers import open_store
 from ledger.metadata.uri import parse_uri
 
@@ -53,6 +54,7 @@ class AsyncStandalone:
 
         `options` are those of `bookie start` for the bookie of this number, counted from 1.
         """
+        require("a cluster of bookie processes", "server", "rocksdict", "typer")
         if not 1 <= bookies <= _BOOKIES_MAX:
             raise ConfigurationError(f"bookies must be 1 to {_BOOKIES_MAX}, got {bookies}")
         self._directory = Path(directory).resolve()

@@ -3,7 +3,7 @@
     zcat examples/data/flights-2013-01.csv.gz | dlog append flights --format csv --key-column carrier --create
     python examples/mean_delay.py sqlite:////path/to/meta.db flights
 
-Needs `pip install 'dlog[spark]'` and Java 17.
+Needs `pip install '.[cli,server,spark]'` in a checkout, and Java 17.
 """
 
 from __future__ import annotations

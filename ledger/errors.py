@@ -56,6 +56,18 @@ class CorruptionError(LogStoreError):
 # ---- configuration
 
 
+class MissingExtraError(ConfigurationError, ImportError):
+    """`what` needs a package that only an extra of the distribution installs (facts: package, extra)."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs the package {package}, which is not installed: run pip install '.[{extra}]' in a "
+            f"checkout of dlog-bookkeeper, or pip install 'WHEEL[{extra}]' with the path of its wheel",
+            package=package,
+            extra=extra,
+        )
+
+
 class InvalidNameError(ConfigurationError):
     """A name, id text or address is malformed."""
 

@@ -10,8 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
+from ledger.errors import MissingExtraError
+from ledger.extras import require
+
+try:
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+    from pyspark.sql.types import StructType
+except ModuleNotFoundError as error:
+    raise MissingExtraError("the Spark source", "pyspark (4.0 or newer)", "spark") from error
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +51,7 @@ class DlogDataSource(DataSource):
         from spark_connector.options import parse_options
 
         with spark_errors():
+            require("the Spark source", "spark", "pyarrow", "numpy")
             return parse_options(self.options)
 
 

@@ -28,6 +28,7 @@ MAY_IMPORT = {
         "ledger.model",
         "ledger.errors",
         "ledger.environment",
+        "ledger.extras",
     ),
     "spark_connector": ("spark_connector", "dlog", "ledger"),
     "pyspark_dlog": ("spark_connector",),

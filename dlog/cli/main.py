@@ -28,7 +28,7 @@ def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
-        print(f"dlog {version('dlog')}")
+        print(f"dlog {version('dlog-bookkeeper')}")
         raise typer.Exit
 
 

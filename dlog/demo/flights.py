@@ -32,7 +32,7 @@ def find_file() -> Path:
     beside = Path(__file__).parents[2] / "examples" / "data" / FILE
     if beside.is_file():
         return beside
-    for file in metadata.files("dlog") or ():
+    for file in metadata.files("dlog-bookkeeper") or ():
         if file.name == FILE:
             found = Path(str(file.locate()))
             if found.is_file():

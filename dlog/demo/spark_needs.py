@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 from ledger.errors import ConfigurationError
+from ledger.extras import require
 
 
 def require_spark(environment: Mapping[str, str] = os.environ, package: str = "pyspark") -> None:
-    """ConfigurationError if PySpark or a Java runtime is missing: a minute into the story is too late to say."""
-    if find_spec(package) is None:
-        raise ConfigurationError(
-            "PySpark is not installed: pip install 'dlog[spark]', or leave Spark out with --no-spark"
-        )
+    """ConfigurationError if a package or a Java runtime is missing: a minute into the story is too late to say."""
+    require("the demonstration's query (left out with --no-spark)", "spark", package, "pyarrow", "numpy")
     home = environment.get("JAVA_HOME")
     java = Path(home) / "bin" / "java" if home else shutil.which("java", path=environment.get("PATH"))
     if java is None or not os.access(java, os.X_OK):

@@ -26,7 +26,7 @@ from enum import IntEnum
 
 from dlog.errors import EntryFormatError, MessageTooLargeError
 from dlog.format.message import Buffer, Columns, decode_messages, encode_messages
-from ledger.errors import ConfigurationError
+from ledger.errors import MissingExtraError
 from ledger.model import ENTRY_BYTES_MAX
 
 MAGIC = 0xD1
@@ -183,15 +183,15 @@ def _decode_producer(view: memoryview) -> tuple[ProducerMark, int]:
 # ---- compression; the libraries are optional and loaded on first use
 
 
-def _missing(codec: str) -> str:
-    return f"codec {codec} needs a library that is not installed: pip install 'dlog[compression]'"
+def _missing(codec: str, package: str) -> MissingExtraError:
+    return MissingExtraError(f"codec {codec}", package, "compression")
 
 
 def _compress_zstd(body: bytes) -> bytes:
     try:
         import zstandard
     except ImportError as error:
-        raise ConfigurationError(_missing("zstd")) from error
+        raise _missing("zstd", "zstandard") from error
     packed: bytes = zstandard.ZstdCompressor(level=1).compress(body)
     return packed
 
@@ -200,7 +200,7 @@ def _compress_lz4(body: bytes) -> bytes:
     try:
         import lz4.block
     except ImportError as error:
-        raise ConfigurationError(_missing("lz4")) from error
+        raise _missing("lz4", "lz4") from error
     packed: bytes = lz4.block.compress(body, store_size=False)
     return packed
 
@@ -213,7 +213,7 @@ def _inflate_zstd(stored: memoryview, body_bytes: int) -> bytes:
     try:
         import zstandard
     except ImportError as error:
-        raise ConfigurationError(_missing("zstd")) from error
+        raise _missing("zstd", "zstandard") from error
     try:
         # The frame names its own size, which the library would allocate; so it is compared first.
         frame_bytes = zstandard.get_frame_parameters(stored).content_size
@@ -233,7 +233,7 @@ def _inflate_lz4(stored: memoryview, body_bytes: int) -> bytes:
     try:
         import lz4.block
     except ImportError as error:
-        raise ConfigurationError(_missing("lz4")) from error
+        raise _missing("lz4", "lz4") from error
     try:
         body: bytes = lz4.block.decompress(stored, uncompressed_size=body_bytes)
     except (lz4.block.LZ4BlockError, ValueError) as error:

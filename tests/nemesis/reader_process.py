@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dlog.client import LogClient, connect
 from dlog.errors import LogNotFoundError
+from dlog.loop_thread import fastest_loop
 from dlog.model import MessageId
 from ledger.errors import LogStoreError, UnavailableError
 from tests.nemesis.history_file import HistoryFile
@@ -81,7 +82,5 @@ async def main(uri: str, history: str, name: str, seed: str, *_: str) -> None:
 
 
 if __name__ == "__main__":
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=fastest_loop) as runner:
         runner.run(main(*sys.argv[1:]))

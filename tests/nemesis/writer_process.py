@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dlog.client import LogClient, connect
 from dlog.errors import AppendIndeterminateError, TakeoverLostError
+from dlog.loop_thread import fastest_loop
 from dlog.model import MessageId
 from dlog.testing.checking.history import Outcome
 from dlog.writer import LogWriter
@@ -122,7 +123,5 @@ async def main(uri: str, history: str, name: str, seed: str, *options: str) -> N
 
 
 if __name__ == "__main__":
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=fastest_loop) as runner:
         runner.run(main(*sys.argv[1:]))

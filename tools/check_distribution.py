@@ -1,0 +1,256 @@
+"""Build sdist and wheel, install the wheel with each extra into a clean environment, and use what it brings.
+
+usage: python tools/check_distribution.py [EXTRA...]     (from the network, some minutes; all extras by default)
+
+What the tests cannot see from inside a checkout: files missing in the wheel, or there too much; a package that
+only the development environment has; commands that are not installed; the sentence for a missing extra.
+Every step is one line; the first that fails ends it with what was run and what it printed.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("bookie_server", "dlog", "ledger", "pyspark_dlog", "spark_connector")
+EXAMPLES = ("README.md", "flights-2013-01.csv.gz")
+STEP_TIMEOUT_S = 900
+
+APPEND = (
+    "import sys, dlog\n"
+    "with dlog.connect(sys.argv[1]) as client, client.open_writer(sys.argv[2], create=True) as writer:\n"
+    "    writer.append(b'from the wheel')\n"
+    "with dlog.connect(sys.argv[1]) as client:\n"
+    "    print(*(message.payload for message in client.reader(sys.argv[2], until='latest')))\n"
+)
+STANDALONE = (
+    "import sys, dlog\n"
+    "with dlog.standalone(sys.argv[1], bookies=3) as cluster, dlog.connect(cluster.uri) as client:\n"
+    "    print(cluster.uri, flush=True)\n"
+    "    sys.stdin.read()\n"
+)
+NO_CLUSTER = "import dlog; dlog.standalone('unused')"
+ZSTD = (
+    "import sys, dlog\nfrom dlog.format.entry import Codec\n"
+    "config = dlog.LogConfig(codec=Codec.ZSTD)\n"
+    "with dlog.connect(sys.argv[1], config=config) as client:\n"
+    "    with client.open_writer('packed', create=True) as writer:\n"
+    "        writer.append(b'x' * 10_000)\n"
+    "    print(*(len(message.payload) for message in client.reader('packed', until='latest')))\n"
+)
+SPARK = (
+    "import sys\nfrom pyspark_dlog import DefaultSource\n"
+    "source = DefaultSource({'metadata': sys.argv[1], 'log': 'core'})\n"
+    "reader = source.reader(source.schema())\n"
+    "print(sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part)))\n"
+)
+WHICH = "import importlib.util as u; print(*(n for n in {names!r} if u.find_spec(n)))"
+
+
+def main(extras: list[str]) -> None:
+    with tempfile.TemporaryDirectory(prefix="dlog-distribution-") as name:
+        directory = Path(name)
+        wheel = build(directory)
+        core = Installation(directory, wheel, "")
+        server = Installation(directory, wheel, "server")
+        with server.cluster(directory / "cluster") as uri:
+            for extra in extras or ["", *CHECKS]:
+                installed = {"": core, "server": server}.get(extra) or Installation(directory, wheel, extra)
+                say(f"[{extra or 'core'}]")
+                (CHECKS[extra] if extra else check_core)(installed, uri)
+    say("the distribution is what it promises")
+
+
+def say(sentence: str) -> None:
+    print(f"check-distribution: {sentence}", flush=True)
+
+
+def run(*command: str | Path, fails: bool = False, where: Path | None = None) -> str:
+    """What it printed on both streams. The check ends here unless it ended as expected."""
+    ended = subprocess.run(
+        [str(word) for word in command],
+        cwd=where or Path(tempfile.gettempdir()),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=STEP_TIMEOUT_S,
+    )
+    if (ended.returncode != 0) != fails:
+        sys.exit(f"check-distribution: {command} ended with {ended.returncode} and printed:\n{ended.stdout}")
+    return ended.stdout.strip()
+
+
+def expect(condition: object, what: str) -> None:
+    if not condition:
+        sys.exit(f"check-distribution: {what}")
+
+
+# ---- build
+
+
+def build(directory: Path) -> Path:
+    """The wheel, made from the sdist, both looked through."""
+    run(sys.executable, "-m", "venv", directory / "build")
+    python = directory / "build" / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "build")
+    run(python, "-m", "build", "--outdir", directory / "dist", ROOT)
+    (sdist,) = (directory / "dist").glob("*.tar.gz")
+    (wheel,) = (directory / "dist").glob("*.whl")
+    check_sdist(sdist)
+    check_wheel(wheel)
+    return wheel
+
+
+def check_sdist(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    for wanted in (
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        *(f"examples/data/{n}" for n in EXAMPLES),
+    ):
+        expect(wanted in names, f"{sdist.name} lacks {wanted}")
+    strays = sorted(name for name in names if name.startswith(("tests", "benchmarks", ".ci")))
+    expect(not strays, f"{sdist.name} has a part of what belongs to the checkout: {strays[:5]}")
+    say(f"{sdist.name}: {sdist.stat().st_size / 1e6:.2f} MB, {len(names)} files")
+
+
+def check_wheel(wheel: Path) -> None:
+    """Our packages whole, the example data, and nothing else."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    version = wheel.name.split("-")[1]
+    info, data = (
+        f"dlog_bookkeeper-{version}.dist-info/",
+        f"dlog_bookkeeper-{version}.data/data/share/dlog/examples/",
+    )
+    sources = {
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.suffix in (".py", ".pyi", ".proto") or path.name == "py.typed"
+    }
+    expect(sources <= names, f"{wheel.name} lacks {sorted(sources - names)}")
+    rest = {name for name in names - sources if not name.startswith(info)}
+    expect(rest == {data + name for name in EXAMPLES}, f"{wheel.name} has, or lacks, {sorted(rest)}")
+    say(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB, {len(names)} files")
+
+
+# ---- install and use
+
+
+class Installation:
+    """The wheel with one extra in an environment of its own."""
+
+    def __init__(self, directory: Path, wheel: Path, extra: str) -> None:
+        self._bin = directory / f"with-{extra or 'nothing'}" / "bin"
+        run(sys.executable, "-m", "venv", self._bin.parent)
+        requirement = f"{wheel}[{extra}]" if extra else str(wheel)
+        self.python("-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement)
+
+    def python(self, *arguments: str | Path, fails: bool = False) -> str:
+        return run(self._bin / "python", "-P", *arguments, fails=fails)
+
+    def command(self, name: str, *arguments: str | Path, fails: bool = False) -> str:
+        return run(self._bin / name, *arguments, fails=fails)
+
+    def refuses(self, extra: str, printed: str) -> None:
+        """One sentence, which names the extra."""
+        (sentence,) = [line for line in printed.splitlines() if "which is not installed" in line]
+        expect(f"pip install '.[{extra}]'" in sentence, f"[{extra}] is not named: {printed}")
+        say(f"  {sentence}")
+
+    def cluster(self, directory: Path) -> Cluster:
+        return Cluster([str(self._bin / "python"), "-P", "-c", STANDALONE, str(directory)])
+
+
+class Cluster:
+    """Bookies of an installation, until the block ends."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+
+    def __enter__(self) -> str:
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tempfile.gettempdir()
+        )
+        assert self._process.stdout is not None
+        uri = self._process.stdout.readline().strip()
+        expect(uri, "the cluster did not start, see above")
+        return uri
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate(timeout=60)
+
+
+def check_core(core: Installation, uri: str) -> None:
+    core.python("-c", "import dlog, dlog.aio, dlog.errors, dlog.testing.pytest_plugin, ledger, bookie_server")
+    absent = ("rocksdict", "typer", "rich", "uvloop", "pyspark", "pandas", "zstandard", "prometheus_client")
+    expect(not (found := core.python("-c", WHICH.format(names=absent))), f"the core brings {found}")
+    expect(core.python("-c", APPEND, uri, "core") == "b'from the wheel'", "the core's append is not there")
+    core.refuses("cli", core.command("dlog", "--help", fails=True))
+    core.refuses("server", core.command("bookie", "--help", fails=True))
+    core.refuses("server", core.python("-c", NO_CLUSTER, fails=True))
+    core.refuses("spark", core.python("-c", "import spark_connector", fails=True))
+    core.refuses("compression", core.python("-c", ZSTD, uri, fails=True))
+
+
+def check_cli(cli: Installation, uri: str) -> None:
+    expect("append" in cli.command("dlog", "--help"), "dlog --help does not name append")
+    expect(re.fullmatch(r"dlog \d+\.\d+\.\d+", cli.command("dlog", "--version")), "dlog --version")
+    cli.command("dlog", "create", "typed", "--metadata", uri)
+    expect("typed" in cli.command("dlog", "ls", "--metadata", uri), "dlog ls does not name the log")
+    cli.refuses("server", cli.command("dlog", "standalone", "--data", "unused", fails=True))
+
+
+def check_server(server: Installation, uri: str) -> None:
+    """The cluster that all of this uses runs on it, without uvloop."""
+    expect("start" in server.command("bookie", "--help"), "bookie --help does not name start")
+    expect(not server.python("-c", WHICH.format(names=("uvloop",))), "[server] brings uvloop")
+    server.refuses("cli", server.command("dlog", "ls", "--metadata", uri, fails=True))
+
+
+def check_compression(packed: Installation, uri: str) -> None:
+    expect(packed.python("-c", ZSTD, uri) == "10000", "a compressed append was not read back")
+
+
+def check_uvloop(fast: Installation, uri: str) -> None:
+    loop = fast.python("-c", "from dlog.loop_thread import fastest_loop as f; print(type(f()).__module__)")
+    expect(loop == "uvloop", f"the loop is of {loop}")
+    fast.python("-c", APPEND, uri, "fast")
+
+
+def check_spark(spark: Installation, uri: str) -> None:
+    expect(not spark.python("-c", WHICH.format(names=("pandas",))), "[spark] brings pandas")
+    expect(spark.python("-c", SPARK, uri) == "1", "the source did not return the one message")
+
+
+def check_all(everything: Installation, uri: str) -> None:
+    """The demonstration, with its data from the wheel."""
+    began = time.monotonic()
+    everything.command("dlog", "demo", "--no-spark")
+    say(f"  dlog demo --no-spark took {time.monotonic() - began:.0f} s")
+
+
+CHECKS: dict[str, Callable[[Installation, str], None]] = {
+    "cli": check_cli,
+    "server": check_server,
+    "compression": check_compression,
+    "uvloop": check_uvloop,
+    "spark": check_spark,
+    "all": check_all,
+}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
