@@ -86,6 +86,14 @@ class Member:
         self.owed_adds += count
         self.connection.send(frames, self.add_timeout_s)
 
+    def recount(self) -> None:
+        """Answers to adds of an earlier position may have paid for later ones: what lacks an answer is owed still."""
+        if self.connection is None or self.owes:
+            return
+        self.owed_adds = self.owner.machine.unanswered(self.position)
+        if self.owed_adds:
+            self.quiet_since = self._now()
+
     def sent_lac(self) -> None:
         if not self.owes:
             self.quiet_since = self._now()

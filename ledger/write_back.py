@@ -162,6 +162,7 @@ class WriteBack:
 
     def _fail_overdue(self) -> None:
         for member in self._members:
+            member.recount()
             if member.failed is None and member.owes:
                 self.on_member_lost(member, member.overdue_error())
 

@@ -319,6 +319,7 @@ class WriteHandle:
         if self.failed is not None or self._closing:
             return False
         for member in self._members:
+            member.recount()
             if member.failed is None and member.overdue(now):
                 self.on_member_lost(member, member.overdue_error())
         self._fail_missing(now)

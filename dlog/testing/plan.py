@@ -245,9 +245,19 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         drawn["faults"] = (*faults, *(name for name in (TIMELY, UNREADABLE) if draw.maybe(0.3)))
     if profile == "scenes":
         drawn |= _with_scenes(draw, drawn["faults"])
+    if profile in ("chaos", "scenes") and ensemble > write and draw.maybe(0.4):
+        drawn |= _with_returning_bookies(ensemble, drawn["bookies"])
     if drawn["digest"] == "DUMMY" and profile == "beyond":
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))
+
+
+def _with_returning_bookies(ensemble: int, bookies: int) -> dict[str, Any]:
+    """Answers that are outstanding for longer than it takes to be replaced and to come back at another position.
+
+    For write sets that differ: only there does the position matter.
+    """
+    return {"bookies": max(bookies, ensemble + 1), "sync_s_max": 0.6, "patience": 1.0}
 
 
 def _pace(draw: _Draw) -> dict[str, float]:

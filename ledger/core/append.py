@@ -21,6 +21,7 @@ from collections.abc import Iterable
 
 from ledger.config import Visibility
 from ledger.core.commands import AppendCommand, ReleaseThrough, Resend, WriteLac
+from ledger.core.distribution import holds
 from ledger.core.quorum import at_least, stored_on_quorum, trailing_ones, writable
 from ledger.model import NO_ENTRY, EntryId, QuorumSizes
 
@@ -28,6 +29,7 @@ from ledger.model import NO_ENTRY, EntryId, QuorumSizes
 class AppendMachine:
     def __init__(self, quorum: QuorumSizes, visibility: Visibility, *, lac: EntryId = NO_ENTRY) -> None:
         self._quorum = quorum
+        self._striped = quorum.ensemble > quorum.write
         self._strict = visibility is Visibility.STRICT
         self.lac = lac
         self.visible = lac
@@ -58,6 +60,8 @@ class AppendMachine:
 
     def on_adds_acked(self, position: int, first: int, last: int) -> list[AppendCommand]:
         """The bookie at `position` has entries first..last durably. Repeats and late acks are normal."""
+        if self._striped:
+            return self.on_scattered_adds_acked(position, range(first, last + 1))
         base = self.lac + 1
         if position not in self._alive or last > self.sent_through:
             return []  # replaced meanwhile, or an entry never sent: such a copy must not count
@@ -67,13 +71,18 @@ class AppendMachine:
         return self._after_ack(position, last)
 
     def on_scattered_adds_acked(self, position: int, entry_ids: Iterable[int]) -> list[AppendCommand]:
-        """As `on_adds_acked`, for acknowledgements that are no run (striped ensembles, gaps)."""
+        """As `on_adds_acked`, for acknowledgements that are no run (striped ensembles, gaps).
+
+        Invariant: an entry is confirmed by members of its own write set, since no reader and no recovery asks
+        another. A bookie that was replaced and came back at another position still acknowledges entries that it
+        was sent at its old one.
+        """
         base = self.lac + 1
         if position not in self._alive:
             return []
         bits, highest = 0, -1
         for entry_id in entry_ids:
-            if entry_id <= self.sent_through:
+            if entry_id <= self.sent_through and holds(position, entry_id, self._quorum):
                 highest = max(highest, entry_id)
                 if entry_id >= base:
                     bits |= 1 << (entry_id - base)
@@ -139,6 +148,12 @@ class AppendMachine:
     @property
     def failed_positions(self) -> set[int]:
         return set(range(self._quorum.ensemble)) - self._alive
+
+    def unanswered(self, position: int) -> int:
+        """How many unconfirmed entries the member at `position` was sent and has not acknowledged."""
+        sent = range(self.lac + 1, self.sent_through + 1)
+        sent_count = sum(holds(position, entry_id, self._quorum) for entry_id in sent)
+        return sent_count - self._acked[position].bit_count()
 
     @property
     def done_through(self) -> EntryId:

@@ -10,6 +10,11 @@ def write_set(entry_id: int, quorum: QuorumSizes) -> tuple[int, ...]:
     return tuple((entry_id + offset) % quorum.ensemble for offset in range(quorum.write))
 
 
+def holds(position: int, entry_id: int, quorum: QuorumSizes) -> bool:
+    """True if the member at `position` belongs to the write set of `entry_id`."""
+    return (position - entry_id) % quorum.ensemble < quorum.write
+
+
 def write_sets(quorum: QuorumSizes) -> tuple[tuple[int, ...], ...]:
     """Every distinct write set; one if the ensemble is no larger than the write quorum."""
     if quorum.ensemble == quorum.write:

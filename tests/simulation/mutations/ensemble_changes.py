@@ -7,6 +7,7 @@ from tests.simulation.mutations.mutation import (
     SLOW_DISKS,
     SPARES,
     THREE,
+    TWO_OF_THREE,
     Mutation,
     focused,
 )
@@ -57,6 +58,31 @@ MUTATIONS = (
             sync_s_max=0.2,
             fault_every_s=0.2,
             fast=True,
+            append_every_s=0.02,
+        ),
+    ),
+    Mutation(
+        "acks-outside-the-write-set-count",
+        "An entry is confirmed by members of its own write set: a bookie that was replaced and came back at another "
+        "position still acknowledges what it was sent at its old one, where no reader and no recovery looks.",
+        (
+            edit(
+                "ledger.core.append:AppendMachine.on_scattered_adds_acked",
+                (" and holds(position, entry_id, self._quorum)", ""),
+            ),
+        ),
+        plan=focused(
+            "reset",
+            "session_loss",
+            **TWO_OF_THREE,
+            bookies=4,
+            writers=1,
+            readers=1,
+            sync_s_max=0.6,
+            patience=1.0,
+            fault_every_s=0.15,
+            fast=True,
+            rotation_entries=500,
             append_every_s=0.02,
         ),
     ),

@@ -28,6 +28,8 @@ SLOW_DISKS: dict[str, Any] = {"sync_s_max": 0.05}
 """Much is under way at any time."""
 ALL_THREE: dict[str, Any] = {"bookies": 3, "ensemble": 3, "write": 3, "ack": 3}
 """One answer covers every write set, so each reader believes the first bookie that answers."""
+TWO_OF_THREE: dict[str, Any] = {"ensemble": 3, "write": 2, "ack": 2}
+"""The smallest ensemble with more than one write set."""
 STRIPED: dict[str, Any] = {"bookies": 5, "ensemble": 5, "write": 3, "ack": 2}
 SLEEP = (
     *(Action(at_s=1.97, kind="clog", who="writer-0", to=f"bookie-{n}", for_s=22.0) for n in range(3)),

@@ -83,6 +83,9 @@ class ScriptedBookie:
         self.refuse_adds: Status | None = None
         self.refuse_reads: Status | None = None
         self.refuse_forces: Status | None = None
+        self.last_entry_damaged = False
+        """Reads of the last entry are errors, as on an Apache bookie whose entry log is damaged: READ_LAC answers EIO
+        beside an explicit LAC, and ENOENTRY if there is none."""
         self.claims = -1
         """The LAC that answers to long polls tell, true or not. They are given at once."""
         self.delay_s = 0.0
@@ -138,6 +141,10 @@ class ScriptedBookie:
         for peer, body in unheard:
             self.frames.remove(frame(body))
             self.take(peer, body)
+        self.answer_late()
+
+    def answer_late(self) -> None:
+        """Answer what was carried out and not answered; what is mute stays so."""
         unsaid, self._unsaid = self._unsaid, []
         for peer, answer in unsaid:
             peer.write(answer)
@@ -188,7 +195,7 @@ class ScriptedBookie:
                     self.fenced.add(request.ledger_id)
                 entry = self._entry(request.ledger_id, request.entry_id)
                 return ReadResponse(
-                    status=self._status(request.ledger_id, entry),
+                    status=self._status(request.ledger_id, entry, request.entry_id),
                     ledger_id=request.ledger_id,
                     entry_id=request.entry_id,
                     entry=entry,
@@ -219,12 +226,16 @@ class ScriptedBookie:
 
     def _entry(self, ledger_id: int, entry_id: int) -> bytes | None:
         if entry_id < 0:
+            if self.last_entry_damaged:
+                return None
             entry_id = max((e for ledger, e in self.entries if ledger == ledger_id), default=-1)
         return self.entries.get((ledger_id, entry_id))
 
-    def _status(self, ledger_id: int, entry: bytes | None) -> Status:
+    def _status(self, ledger_id: int, entry: bytes | None, wanted: int = 0) -> Status:
         if self.refuse_reads is not None:
             return self.refuse_reads
+        if self.last_entry_damaged and wanted < 0:
+            return Status.EIO
         if entry is not None:
             return Status.EOK
         return Status.ENOENTRY if self._knows(ledger_id) else Status.ENOLEDGER
@@ -245,11 +256,12 @@ class ScriptedBookie:
             case ForceLedgerRequest(ledger_id=ledger_id):
                 body = ForceLedgerResponse(status=self.refuse_forces or Status.EOK, ledger_id=ledger_id)
             case ReadLacRequest(ledger_id=ledger_id):
-                last = self._entry(ledger_id, -1)
+                last, packet = self._entry(ledger_id, -1), self.packets.get(ledger_id)
+                missing = Status.ENOENTRY if packet is None else Status.EIO
                 body = ReadLacResponse(
-                    status=self._status(ledger_id, last),
+                    status=self.refuse_reads or (missing if last is None else Status.EOK),
                     ledger_id=ledger_id,
-                    lac_packet=self.packets.get(ledger_id),
+                    lac_packet=packet,
                     last_entry=last,
                 )
             case V3ReadRequest(previous_lac=None):
@@ -272,7 +284,7 @@ class ScriptedBookie:
             self.fenced.add(read.ledger_id)
         entry = self._entry(read.ledger_id, read.entry_id)
         return V3ReadResponse(
-            status=self._status(read.ledger_id, entry),
+            status=self._status(read.ledger_id, entry, read.entry_id),
             ledger_id=read.ledger_id,
             entry_id=read.entry_id,
             entry=entry,

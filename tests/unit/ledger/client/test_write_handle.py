@@ -315,3 +315,64 @@ async def test_a_lost_registration_alone_costs_no_member_without_a_spare() -> No
         await asyncio.sleep(0.4)
         await handle.add(b"one")
         assert handle.failed_members == 0
+
+
+async def test_a_late_answer_at_another_position_is_no_copy_of_its_write_set() -> None:
+    """E3 Qw2 Qa2. b0 owes its answer to entry 0 (b0 b1) when it refuses entry 2; it is replaced, and takes the place
+    of b2, on the same connection. The answer that comes then must not confirm entry 0: only b1 has it.
+    """
+    async with scripted_cluster(4, replace_backoff_s=0.02) as cluster:
+        handle = await cluster.client.create(
+            QuorumSizes(ensemble=3, write=2, ack=2), visibility=Visibility.FAST
+        )
+        back, _, gone = cluster.ensemble(handle)
+        spare = cluster.spares(handle)[0]
+        back.late = lambda what: what == "add 0"
+        spare.mute = lambda what: what.startswith("add")
+        handle.submit(b"zero")
+        await until(lambda: "add 0" in back.log)
+        back.refuse_adds = Status.EIO
+        handle.submit(b"one")
+        handle.submit(b"two")
+        await until(lambda: cluster.ensemble(handle)[0] is spare)
+        back.refuse_adds = None
+        gone.go_away()
+        await gone.unregister()
+        await until(lambda: cluster.ensemble(handle)[2] is back)
+        back.speak()
+        await until(lambda: {"add 1", "add 2"} <= set(back.log))
+        await asyncio.sleep(0.05)
+        assert handle.lac == -1, "confirmed by a copy where no reader looks"
+        spare.speak()
+        async with asyncio.timeout(5):
+            await handle.drain()
+        assert handle.lac == 2
+
+
+async def test_answers_owed_from_an_earlier_position_do_not_pay_for_later_adds() -> None:
+    """As above, and b0 is silent about entry 1, which it is sent only as b2. Its late answers, as many as it was
+    sent adds, must not hide that: it fails as overdue.
+    """
+    async with scripted_cluster(4, replace_backoff_s=0.02, add_timeout_s=0.4) as cluster:
+        handle = await cluster.client.create(
+            QuorumSizes(ensemble=3, write=2, ack=2), visibility=Visibility.FAST
+        )
+        back, other, gone = cluster.ensemble(handle)
+        spare = cluster.spares(handle)[0]
+        back.late = lambda what: what in ("add 0", "add 2")
+        back.mute = lambda what: what == "add 1"
+        other.mute = lambda what: what == "add 1"
+        for payload in (b"zero", b"one", b"two"):
+            handle.submit(payload)
+        await until(lambda: {"add 0", "add 2"} <= set(back.log))
+        back.refuse_adds = Status.EIO
+        handle.submit(b"three")
+        await until(lambda: cluster.ensemble(handle)[0] is spare)
+        back.refuse_adds = None
+        gone.go_away()
+        await gone.unregister()
+        await until(lambda: cluster.ensemble(handle)[2] is back)
+        await until(lambda: back.log.count("add 2") == 2)
+        back.answer_late()
+        await until(lambda: handle._members[2].owed_adds == 0 or handle.failed_members > 0)
+        await until(lambda: 2 in handle.machine.failed_positions, timeout_s=3)
