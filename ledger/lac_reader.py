@@ -10,25 +10,40 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, assert_never
 
+from ledger.bookie_reads import read_entry
 from ledger.core.lac import LacCollector
 from ledger.errors import (
     BookieUnavailableError,
     DigestMismatchError,
-    LogStoreError,
     ReadError,
     UnauthorizedError,
 )
 from ledger.model import NO_ENTRY, BookieId, EntryId, LedgerId, LedgerMetadata
 from ledger.services import Services
+from ledger.transport.v3_connection import V3Connection
 from ledger.wire.digest import Digester
 from ledger.wire.messages import ReadLacResponse
-from ledger.wire.status import Status
+from ledger.wire.status import Answer, Status
 
-_PROVES_NO_LAC = (Status.EOK, Status.ENOENTRY, Status.ENOLEDGER)
+_MAY_LACK_ENTRIES = (Status.EOK, Status.ENOENTRY, Status.ENOLEDGER, Status.EIO)
+"""What READ_LAC answers without a last entry, whether there is none or it cannot be read. Apache's bookie sends EIO
+beside an explicit LAC and ENOENTRY without one in both cases."""
 
-_Answers = asyncio.Queue[tuple[int, int | LogStoreError]]
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What one bookie has shown of the LAC."""
+
+    lac: int = NO_ENTRY
+    """The highest that is verified; -1 if none is."""
+    why_partial: Exception | None = None
+    """Why it may have a higher one; None if it has shown or denied all that it could have."""
+
+
+_Answers = asyncio.Queue[tuple[int, _Shown]]
 
 
 class LacReader:
@@ -54,12 +69,12 @@ class LacReader:
                         f"answer ({'; '.join(reasons)}); start them and try again",
                         ledger_id=self._ledger_id,
                     )
-                position, lac = await answers.get()
-                if isinstance(lac, int):
-                    collector.on_answer(position, lac)
+                position, shown = await answers.get()
+                if shown.why_partial is None:
+                    collector.on_answer(position, shown.lac)
                 else:
-                    collector.on_failure(position)
-                    reasons.append(str(lac))
+                    collector.on_part(position, shown.lac)
+                    reasons.append(str(shown.why_partial))
         finally:
             for task in tasks:
                 task.cancel()
@@ -69,27 +84,25 @@ class LacReader:
         """Everything up to it is confirmed, as this bookie can show; -1 if it shows nothing, or not quickly."""
         try:
             async with asyncio.timeout(self._services.config.speculative_read_s):
-                return await self._read(bookie_id)
-        except (BookieUnavailableError, DigestMismatchError, UnauthorizedError, TimeoutError):
+                return (await self._read(bookie_id, whole=False)).lac
+        except (BookieUnavailableError, UnauthorizedError, TimeoutError):
             return NO_ENTRY
 
     async def _put(self, position: int, bookie_id: BookieId, answers: _Answers) -> None:
         try:
             async with asyncio.timeout(self._services.config.read_timeout_s):
-                lac = await self._read(bookie_id)
-        except (BookieUnavailableError, DigestMismatchError, UnauthorizedError) as error:
-            answers.put_nowait((position, error))
+                shown = await self._read(bookie_id, whole=True)
+        except (BookieUnavailableError, UnauthorizedError) as error:
+            shown = _Shown(why_partial=error)
         except TimeoutError:
             late = BookieUnavailableError(f"bookie {bookie_id} did not answer in time", bookie_id=bookie_id)
-            answers.put_nowait((position, late))
-        else:
-            answers.put_nowait((position, lac))
+            shown = _Shown(why_partial=late)
+        answers.put_nowait((position, shown))
 
-    async def _read(self, bookie_id: BookieId) -> int:
-        """The highest LAC that the bookie can show, -1 if it has proved that it holds none.
+    async def _read(self, bookie_id: BookieId, *, whole: bool) -> _Shown:
+        """What the bookie can show. `whole`: where READ_LAC leaves open whether there is a last entry, ask for that.
 
-        BookieUnavailableError if nothing follows from its answer. DigestMismatchError if a part is damaged, which
-        may have held the highest.
+        BookieUnavailableError if nothing follows from its answer.
         """
         connection = await self._services.pool.v3(bookie_id)
         answer = await connection.read_lac(self._ledger_id, self._services.config.read_timeout_s)
@@ -97,19 +110,50 @@ class LacReader:
             raise BookieUnavailableError(
                 f"bookie {bookie_id} answered without a body to a read of the LAC", bookie_id=bookie_id
             )
-        return self._verified(bookie_id, answer)
+        lac, damage = self._verified(answer)
+        if damage is not None:
+            return _Shown(lac, damage)
+        if answer.last_entry is not None and answer.status is Status.EOK:
+            return _Shown(lac)
+        if whole and answer.last_entry is None and answer.status in _MAY_LACK_ENTRIES:
+            # The header LAC of a last entry that cannot be read may be the highest that any reader would meet.
+            return await self._with_last_entry(lac, connection)
+        return _Shown(lac, _refused(bookie_id, answer.status))
 
-    def _verified(self, bookie_id: BookieId, answer: ReadLacResponse) -> int:
-        lac = -1
+    async def _with_last_entry(self, lac: int, connection: V3Connection) -> _Shown:
+        """Version 3 on purpose: there no answer can be taken for that of an earlier read of the last entry."""
+        timeout_s = self._services.config.read_timeout_s
+        last = await read_entry(connection, self._ledger_id, NO_ENTRY, self._digester, timeout_s)
+        match last.answer:
+            case Answer.YES:
+                return _Shown(max(lac, last.entries[0].lac))
+            case Answer.PROVED_NO:
+                return _Shown(lac)
+            case Answer.UNKNOWN:
+                return _Shown(lac, last.reason)
+            case _:
+                assert_never(last.answer)
+
+    def _verified(self, answer: ReadLacResponse) -> tuple[int, DigestMismatchError | None]:
+        """The LAC of the intact parts, -1 without any, and the damage: that of one leaves the other its worth."""
+        lac, damage = int(NO_ENTRY), None
         if answer.lac_packet is not None:
-            lac = self._digester.verify_lac_packet(self._ledger_id, answer.lac_packet)
-        elif answer.status not in _PROVES_NO_LAC:
-            raise BookieUnavailableError(
-                f"bookie {bookie_id} answered {answer.status.name} to a read of the LAC", bookie_id=bookie_id
-            )
+            try:
+                lac = self._digester.verify_lac_packet(self._ledger_id, answer.lac_packet)
+            except DigestMismatchError as error:
+                damage = error
         if answer.last_entry is not None:
-            lac = max(lac, self._digester.verify(answer.last_entry, self._ledger_id, None).lac)
-        return lac
+            try:
+                lac = max(lac, self._digester.verify(answer.last_entry, self._ledger_id, None).lac)
+            except DigestMismatchError as error:
+                damage = error
+        return lac, damage
+
+
+def _refused(bookie_id: BookieId, status: Status) -> BookieUnavailableError:
+    return BookieUnavailableError(
+        f"bookie {bookie_id} answered {status.name} to a read of the LAC", bookie_id=bookie_id
+    )
 
 
 def _spawn(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -28,6 +28,14 @@ class LacCollector:
             self.lac = EntryId(lac)
             self.length = length
 
+    def on_part(self, position: int, lac: int) -> None:
+        """The member has at least this LAC, verified, and may have a higher one that it could not show.
+
+        It counts for the maximum and not for coverage: the LAC of its last entry may be the one that was promised.
+        """
+        self._answered.add(position)
+        self.lac = EntryId(max(self.lac, lac))
+
     def on_failure(self, position: int) -> None:
         """The member did not answer, or nothing follows from what it said."""
         self._answered.add(position)

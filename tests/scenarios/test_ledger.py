@@ -99,6 +99,8 @@ def open_lac(line: str) -> Step:
         bookie = number(event, "b")
         if "fails" in event:
             collector.on_failure(bookie)
+        elif "part" in event:
+            collector.on_part(bookie, number(event, "lac"))
         else:
             collector.on_answer(bookie, number(event, "lac"))
         state = "covered" if collector.covered else "exhausted" if collector.exhausted else "not covered"
