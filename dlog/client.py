@@ -289,8 +289,14 @@ class LogClient:
 
 
 def _last_append_us(record: LogRecord) -> int:
-    """The newest append time recorded: the next entry's is not below it, whatever the clock says."""
-    return max((one.seal.last_append_us for one in record.ledgers if one.seal is not None), default=0)
+    """The newest append time recorded: the next entry's is not below it, whatever the clock says.
+
+    Of a ledger whose last entry could not be read when it was sealed only the time of its creation is known.
+    """
+    return max(
+        (max(one.created_us, one.seal.last_append_us) for one in record.ledgers if one.seal is not None),
+        default=0,
+    )
 
 
 def _check_codec(config: LogConfig) -> None:

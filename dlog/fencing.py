@@ -65,7 +65,7 @@ async def seal_facts(handle: ReadHandle) -> SealFacts:
     last_entry = handle.last_readable
     if last_entry < 0:
         return SealFacts(last_entry=-1, message_count=0, byte_count=0)
-    first_us, last_us = await _all((_first_time(handle), _append_time(handle, last_entry)))
+    first_us, last_us = await _all((_append_time(handle, 0), _append_time(handle, last_entry)))
     return SealFacts(
         last_entry=last_entry,
         message_count=NOT_COUNTED,
@@ -73,14 +73,6 @@ async def seal_facts(handle: ReadHandle) -> SealFacts:
         first_append_us=first_us,
         last_append_us=last_us,
     )
-
-
-async def _first_time(handle: ReadHandle) -> int:
-    """Unknown if the first entry cannot be read now: old bookies being away must not prevent a takeover."""
-    try:
-        return await _append_time(handle, 0)
-    except UnavailableError:
-        return UNKNOWN_TIME_US
 
 
 async def last_message(ledgers: LedgerClient, ledger_id: LedgerId, password: bytes) -> MessageId:
@@ -94,14 +86,14 @@ async def last_message(ledgers: LedgerClient, ledger_id: LedgerId, password: byt
 
 
 async def _append_time(handle: ReadHandle, entry_id: int) -> int:
-    """Unknown if the entry is lost or damaged for good, which must not bar the log's next writer.
+    """Unknown if the entry is lost or damaged, or its bookies are away: that must not bar the log's next writer.
 
-    That bookies are away is raised: of the last entry, because the next append time must not fall below it.
+    Of a last entry that matters little: the next append time is then not below the ones before.
     """
     try:
         [entry] = await handle.read(entry_id, entry_id)
         envelope, _ = decode_envelope(entry.payload)
-    except (NotFoundError, CorruptionError):
+    except (NotFoundError, CorruptionError, UnavailableError):
         return UNKNOWN_TIME_US
     return envelope.append_time_us
 

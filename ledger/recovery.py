@@ -7,6 +7,7 @@ to bookies that recovery itself has added.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from ledger.wire.status import Answer, Status
 from ledger.write_back import WriteBack
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 class Recovery:
@@ -117,16 +119,42 @@ class Recovery:
             await write_back.finish()
         finally:
             write_back.close()
-        if last is None and lac >= 0:
-            last = await self._read(metadata, lac, confirmed=True)
-            if last is None:
-                raise self._recovery_error(f"confirmed entry {lac} is missing", [])
-        last_entry = last.entry_id if last is not None else NO_ENTRY
-        final_length = last.length if last is not None else 0
+        last_entry = lac if last is None else last.entry_id
+        if last is None:
+            length = await self._length_at(metadata, lac, length)
+        else:
+            length = last.length
         await self._update(
             decide.needs_closing,
-            lambda found: decide.closed(found, write_back.changes, last_entry, final_length),
+            lambda found: decide.closed(found, write_back.changes, last_entry, length),
         )
+
+    async def _length_at(self, metadata: LedgerMetadata, lac: EntryId, claimed: int) -> int:
+        """Ledger length up to the LAC, from its entry's header.
+
+        Invariant: that entry decides nothing. It is confirmed, and all above is proved absent, so the ledger ends
+        here whether it can be read now or not: if the last fragment is empty, only older bookies have it, and these
+        may be gone for good. Then the length is recorded as Apache's client does, as the header that named the LAC
+        claims it, 0 if only the fragment's start does. No reader relies on it.
+        """
+        if lac < 0:
+            return 0
+        try:
+            entry = await self._read(metadata, lac, confirmed=True)
+            reason = "all its bookies deny it"
+        except LedgerRecoveryError as error:
+            entry, reason = None, str(error)
+        if entry is not None:
+            return entry.length
+        _log.warning(
+            "ledger %s is closed at entry %s, which was confirmed and cannot be read (%s); its length is recorded as "
+            "%s bytes, which may be wrong",
+            self._ledger_id,
+            lac,
+            reason,
+            claimed,
+        )
+        return claimed
 
     async def _read_forward(
         self, metadata: LedgerMetadata, lac: EntryId, write_back: WriteBack

@@ -6,7 +6,7 @@ Recovery (BookKeeper protocol, fencing and recovery):
 2. fence the last ensemble until every write set is covered; the highest LAC among the answers is the start;
 3. read forward with reads that fence, too; each entry found is written back to an ack quorum;
 4. the first entry that is proved absent ends the ledger: one compare-and-set writes CLOSED together with every
-   ensemble change of the recovery.
+   ensemble change of the recovery. If none was found the ledger ends at the LAC, whose entry need not be readable.
 
 Nothing that recovery finds is shown to anybody before step 4 succeeded, and a recovery that dies at any point is
 repeated from step 1 with the same result for every entry that was ever acknowledged.

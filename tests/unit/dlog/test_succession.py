@@ -178,6 +178,29 @@ async def test_a_lost_entry_of_long_ago_does_not_bar_the_next_writer() -> None:
         assert seal.last_append_us > 0
 
 
+async def test_a_log_whose_last_fragment_is_empty_is_taken_over_though_all_older_bookies_are_gone() -> None:
+    """Rule 20: what the takeover would record of the last entry, its append time, is for seeking only, too."""
+    async with scripted_log(6) as log, log.client() as client:
+        writer = await client.open_writer("orders")
+        await writer.append(b"zero")
+        lane = writer._succession.current
+        assert lane is not None
+        old = log.cluster.ensemble(lane.handle)
+        for bookie in old:
+            bookie.go_away()
+        await until(lambda: not set(old) & set(log.cluster.ensemble(lane.handle)))
+        writer.abort()
+        async with asyncio.timeout(10):
+            again = await client.open_writer("orders")
+            await again.append(b"one")
+        seal = again.record.ledgers[0].seal
+        assert seal is not None
+        assert (seal.last_entry, seal.last_append_us) == (0, 0)
+        for bookie in old:
+            await bookie.listen()
+        assert await payloads(client, "orders") == [b"zero", b"one"]
+
+
 async def test_a_takeover_before_the_first_watch_does_not_go_unnoticed() -> None:
     """Rule 24: an idle writer learns that it lost the log even if that happened while it was being opened."""
     async with (

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from ledger.client import LedgerClient
-from ledger.errors import LedgerRecoveryError
+from ledger.errors import EntryNotFoundError, LedgerClosedError, LedgerRecoveryError
 from ledger.model import LedgerState, QuorumSizes
 from ledger.wire.status import Status
 from ledger.write_handle import WriteHandle
-from tests.unit.ledger.client.scripted import Cluster, scripted_cluster, until
+from tests.unit.ledger.client.scripted import Cluster, ScriptedBookie, scripted_cluster, until
 
 
 async def unconfirmed_tail(cluster: Cluster, handle: WriteHandle, count: int) -> None:
@@ -136,3 +136,47 @@ async def test_a_striped_tail_is_recovered_in_order() -> None:
         reader = await cluster.client.open(handle.ledger_id)
         entries = await reader.read(0, 49)
         assert [bytes(entry.payload) for entry in entries] == [b"%d" % number for number in range(50)]
+
+
+async def moved_away(cluster: Cluster, handle: WriteHandle) -> list[ScriptedBookie]:
+    """Entries 0..4 are confirmed; then all members are replaced, and nothing is added. Returns the old ones."""
+    for number in range(5):
+        await handle.add(b"%d" % number)
+    old = cluster.ensemble(handle)
+    for bookie in old:
+        bookie.go_away()
+    await until(lambda: not set(old) & set(cluster.ensemble(handle)))
+    handle.abandon(LedgerClosedError("the writer died"))
+    return old
+
+
+async def test_an_empty_last_fragment_is_recovered_though_all_older_bookies_are_gone() -> None:
+    """Its members prove that nothing was acknowledged after the LAC; the entry at the LAC is needed for nothing."""
+    async with scripted_cluster(6, replace_backoff_s=0.02) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await moved_away(cluster, handle)
+        assert await recover(cluster, handle) == (4, 2)
+        metadata = (await cluster.store.read_ledger(handle.ledger_id)).value
+        assert (metadata.state, metadata.length) == (LedgerState.CLOSED, 0)
+
+
+async def test_the_length_of_an_empty_last_fragment_is_that_of_the_entry_before_it() -> None:
+    async with scripted_cluster(6, replace_backoff_s=0.02) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        [*_, last] = await moved_away(cluster, handle)
+        await last.listen()
+        assert await recover(cluster, handle) == (4, 2)
+        assert (await cluster.store.read_ledger(handle.ledger_id)).value.length == 5
+
+
+async def test_a_last_entry_that_is_lost_does_not_bar_recovery() -> None:
+    """All older bookies deny it: that is reported to who reads it, and bars nobody from going on."""
+    async with scripted_cluster(6, replace_backoff_s=0.02) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        for bookie in await moved_away(cluster, handle):
+            bookie.entries.clear()
+            await bookie.listen()
+        assert await recover(cluster, handle) == (4, 2)
+        reader = await cluster.client.open(handle.ledger_id)
+        with pytest.raises(EntryNotFoundError, match="is confirmed but lost"):
+            await reader.read(4, 4)
