@@ -4,11 +4,13 @@ The loop queues, the disk worker writes: in its thread, or on the loop for a lon
 callback gets `None` only after a sync that began when its record was completely in the file. The first write or
 sync error ends the journal for good (`failed`): nothing is tried again, and everybody who waits gets the error,
 which means "unknown". A full disk is no such error: it shows before a record is begun, so those who wait learn
-that nothing was written.
+that nothing was written. Everything queued before the loop heard of it is refused with it, so of what was queued in
+one step of the loop a prefix is durable: no fence without the key of its ledger.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,6 +32,8 @@ _RECORD_BYTES_MAX = 4 * 1024 * 1024
 _BRIEF_BYTES_MAX = 16 * 1024
 """A group that begins with no more is probably a lone append, whose latency is all that matters."""
 
+_NEVER = sys.maxsize
+
 
 class _Adds(NamedTuple):
     lengths: Sequence[int]
@@ -41,6 +45,8 @@ class _Item:
     content: _Adds | Body | None
     queued_bytes: int
     on_durable: OnDurable | None
+    fulls_known: int
+    """How often the loop had heard of a full disk when this was queued."""
     records_before: int = 0
     """How many records of its group must be durable before this item is."""
 
@@ -52,6 +58,7 @@ class _Group(NamedTuple):
     written: int
     error: LogStoreError | None
     position: LogMark
+    fulls: int
 
 
 class Journal:
@@ -71,6 +78,10 @@ class Journal:
         self._queue: deque[_Item] = deque()
         self._scheduled = False
         self._broken: LogStoreError | None = None
+        self._fulls = 0
+        """How often the worker has met a full disk; `_fulls_known`: how often the loop has heard of it."""
+        self._fulls_known = 0
+        self._full: DiskFullError | None = None
         self.failed: LogStoreError | None = None
         self.durable = files.position
         """Every record before this position is durable; learned on the loop."""
@@ -81,14 +92,14 @@ class Journal:
     def append_adds(
         self, lengths: Sequence[int], entries: Sequence[StoredEntry], on_durable: OnDurable | None
     ) -> None:
-        self._append(_Item(_Adds(lengths, entries), sum(lengths), on_durable))
+        self._append(_Item(_Adds(lengths, entries), sum(lengths), on_durable, self._fulls_known))
 
     def append(self, kind: RecordType, body: bytes, on_durable: OnDurable | None) -> None:
-        self._append(_Item((kind, body), len(body), on_durable))
+        self._append(_Item((kind, body), len(body), on_durable, self._fulls_known))
 
     def barrier(self, on_durable: OnDurable) -> None:
         """Call back when everything queued before is durable."""
-        self._append(_Item(None, 0, on_durable))
+        self._append(_Item(None, 0, on_durable, self._fulls_known))
 
     def _append(self, item: _Item) -> None:
         self.queued_bytes += item.queued_bytes
@@ -105,6 +116,7 @@ class Journal:
             self._fail(error or StorageClosedError("the journal's worker has stopped"))
             return
         self.durable = group.position
+        self._fulls_known = group.fulls
         if group.error is not None and not isinstance(group.error, DiskFullError):
             self._fail(group.error)
         for item in group.items:
@@ -124,16 +136,30 @@ class Journal:
         self._scheduled = False
         items = self._take()
         if self._broken is not None:
-            return _Group(items, -1, self._broken, self._files.position)
-        bodies = _bodies(items)
+            return self._group(items, -1, self._broken)
+        refused = self._refuse_late(items)
         try:
-            written, full = self._files.write(bodies)
+            written, full = self._files.write(_bodies(items[refused:]))
         except LogStoreError as error:
             # Remembered here: the next group must not reach the file, even if its job starts before the
             # loop has heard of this failure.
             self._broken = error
-            return _Group(items, -1, error, self._files.position)
-        return _Group(items, written, full, self._files.position)
+            return self._group(items, -1, error)
+        if full is not None:
+            self._fulls += 1
+            self._full = full
+        return self._group(items, written, self._full if refused else full)
+
+    def _refuse_late(self, items: list[_Item]) -> int:
+        """Mark the items, all at the front, that were queued before the loop heard of a full disk; how many."""
+        refused = 0
+        while refused < len(items) and items[refused].fulls_known < self._fulls:
+            items[refused].records_before = _NEVER
+            refused += 1
+        return refused
+
+    def _group(self, items: list[_Item], written: int, error: LogStoreError | None) -> _Group:
+        return _Group(items, written, error, self._files.position, self._fulls)
 
     def _take(self) -> list[_Item]:
         # As many as are there now; only here are any taken out, while the loop may go on adding.

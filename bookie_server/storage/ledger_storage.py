@@ -149,24 +149,30 @@ class LedgerStorage:
         state: LedgerState,
         ids: Sequence[int],
         entries: Sequence[StoredEntry],
-        on_durable: OnDurable | None,
+        on_durable: OnDurable,
+        again: Sequence[StoredEntry] = (),
     ) -> None:
-        """Take new entries with ascending ids."""
-        last = ids[-1]
-        if last - ids[0] + 1 == len(ids):
-            ids = range(ids[0], last + 1)
+        """Take new entries with ascending ids, and those that are here and are journaled `again`."""
+        lengths = list(map(len, entries))
+        if ids:
+            self._advance(state, ids[-1], entries[-1])
+            self._caches.active.put(state.ledger_id, _as_range(ids), entries, sum(lengths))
+        if again:
+            lengths += map(len, again)
+            entries = [*entries, *again]
+        # One item with its own callback: a barrier after it would say nothing of an item that met a full disk.
+        self._journal.append_adds(lengths, entries, on_durable)
+        if self._caches.active.size >= self._config.write_cache_bytes_max:
+            self._upkeep.flush()
+
+    def _advance(self, state: LedgerState, last: int, last_entry: StoredEntry) -> None:
         # A writer's LAC never falls, so the last entry of a run carries the highest.
-        lac = int.from_bytes(entries[-1][16:24], "big", signed=True)
+        lac = int.from_bytes(last_entry[16:24], "big", signed=True)
         if lac > state.lac:
             state.lac = lac
         if last > state.last_entry:
             state.last_entry = last
-        lengths = list(map(len, entries))
         self._states.changed(state)
-        self._caches.active.put(state.ledger_id, ids, entries, sum(lengths))
-        self._journal.append_adds(lengths, entries, on_durable)
-        if self._caches.active.size >= self._config.write_cache_bytes_max:
-            self._upkeep.flush()
 
     def _add_late(self, state: LedgerState, run: EntryRun, on_durable: OnDurable) -> None:
         """Entries that may be here already, or that fill gaps: compare each with what is stored."""
@@ -187,13 +193,14 @@ class LedgerStorage:
             for entry_id, entry in zip(run.ids, run.entries, strict=True)
             if entry_id not in new and entry_id not in conflicts
         ]
-        if new:
-            ids = sorted(new)
-            self._accept(state, ids, [new[entry_id] for entry_id in ids], None)
-        if again:
-            # Journalled once more: the first time may have met a full disk.
-            self._journal.append_adds(list(map(len, again)), again, None)
-        self._journal.barrier(_reporting(state.ledger_id, conflicts, on_durable) if conflicts else on_durable)
+        if conflicts:
+            on_durable = _reporting(state.ledger_id, conflicts, on_durable)
+        if not new and not again:
+            self._loop.call_soon(on_durable, None)
+            return
+        ids = sorted(new)
+        # What is here is journaled once more: the first time may have met a full disk.
+        self._accept(state, ids, [new[entry_id] for entry_id in ids], on_durable, again)
 
     def _stored(self, state: LedgerState, entry_id: int) -> StoredEntry | None:
         if entry_id > state.last_entry:
@@ -221,15 +228,16 @@ class LedgerStorage:
         self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), on_fence_durable)
 
     def set_explicit_lac(self, state: LedgerState, packet: bytes, lac: int, on_durable: OnDurable) -> None:
-        """Keep the packet if `lac` is the highest so far; durable when `on_durable` is called."""
+        """Keep the packet if `lac` is the highest so far; it or a higher one is durable when `on_durable` is called."""
         if self._refused(state, on_durable):
             return
-        packet = bytes(packet)
-        if not keep_explicit_lac(state, lac, packet):
-            self._journal.barrier(on_durable)
+        if keep_explicit_lac(state, lac, bytes(packet)):
+            self._states.changed(state)
+        if state.explicit_lac is None:  # below -1, which says less than nothing
+            self._loop.call_soon(on_durable, None)
             return
-        self._states.changed(state)
-        body = explicit_lac_body(state.ledger_id, lac, packet)
+        # A higher one is journaled once more: the first time may have met a full disk.
+        body = explicit_lac_body(state.ledger_id, state.explicit_lac_value, state.explicit_lac)
         self._journal.append(RecordType.EXPLICIT_LAC, body, on_durable)
 
     def force(self, on_durable: OnDurable) -> None:
@@ -456,6 +464,11 @@ class LedgerStorage:
 
 def _ignore(_value: object) -> None:
     """Until the server has set its own callback."""
+
+
+def _as_range(ids: Sequence[int]) -> Sequence[int]:
+    first, last = ids[0], ids[-1]
+    return range(first, last + 1) if last - first + 1 == len(ids) else ids
 
 
 def _reporting(ledger_id: int, conflicts: set[int], on_durable: OnDurable) -> OnDurable:

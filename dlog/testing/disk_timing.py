@@ -19,6 +19,8 @@ class DiskTiming:
     slow_sync_s: Span = (0.1, 20.0)
     """What the fault `slow_sync` takes: a disk that others are busy on, or one about to fail."""
     write_bytes_per_s: float = 500e6
+    prompt: float = 0.0
+    """Probability that an idle worker carries out a whole job before `submit` returns, as a thread may."""
 
 
 class DiskClock:
@@ -31,6 +33,9 @@ class DiskClock:
 
     def draw(self, span: Span) -> float:
         return self._chance.uniform(*span)
+
+    def is_prompt(self) -> bool:
+        return self.timing.prompt > 0 and self._chance.random() < self.timing.prompt
 
     def spend(self, span: Span) -> None:
         self._spent_s += self.draw(span)

@@ -2,7 +2,8 @@
 
 A job runs at one instant, some time after it was handed over; what its calls cost passes before `done` is called
 and before the next job begins. So jobs of several workers and the loop interleave job by job, in an order that
-the seed decides, while within a job a crash can still fall between any two effects.
+the seed decides, while within a job a crash can still fall between any two effects. With `DiskTiming.prompt` a job may
+also run within `submit`: what the loop queues in two steps can then fall into two jobs.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ class SimulatedDiskWorker(DiskWorker):
         else:
             self._hand_over_brief()
             self._jobs.append(job)
-            self._go_on()
+            if not self._busy and self._clock.is_prompt():
+                self._busy = True
+                self._begin()
+            else:
+                self._go_on()
 
     async def close(self) -> None:
         if not self._closed:

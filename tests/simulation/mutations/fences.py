@@ -76,12 +76,15 @@ MUTATIONS = (
             edit(
                 "bookie_server.storage.ledger_storage:LedgerStorage._accept",
                 (
-                    "self._caches.active.put(state.ledger_id, ids, entries, sum(lengths))\n"
-                    "    self._journal.append_adds(lengths, entries, on_durable)",
+                    "self._caches.active.put(state.ledger_id, _as_range(ids), entries, sum(lengths))",
+                    "kept = state.ledger_id, _as_range(ids), entries, sum(lengths)",
+                ),
+                (
+                    "self._journal.append_adds(lengths, entries, on_durable)",
                     "def when_durable(error: Exception | None) -> None:\n"
-                    "        self._caches.active.put(state.ledger_id, ids, entries, sum(lengths))\n"
-                    "        if on_durable is not None:\n"
-                    "            on_durable(error)\n"
+                    "        if ids:\n"
+                    "            self._caches.active.put(*kept)\n"
+                    "        on_durable(error)\n"
                     "    self._journal.append_adds(lengths, entries, when_durable)",
                 ),
             ),

@@ -147,6 +147,15 @@ def test_callbacks_come_in_order_and_never_inside_the_call(with_storage: Callabl
     with_storage(body)
 
 
+def test_an_explicit_lac_below_any_is_answered_and_not_kept(with_storage: Callable[..., None]) -> None:
+    async def body(storage: LedgerStorage) -> None:
+        state = storage.create_ledger(5, KEY)
+        await durable(lambda done: storage.set_explicit_lac(state, b"packet", -2, done))
+        assert (state.explicit_lac, state.lac) == (None, -1)
+
+    with_storage(body)
+
+
 def test_a_fence_survives_restart_with_and_without_a_checkpoint(tmp_path: Path) -> None:
     """Also on a ledger that never saw an add: it must refuse the first one."""
 
