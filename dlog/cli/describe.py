@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlog.admin import LogInfo
-from dlog.cli.output import instant, json_instant
+from dlog.cli.output import instant, json_instant, to_the_second
 from dlog.model import ListedLedger, LogRecord, MessageId, SealFacts
 from ledger.model import LedgerMetadata, QuorumSizes
 
 LEDGER_COLUMNS = ("ledger", "epoch", "state", "entries", "messages", "bytes", "created", "first", "last")
+SHORT_LEDGER_COLUMNS = LEDGER_COLUMNS[:-2]
+"""What people get: it fits into 80 columns."""
 
 Facts = list[tuple[str, object]]
 
@@ -127,7 +129,7 @@ def _copies_document(newest: LedgerMetadata | None) -> dict[str, object] | None:
 
 
 def ledger_row(listed: ListedLedger) -> dict[str, object]:
-    """One line of `dlog ledgers`; what the record does not tell yet is None."""
+    """One ledger of `dlog ledgers`; what the record does not tell yet is None."""
     row: dict[str, object] = dict.fromkeys(LEDGER_COLUMNS)
     row |= {"ledger": listed.ledger_id, "epoch": listed.epoch, "created": json_instant(listed.created_us)}
     facts = listed.seal
@@ -141,3 +143,14 @@ def ledger_row(listed: ListedLedger) -> dict[str, object]:
         "first": json_instant(facts.first_append_us),
         "last": json_instant(facts.last_append_us),
     }
+
+
+def short_ledger_row(listed: ListedLedger) -> list[object]:
+    """The same for people: the id as one types it, the time to the second."""
+    row = ledger_row(listed)
+    row |= {
+        "ledger": str(listed.ledger_id),
+        "epoch": str(listed.epoch),
+        "created": to_the_second(listed.created_us),
+    }
+    return [row[name] for name in SHORT_LEDGER_COLUMNS]

@@ -65,14 +65,13 @@ def ledgers(
     log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
 ) -> None:
     """List the ledgers of a log, oldest first."""
-    from dlog.cli.describe import LEDGER_COLUMNS, ledger_row
+    from dlog.cli.describe import SHORT_LEDGER_COLUMNS, ledger_row, short_ledger_row
 
-    found = administer(metadata, namespace, lambda client: client.describe(log))
-    rows = [ledger_row(listed) for listed in found.record.ledgers]
+    found = administer(metadata, namespace, lambda client: client.describe(log)).record.ledgers
     if output is TableOutput.JSON:
-        print_json(rows)
+        print_json([ledger_row(listed) for listed in found])
     else:
-        print_table(LEDGER_COLUMNS, [["-" if v is None else v for v in row.values()] for row in rows])
+        print_table(SHORT_LEDGER_COLUMNS, [short_ledger_row(listed) for listed in found])
 
 
 def rotate(log: LogName, metadata: Metadata = "", namespace: Namespace = "default") -> None:

@@ -1,4 +1,4 @@
-"""Messages and tables as text, JSON or raw bytes. Pure but for the console at the end.
+"""Messages and tables as text, JSON or raw bytes. Pure but for the printing at the end.
 
 Text is for people: id, key and payload, separated by tabs, what cannot be shown escaped. JSON is one object a
 line; bytes that are not UTF-8 appear under a name ending in `_base64`. Raw is the payload and a line end.
@@ -7,9 +7,10 @@ line; bytes that are not UTF-8 appear under a name ending in `_base64`. Raw is t
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,13 @@ def printable(value: bytes | None) -> str:
 def instant(time_us: int) -> str:
     """Microseconds since 1970 as ISO 8601 in UTC; 0 is unknown."""
     return datetime.fromtimestamp(time_us / 1e6, UTC).isoformat(timespec="milliseconds") if time_us else "-"
+
+
+def to_the_second(time_us: int) -> str:
+    """The same in 20 characters, for tables."""
+    return (
+        datetime.fromtimestamp(time_us // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time_us else "-"
+    )
 
 
 def json_instant(time_us: int) -> str | None:
@@ -78,25 +86,48 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table for people: as wide as the terminal, or as wide as it needs to be when piped."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    """A table for people, as wide as it needs to be; on a narrower terminal a block for each row."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in table_lines(columns, rows, width):
+        sys.stdout.write(line + "\n")
 
-    terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else 250, highlight=False)
-    table = Table(box=box.SIMPLE if terminal else None, pad_edge=False)
-    for index, name in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[index], int) for row in rows)
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=not terminal)
-    for row in rows:
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row))
-    console.print(table)
+
+def table_lines(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], width_max: int | None
+) -> Iterator[str]:
+    """The table's lines. No value is ever cut or folded: where it is too wide, a row becomes a block."""
+    cells = [[_shown(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    if width_max is not None and sum(widths) + 2 * (len(widths) - 1) > width_max:
+        for number, row in enumerate(cells):
+            yield from ["", *facts_lines(columns, row)] if number else facts_lines(columns, row)
+        return
+    numeric = [all(map(_is_number, column)) for column in zip(*cells, strict=True)] or [False] * len(columns)
+    for line in (columns, *cells):
+        aligned = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        )
+        yield "  ".join(aligned).rstrip()
+
+
+def facts_lines(names: Sequence[str], values: Sequence[str]) -> list[str]:
+    """Names and values, one a line."""
+    width = max(map(len, names))
+    return [f"{name:<{width}}  {value}" for name, value in zip(names, values, strict=True)]
 
 
 def print_facts(facts: Sequence[tuple[str, object]]) -> None:
-    """Names and values, one a line."""
-    width = max(len(name) for name, _ in facts)
-    for name, value in facts:
-        text = f"{value:,}" if isinstance(value, int) else str(value)
-        sys.stdout.write(f"{name:<{width}}  {text}\n")
+    """One thing, a line for each fact."""
+    for line in facts_lines([name for name, _ in facts], [_shown(value) for _, value in facts]):
+        sys.stdout.write(line + "\n")
+
+
+def _is_number(cell: str) -> bool:
+    return cell == "-" or cell.replace(",", "").isdecimal()
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else str(value)

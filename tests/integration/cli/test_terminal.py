@@ -1,0 +1,110 @@
+"""What is shown on a terminal: numbers and ids whole, however narrow it is."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from dlog.embedded import Standalone
+from tests.integration.cli.command import Command
+
+pytestmark = pytest.mark.integration
+
+WIDTHS = pytest.mark.parametrize("width", [60, 80, 200])
+
+
+def on_terminal(width: int, module: str, *arguments: str, uri: str) -> str:
+    """What the command writes to a terminal of this width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    environment = {name: value for name, value in Command(uri).environment().items() if name != "COLUMNS"}
+    with subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            shown += part
+    os.close(ours)
+    assert process.returncode == 0, shown
+    return shown.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture(scope="module")
+def log(cluster: Standalone) -> str:
+    dlog = Command(cluster.uri)
+    for _ in range(2):
+        dlog(
+            "append", "wide", "--create", stdin=b"".join(b"%0999d\n" % n for n in range(1200))
+        ).must_succeed()
+    return "wide"
+
+
+@WIDTHS
+def test_ledgers(cluster: Standalone, log: str, width: int) -> None:
+    rows = json.loads(Command(cluster.uri)("ledgers", log, "-o", "json").must_succeed())
+    shown = on_terminal(width, "dlog.cli.main", "ledgers", log, uri=cluster.uri)
+    words = shown.split()
+    for row in rows:
+        for name in ("ledger", "epoch"):
+            assert str(row[name]) in words
+        for name in ("entries", "messages", "bytes"):
+            assert ("-" if row[name] is None else f"{row[name]:,}") in words
+        assert row["created"][:19] + "Z" in words
+    assert "…" not in shown
+    if width >= 80:
+        assert len(shown.splitlines()) == 1 + len(rows)
+        assert max(map(len, shown.splitlines())) <= width
+
+
+@WIDTHS
+def test_info(cluster: Standalone, log: str, width: int) -> None:
+    found = json.loads(Command(cluster.uri)("info", log, "-o", "json").must_succeed())
+    words = on_terminal(width, "dlog.cli.main", "info", log, uri=cluster.uri).split()
+    for value in (
+        found["uuid"],
+        found["next"],
+        f"{found['sealed_bytes']:,}",
+        f"{found['sealed_messages']:,}",
+    ):
+        assert value in words
+
+
+@WIDTHS
+def test_bookies(cluster: Standalone, width: int) -> None:
+    words = on_terminal(width, "bookie_server", "ls", uri=cluster.uri).split()
+    for each in cluster.bookies:
+        assert each.bookie_id in words
+    facts = json.loads(
+        subprocess.run(
+            [sys.executable, "-m", "bookie_server", "info", cluster.bookies[0].bookie_id, "-o", "json"],
+            capture_output=True,
+            check=True,
+        ).stdout
+    )
+    shown = on_terminal(width, "bookie_server", "info", cluster.bookies[0].bookie_id, uri="").split()
+    assert str(facts["total_bytes"]) in shown
+
+
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("module", ["dlog.cli.main", "bookie_server"])
+def test_help_fits(module: str, width: int) -> None:
+    assert max(map(len, on_terminal(width, module, "--help", uri="").splitlines())) <= width
