@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import TypeVar
 
 from bookie_server.bookie_link import linked
@@ -75,14 +75,19 @@ async def _ask_info(host: str, port: int) -> BookieInfoResponse:
     return answer
 
 
-def live_ledger_rows(metadata: str, ledger_id: int, only: str | None, first: int, last: int) -> Iterator[Row]:
+def live_ledger_rows(
+    metadata: str, ledger_id: int, only: str | None, first: int, last: int
+) -> Generator[Row, None, None]:
     """One row for each entry of the ledger as running bookies hold it, read while the rows are taken."""
     with asyncio.Runner() as runner:
         store = runner.run(_opened(metadata))
         try:
             rows = live_rows(store, LedgerId(ledger_id), only, first, last)
-            while (row := runner.run(_next(rows))) is not None:
-                yield row
+            try:
+                while (row := runner.run(_next(rows))) is not None:
+                    yield row
+            finally:
+                runner.run(rows.aclose())
         finally:
             runner.run(store.close())
 

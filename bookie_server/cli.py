@@ -1,23 +1,27 @@
 """The `bookie` command: run a bookie, look at one, prepare a cluster.
 
 Everything heavy is imported inside the command that needs it, so that `bookie --help` stays quick. Results go
-to stdout (text, or JSON with `-o json`), errors to stderr in one sentence. Exit codes: 0 done, 1 failed,
-2 wrong use.
+to stdout (text, or JSON with `-o json`), errors to stderr in one sentence. Exit codes: ledger/command_line.py.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ledger.command_line import Boundary
+
 if TYPE_CHECKING:
     from bookie_server.storage_config import StorageConfig
 
 app = typer.Typer(
+    cls=Boundary,
     name="bookie",
     help="Storage server of dlog: keeps ledger entries durably, speaks Apache BookKeeper's protocol.",
     no_args_is_help=True,
@@ -39,7 +43,12 @@ MetadataOption = Annotated[
     typer.Option("--metadata", help="URI of the metadata store.", metavar="URI", envvar="DLOG_METADATA"),
 ]
 MaybeMetadataOption = Annotated[
-    str | None, typer.Option("--metadata", help="URI of the metadata store.", metavar="URI")
+    str | None,
+    typer.Option(
+        "--metadata",
+        help="URI of the metadata store; without it that of --config, or else DLOG_METADATA.",
+        metavar="URI",
+    ),
 ]
 DataOption = Annotated[
     Path | None, typer.Option("--data", help="Directory for journal and ledgers.", metavar="DIR")
@@ -86,7 +95,9 @@ def start(
         "advertised": advertised,
         "bookie_id": bookie_id,
     }
-    settings = read_settings(config) if config is not None else {}
+    # A file that the command names is nearer to what is meant than what the shell happens to have.
+    from_environment = {"metadata": uri} if (uri := os.environ.get("DLOG_METADATA")) else {}
+    settings = {**from_environment, **(read_settings(config) if config is not None else {})}
     raise typer.Exit(run(make_config(settings, flags)))
 
 
@@ -174,12 +185,13 @@ def read_ledger(
     if metadata and not offline:
         from bookie_server.admin import live_ledger_rows
 
-        rows = live_ledger_rows(metadata, ledger, only, first, last)
+        with closing(live_ledger_rows(metadata, ledger, only, first, last)) as rows:
+            print_lines(rows, as_json=output is Output.JSON)
     else:
         from bookie_server.inspection import ledger_rows
 
-        rows = ledger_rows(_storage(data, journal_dir, ledger_dir), ledger, first, last)
-    print_lines(rows, as_json=output is Output.JSON)
+        stored = ledger_rows(_storage(data, journal_dir, ledger_dir), ledger, first, last)
+        print_lines(stored, as_json=output is Output.JSON)
 
 
 @app.command("format")
@@ -210,23 +222,9 @@ def _storage(data: Path | None, journal_dir: Path | None, ledger_dir: Path | Non
 
 
 def main() -> None:
-    """Entry point of the `bookie` command: no traceback, whatever happens."""
-    from ledger.errors import ConfigurationError, LogStoreError
-
+    """Entry point of the `bookie` command."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         from ledger.environment import occupy_standard_streams
 
         occupy_standard_streams()
-    try:
-        app(prog_name="bookie")
-    except ConfigurationError as error:
-        _fail(error, 2)
-    except LogStoreError as error:
-        _fail(error, 1)
-    except KeyboardInterrupt:
-        raise SystemExit(1) from None
-
-
-def _fail(error: Exception, code: int) -> None:
-    print(f"bookie: {error}", file=sys.stderr)
-    raise SystemExit(code) from None
+    app(prog_name="bookie")

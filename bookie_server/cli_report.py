@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 Row = Mapping[str, object]
 
 
 def _say(line: str) -> None:
-    try:
-        print(line, flush=True)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough, which is no error. What is still buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
+    print(line, flush=True)
 
 
 def print_rows(rows: Sequence[Row], *, as_json: bool) -> None:

@@ -85,7 +85,7 @@ class BookieConfig:
 
     def __post_init__(self) -> None:
         if not self.metadata:
-            raise ConfigurationError("no metadata store is named: give --metadata URI")
+            raise ConfigurationError("no metadata store is named: give --metadata URI or set DLOG_METADATA")
         if not 0 <= self.port <= 65535:
             raise ConfigurationError(f"port {self.port} is not in 0..65535 (0 picks a free one)")
         if self.gc_interval_s <= 0 or self.gc_grace_s < 0:

@@ -48,7 +48,7 @@ def make_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> Bookie
     known = {each.name for each in fields(BookieConfig)}
     _require_known("settings", merged, known | set(PLACES))
     if "metadata" not in merged:
-        raise ConfigurationError("no metadata store is named: give --metadata URI")
+        raise ConfigurationError("no metadata store is named: give --metadata URI or set DLOG_METADATA")
     tables = {name: _table(name, merged.get(name, {})) for name in TABLES}
     plain = {name: value for name, value in merged.items() if name not in (*PLACES, *TABLES)}
     check_types(BookieConfig, plain)

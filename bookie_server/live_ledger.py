@@ -6,8 +6,8 @@ its end; of an open one what bookies hold is shown, and part of that may not be 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
 
 from bookie_server.bookie_link import BookieLink, linked
 from bookie_server.cli_report import Row
@@ -40,7 +40,7 @@ class LiveLedger:
         self._links: dict[BookieId, BookieLink] = {}
         self._stack = AsyncExitStack()
 
-    async def rows(self, first: int, last: int) -> AsyncIterator[Row]:
+    async def rows(self, first: int, last: int) -> AsyncGenerator[Row, None]:
         """One for each entry. ReadError where none of the bookies can give what must be there."""
         end = min(last, self._metadata.last_entry) if self._metadata.closed else last
         # One bookie of a larger ensemble lacks some entries; an open ledger ends where it lacks all in a row.
@@ -113,7 +113,7 @@ class LiveLedger:
 
 async def live_rows(
     store: MetadataStore, ledger_id: LedgerId, only: str | None, first: int, last: int
-) -> AsyncIterator[Row]:
+) -> AsyncGenerator[Row, None]:
     """One row for each entry of the ledger, as its bookies, or `only` this one, hold it."""
     try:
         metadata = (await store.read_ledger(ledger_id)).value
@@ -127,5 +127,6 @@ async def live_rows(
             f"ledger {ledger_id} has nothing on bookie {only}: its bookies are {', '.join(members)}"
         )
     ledger = LiveLedger(ledger_id, metadata, await store.bookies(), None if only is None else BookieId(only))
-    async for row in ledger.rows(first, last):
-        yield row
+    async with aclosing(ledger.rows(first, last)) as rows:
+        async for row in rows:
+            yield row

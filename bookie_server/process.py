@@ -14,6 +14,7 @@ from collections.abc import Callable
 from bookie_server.config import BookieConfig
 from bookie_server.server import BookieServer
 from bookie_server.system_disk import SystemDisk
+from ledger.command_line import say, tell
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError
 from ledger.metadata.drivers import open_store
@@ -51,15 +52,14 @@ async def _serve(config: BookieConfig) -> int:
     asked_to_stop = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, asked_to_stop.set)
+    store = await open_store(config.metadata)
     try:
-        store = await open_store(config.metadata)
-        try:
-            server = BookieServer(config, store, SystemDisk(), SystemEnvironment())
-            return await _serve_until(asked_to_stop, config, server)
-        finally:
-            await store.close()
+        server = BookieServer(config, store, SystemDisk(), SystemEnvironment())
+        return await _serve_until(asked_to_stop, config, server)
     except LogStoreError as error:
         return _report(error)
+    finally:
+        await store.close()
 
 
 async def _serve_until(asked_to_stop: asyncio.Event, config: BookieConfig, server: BookieServer) -> int:
@@ -72,7 +72,7 @@ async def _serve_until(asked_to_stop: asyncio.Event, config: BookieConfig, serve
         return DONE
     try:
         await starting
-        print(f"bookie {config.advertised_host}:{server.port} is ready", flush=True)
+        tell(f"bookie {config.advertised_host}:{server.port} is ready")
         failed = asyncio.create_task(_wait_for(server.failed))
         await asyncio.wait({failed, asked}, return_when=asyncio.FIRST_COMPLETED)
         failed.cancel()
@@ -89,5 +89,5 @@ async def _wait_for(event: asyncio.Event) -> None:
 
 
 def _report(error: Exception) -> int:
-    print(f"bookie: {error}", file=sys.stderr, flush=True)
+    say("bookie", str(error))
     return FAILED

@@ -29,6 +29,7 @@ MAY_IMPORT = {
         "ledger.errors",
         "ledger.environment",
         "ledger.extras",
+        "ledger.command_line",  # the boundary of both programs
     ),
     "spark_connector": ("spark_connector", "dlog", "ledger"),
     "pyspark_dlog": ("spark_connector",),
@@ -71,6 +72,7 @@ SEAM = {
 
 OWNERS = {
     "ledger/environment.py": "clocks, chance and identity",
+    "ledger/command_line.py": "the terminal",
     "ledger/metadata/sqlite": "the thread that owns the SQLite connection, its files and locks",
     "bookie_server/system_disk.py": "files and the threads that write them",
     "bookie_server/key_values.py": "the index's store, which several of those threads use",

@@ -15,6 +15,7 @@ import typer
 from dlog.cli.input_formats import Group, InputFormat, Keyed, read_messages
 from dlog.cli.options import LogName, Metadata, Namespace, connect
 from dlog.errors import MessageTooLargeError
+from ledger.command_line import say
 from ledger.errors import ConfigurationError, LogStoreError, OutcomeUnknownError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Acknowledged:
         self.count = 0
         self.first: MessageId | None = None
         self.last: MessageId | None = None
-        self.unknown = 0
+        self._unknown = 0
         """Messages that may be there or not: they were on their way when the log was lost."""
         self._pending: deque[tuple[int, Pending]] = deque()
 
@@ -62,7 +63,7 @@ class Acknowledged:
             try:
                 self.collect(0)
             except OutcomeUnknownError:
-                self.unknown += self._pending.popleft()[0]
+                self._unknown += self._pending.popleft()[0]
             except LogStoreError:
                 self._pending.popleft()
 
@@ -71,6 +72,13 @@ class Acknowledged:
             return f"no message was {verb}"
         noun = "message" if self.count == 1 else "messages"
         return f"{self.count:,} {noun} {verb}, {self.first} to {self.last}"
+
+    def early_end(self) -> str:
+        """The summary where not everything was appended: what is there, and what may be."""
+        unknown = self._unknown + sum(count for count, _ in self._pending)
+        return self.summary("acknowledged") + (
+            f"; {unknown:,} after them may be there or not" if unknown else ""
+        )
 
 
 def register(app: typer.Typer) -> None:
@@ -123,9 +131,11 @@ def _append_all(groups: Iterable[Group], submit_many: Callable[..., Pending]) ->
             acknowledged.add(len(run), pending)
             acknowledged.collect(PENDING_MAX)
         acknowledged.collect(0)
-    except (KeyboardInterrupt, LogStoreError):
-        acknowledged.settle()
-        _say_early_end(acknowledged)
+    except (KeyboardInterrupt, LogStoreError, OSError):
+        try:
+            acknowledged.settle()
+        finally:  # also when a second Ctrl-C ends that
+            say("dlog", f"ended early, {acknowledged.early_end()}")
         raise
     print(acknowledged.summary("appended"))
 
@@ -165,11 +175,6 @@ def _check_size(number: int, message: Keyed, entry_bytes_max: int) -> None:
             entry_bytes=size,
             entry_bytes_max=entry_bytes_max,
         )
-
-
-def _say_early_end(acknowledged: Acknowledged) -> None:
-    unknown = f"; {acknowledged.unknown:,} after them may be there or not" if acknowledged.unknown else ""
-    print(f"dlog: ended early, {acknowledged.summary('acknowledged')}{unknown}", file=sys.stderr)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from dlog.cli import append, demo, logs, read, standalone
-from dlog.cli.boundary import Boundary
+from ledger.command_line import Boundary
 
 app = typer.Typer(
     cls=Boundary,

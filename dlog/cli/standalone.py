@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from ledger.command_line import tell
 
 
 def register(app: typer.Typer) -> None:
@@ -36,14 +37,13 @@ def standalone(
 
     from dlog.embedded import Standalone
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with Standalone(data, bookies, metadata=metadata, report=_report) as cluster:
+    with Standalone(data, bookies, metadata=metadata, report=tell) as cluster:
         try:
             uri = shlex.quote(cluster.uri)  # servers of ZooKeeper are separated by `;`
-            print(HELP.format(count=len(cluster.bookies), data=data.resolve(), uri=uri), flush=True)
+            tell(HELP.format(count=len(cluster.bookies), data=data.resolve(), uri=uri))
             cluster.wait()
         except KeyboardInterrupt:
-            print("stopping", flush=True)
+            tell("stopping")
 
 
 HELP = """\
@@ -55,7 +55,3 @@ HELP = """\
     dlog tail orders -f
 
 Ctrl-C stops them; the data stays."""
-
-
-def _report(event: str) -> None:
-    print(event, flush=True)

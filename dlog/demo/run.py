@@ -41,8 +41,8 @@ def run(*, spark: bool, keep: bool, metadata: str | None = None) -> None:
     file = find_file()
     flights = load(file)
     directory = Path(tempfile.mkdtemp(prefix="dlog-demo-"))
-    print(_opening(metadata, directory), flush=True)
     try:
+        print(_opening(metadata, directory), flush=True)
         with find_place(metadata, directory, keep=keep) as place:
             asyncio.run(_in_time(_Demo(place, flights, file, directory).tell(spark)))
     finally:

@@ -79,13 +79,13 @@ class Command:
         raise AssertionError("the command did not end")
 
 
-def bookie(*arguments: str, timeout_s: float = 60) -> Result:
+def bookie(*arguments: str, timeout_s: float = 60, uri: str = "") -> Result:
     """`bookie`, for what must end by itself."""
     done = subprocess.run(
         [sys.executable, "-m", "bookie_server", *arguments],
         capture_output=True,
         timeout=timeout_s,
-        env=Command().environment(),
+        env=Command(uri).environment(),
         check=False,
     )
     return Result(done.returncode, done.stdout.decode(), done.stderr.decode())

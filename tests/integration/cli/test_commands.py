@@ -98,23 +98,6 @@ def test_closed_streams_are_not_taken_by_sockets(dlog: Command, closed: str) -> 
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_interrupted_append_says_what_is_there(dlog: Command) -> None:
-    """Ctrl-C with the input still open: what was read is acknowledged, and the ids that are printed hold it."""
-    dlog("create", "interrupted").must_succeed()
-    with dlog.start("append", "interrupted") as process, dlog.start("tail", "interrupted", "-f") as tail:
-        assert process.stdin is not None and tail.stdout is not None
-        process.stdin.write(b"one\ntwo\n")
-        process.stdin.flush()
-        assert tail.stdout.readline().endswith(b"one\n")
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
-        tail.send_signal(signal.SIGINT)
-        tail.communicate(timeout=20)
-    assert (process.returncode, out) == (1, b"")
-    assert b"ended early, 2 messages acknowledged, " in err and b"Traceback" not in err
-    assert dlog("read", "interrupted", "-o", "raw").must_succeed() == "one\ntwo\n"
-
-
 def test_logs_are_created_listed_described_and_deleted(dlog: Command) -> None:
     dlog.here("create", "life", "--namespace", "other").must_succeed()
     assert dlog.here("ls", "--namespace", "other").must_succeed() == "life\n"

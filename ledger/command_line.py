@@ -1,0 +1,142 @@
+"""The boundary between a command and who runs it: exit codes, signals, pipes, one sentence for an error.
+
+0    done; also when the reader of the output has closed it (a broken pipe)
+1    failed: something could not be reached, was missing, or was taken over
+2    wrong use: the call must be changed; nothing was done
+130  interrupted (Ctrl-C) before it was done
+143  terminated (SIGTERM) before it was done
+
+A command that has no end of its own (`dlog standalone`, `dlog tail -f`, `bookie start`) is done when it is
+interrupted. Only the command-line programs import this module; it needs typer.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from ledger.errors import ConfigurationError, LogStoreError
+
+DONE, FAILED, WRONG_USE = 0, 1, 2
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+
+
+@dataclass(slots=True)
+class _Ending:
+    """How the command ends if it is interrupted."""
+
+    code: int = INTERRUPTED
+    sentence: str = "interrupted"
+
+
+class Boundary(TyperGroup):
+    """Runs a command; what it raises on purpose ends here, without a traceback."""
+
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **more: Any) -> Any:
+        # Here --help and --version print.
+        with _reported(info_name or "", _Ending()):
+            return super().make_context(info_name, args, *rest, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _terminable() as ending, _reported(ctx.find_root().info_name, ending):
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        return result
+
+
+@contextmanager
+def _reported(program: str, ending: _Ending) -> Iterator[None]:
+    try:
+        yield
+    except LogStoreError as error:
+        _exit(program, str(error), WRONG_USE if isinstance(error, ConfigurationError) else FAILED)
+    except KeyboardInterrupt:
+        _exit(program, ending.sentence, ending.code)
+    except typer.Abort as error:
+        # A question that got no answer. Ctrl-C at it is a Ctrl-C.
+        if not isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        _exit(program, ending.sentence, ending.code)
+    except BrokenPipeError as error:
+        if not _reader_is_gone():
+            _exit(program, _sentence(error), FAILED)
+        _drop_output()
+        raise typer.Exit(DONE) from None
+    except OSError as error:
+        _exit(program, _sentence(error), FAILED)
+
+
+@contextmanager
+def _terminable() -> Iterator[_Ending]:
+    """SIGTERM does what SIGINT does, with its own exit code: what cleans up after one does so after the other."""
+    ending = _Ending()
+
+    def terminate(_: int, frame: FrameType | None) -> None:
+        ending.code, ending.sentence = TERMINATED, "terminated"
+        interrupt = signal.getsignal(signal.SIGINT)
+        if not callable(interrupt):  # a shell starts background jobs with SIGINT ignored
+            raise KeyboardInterrupt
+        interrupt(signal.SIGINT, frame)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield ending
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def say(program: str, sentence: str) -> None:
+    """One sentence on stderr, for people."""
+    # Without a reader or a disk for it there is nobody to say it to; the exit code stays what it is.
+    with suppress(OSError):
+        print(f"{program}: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+
+
+def tell(line: str) -> None:
+    """A line of a program that serves: it serves on when the line cannot be written."""
+    with suppress(OSError):
+        os.write(sys.stdout.fileno(), f"{line}\n".encode())
+
+
+def _exit(program: str, sentence: str, code: int) -> NoReturn:
+    _flush_output()
+    say(program, sentence)
+    raise typer.Exit(code) from None
+
+
+def _sentence(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    if error.filename:
+        return f"{reason} ({error.filename})"
+    return reason if _flush_output() else f"cannot write the output: {reason}"
+
+
+def _flush_output() -> bool:
+    """False if the output cannot be written; Python would try it again at exit and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+        return False
+    return True
+
+
+def _reader_is_gone() -> bool:
+    """Whether it is our output that nobody reads, and not a socket whose peer has gone away."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,177 @@
+"""A reader of the output that has seen enough is no error, whatever the command: exit code 0, nothing on stderr.
+
+The reader's end is closed before the command starts, so its first write already fails.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bookie_server.cli import app as bookie_app
+from dlog.cli.main import app as dlog_app
+from dlog.embedded import Standalone
+from tests.integration.cli.command import Command
+
+pytestmark = pytest.mark.integration
+
+MODULES = {"dlog": "dlog.cli.main", "bookie": "bookie_server"}
+APPS = {"dlog": dlog_app, "bookie": bookie_app}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A running cluster with the log `pipes`, and the directory of a bookie that was stopped."""
+
+    uri: str
+    bookie: str
+    stopped_uri: str
+    stopped: Path
+    scratch: Path
+
+
+CASES: dict[tuple[str, str], list[Callable[[Place], list[str]]]] = {
+    ("dlog", "create"): [lambda place: [f"new-{os.getpid()}"]],
+    ("dlog", "ls"): [lambda _: [], lambda _: ["-o", "json"]],
+    ("dlog", "info"): [lambda _: ["pipes"], lambda _: ["pipes", "-o", "json"]],
+    ("dlog", "ledgers"): [lambda _: ["pipes"], lambda _: ["pipes", "-o", "json"]],
+    ("dlog", "rotate"): [lambda _: ["rotated"]],
+    ("dlog", "shrink"): [lambda _: ["pipes", "0:0:0"]],
+    ("dlog", "delete"): [lambda _: ["deleted", "--yes"]],
+    ("dlog", "gc"): [lambda _: []],
+    ("dlog", "append"): [lambda _: ["pipes"]],
+    ("dlog", "read"): [
+        lambda _: ["pipes"],
+        lambda _: ["pipes", "-o", "json"],
+        lambda _: ["pipes", "-o", "raw"],
+    ],
+    ("dlog", "tail"): [lambda _: ["pipes", "-f"], lambda _: ["pipes", "-o", "json"]],
+    ("dlog", "demo"): [lambda _: ["--no-spark"]],
+    ("bookie", "init-cluster"): [lambda place: ["--metadata", f"sqlite:///{place.scratch / 'new.db'}"]],
+    ("bookie", "ls"): [lambda _: [], lambda _: ["-o", "json"]],
+    ("bookie", "info"): [
+        lambda place: [place.bookie],
+        lambda place: [place.bookie, "-o", "json"],
+        lambda place: ["--data", str(place.stopped)],
+    ],
+    ("bookie", "read-journal"): [
+        lambda place: ["--data", str(place.stopped)],
+        lambda place: ["--data", str(place.stopped), "-o", "json"],
+    ],
+    ("bookie", "read-ledger"): [
+        lambda place: ["1", "--metadata", place.uri],
+        lambda place: ["1", "--metadata", place.uri, "-o", "json"],
+        lambda place: ["1", "--data", str(place.stopped)],
+    ],
+    ("bookie", "format"): [
+        lambda place: [
+            *("--metadata", place.stopped_uri, "--data", str(place.stopped.with_name("bookie-2"))),
+            *("--yes", "--force"),
+        ]
+    ],
+}
+"""Arguments for every command that ends by itself. Those that serve are below."""
+
+SERVING = {("dlog", "standalone"), ("bookie", "start")}
+
+
+def names(program: str) -> set[str]:
+    import typer.main
+
+    return set(typer.main.get_group(APPS[program]).commands)
+
+
+@pytest.mark.parametrize("program", ["dlog", "bookie"])
+def test_every_command_has_a_case(program: str) -> None:
+    assert {name for owner, name in CASES.keys() | SERVING if owner == program} == names(program)
+
+
+@pytest.fixture(scope="module")
+def place(cluster: Standalone, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    scratch = tmp_path_factory.mktemp("pipes")
+    lines = b"".join(b"%d\n" % n for n in range(2000))
+    with Standalone(scratch / "stopped", bookies=2) as own:
+        Command(own.uri)("append", "pipes", "--create", stdin=lines).must_succeed()
+    dlog = Command(cluster.uri)
+    for log in ("pipes", "rotated", "deleted"):
+        dlog("append", log, "--create", stdin=lines).must_succeed()
+    stopped = scratch / "stopped" / "bookie-1"
+    return Place(cluster.uri, cluster.bookies[0].bookie_id, own.uri, stopped, scratch)
+
+
+def start(program: str, arguments: list[str], uri: str) -> subprocess.Popen[bytes]:
+    """The command, with a pipe for its output that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", MODULES[program], *arguments],
+            stdin=subprocess.PIPE,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            env=Command(uri).environment(),
+        )
+    finally:
+        os.close(writing)
+
+
+def outcome(process: subprocess.Popen[bytes], stdin: bytes = b"") -> tuple[int, str]:
+    with process:
+        try:
+            _, err = process.communicate(stdin, timeout=60)
+        finally:
+            process.kill()
+    return process.returncode, err.decode()
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "number"),
+    [(*command, number) for command, cases in CASES.items() for number in range(len(cases))],
+)
+def test_a_closed_pipe_is_not_an_error(place: Place, program: str, name: str, number: int) -> None:
+    arguments = [name, *CASES[program, name][number](place)]
+    assert outcome(start(program, arguments, place.uri), b"line\n" * 10) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        (program, arguments)
+        for program in APPS
+        for arguments in [["--help"], *([name, "--help"] for name in sorted(names(program)))]
+    ]
+    + [("dlog", ["--version"])],
+)
+def test_nor_is_it_for_help(program: str, arguments: list[str]) -> None:
+    assert outcome(start(program, arguments, "")) == (0, "")
+
+
+def test_a_bookie_serves_on_when_its_ready_line_is_not_read(place: Place, tmp_path: Path) -> None:
+    """What waits for the ready line may end after it; the bookie is there for its clients."""
+    arguments = ["start", "--metadata", place.uri, "--data", str(tmp_path / "data"), "--port", "0"]
+    process = start("bookie", arguments, "")
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=5)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        ended = outcome(process)
+    assert ended == (0, "")
+
+
+def test_a_cluster_runs_on_when_its_messages_are_not_read(tmp_path: Path) -> None:
+    process = start("dlog", ["standalone", "--bookies", "1", "--data", str(tmp_path / "data")], "")
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=8)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        ended = outcome(process)
+    assert ended == (0, "")

@@ -1,0 +1,195 @@
+"""Ctrl-C ends with 130 and SIGTERM with 143, both after a sentence that says what was done.
+
+What has no end of its own (`tail -f`, `standalone`, `bookie start`) is done when it is told to stop, and ends with 0.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlog.embedded import Standalone
+from tests.integration.cli.command import Command
+
+pytestmark = pytest.mark.integration
+
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+SIGNALS = pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
+WORDS = {signal.SIGINT: "dlog: interrupted", signal.SIGTERM: "dlog: terminated"}
+
+
+@SIGNALS
+def test_append_says_what_is_there(dlog: Command, number: signal.Signals) -> None:
+    """The input is still open: what was read is acknowledged, and the ids that are printed hold it."""
+    log = f"ended-{number.name}"
+    dlog("create", log).must_succeed()
+    with dlog.start("append", log) as process, dlog.start("tail", log, "-f") as tail:
+        assert process.stdin is not None and tail.stdout is not None
+        process.stdin.write(b"one\ntwo\n")
+        process.stdin.flush()
+        first = tail.stdout.readline().decode().split("\t")[0]
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+        tail.send_signal(signal.SIGINT)
+        tail.communicate(timeout=20)
+    assert (process.returncode, out) == (CODES[number], b"")
+    said, last = err.decode().splitlines()
+    assert said.startswith(f"dlog: ended early, 2 messages acknowledged, {first} to "), err
+    assert last == WORDS[number]
+    assert dlog("read", log, "-o", "raw").must_succeed() == "one\ntwo\n"
+
+
+@SIGNALS
+def test_append_that_waits_for_bookies(tmp_path: Path, number: signal.Signals) -> None:
+    """A second signal ends the wait for what is on its way; the summary says how much that is."""
+    with Standalone(tmp_path / "data", restart=False) as cluster:
+        dlog = Command(cluster.uri)
+        dlog("create", "stuck").must_succeed()
+        with dlog.start("append", "stuck") as process, dlog.start("tail", "stuck", "-f", "-o", "raw") as tail:
+            assert process.stdin is not None and process.stderr is not None and tail.stdout is not None
+            process.stdin.write(b"there\n")
+            process.stdin.flush()
+            assert tail.stdout.readline() == b"there\n"
+            tail.kill()
+            bookies = [found.process_id for found in cluster.bookies]
+            for each in bookies:
+                os.kill(each or 0, signal.SIGSTOP)
+            try:
+                process.stdin.write(b"perhaps\n")
+                process.stdin.flush()
+                with pytest.raises(subprocess.TimeoutExpired):
+                    process.wait(timeout=1)
+                said = b""
+                process.send_signal(number)
+                while b"ended early" not in said:
+                    try:
+                        process.wait(timeout=1)
+                    except subprocess.TimeoutExpired:
+                        process.send_signal(number)
+                    os.set_blocking(process.stderr.fileno(), False)
+                    said += process.stderr.read() or b""
+                    os.set_blocking(process.stderr.fileno(), True)
+                assert b"1 message acknowledged" in said and b"1 after them may be there or not" in said
+            finally:
+                process.kill()
+                for each in bookies:
+                    os.kill(each or 0, signal.SIGCONT)
+
+
+@SIGNALS
+def test_read_that_is_cut_short(dlog: Command, number: signal.Signals) -> None:
+    """Nobody takes its output, so it waits in the middle."""
+    log = f"read-{number.name}"
+    dlog("append", log, "--create", stdin=b"x" * 99 + b"\n" + (b"y" * 99 + b"\n") * 20_000).must_succeed()
+    with dlog.start("read", log) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(number)
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err.decode()) == (CODES[number], WORDS[number] + "\n")
+
+
+@SIGNALS
+def test_a_read_that_waits_on_the_terminal_question(dlog: Command, number: signal.Signals) -> None:
+    """Ctrl-C at a question is no answer to it."""
+    log = f"asked-{number.name}"
+    dlog("create", log).must_succeed()
+    with dlog.start("delete", log) as process:
+        assert process.stderr is not None
+        question = b""
+        while b"?" not in question:
+            question += process.stderr.read(1)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == CODES[number]
+    assert err.decode().splitlines()[-1] == WORDS[number]
+    assert log in dlog("ls").must_succeed()
+
+
+@SIGNALS
+def test_following_has_no_other_end(dlog: Command, number: signal.Signals) -> None:
+    log = f"followed-{number.name}"
+    dlog("append", log, "--create", stdin=b"x\n").must_succeed()
+    with dlog.start("tail", log, "-f", "-o", "raw") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"x\n"
+        process.send_signal(number)
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, b"")
+
+
+@SIGNALS
+def test_what_serves_stops_when_asked(dlog: Command, tmp_path: Path, number: signal.Signals) -> None:
+    """`dlog standalone`, and a bookie on its own."""
+    arguments = ["start", "--metadata", dlog.uri, "--data", str(tmp_path / "one"), "--port", "0"]
+    bookie = subprocess.Popen(
+        [sys.executable, "-m", "bookie_server", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    cluster = Command().start("standalone", "--bookies", "1", "--data", str(tmp_path / "many"))
+    for process in (bookie, cluster):
+        with process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.send_signal(number)
+            _, err = process.communicate(timeout=30)
+        assert (process.returncode, err) == (0, b"")
+
+
+@SIGNALS
+@pytest.mark.parametrize("until", [b"three bookies", b"bookies serve"])
+def test_demo_leaves_nothing_behind(number: signal.Signals, until: bytes, tmp_path: Path) -> None:
+    """Neither a process nor its directory."""
+    environment = {**Command().environment(), "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dlog.cli.main", "demo", "--no-spark"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    )
+    with process:
+        assert process.stdout is not None
+        while until not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    # Not the whole of it: Python says so if the signal meets the constructor of an event loop.
+    assert (process.returncode, err.decode().splitlines()[0]) == (CODES[number], WORDS[number])
+    assert list(tmp_path.glob("dlog-demo-*")) == []
+    assert [line for line in running() if str(tmp_path) in line] == []
+
+
+def running() -> list[str]:
+    return [
+        path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if path.exists()
+    ]
+
+
+def test_sigterm_ends_a_job_that_ignores_ctrl_c(dlog: Command) -> None:
+    """A shell without job control starts background jobs so."""
+    dlog("append", "background", "--create", stdin=b"x\n").must_succeed()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dlog.cli.main", "append", "background"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dlog.environment(),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    with process, dlog.start("tail", "background", "-f", "-o", "raw") as tail:
+        assert process.stdin is not None and tail.stdout is not None
+        assert tail.stdout.readline() == b"x\n"
+        process.stdin.write(b"y\n")
+        process.stdin.flush()
+        assert tail.stdout.readline() == b"y\n"
+        tail.kill()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert b"1 message acknowledged" in err
