@@ -19,6 +19,8 @@ from ledger.errors import ProtocolError
 logger = logging.getLogger(__name__)
 
 SWEEP_S = 1.0
+REFUSALS_REPORT_S = 60.0
+"""Refused connections are counted, and reported no more often."""
 
 
 class Connections:
@@ -32,6 +34,8 @@ class Connections:
         # In the order in which they came: a set's own order is another in each process.
         self._open: dict[BookieConnection, None] = {}
         self._per_address: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
+        self._refusals_due = 0.0
         self._room: asyncio.Task[None] | None = None
         self._stopping = False
         self._all_gone = asyncio.Event()
@@ -50,9 +54,13 @@ class Connections:
     def admit(self, connection: BookieConnection) -> bool:
         """Whether there is room for another connection from this peer."""
         address = connection.address
-        if self._stopping or len(self._open) >= self.limits.connections_max:
+        if self._stopping:
             return False
-        if self._per_address[address] >= self.limits.connections_per_address_max:
+        if (
+            len(self._open) >= self.limits.connections_max
+            or self._per_address[address] >= self.limits.connections_per_address_max
+        ):
+            self._refused[address] += 1
             return False
         self._per_address[address] += 1
         self._open[connection] = None
@@ -131,12 +139,30 @@ class Connections:
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
+        self._report_refusals(loop.time())
         for each in list(self._open):
             reason = overdue(self.limits, loop.time(), _activity(each, loop.time()))
             if reason is not None:
                 logger.info("closing the connection of %r: it %s", each.address, reason)
                 each.abort()
         self._sweep_timer = loop.call_later(SWEEP_S, self._sweep)
+
+    def _report_refusals(self, now: float) -> None:
+        if not self._refused or now < self._refusals_due:
+            return
+        address, count = self._refused.most_common(1)[0]
+        logger.warning(
+            "refused %d connections, %d of them from %s, which has %d: %d are open, %d may be, %d from one address",
+            self._refused.total(),
+            count,
+            address,
+            self._per_address.get(address, 0),
+            len(self._open),
+            self.limits.connections_max,
+            self.limits.connections_per_address_max,
+        )
+        self._refused.clear()
+        self._refusals_due = now + REFUSALS_REPORT_S
 
 
 def _activity(connection: BookieConnection, now: float) -> PeerActivity:

@@ -10,9 +10,9 @@ Laws of every disk:
 - A name that was created, renamed or removed is durable only after `sync_directory` of its directory has
   returned. A rename is atomic: at any time, and after a crash, the target is the old file or the new one.
 - The end of the process alone loses nothing that was written; an index store may forget what it did not sync.
-- Errors are DiskFullError (nothing is lost, room is missing) and DiskFailedError (never repeat the call: after a
-  failed sync the kernel may have dropped the pages and would report success). `missing` on the latter says that
-  the name does not exist.
+- Errors are DiskFullError (nothing is lost, space is missing; TooManyFilesError: a descriptor is) and
+  DiskFailedError (never repeat the call: after a failed sync the kernel may have dropped the pages and would
+  report success). `missing` on the latter says that the name does not exist.
 - Methods block: call them in a worker, except where a caller says why.
 """
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from bookie_server.errors import TooManyFilesError
 from bookie_server.registration import Presence
 from bookie_server.requests import Writability
 from bookie_server.service import BookieService
@@ -35,6 +36,8 @@ def follow_disks(service: BookieService, presence: Presence) -> None:
         )
         if writable:
             logger.warning("writable again: %s", room)
+        elif isinstance(service.storage.shortage, TooManyFilesError):
+            logger.warning("read-only until files can be opened again: %s", service.storage.shortage)
         else:
             logger.warning("read-only because a disk is nearly full: %s", room)
 

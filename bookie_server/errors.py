@@ -64,6 +64,14 @@ class DiskFullError(UnavailableError):
     """No space was left; what was to be written is not there (facts: path)."""
 
 
+class TooManyFilesError(DiskFullError):
+    """No file descriptor was left to open a file with, and nothing was changed (facts: path).
+
+    Handled as a full disk is: the disk is healthy, so the bookie goes on, refuses what needs the file, and
+    tries again when it measures its disks.
+    """
+
+
 class StorageInUseError(UnavailableError):
     """Another process, or another storage of this one, has these directories open (facts: path)."""
 

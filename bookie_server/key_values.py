@@ -20,6 +20,7 @@ from bookie_server.errors import (
     IndexDamagedError,
     StorageError,
     StorageInUseError,
+    TooManyFilesError,
 )
 from ledger.extras import require
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 _WRITE_BUFFER_BYTES = 8 * 1024 * 1024
 _BLOCK_CACHE_BYTES = 16 * 1024 * 1024
-_OPEN_FILES_MAX = 128
+OPEN_FILES_MAX = 128
+"""Descriptors of its tables; tables over that are closed and opened again."""
 _PIECE = 256
 """Records that a scan takes at a time."""
 
@@ -80,6 +82,11 @@ def _write_error(directory: Path, error: Exception) -> DiskFullError | DiskFaile
         return DiskFullError(
             f"no space left to write index {directory}: free space on this disk", path=directory
         )
+    if "Too many open files" in str(error):
+        return TooManyFilesError(
+            f"cannot write index {directory}: too many open files; raise the limit or close some",
+            path=directory,
+        )
     return DiskFailedError(f"index {directory} cannot be written: {error}", path=directory, missing=False)
 
 
@@ -95,7 +102,7 @@ class _Rocks:
         options.create_if_missing(True)
         options.set_paranoid_checks(True)
         options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
-        options.set_max_open_files(_OPEN_FILES_MAX)
+        options.set_max_open_files(OPEN_FILES_MAX)
         options.set_max_background_jobs(2)
         options.set_keep_log_file_num(2)
         options.set_compression_type(rocksdict.DBCompressionType.none())

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 from bookie_server.config import BookieConfig
+from bookie_server.descriptors import limits_within, raise_descriptor_limit
 from bookie_server.server import BookieServer
 from bookie_server.system_disk import SystemDisk
 from ledger.command_line import say, tell
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError
 from ledger.metadata.drivers import open_store
+
+logger = logging.getLogger(__name__)
 
 DONE, FAILED = 0, 1
 
@@ -31,12 +36,30 @@ GC_THRESHOLDS = (100_000, 50, 100)
 
 
 def run(config: BookieConfig) -> int:
-    """Serve until SIGTERM or SIGINT; the exit code."""
+    """Serve until SIGTERM or SIGINT; the exit code.
+
+    Raises the process's limit of open files as far as it may. ConfigurationError if that is not enough.
+    """
+    config = _within_descriptors(config)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(config))
+
+
+def _within_descriptors(config: BookieConfig) -> BookieConfig:
+    descriptors_max = raise_descriptor_limit()
+    limits = limits_within(config.limits, config.storage, descriptors_max)
+    if limits != config.limits:
+        logger.warning(
+            "at most %d connections instead of %d, and %d from one address: the limit of open files is %d",
+            limits.connections_max,
+            config.limits.connections_max,
+            limits.connections_per_address_max,
+            descriptors_max,
+        )
+    return replace(config, limits=limits)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

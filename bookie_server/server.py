@@ -22,6 +22,7 @@ from typing import TypeVar
 from bookie_server.config import BookieConfig
 from bookie_server.connections import Connections
 from bookie_server.cookie import own_cookie, prove_identity
+from bookie_server.descriptors import BACKLOG
 from bookie_server.directory_lock import lock_directories
 from bookie_server.disk import Disk
 from bookie_server.disk_watch import follow_disks, writability_of
@@ -42,7 +43,6 @@ from ledger.model import DURABLE_DELETIONS, BookieId, BookieInfo
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-BACKLOG = 1024
 DRAIN_S = 10.0
 """How long a stop waits for peers to take their last answers."""
 REGISTER_S = 45.0

@@ -19,13 +19,20 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from bookie_server.disk import Disk, DiskFile, DiskLock, DiskWorker, Done, T
-from bookie_server.errors import DirectoryInUseError, DiskFailedError, DiskFullError, StorageClosedError
+from bookie_server.errors import (
+    DirectoryInUseError,
+    DiskFailedError,
+    DiskFullError,
+    StorageClosedError,
+    TooManyFilesError,
+)
 from bookie_server.key_values import KeyValues, open_key_values
 from ledger.errors import LogStoreError
 
 _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 _VECTOR_MAX = 1024  # IOV_MAX of Linux
 
 
@@ -40,6 +47,12 @@ def _translated(doing: str, path: Path) -> Iterator[None]:
 def _ours(doing: str, path: Path, error: OSError) -> DiskFullError | DiskFailedError:
     if error.errno in _FULL:
         return DiskFullError(f"no space left to {doing} {path}: free space on this disk", path=path)
+    if error.errno in _NO_DESCRIPTOR:
+        whose = "this process" if error.errno == errno.EMFILE else "this machine"
+        return TooManyFilesError(
+            f"cannot {doing} {path}: {whose} has too many open files; raise its limit or close some",
+            path=path,
+        )
     return DiskFailedError(
         f"cannot {doing} {path}: {error.strerror}", path=path, missing=error.errno == errno.ENOENT
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bookie_server.disk import Disk, DiskFile
-from bookie_server.errors import DiskFailedError, DiskFullError
+from bookie_server.errors import DiskFailedError, DiskFullError, TooManyFilesError
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import (
     FILE_HEADER_BYTES,
@@ -27,6 +27,7 @@ from bookie_server.journal.record import (
     ledger_body,
 )
 from bookie_server.numbered_files import numbers_of
+from ledger.errors import LogStoreError
 
 _SEAL_BYTES = RECORD_HEADER_BYTES + 8
 
@@ -158,6 +159,8 @@ class JournalFiles:
     def _made_with_room(self, file_id: int, bytes_needed: int) -> Segment:
         try:
             return self._made("next.tmp", file_id, bytes_needed)
+        except TooManyFilesError:
+            raise  # space is not what is missing
         except DiskFullError:
             if not self.make_room():
                 raise
@@ -185,7 +188,12 @@ class JournalFiles:
 
     def _named(self, segment: Segment) -> Segment:
         name = self._directory / file_name(segment.header.file_id)
-        self._disk.rename_durably(segment.file.path, name)
+        try:
+            self._disk.rename_durably(segment.file.path, name)
+        except LogStoreError:
+            # Under either name it holds no record and has an unsealed file before it: the next one replaces it.
+            segment.file.close()
+            raise
         segment.file.path = name
         return segment
 

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import accumulate
 
 from bookie_server.disk import Disk
-from bookie_server.errors import DiskFullError
+from bookie_server.errors import DiskFullError, TooManyFilesError
 from bookie_server.journal.files import remove_before
 from bookie_server.journal.log_mark import LogMark, encode_log_mark
 from bookie_server.storage.entry_log import EntryLogWriter
@@ -72,6 +72,8 @@ class Checkpointer:
     def _with_reserve(self, work: Callable[[], None]) -> None:
         try:
             work()
+        except TooManyFilesError:
+            work()  # space is not what is missing; an index that had stopped for it is open again
         except DiskFullError:
             if not self._reserve.release():
                 raise

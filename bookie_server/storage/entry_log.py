@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bookie_server.disk import Disk, DiskFile
-from bookie_server.errors import DiskFailedError, StorageError
+from bookie_server.errors import DiskFailedError, StorageError, TooManyFilesError
 from bookie_server.numbered_files import numbers_of
 from bookie_server.storage.entry_log_format import (
     FILE_HEADER_BYTES,
@@ -23,8 +23,10 @@ from bookie_server.storage.entry_log_format import (
     file_name,
 )
 from bookie_server.storage.index import Interval, LogEnd
+from ledger.errors import LogStoreError
 
-_OPEN_LOGS_MAX = 32
+OPEN_LOGS_MAX = 32
+"""Of one reading worker."""
 
 
 class EntryLogWriter:
@@ -53,9 +55,13 @@ class EntryLogWriter:
         self.close()
         log_id = self.end.log_id + 1
         file = self._disk.create(self._path(log_id))
-        file.write_at(0, [encode_file_header(log_id)])
-        file.sync()
-        self._disk.sync_directory(self._directory)
+        try:
+            file.write_at(0, [encode_file_header(log_id)])
+            file.sync()
+            self._disk.sync_directory(self._directory)
+        except LogStoreError:
+            file.close()
+            raise
         self._file, self.end = file, LogEnd(log_id, FILE_HEADER_BYTES)
 
     def append(self, parts: Sequence[bytes]) -> None:
@@ -115,11 +121,17 @@ class EntryLogReader:
         path = self._directory / file_name(log_id)
         try:
             file = self._disk.open_read(path)
-            check_file_header(file.read_at(0, FILE_HEADER_BYTES), log_id, path)
-        except DiskFailedError as error:
+        except (DiskFailedError, TooManyFilesError) as error:
             raise StorageError(str(error), path=path) from error
+        try:
+            check_file_header(file.read_at(0, FILE_HEADER_BYTES), log_id, path)
+        except LogStoreError as error:
+            file.close()
+            if isinstance(error, DiskFailedError):
+                raise StorageError(str(error), path=path) from error
+            raise
         self._open[log_id] = file
-        if len(self._open) > _OPEN_LOGS_MAX:
+        if len(self._open) > OPEN_LOGS_MAX:
             self._open.popitem(last=False)[1].close()
         return file
 

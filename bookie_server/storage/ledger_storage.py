@@ -391,6 +391,11 @@ class LedgerStorage:
                 if not waiter.done():
                     waiter.set_result(None)
 
+    @property
+    def shortage(self) -> DiskFullError | None:
+        """What could not be made for want of space or descriptors, until it can be."""
+        return self._upkeep.shortage
+
     def usage(self) -> list[DirectoryUsage]:
         """Last measured size and room of each directory; never blocks."""
         return self._upkeep.usages

@@ -62,6 +62,8 @@ class Upkeep:
         self._failed = False
         self._periodic: list[asyncio.Task[None]] = []
         self.usages: list[DirectoryUsage] = []
+        self.shortage: DiskFullError | None = None
+        """What could not be made when this was tried last."""
         self.writable = True
 
     @property
@@ -123,7 +125,7 @@ class Upkeep:
         try:
             await self._storage_worker.run(partial(self._parts.checkpointer.run, job))
         except DiskFullError as full:
-            self._full = full
+            self._full = self.shortage = full
             await self._reader.forget_all()
             self._set_writable(self._limits.on_disk_full())
         except LogStoreError as error:
@@ -176,7 +178,7 @@ class Upkeep:
         if self._closed:
             return
         if full is not None:
-            self._on_no_spare()
+            self._on_no_spare(full)
         elif not self._parts.files.has_spare and not self._making_spare and self._spare_possible:
             self._making_spare = True
             self._room_worker.submit(self._parts.files.prepare_spare, self._on_spare)
@@ -184,12 +186,13 @@ class Upkeep:
     def _on_spare(self, _result: None, error: LogStoreError | None) -> None:
         self._making_spare = False
         if isinstance(error, DiskFullError):
-            self._on_no_spare()
+            self._on_no_spare(error)
         elif error is not None:
             self._callbacks.fail(error)
 
-    def _on_no_spare(self) -> None:
+    def _on_no_spare(self, full: DiskFullError) -> None:
         self._spare_possible = False
+        self.shortage = full
         self._set_writable(self._limits.on_disk_full())
 
     async def check_disk(self) -> None:
@@ -200,26 +203,28 @@ class Upkeep:
         if self._failed:
             return
         try:
-            self.usages, self._spare_possible = await self._room_worker.run(self._measure)
+            self.usages, no_spare = await self._room_worker.run(self._measure)
         except LogStoreError as error:
             self._callbacks.fail(error)
             return
-        held = self._spare_possible and self._full is None
+        self._spare_possible = no_spare is None
+        self.shortage = self._full or no_spare
+        held = self.shortage is None
         self._set_writable(self._limits.on_measured(self.usages, reserves_held=held))
 
-    def _measure(self) -> tuple[list[DirectoryUsage], bool]:
-        held = True
+    def _measure(self) -> tuple[list[DirectoryUsage], DiskFullError | None]:
+        shortage: DiskFullError | None = None
         try:
             self._parts.files.prepare_spare()
             self._parts.reserve.take()
-        except DiskFullError:
-            held = False
+        except DiskFullError as full:
+            shortage = full
         paths = self._parts.paths
         usages = []
         for directory in (paths.journal, paths.ledgers):
             total, free = self._parts.disk.free_space(directory)
             usages.append(DirectoryUsage(directory=directory, total_bytes=total, free_bytes=free))
-        return usages, held
+        return usages, shortage
 
     def _set_writable(self, writable: bool) -> None:
         if writable != self.writable:

@@ -73,6 +73,7 @@ _SENTENCES: Mapping[str, str] = {
     "pause_bookie": "{who} is stopped for {for_s}",
     "pause_client": "{who} is stopped for {for_s}",
     "disk_full": "{who} has room for {number} more bytes, for {for_s}",
+    "no_descriptors": "{who} can open no file for {for_s}",
     "metadata_partition": "{who} cannot reach the metadata store for {for_s}",
     "session_loss": "the metadata store ends the session of {who}",
     "clock_jump": "the clock of {who} jumps by {by_s}",

@@ -190,6 +190,7 @@ class SimulatedCluster:
             bookie.disk.faults.disarm()
             bookie.disk.crash_at_effect(None)
             bookie.disk.capacity_bytes = None
+            bookie.disk.opens_files = True
         for node in self.loop.nodes():
             self.loop.resume(node)
         for bookie in self.bookies:

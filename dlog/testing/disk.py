@@ -117,6 +117,15 @@ class SimulatedDisk(Disk):
         self._media.capacity_bytes = capacity_bytes
 
     @property
+    def opens_files(self) -> bool:
+        """False: the process has no descriptor left, so whatever needs one fails with TooManyFilesError."""
+        return self._media.opens_files
+
+    @opens_files.setter
+    def opens_files(self, opens_files: bool) -> None:
+        self._media.opens_files = opens_files
+
+    @property
     def used_bytes(self) -> int:
         return self._media.used_bytes()
 
@@ -224,6 +233,7 @@ class SimulatedDisk(Disk):
 
     def create(self, path: Path) -> DiskFile:
         parent = self._directory(path.parent, "create")
+        self._media.require_descriptor("create", path)
         node = parent.names.get(path.name)
         if isinstance(node, Directory):
             raise _failed("create", path, "it is a directory")
@@ -233,7 +243,7 @@ class SimulatedDisk(Disk):
             parent.change(((path.name, node),))
         else:
             node.change(Truncate())
-        return self._opened(path, node, writable=True)
+        return self._file(path, node, writable=True)
 
     def open_write(self, path: Path) -> DiskFile:
         return self._opened(path, self._inode(path, "open"), writable=True)
@@ -242,6 +252,10 @@ class SimulatedDisk(Disk):
         return self._opened(path, self._inode(path, "open"), writable=False)
 
     def _opened(self, path: Path, inode: Inode, *, writable: bool) -> SimulatedFile:
+        self._media.require_descriptor("open", path)
+        return self._file(path, inode, writable=writable)
+
+    def _file(self, path: Path, inode: Inode, *, writable: bool) -> SimulatedFile:
         return SimulatedFile(self._media, self._media.life, path, inode, writable=writable)
 
     # ---- a Disk: names
@@ -260,6 +274,7 @@ class SimulatedDisk(Disk):
 
     def sync_directory(self, directory: Path) -> None:
         found = self._directory(directory, "sync directory")
+        self._media.require_descriptor("sync directory", directory)
         clock = self._media.clock
         self._effect("dirsync", directory, f"{len(found.pending)} names")
         clock.spend(clock.timing.sync_s)
@@ -273,7 +288,9 @@ class SimulatedDisk(Disk):
             self._change_names("mkdir", directory, parent, ((directory.name, Directory()),))
 
     def list(self, directory: Path) -> list[str]:
-        return sorted(self._directory(directory, "list").names)
+        found = self._directory(directory, "list")
+        self._media.require_descriptor("list", directory)
+        return sorted(found.names)
 
     def exists(self, path: Path) -> bool:
         return self._node(path) is not None

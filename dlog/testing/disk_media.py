@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from bookie_server.errors import DiskFailedError, DiskFullError
+from bookie_server.errors import DiskFailedError, DiskFullError, TooManyFilesError
 from dlog.testing.disk_effects import Effects, SimulatedCrash
 from dlog.testing.disk_life import Life
 from dlog.testing.disk_state import Directory, Inode
@@ -26,6 +26,7 @@ class Media:
         self.clock = clock
         self.life = Life()
         self.capacity_bytes: int | None = None
+        self.opens_files = True
         self.on_crash: Callable[[], None] = lambda: None
         self.on_synced: Callable[[Path, bytearray], None] | None = None
         """Told of each file that was synced, and its content."""
@@ -64,6 +65,16 @@ class Media:
     def full(self, doing: str, path: Path) -> DiskFullError:
         self.faults.note("disk_full", f"{doing} {path}")
         return DiskFullError(f"no space left to {doing} {path}: free space on this disk", path=path)
+
+    def lacks_descriptor(self, path: Path) -> bool:
+        if not self.opens_files:
+            self.faults.note("no_descriptor", str(path))
+        return not self.opens_files or self.faults.strikes("no_descriptor", path)
+
+    def require_descriptor(self, doing: str, path: Path) -> None:
+        """TooManyFilesError if the process can open nothing more just now."""
+        if self.lacks_descriptor(path):
+            raise TooManyFilesError(f"cannot {doing} {path}: this process has too many open files", path=path)
 
     def failure(self, doing: str, path: Path) -> DiskFailedError:
         return DiskFailedError(f"cannot {doing} {path}: input/output error", path=path, missing=False)

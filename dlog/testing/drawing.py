@@ -256,6 +256,11 @@ class Drawing:
             Action(at_s=at_s, kind="disk_full", who=bookie.name, number=room, for_s=self._for_a_while(10))
         ]
 
+    def _draw_no_descriptors(self, at_s: float) -> list[Action]:
+        if (bookie := self._bookie()) is None:
+            return []
+        return [Action(at_s=at_s, kind="no_descriptors", who=bookie.name, for_s=self._for_a_while(5))]
+
     # ---- metadata and clocks
 
     def _draw_metadata_partition(self, at_s: float) -> list[Action]:

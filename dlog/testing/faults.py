@@ -10,7 +10,13 @@ from typing import Generic, Literal, TypeVar
 from dlog.testing.notes import Notes
 
 DiskFault = Literal[
-    "read_error", "write_error", "sync_error", "short_write", "misdirected_write", "slow_sync"
+    "read_error",
+    "write_error",
+    "sync_error",
+    "short_write",
+    "misdirected_write",
+    "slow_sync",
+    "no_descriptor",
 ]
 """The first three are I/O errors: the caller gets DiskFailedError.
 
@@ -18,7 +24,8 @@ A write error leaves a part of the write behind. After a sync error some of the 
 the others never will be, although they may still be read and a later sync succeeds. A short write and a misdirected
 one are not seen by the caller: the file twin goes on with the rest as SystemFile's retry loop does, with one more
 effect in between where a crash can fall; a misdirected write lands elsewhere in the file. Errors befall files and
-index stores alike, a sync error also directories, the other kinds only files.
+index stores alike, a sync error also directories, the other kinds only files. Without a descriptor nothing can be
+opened or listed, no directory synced, no index store synced or opened: TooManyFilesError, and nothing has changed.
 """
 
 MetadataFault = Literal[

@@ -179,6 +179,13 @@ class Harm:
     def _make_room(self, name: str) -> None:
         self._bookies[name].disk.capacity_bytes = None
 
+    def _do_no_descriptors(self, action: Action) -> None:
+        self._bookies[action.who].disk.opens_files = False
+        self._later(action.for_s, lambda: self._open_files(action.who))
+
+    def _open_files(self, name: str) -> None:
+        self._bookies[name].disk.opens_files = True
+
     def _do_bit_rot(self, action: Action) -> None:
         self._bookies[action.who].disk.rot(action.part, recent_bytes=action.number)
 

@@ -15,6 +15,7 @@ from bookie_server.errors import (
     IndexDamagedError,
     StorageError,
     StorageInUseError,
+    TooManyFilesError,
 )
 from dlog.testing.disk_media import Media
 from dlog.testing.disk_state import Directory
@@ -35,10 +36,12 @@ class SimulatedKeyValues:
         self._failure: DiskFullError | DiskFailedError | None = None
         """After a failed sync nothing is written until `reopen`."""
         self._open = True
+        self._readable = True
         if media.free_bytes() < _OPENING_BYTES:
             self._failure = self._media.full("write index", directory)
 
     def _opened(self, home: Directory) -> StoreState:
+        self._media.require_descriptor("open index", self._directory)
         store = home.store
         if store is None:
             if self._media.free_bytes() < _OPENING_BYTES:
@@ -85,6 +88,8 @@ class SimulatedKeyValues:
         self._require_open()
         clock = self._media.clock
         clock.spend(clock.timing.read_s)
+        if not self._readable:
+            raise StorageError(f"index {self._directory} cannot be read: closed", path=self._directory)
         if self._state.is_damaged(key) or self._media.faults.strikes("read_error", self._directory):
             raise StorageError(f"index {self._directory} cannot be read: damaged", path=self._directory)
 
@@ -110,6 +115,10 @@ class SimulatedKeyValues:
         clock.spend(clock.timing.sync_s)
         if state.pending_bytes > self._media.free_bytes():
             self._failure = self._media.full("write index", self._directory)
+        elif self._media.lacks_descriptor(self._directory):
+            self._failure = TooManyFilesError(
+                f"cannot write index {self._directory}: too many open files", path=self._directory
+            )
         elif faults.strikes("sync_error", self._directory):
             self._failure = self._media.failure("sync", self._directory)
         self._require_writable()
@@ -118,7 +127,13 @@ class SimulatedKeyValues:
     def reopen(self) -> None:
         self._require_open()
         self._forget_some()
-        self._failure = None
+        try:
+            self._media.require_descriptor("open index", self._directory)
+        except TooManyFilesError as error:
+            # It was closed before: nothing can be read either until it can be opened.
+            self._failure, self._readable = error, False
+            raise
+        self._failure, self._readable = None, True
         if self._media.free_bytes() < _OPENING_BYTES:
             self._failure = self._media.full("write index", self._directory)
 

@@ -50,11 +50,12 @@ PROCESSES = (
 )
 UNREADABLE = "unreadable"
 DISKS = ("sync_error", "write_error", "read_error", "slow_sync", "short_write", "disk_full")
+NO_DESCRIPTORS = "no_descriptors"
 STORE = ("metadata_partition", "session_loss", *get_args(MetadataFault))
 CLOCKS = ("clock_jump",)
 TIMELY = "timely"
 """The other faults also strike at whoever is about to change metadata."""
-WITHIN = (*NETWORK, *PROCESSES, *DISKS, *STORE, *CLOCKS, TIMELY)
+WITHIN = (*NETWORK, *PROCESSES, *DISKS, NO_DESCRIPTORS, *STORE, *CLOCKS, TIMELY)
 BEYOND = ("bit_rot", "lost_file", "misdirected_write", "index_damage")
 SCENES = (
     "filled_disk",
@@ -247,6 +248,8 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         drawn |= _with_scenes(draw, drawn["faults"])
     if profile in ("chaos", "scenes") and ensemble > write and draw.maybe(0.4):
         drawn |= _with_returning_bookies(ensemble, drawn["bookies"])
+    if profile != "calm" and draw.maybe(0.2):
+        drawn["faults"] = (*drawn["faults"], NO_DESCRIPTORS)
     if drawn["digest"] == "DUMMY" and profile == "beyond":
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))

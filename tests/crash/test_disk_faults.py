@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from bookie_server.errors import DiskFailedError, DiskFullError
+from bookie_server.errors import DiskFailedError, DiskFullError, StorageError, TooManyFilesError
 from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.stored_entry import EntryRun
@@ -20,7 +22,7 @@ from dlog.testing.loop import SimulatedLoop
 from dlog.testing.seeds import Seeds
 from ledger.errors import LogStoreError
 from tests.crash.promises import LARGE, SETTINGS, Promises, check_boot, check_promises, workload
-from tests.storage_kit import KEY, add, make_entry, open_storage
+from tests.storage_kit import KEY, add, durable, make_entry, open_storage
 from tests.unit.testing.kit import CountedNotes, new_disk, run
 
 HOME = Path("/bookie")
@@ -56,7 +58,7 @@ def live_and_die(disk: SimulatedDisk, promises: Promises, *, killed: bool) -> st
     return end
 
 
-@pytest.mark.parametrize("trouble", ["errors", "no room"])
+@pytest.mark.parametrize("trouble", ["errors", "no room", "no descriptors"])
 def test_what_was_acknowledged_in_spite_of_faults_is_there(trouble: str) -> None:
     """Errors, short and slow writes by chance; or less room than the workload needs, more or less less."""
     ends, counts = Counter[str](), Counter[str]()
@@ -70,6 +72,8 @@ def test_what_was_acknowledged_in_spite_of_faults_is_there(trouble: str) -> None
                 "short_write": 0.1,
                 "slow_sync": 0.02,
             }
+        elif trouble == "no descriptors":
+            disk.faults.rates["no_descriptor"] = Random(seed).choice((0.01, 0.05, 0.2))
         else:
             disk.capacity_bytes = Random(seed).randint(70_000, 450_000)
         ends[live_and_die(disk, promises, killed=seed % 2 == 0)] += 1
@@ -85,9 +89,74 @@ def test_what_was_acknowledged_in_spite_of_faults_is_there(trouble: str) -> None
             min(counts[f"fault.{kind}"] for kind in ("sync_error", "write_error", "short_write", "slow_sync"))
             > 5
         )
+    elif trouble == "no descriptors":
+        assert set(ends) == {"whole", "TooManyFilesError"}
+        assert counts["fault.no_descriptor"] > SEEDS / 2
     else:
         assert set(ends) == {"whole", "DiskFullError"}
         assert counts["fault.disk_full"] > SEEDS / 2
+
+
+def test_a_storage_outlives_a_time_without_descriptors() -> None:
+    """Nothing can be opened for a while, at any moment: adds may be refused, but nothing has failed for good.
+
+    Afterwards it is writable again, and everything that it acknowledged is there, also after a power cut.
+    """
+    lacks = refusals = 0
+    for seed in range(SEEDS):
+        chance, notes = Random(seed), CountedNotes()
+        disk = new_disk(seed, notes, timing=DiskTiming())
+
+        async def main(disk: SimulatedDisk = disk, chance: Random = chance) -> tuple[list[int], int]:
+            storage = await open_storage(HOME, disk, **SETTINGS)
+            state, acked, refused = storage.create_ledger(1, KEY), list[int](), 0
+            for step in range(40):
+                disk.opens_files = chance.random() < 0.6
+                try:
+                    run = EntryRun([step], [make_entry(1, step, payload=LARGE)])
+                    await durable(partial(storage.add, state, run))
+                    acked.append(step)
+                except TooManyFilesError:
+                    refused += 1
+                if chance.random() < 0.3:
+                    with suppress(TooManyFilesError):
+                        await storage.checkpoint()
+                if chance.random() < 0.3:
+                    await storage.check_disk()
+                for each in acked[-3:]:
+                    with suppress(StorageError):
+                        assert await storage.read(state, each) is not None
+                assert storage.failed is None, "a healthy disk was counted as failed"
+            disk.opens_files = True
+            await storage.check_disk()
+            assert storage.shortage is None
+            assert storage.writable
+            await storage.checkpoint()
+            await add(storage, state, range(100, 103))
+            await check_entries(storage, acked)
+            disk.power_cut()
+            return acked, refused
+
+        acked, refused = run(main())
+        lacks += notes.counts["fault.no_descriptor"]
+        refusals += refused
+
+        async def restarted(disk: SimulatedDisk = disk, acked: list[int] = acked) -> None:
+            storage = await open_storage(HOME, disk, **SETTINGS)
+            await check_entries(storage, acked)
+            await storage.close()
+
+        run(restarted())
+        assert disk.open_files() == 0
+    assert lacks > 10 * SEEDS
+    assert refusals > SEEDS
+
+
+async def check_entries(storage: LedgerStorage, acked: list[int]) -> None:
+    state = storage.ledger(1)
+    assert state is not None
+    for each in acked:
+        assert await storage.read(state, each) == make_entry(1, each, payload=LARGE), each
 
 
 def test_what_the_journal_still_has_when_the_storage_is_closed_after_a_failure_does_no_harm() -> None:

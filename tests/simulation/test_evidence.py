@@ -123,5 +123,6 @@ def test_every_fault_that_chaos_knows_is_on_the_page() -> None:
         "ambush": "pause",
         "power_cut_at_effect": "crash_at_effect",
         "timely": "kill",
+        "no_descriptors": "no_descriptor",
     }
     assert {other_names.get(kind, kind) for kind in (*WITHIN, *BEYOND)} <= named

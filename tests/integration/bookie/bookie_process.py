@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import selectors
 import signal
 import subprocess
@@ -40,6 +41,8 @@ class BookieProcess:
         self.data = data
         self.settings = settings
         self.port = 0
+        self.descriptors: tuple[int, int] | None = None
+        """Soft and hard limit of open files that the next start gives it; None: those of the test."""
         self.errors = ""
         """What all its runs so far wrote to stderr."""
         self._process: subprocess.Popen[str] | None = None
@@ -54,7 +57,12 @@ class BookieProcess:
         command = [sys.executable, "-m", "bookie_server", "start", "--metadata", self.metadata]
         command += ["--data", str(self.data), "--port", "0", "--config", str(self._write_settings())]
         self._process = subprocess.Popen(
-            command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=self._limit_descriptors if self.descriptors else None,
         )
         line = self._first_line()
         found = READY.fullmatch(line.strip())
@@ -98,6 +106,10 @@ class BookieProcess:
 
     def open_descriptors(self) -> int:
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+    def _limit_descriptors(self) -> None:
+        assert self.descriptors is not None
+        resource.setrlimit(resource.RLIMIT_NOFILE, self.descriptors)
 
     def _write_settings(self) -> Path:
         """The settings file: small preallocated files, and what the test asks for."""

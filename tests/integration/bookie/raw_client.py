@@ -16,8 +16,11 @@ class ConnectionClosed(Exception):
 class RawClient:
     """One blocking TCP connection to a bookie."""
 
-    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
-        self._socket = socket.create_connection((host, port), timeout=PATIENCE_S)
+    def __init__(self, port: int, host: str = "127.0.0.1", *, source: str | None = None) -> None:
+        """`source`: the address it comes from; any of 127.0.0.0/8 will do on Linux."""
+        self._socket = socket.create_connection(
+            (host, port), timeout=PATIENCE_S, source_address=None if source is None else (source, 0)
+        )
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, data: bytes) -> None:

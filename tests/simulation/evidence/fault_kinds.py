@@ -24,6 +24,7 @@ FAULTS: dict[str, dict[str, str]] = {
         "sync_error": "EIO at a sync",
         "page_loss": "a part of what a failed sync left behind never reached the disk",
         "disk_full": "ENOSPC",
+        "no_descriptor": "EMFILE: nothing could be opened",
         "short_write": "a write was carried out in pieces",
         "slow_sync": "a sync took up to 20 s",
         "bit_rot": "a durable bit was flipped (beyond the contract)",
