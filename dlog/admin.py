@@ -7,29 +7,20 @@ later can finish what was interrupted. Seal and Delete are takeovers. Only the o
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dlog.config import LogConfig
-from dlog.core import record_changes, record_keys
+from dlog.core import record_changes
 from dlog.core.record_update import Applied
 from dlog.errors import LogNotFoundError, ShrinkRefusedError
 from dlog.log_store import LogRef, LogStore
 from dlog.model import LogName, LogRecord, LogState, MessageId
+from dlog.orphan_sweep import OrphanSweep, delete_pending
 from dlog.tail_position import tail_of
 from dlog.takeover_runner import Claim, TakeoverRunner, new_owner
 from ledger.client import LedgerClient
-from ledger.errors import (
-    CorruptionError,
-    EntryNotFoundError,
-    InvalidNameError,
-    LedgerNotFoundError,
-    ReadError,
-)
-from ledger.model import LedgerId, LedgerMetadata
-
-_log = logging.getLogger(__name__)
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError, ReadError
+from ledger.model import LedgerId
 
 ORPHAN_AGE_S = 600.0
 """A younger unlisted ledger probably belongs to a takeover or rotation under way; no rule depends on it."""
@@ -152,76 +143,14 @@ class LogAdmin:
             due = record_changes.due_for_deletion(read.value, self._environment.wall_us())
             if not due:
                 return read.value
-            await self._delete_ledgers(due)
+            for ledger_id in due:
+                await delete_pending(self._ledgers, ref, ledger_id)
             changed = record_changes.without_deleted(read.value, due, self._environment.token())
             await self._logs.compare_and_set(ref, changed, read.version)
 
-    async def _delete_ledgers(self, ledger_ids: Iterable[LedgerId]) -> None:
-        for ledger_id in ledger_ids:
-            await self._ledgers.delete(ledger_id)
-
     async def sweep(self, *, age_s: float = ORPHAN_AGE_S) -> list[LedgerId]:
-        """Delete ledgers that carry a log's tag and are in no list, once they can never get into one.
-
-        Age decides only when to try. A ledger newer than all listed ones is first barred by one
-        compare-and-set, which makes a sleeping candidate's fail (crash windows, first row). What is damaged is
-        left alone, with a warning, and bars nothing else.
-        """
-        deleted = []
-        async for ledger_id in self._ledgers.store.ledger_ids():
-            try:
-                orphaned = await self._is_orphan(ledger_id, age_s)
-            except LedgerNotFoundError:
-                continue
-            except CorruptionError as error:
-                _log.warning("ledger %d is left alone: %s", ledger_id, error)
-                continue
-            if orphaned:
-                await self._ledgers.delete(ledger_id)
-                deleted.append(ledger_id)
-        return deleted
-
-    async def _is_orphan(self, ledger_id: LedgerId, age_s: float) -> bool:
-        metadata = (await self._ledgers.store.read_ledger(ledger_id)).value
-        ref = _tagged(metadata)
-        if ref is None or self._is_young(metadata, age_s):
-            return False
-        return await self._may_delete(ref, ledger_id)
-
-    def _is_young(self, metadata: LedgerMetadata, age_s: float) -> bool:
-        created = metadata.custom_value(record_keys.TAG_CREATED_US) or b""
-        return created.isdigit() and self._environment.wall_us() - int(created) < age_s * 1e6
-
-    async def _may_delete(self, ref: LogRef, ledger_id: LedgerId) -> bool:
-        """Whether the ledger is an orphan that can never be listed."""
-        while True:
-            try:
-                read = await self._logs.read(ref)
-            except LogNotFoundError:
-                return True  # a record is written before its log's first ledger, and removed after its last
-            record = read.value
-            if record.find(ledger_id) or any(one.ledger_id == ledger_id for one in record.pending_delete):
-                return False
-            if ledger_id <= record.last_ledger_id:
-                return True
-            barred = record_changes.with_orphan_barred(
-                record, ledger_id, self._environment.wall_us(), self._environment.token()
-            )
-            if isinstance(await self._logs.compare_and_set(ref, barred, read.version), Applied):
-                return False  # it is pending now: whoever collects next deletes it
-
-
-def _tagged(metadata: LedgerMetadata) -> LogRef | None:
-    """The log whose tag the ledger carries. None for other programs' ledgers, and for a sink's staging ones."""
-    uuid = metadata.custom_value(record_keys.TAG_LOG_UUID)
-    name = metadata.custom_value(record_keys.TAG_LOG_NAME)
-    if not uuid or not name or metadata.custom_value(record_keys.TAG_KIND) is not None:
-        return None
-    try:
-        namespace, _, log = name.decode().partition("/")
-        return LogRef(LogName(namespace=namespace, name=log), uuid.decode())
-    except (UnicodeDecodeError, InvalidNameError):
-        return None
+        """Delete what crashed takeovers and rotations of any log under this root have left behind (orphan_sweep.py)."""
+        return await OrphanSweep(self._logs, self._ledgers, age_s=age_s).run()
 
 
 def _refused(before: MessageId, limit: MessageId, reason: str) -> ShrinkRefusedError:

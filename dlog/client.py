@@ -280,7 +280,10 @@ class LogClient:
         return await self.admin.delete(self.name(log))
 
     async def sweep(self) -> Sequence[LedgerId]:
-        """Delete ledgers that crashed takeovers and rotations of any log have left behind; returns them."""
+        """Delete empty ledgers that crashed takeovers and rotations of any log under this root have left behind.
+
+        Returns them. Ledgers of other applications and of logs under another root are never touched.
+        """
         return await self.admin.sweep()
 
     async def collect(self, log: str) -> LogRecord | None:

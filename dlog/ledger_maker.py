@@ -38,6 +38,7 @@ class LedgerMaker:
 
     async def _create(self, quorum: QuorumSizes, epoch: int) -> WriteHandle:
         tags = ledger_tags(
+            root=self._ref.root,
             log=self._ref.name,
             log_uuid=self._ref.log_uuid,
             epoch=epoch,

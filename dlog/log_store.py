@@ -39,6 +39,8 @@ class LogRef:
 
     name: LogName
     log_uuid: str
+    root: str = record_keys.DEFAULT_ROOT
+    """The key that the log's values are under. Logs under different roots know nothing of each other."""
 
     def __str__(self) -> str:
         return str(self.name)
@@ -55,20 +57,24 @@ class LogStore:
         self._root = root
         self._instance_id: str | None = None
 
+    @property
+    def root(self) -> str:
+        return self._root
+
     # ---- names
 
     async def find(self, log: LogName) -> LogRef:
         """The current incarnation. LogNotFoundError if the name was never used or its log is deleted."""
-        node = await self._read_name(log)
+        node = await self.read_name(log)
         if node is None or node.value.state is NameState.DELETED:
             raise LogNotFoundError(f"log {log} does not exist; create it first", log=str(log))
-        return LogRef(log, node.value.log_uuid)
+        return LogRef(log, node.value.log_uuid, self._root)
 
     async def names(self, namespace: str) -> list[str]:
         """Names of the logs in a namespace, sorted."""
         found = []
         for name in await self._store.list_records(record_keys.namespace_key(self._root, namespace)):
-            node = await self._read_name(LogName(namespace=namespace, name=name))
+            node = await self.read_name(LogName(namespace=namespace, name=name))
             if node is not None and node.value.state is NameState.ACTIVE:
                 found.append(name)
         return found
@@ -76,7 +82,7 @@ class LogStore:
     async def create(self, log: LogName) -> LogRef:
         """Make a log with an empty list and epoch 0. LogExistsError if the name is in use."""
         node = await self._free_name(log)
-        ref = LogRef(log, self._environment.new_uuid())
+        ref = LogRef(log, self._environment.new_uuid(), self._root)
         record = LogRecord(
             log_uuid=ref.log_uuid, instance_id=await self._instance(), nonce=self._environment.token()
         )
@@ -91,7 +97,7 @@ class LogStore:
     async def end_name(self, ref: LogRef) -> None:
         """Set the name to DELETED once the log's ledgers are gone. Done already, or a newer log: nothing."""
         while True:
-            node = await self._read_name(ref.name)
+            node = await self.read_name(ref.name)
             ended = NameNode(log_uuid=ref.log_uuid, state=NameState.DELETED)
             if node is None or node.value == ended or node.value.log_uuid != ref.log_uuid:
                 return
@@ -193,7 +199,8 @@ class LogStore:
             except MetadataUnavailableError:
                 await asyncio.sleep(backoff.next_s())
 
-    async def _read_name(self, log: LogName) -> Versioned[NameNode] | None:
+    async def read_name(self, log: LogName) -> Versioned[NameNode] | None:
+        """What the name stands for, linearizably. None if it was never used."""
         try:
             found = await self._store.read_record(record_keys.name_key(self._root, log))
         except RecordNotFoundError:
@@ -204,11 +211,11 @@ class LogStore:
 
     async def _free_name(self, log: LogName) -> Versioned[NameNode]:
         """The name node, made if need be, in state DELETED; LogExistsError if it names a log."""
-        node = await self._read_name(log)
+        node = await self.read_name(log)
         if node is None:
             unused = NameNode(log_uuid="", state=NameState.DELETED)
             await self._create_value(record_keys.name_key(self._root, log), encode_name(unused))
-            node = await self._read_name(log)
+            node = await self.read_name(log)
             assert node is not None, "a name node is never removed"
         if node.value.state is NameState.ACTIVE:
             raise _exists(log)
@@ -233,7 +240,7 @@ class LogStore:
                 await self._store.write_record(key, encode_name(new), node.version)
                 return
             except (MetadataVersionError, MetadataOutcomeUnknownError) as error:
-                found = await self._read_name(log)
+                found = await self.read_name(log)
                 if found is not None and found.value == new:
                     return
                 if isinstance(error, MetadataVersionError) or found is None or found.version != node.version:

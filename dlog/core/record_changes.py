@@ -96,16 +96,10 @@ def shrunk(record: LogRecord, before: MessageId, nonce: int) -> LogRecord:
     )
 
 
-def with_orphan_barred(record: LogRecord, orphan: LedgerId, not_before_us: int, nonce: int) -> LogRecord:
+def with_orphan_barred(record: LogRecord, orphan: LedgerId, nonce: int) -> LogRecord:
     """The sweep's step for a ledger newer than all listed ones: after this it can never be listed."""
     assert orphan > record.last_ledger_id, "an older orphan can never be listed and needs no change"
-    barred = PendingDelete(ledger_id=orphan, not_before_us=not_before_us)
-    return replace(
-        record,
-        last_ledger_id=orphan,
-        pending_delete=_merged(record.pending_delete, [barred]),
-        nonce=nonce,
-    )
+    return replace(record, last_ledger_id=orphan, nonce=nonce)
 
 
 def without_deleted(record: LogRecord, deleted: Collection[LedgerId], nonce: int) -> LogRecord:

@@ -13,6 +13,7 @@ from dlog.model import LogName
 
 DEFAULT_ROOT = "/dlog"
 
+TAG_ROOT = "dlog.root"
 TAG_LOG_UUID = "dlog.log"
 TAG_LOG_NAME = "dlog.name"
 TAG_EPOCH = "dlog.epoch"
@@ -35,10 +36,11 @@ def record_key(root: str, log: LogName, log_uuid: str) -> str:
 
 
 def ledger_tags(
-    *, log: LogName, log_uuid: str, epoch: int, owner_instance: str, created_us: int
+    *, root: str, log: LogName, log_uuid: str, epoch: int, owner_instance: str, created_us: int
 ) -> tuple[tuple[str, bytes], ...]:
-    """Custom metadata that lets anyone attribute a ledger found outside every list (rule 4)."""
+    """Custom metadata that attributes a ledger found outside every list to one log under one root (rule 4)."""
     return (
+        (TAG_ROOT, root.encode()),
         (TAG_LOG_UUID, log_uuid.encode()),
         (TAG_LOG_NAME, str(log).encode()),
         (TAG_EPOCH, str(epoch).encode()),

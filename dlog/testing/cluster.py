@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from bookie_server.storage_config import StorageConfig
 from dlog.client import DEFAULT_NAMESPACE, LogClient
 from dlog.config import LogConfig
+from dlog.core import record_keys
 from dlog.testing.bookies import SimulatedBookie, small_storage
 from dlog.testing.changes import told_change
 from dlog.testing.disk_timing import DiskTiming
@@ -127,10 +128,14 @@ class SimulatedCluster:
         return self.loop.create_task_on(self.loop.boot(name), program(), name=f"{name} main")
 
     async def client(
-        self, *, config: LogConfig | None = None, namespace: str = DEFAULT_NAMESPACE
+        self,
+        *,
+        config: LogConfig | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        root: str = record_keys.DEFAULT_ROOT,
     ) -> LogClient:
         """A log client of the process that asks. Closing it closes all it opened."""
-        client = LogClient(self.store(), namespace, config=config, environment=self.environment())
+        client = LogClient(self.store(), namespace, config=config, environment=self.environment(), root=root)
         try:
             await client.start()
         except BaseException:

@@ -5,26 +5,38 @@ from __future__ import annotations
 import asyncio
 
 from dlog.client import LogClient
+from dlog.core.orphans import origin_of
 from dlog.errors import LogNotFoundError
 from dlog.testing.cluster import SimulatedCluster
-from ledger.errors import UnavailableError
+from ledger.errors import LedgerNotFoundError, UnavailableError
 
 _TRY_AGAIN_S = 1.0
 
 
 async def garbage_is_gone(client: LogClient, cluster: SimulatedCluster, logs: tuple[str, ...]) -> None:
-    """Returns when it is. Nothing may go on in these logs meanwhile, and they must be all there are."""
+    """Returns when it is. Nothing may go on in these logs meanwhile; they must be all there are under their root."""
     while True:
         try:
             listed = await _listed(client, logs)
-            known = {ledger_id async for ledger_id in client.ledgers.store.ledger_ids()}
-        except UnavailableError:
-            known, listed = set(), {-1}
-        if known == listed and all(held <= known for held in _held(cluster)):
+            known, own = await _known(client)
+        except (LedgerNotFoundError, UnavailableError):
+            known, own, listed = set(), set(), {-1}
+        if own == listed and all(held <= known for held in _held(cluster)):
             break
         await asyncio.sleep(_TRY_AGAIN_S)
     # One more pass of every bookie's collector: entry logs go when the last of their ledgers has gone.
     await asyncio.sleep(cluster.config.gc_interval_s + _TRY_AGAIN_S)
+
+
+async def _known(client: LogClient) -> tuple[set[int], set[int]]:
+    """What metadata has, and what of it was made for logs under this root."""
+    known, own = set(), set()
+    async for ledger_id in client.ledgers.store.ledger_ids():
+        known.add(int(ledger_id))
+        origin = origin_of((await client.ledgers.store.read_ledger(ledger_id)).value)
+        if origin is not None and origin.root == client.logs.root:
+            own.add(int(ledger_id))
+    return known, own
 
 
 async def _listed(client: LogClient, logs: tuple[str, ...]) -> set[int]:

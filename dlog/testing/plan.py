@@ -92,6 +92,8 @@ class Plan:
     readers: int = 2
     witnesses: int = 0
     """Who open a reader whenever an append was just acknowledged."""
+    neighbours: int = 0
+    """Processes of another cluster of logs, under another root of the same store, and of another application."""
     chaos_s: float = 20.0
     append_every_s: float = 0.1
     fault_every_s: float = 1.0
@@ -250,6 +252,7 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         drawn |= _with_returning_bookies(ensemble, drawn["bookies"])
     if profile != "calm" and draw.maybe(0.2):
         drawn["faults"] = (*drawn["faults"], NO_DESCRIPTORS)
+    drawn["neighbours"] = chance.choice((0, 0, 1))
     if drawn["digest"] == "DUMMY" and profile == "beyond":
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))

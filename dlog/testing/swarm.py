@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dlog.client import LogClient
+from dlog.core import record_keys
 from dlog.testing.actions import Action
 from dlog.testing.administrators import OTHER_LOG, SwarmAdministrator
 from dlog.testing.chaos import Chaos
 from dlog.testing.checking.acked_copies import AckedCopies
 from dlog.testing.checking.checks import findings, first_findings
 from dlog.testing.checking.copies import audit
+from dlog.testing.checking.deletions import c13_ledgers_are_deleted_by_their_own_log
 from dlog.testing.checking.ends import c1_acknowledged_within_its_ledger
 from dlog.testing.checking.fences import c15_fenced_for_ever
 from dlog.testing.checking.history import History, Outcome
@@ -32,6 +34,7 @@ from dlog.testing.disk_timing import DiskTiming
 from dlog.testing.garbage import garbage_is_gone
 from dlog.testing.loop import START_S, Limits, SimulatedLoop
 from dlog.testing.metadata_timing import MetadataTiming
+from dlog.testing.neighbours import NEIGHBOUR_ROOT, Belongings, SwarmNeighbour
 from dlog.testing.plan import Plan
 from dlog.testing.readers import SwarmReader
 from dlog.testing.seeds import Seeds
@@ -41,7 +44,7 @@ from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError
 from ledger.model import BookieId, LedgerId
 
 T = TypeVar("T")
-Worker = SwarmWriter | SwarmReader | SwarmWitness | SwarmAdministrator
+Worker = SwarmWriter | SwarmReader | SwarmWitness | SwarmNeighbour | SwarmAdministrator
 LOG = "swarm"
 HEALED = b"healed"
 BEYOND_S_MAX = 60.0
@@ -88,10 +91,12 @@ class Swarm:
             *(f"writer-{number}" for number in range(plan.writers)),
             *(f"reader-{number}" for number in range(plan.readers)),
             *(f"witness-{number}" for number in range(plan.witnesses)),
+            *(f"neighbour-{number}" for number in range(plan.neighbours)),
             "administrator",
         ]
         self.chaos = Chaos(plan, cluster, self._names, self._start)
         self.wrong: list[str] = []
+        self._belongings = Belongings()
         self._workers: list[Worker] = []
         self._stopping = asyncio.Event()
         self._incarnations: dict[str, asyncio.Task[None]] = {}
@@ -109,6 +114,9 @@ class Swarm:
         self._loop.trace.note("phase", "world", "verify")
         verify = self._verify_beyond if self._plan.profile == "beyond" else self._verify
         history = await self._in_time("the log is written and read", self._cluster.run("verifier", verify))
+        if self._plan.neighbours and self._plan.profile != "beyond":
+            look = self._cluster.run("neighbour-verifier", self._missing_of_neighbours)
+            self.wrong += await self._in_time("the neighbours' log is written and read", look)
         await self._in_time("clients close", self._end_everybody())
         if self._plan.profile != "beyond":
             self.wrong += self._broken_promises()
@@ -139,7 +147,7 @@ class Swarm:
     async def _process(self, name: str) -> None:
         label = self._loop.node.label
         chance = self._loop.seeds.stream(f"workload {label}")
-        client = await self._connect()
+        client = await self._connect(root_of(name))
         worker: Worker
         match name.partition("-")[0]:
             case "writer":
@@ -152,6 +160,8 @@ class Swarm:
             case "witness":
                 config = self._plan.reader_config()
                 worker = SwarmWitness(client, LOG, self.recorder, label, chance, config)
+            case "neighbour":
+                worker = SwarmNeighbour(client, LOG, self._belongings, chance)
             case _:
                 worker = SwarmAdministrator(
                     client,
@@ -169,10 +179,10 @@ class Swarm:
         finally:
             await client.close()
 
-    async def _connect(self) -> LogClient:
+    async def _connect(self, root: str = record_keys.DEFAULT_ROOT) -> LogClient:
         while True:
             try:
-                return await self._cluster.client(config=self._plan.log_config())
+                return await self._cluster.client(config=self._plan.log_config(), root=root)
             except (UnavailableError, OutcomeUnknownError):
                 await asyncio.sleep(_TRY_AGAIN_S)
 
@@ -195,10 +205,14 @@ class Swarm:
         return task.result()
 
     async def _end_writers(self) -> None:
-        """And the administrator: what was read at the end is not to be trimmed afterwards."""
+        """And the administrator: what was read at the end is not to be trimmed afterwards. And the neighbours."""
         self._stopping.set()
-        self._incarnations["administrator"].cancel()
-        await asyncio.wait([self._incarnations["administrator"]])
+        ended = [
+            task for name, task in self._incarnations.items() if name.startswith(("administrator", "neighb"))
+        ]
+        for task in ended:
+            task.cancel()
+        await asyncio.wait(ended)
         for name in self._names:
             if name.startswith("writer") and self._cluster.process(name).alive:
                 await self._incarnations[name]
@@ -221,6 +235,17 @@ class Swarm:
             if self._garbage_goes:
                 await garbage_is_gone(client, self._cluster, (LOG, OTHER_LOG))
             return history
+        finally:
+            await client.close()
+
+    async def _missing_of_neighbours(self) -> list[str]:
+        client = await self._connect(NEIGHBOUR_ROOT)
+        try:
+            while True:
+                try:
+                    return await self._belongings.missing(client, LOG)
+                except (UnavailableError, OutcomeUnknownError, OwnershipLostError):
+                    await asyncio.sleep(_TRY_AGAIN_S)
         finally:
             await client.close()
 
@@ -335,6 +360,11 @@ class Swarm:
                 self.wrong += first_findings("c17_no_file_is_left_over", found)
 
 
+def root_of(process: str) -> str:
+    """Where the records of its logs are."""
+    return NEIGHBOUR_ROOT if process.startswith("neighbour") else record_keys.DEFAULT_ROOT
+
+
 def _forget_the_last(history: History) -> None:
     history.final = [each for each in history.final if each[1] != HEALED]
     for observations in history.readers.values():
@@ -396,6 +426,8 @@ def _run(plan: Plan, loop: SimulatedLoop, config: ClusterConfig, report: Report)
         )
         for check in (c12_recoverers_agree, c13_ledger_metadata_moves_legally, c13_log_records_move_legally):
             report.findings += first_findings(check.__name__, check(cluster.metadata.history))
+        deletions = c13_ledgers_are_deleted_by_their_own_log(cluster.metadata.history, root_of)
+        report.findings += first_findings("c13_ledgers_are_deleted_by_their_own_log", deletions)
         within = c1_acknowledged_within_its_ledger(history, cluster.metadata.history)
         report.findings += first_findings("c1_acknowledged_within_its_ledger", within)
         return history

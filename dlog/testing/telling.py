@@ -33,6 +33,7 @@ def _setting(plan: Plan) -> str:
         for wanted, text in (
             (plan.shrinks, "an administrator shrinks the log"),
             (plan.other_log, "a second log comes and goes"),
+            (plan.neighbours > 0, "neighbours under another root"),
             (plan.fast, "fast visibility"),
             (plan.small_disks, "small disks"),
         )

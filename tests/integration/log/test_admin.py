@@ -170,11 +170,10 @@ async def test_the_sweep_deletes_only_what_can_never_be_listed(tmp_path: Path) -
         orphan = (await maker.create(1)).ledger_id
         other = (await client.ledgers.create(client.config.quorum)).ledger_id
         assert await client.admin.sweep() == []
-        assert await client.admin.sweep(age_s=0) == []
+        assert await client.admin.sweep(age_s=0) == [orphan]
         record = (await client.describe("orders")).record
-        assert (record.last_ledger_id, [one.ledger_id for one in record.pending_delete]) == (orphan, [orphan])
+        assert record.last_ledger_id == orphan, "whoever still had it in mind cannot list it"
         assert await writer.rotate() > other
-        await client.collect("orders")
         left = await ledgers_of(client)
         assert orphan not in left
         assert other in left

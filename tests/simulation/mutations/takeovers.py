@@ -269,8 +269,11 @@ MUTATIONS = (
         "An unlisted ledger is deleted when it can never be listed any more; that it is old proves nothing.",
         (
             edit(
-                "dlog.admin:LogAdmin._may_delete",
-                ("if ledger_id <= record.last_ledger_id:", "if True:"),
+                "dlog.core.orphans:verdict_of",
+                (
+                    "return Verdict.NEVER_LISTED if ledger_id <= record.last_ledger_id else Verdict.BAR_FIRST",
+                    "return Verdict.NEVER_LISTED",
+                ),
             ),
         ),
         plan=focused(
@@ -282,6 +285,34 @@ MUTATIONS = (
             rotation_age_s=0.7,
             chaos_s=20.0,
         ),
+    ),
+    Mutation(
+        "sweep-of-another-roots-ledgers",
+        "The sweep of one root deletes no ledger of a log under another one, be it empty.",
+        (
+            edit(
+                "dlog.orphan_sweep:OrphanSweep._sweep", ("origin.root not in (None, self._logs.root) or ", "")
+            ),
+        ),
+        plan=focused(**THREE, bookies=3, writers=1, readers=1, neighbours=2, chaos_s=16.0),
+    ),
+    Mutation(
+        "sweep-takes-absence-for-proof",
+        "That one root has no record of a log proves nothing: another may have, and acknowledged entries with it.",
+        (
+            edit(
+                "dlog.orphan_sweep:OrphanSweep._sweep", ("origin.root not in (None, self._logs.root) or ", "")
+            ),
+            edit(
+                "dlog.orphan_sweep:OrphanSweep._delete_if_empty",
+                ("if handle.last_readable >= 0:", "if False:"),
+            ),
+            edit(
+                "dlog.orphan_sweep:OrphanSweep._is_orphan",
+                ("return absence_is_final(origin, None if name is None else name.value)", "return True"),
+            ),
+        ),
+        plan=focused(**THREE, bookies=3, writers=1, readers=1, neighbours=2, chaos_s=16.0),
     ),
     Mutation(
         "shrink-drops-an-unsealed-ledger",

@@ -17,6 +17,7 @@ from dlog.core.record_changes import (
     with_seals,
     without_deleted,
 )
+from dlog.core.record_update import may_enter_list
 from dlog.format.log_metadata import decode_record, encode_record
 from dlog.model import LogState, MessageId, PendingDelete
 from ledger.model import LedgerId
@@ -124,9 +125,14 @@ def test_the_shrink_limit_is_the_first_ledger_without_a_recorded_seal() -> None:
     assert shrink_limit(record(epoch=0, owner=None)) == MessageId(0, 0, 0)
 
 
-def test_a_barred_orphan_can_never_be_listed_and_waits_for_its_time() -> None:
-    after = with_orphan_barred(record(listed(1)), LedgerId(7), 500, nonce=5)
-    assert (after.last_ledger_id, after.pending_delete) == (7, (pending(7, 500),))
+def test_a_barred_orphan_can_never_be_listed() -> None:
+    after = with_orphan_barred(record(listed(1)), LedgerId(7), nonce=5)
+    assert (after.last_ledger_id, after.ledger_ids, after.pending_delete) == (7, (1,), ())
+    assert not may_enter_list(after, LedgerId(7))
+
+
+def test_a_ledger_out_of_the_list_waits_for_its_time() -> None:
+    after = replace(record(listed(1)), pending_delete=(pending(7, 500),))
     assert due_for_deletion(after, 499) == []
     assert due_for_deletion(after, 500) == [7]
     assert without_deleted(after, [LedgerId(7)], nonce=6).pending_delete == ()

@@ -1,0 +1,70 @@
+"""Whether a ledger that no list names may be deleted. Pure.
+
+Invariant (log semantics, crash windows, first row): a ledger is deleted on the word of the record, or the name, of
+the one log that its own tags name, and on nothing else. What has no tags, tags of another root, or tags from before
+tags had a root and no record that knows it, is out of reach. That a record is absent proves nothing by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from dlog.core import record_keys
+from dlog.model import LogName, LogRecord, NameNode, NameState
+from ledger.errors import InvalidNameError
+from ledger.model import LedgerId, LedgerMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The log that a ledger was made for, as its tags say it. `root` is None where tags had none yet."""
+
+    root: str | None
+    log: LogName
+    log_uuid: str
+    created_us: int
+
+
+def origin_of(metadata: LedgerMetadata) -> Origin | None:
+    """None for other programs' ledgers, for damaged tags, and for a sink's staging ledgers."""
+    tags = dict(metadata.custom)
+    if record_keys.TAG_KIND in tags or not tags.get(record_keys.TAG_LOG_UUID):
+        return None
+    created = tags.get(record_keys.TAG_CREATED_US, b"")
+    try:
+        root = tags[record_keys.TAG_ROOT].decode() if record_keys.TAG_ROOT in tags else None
+        namespace, _, name = tags.get(record_keys.TAG_LOG_NAME, b"").decode().partition("/")
+        return Origin(
+            root=root,
+            log=LogName(namespace=namespace, name=name),
+            log_uuid=tags[record_keys.TAG_LOG_UUID].decode(),
+            created_us=int(created) if created.isdigit() else 0,
+        )
+    except (UnicodeDecodeError, InvalidNameError):
+        return None
+
+
+class Verdict(Enum):
+    """What a log's record says of a ledger."""
+
+    KNOWN = "listed, or waiting for its deletion"
+    NEVER_LISTED = "not listed, and it can never be"
+    BAR_FIRST = "not listed yet; one compare-and-set makes that final"
+
+
+def verdict_of(record: LogRecord, ledger_id: LedgerId) -> Verdict:
+    """By the record of the log that the ledger's tags name."""
+    if record.find(ledger_id) or any(one.ledger_id == ledger_id for one in record.pending_delete):
+        return Verdict.KNOWN
+    return Verdict.NEVER_LISTED if ledger_id <= record.last_ledger_id else Verdict.BAR_FIRST
+
+
+def absence_is_final(origin: Origin, name: NameNode | None) -> bool:
+    """Whether a record that is not there was removed at the end of its log: its name, in the same root, says so.
+
+    A name goes from one life of a log to the next only after all ledgers of the former are deleted.
+    """
+    if origin.root is None or name is None or not name.log_uuid:
+        return False
+    return name.log_uuid != origin.log_uuid or name.state is NameState.DELETED

@@ -1,0 +1,117 @@
+"""Deletes the ledgers that crashed takeovers and rotations have left behind: those that no list names and none can.
+
+Invariant: only an empty ledger is ever deleted here. Nothing is submitted to a ledger before the record lists it, so
+an orphan holds nothing; recovery proves it, and one that holds entries is left alone, whatever the records say. So
+records that were lost, or restored from an older backup, cost no acknowledged message.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from dlog.core.orphans import Origin, Verdict, absence_is_final, origin_of, verdict_of
+from dlog.core.record_changes import with_orphan_barred
+from dlog.errors import LogNotFoundError
+from dlog.log_store import LogRef, LogStore
+from ledger.client import LedgerClient
+from ledger.errors import (
+    CorruptionError,
+    LedgerNotFoundError,
+    LedgerRecoveryError,
+    NotEnoughBookiesError,
+    ReadError,
+)
+from ledger.model import LedgerId
+
+_log = logging.getLogger(__name__)
+
+BAR_ROUNDS_MAX = 10
+"""A log whose record changes that often meanwhile is busy; the next sweep tries again."""
+
+
+class OrphanSweep:
+    """One sweep over all ledgers of the cluster, for the logs under one root."""
+
+    def __init__(self, logs: LogStore, ledgers: LedgerClient, *, age_s: float) -> None:
+        """`age_s`: what was created later is left alone. It decides only when to try."""
+        self._logs = logs
+        self._ledgers = ledgers
+        self._environment = ledgers.environment
+        self._age_us = age_s * 1e6
+
+    async def run(self) -> list[LedgerId]:
+        """The ledgers deleted. What cannot be decided now is left alone, with a warning, and bars nothing else.
+
+        MetadataUnavailableError, MetadataOutcomeUnknownError.
+        """
+        deleted = []
+        async for ledger_id in self._ledgers.store.ledger_ids():
+            try:
+                if await self._sweep(ledger_id):
+                    deleted.append(ledger_id)
+            except LedgerNotFoundError:
+                continue
+            except (CorruptionError, LedgerRecoveryError, NotEnoughBookiesError, ReadError) as error:
+                _log.warning("ledger %d is left alone: %s", ledger_id, error)
+        return deleted
+
+    async def _sweep(self, ledger_id: LedgerId) -> bool:
+        metadata = (await self._ledgers.store.read_ledger(ledger_id)).value
+        origin = origin_of(metadata)
+        if origin is None or origin.root not in (None, self._logs.root) or self._is_young(origin):
+            return False
+        if not await self._is_orphan(origin, ledger_id):
+            return False
+        return await self._delete_if_empty(ledger_id, metadata.password)
+
+    def _is_young(self, origin: Origin) -> bool:
+        return self._environment.wall_us() - origin.created_us < self._age_us
+
+    async def _is_orphan(self, origin: Origin, ledger_id: LedgerId) -> bool:
+        """Whether the log that the ledger's tags name can never list it. One newer than all listed is barred first:
+        a sleeping candidate's compare-and-set then fails, and a live owner takes another ledger."""
+        ref = LogRef(origin.log, origin.log_uuid, self._logs.root)
+        for _ in range(BAR_ROUNDS_MAX):
+            try:
+                read = await self._logs.read(ref)
+            except LogNotFoundError:
+                name = await self._logs.read_name(origin.log)
+                return absence_is_final(origin, None if name is None else name.value)
+            match verdict_of(read.value, ledger_id):
+                case Verdict.KNOWN:
+                    return False
+                case Verdict.NEVER_LISTED:
+                    return True
+                case Verdict.BAR_FIRST:
+                    barred = with_orphan_barred(read.value, ledger_id, self._environment.token())
+                    await self._logs.compare_and_set(ref, barred, read.version)
+        return False
+
+    async def _delete_if_empty(self, ledger_id: LedgerId, password: bytes) -> bool:
+        handle = await self._ledgers.open_with_recovery(ledger_id, password)
+        await handle.close()
+        if handle.last_readable >= 0:
+            _log.warning(
+                "ledger %d is left alone: no record lists it and it holds %d entries, as if records had been lost "
+                "or restored from an older backup",
+                ledger_id,
+                handle.last_readable + 1,
+            )
+            return False
+        await self._ledgers.delete(ledger_id)
+        return True
+
+
+async def delete_pending(ledgers: LedgerClient, ref: LogRef, ledger_id: LedgerId) -> None:
+    """Delete a ledger whose time has come by the record of `ref`, unless its own tag names another log, or none."""
+    try:
+        metadata = (await ledgers.store.read_ledger(ledger_id)).value
+    except LedgerNotFoundError:
+        return
+    except CorruptionError:
+        metadata = None  # ids are never given twice, so the record's word is enough
+    origin = None if metadata is None else origin_of(metadata)
+    if metadata is not None and (origin is None or origin.log_uuid != ref.log_uuid):
+        _log.warning("log %s: ledger %d is not deleted: by its tags it is not of this log", ref, ledger_id)
+        return
+    await ledgers.delete(ledger_id)

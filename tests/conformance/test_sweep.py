@@ -1,0 +1,188 @@
+"""What the sweep of one root may delete, on every metadata driver: nothing but what its own records forbid to list."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from dlog.client import LogClient
+from dlog.core import record_keys
+from dlog.log_store import LogRef
+from dlog.model import LogName, PendingDelete
+from ledger.metadata.store import MetadataStore
+from ledger.model import EntryId, LedgerId, LedgerMetadata
+from tests.conformance.support import B1, B2, B3, Driver, bookie, new_metadata, on_loop
+
+NEIGHBOUR = "/neighbour"
+TAGGED_BEFORE_ROOTS = (
+    (record_keys.TAG_LOG_UUID, b"8a6f0f2e-1111-4222-8333-944444444444"),
+    (record_keys.TAG_LOG_NAME, b"default/orders"),
+    (record_keys.TAG_EPOCH, b"1"),
+    (record_keys.TAG_OWNER, b"somebody"),
+    (record_keys.TAG_CREATED_US, b"1700000000000000"),
+)
+FOREIGN = {
+    "without custom metadata": (),
+    "of an application": (("application", b"billing"), ("owner", b"team")),
+    "of an application that says log": (("dlog.name", b"default/orders"), ("component", b"x")),
+    "tagged before tags had a root": TAGGED_BEFORE_ROOTS,
+    "of a log under another root": (*TAGGED_BEFORE_ROOTS, ("dlog.root", NEIGHBOUR.encode())),
+    "of a log that no name knows": (
+        *((key, b"default/unknown" if key == "dlog.name" else value) for key, value in TAGGED_BEFORE_ROOTS),
+        ("dlog.root", record_keys.DEFAULT_ROOT.encode()),
+    ),
+    "with a root that is no text": (*TAGGED_BEFORE_ROOTS, ("dlog.root", b"\xff")),
+}
+
+
+@asynccontextmanager
+async def client(driver: Driver, root: str = record_keys.DEFAULT_ROOT) -> AsyncIterator[LogClient]:
+    """A client of the logs under `root`; bookies are registered, and none is there."""
+    found = LogClient(await driver.open(), root=root)
+    await found.start()
+    try:
+        yield found
+    finally:
+        for writer in list(found.writers):
+            writer.abort()
+        await found.ledgers.close()
+
+
+async def cluster(driver: Driver) -> MetadataStore:
+    store = await driver.cluster()
+    for bookie_id in (B1, B2, B3):
+        await (await driver.open()).register_bookie(bookie(bookie_id))
+    return store
+
+
+def closed_at(last_entry: int, custom: tuple[tuple[str, bytes], ...]) -> LedgerMetadata:
+    return new_metadata(custom=custom).closed_at(EntryId(last_entry), 10 * (last_entry + 1))
+
+
+async def made(store: MetadataStore, metadata: LedgerMetadata) -> LedgerId:
+    return (await store.create_new_ledger(metadata))[0]
+
+
+async def kept(store: MetadataStore) -> set[LedgerId]:
+    return {one async for one in store.ledger_ids()}
+
+
+def tags_of(ref: LogRef) -> tuple[tuple[str, bytes], ...]:
+    return record_keys.ledger_tags(
+        root=ref.root, log=ref.name, log_uuid=ref.log_uuid, epoch=1, owner_instance="somebody", created_us=1
+    )
+
+
+@on_loop
+async def test_a_sweep_of_one_root_spares_the_logs_of_another(driver: Driver) -> None:
+    """Both clusters have a log of the same name in the same namespace."""
+    store = await cluster(driver)
+    async with client(driver) as own, client(driver, NEIGHBOUR) as neighbour:
+        theirs = (await neighbour.open_writer("orders")).record.ledger_ids
+        assert await own.admin.sweep(age_s=-1) == []
+        ours = (await own.open_writer("orders")).record.ledger_ids
+        assert await own.admin.sweep(age_s=-1) == []
+        assert await neighbour.admin.sweep(age_s=-1) == []
+        assert {*ours, *theirs} <= await kept(store)
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+@on_loop
+async def test_ledgers_of_others_are_out_of_reach(driver: Driver, kind: str) -> None:
+    """With entries and without; while a log of the name in their tags is there, and after it is deleted."""
+    store = await cluster(driver)
+    theirs = {
+        await made(store, metadata)
+        for metadata in (new_metadata(custom=FOREIGN[kind]), closed_at(-1, FOREIGN[kind]))
+    }
+    theirs.add(await made(store, closed_at(7, FOREIGN[kind])))
+    async with client(driver) as own:
+        assert await own.admin.sweep(age_s=-1) == []
+        await own.create("orders")
+        assert await own.admin.sweep(age_s=-1) == []
+        await own.delete("orders")
+        assert await own.admin.sweep(age_s=-1) == []
+        assert theirs <= await kept(store)
+
+
+@on_loop
+async def test_an_orphan_goes_only_if_it_is_empty(driver: Driver) -> None:
+    """Nothing is submitted to a ledger before a record lists it, so one with entries is no orphan.
+
+    It was listed by a record that is lost, or by one newer than a backup that was restored.
+    """
+    store = await cluster(driver)
+    async with client(driver) as own:
+        await own.create("orders")
+        ref = await own.logs.find(own.name("orders"))
+        empty = await made(store, closed_at(-1, tags_of(ref)))
+        full = await made(store, closed_at(7, tags_of(ref)))
+        newer = await made(store, closed_at(-1, tags_of(ref)))
+        assert await own.admin.sweep(age_s=-1) == [empty, newer]
+        await own.collect("orders")
+        assert await kept(store) == {full}
+        record = (await own.describe("orders")).record
+        assert record.last_ledger_id == newer, "none of them can be listed any more"
+
+
+@on_loop
+async def test_a_deleted_logs_orphan_goes_once_its_name_says_so(driver: Driver) -> None:
+    """That there is no record proves nothing; that the name stands for nothing, or for another life, does."""
+    store = await cluster(driver)
+    async with client(driver) as own:
+        await own.create("orders")
+        first = await own.logs.find(own.name("orders"))
+        assert await own.delete("orders")
+        orphan = await made(store, closed_at(-1, tags_of(first)))
+        assert await own.admin.sweep(age_s=-1) == [orphan]
+        await own.create("orders")
+        orphan, full = (
+            await made(store, closed_at(-1, tags_of(first))),
+            await made(store, closed_at(0, tags_of(first))),
+        )
+        assert await own.admin.sweep(age_s=-1) == [orphan]
+        assert await kept(store) == {full}
+        second = await own.logs.find(own.name("orders"))
+        key = record_keys.record_key(second.root, second.name, second.log_uuid)
+        await store.remove_record(key, (await store.read_record(key)).version)
+        lost = await made(store, closed_at(-1, tags_of(second)))
+        assert await own.admin.sweep(age_s=-1) == [], "its name says that the log is there"
+        assert await kept(store) == {full, lost}
+
+
+@on_loop
+async def test_a_name_that_was_never_used_proves_nothing(driver: Driver) -> None:
+    store = await cluster(driver)
+    async with client(driver) as own:
+        log = LogName(namespace="default", name="orders")
+        ref = LogRef(log, "8a6f0f2e-1111-4222-8333-944444444444")
+        await own.logs._free_name(log)
+        stray = await made(store, closed_at(-1, tags_of(ref)))
+        assert await own.admin.sweep(age_s=-1) == []
+        assert await kept(store) == {stray}
+
+
+@on_loop
+async def test_a_ledger_whose_tag_names_another_log_is_not_deleted_as_pending(driver: Driver) -> None:
+    """A record restored from elsewhere may name ids that belong to others here."""
+    store = await cluster(driver)
+    async with client(driver) as own:
+        await own.create("orders")
+        ref = await own.logs.find(own.name("orders"))
+        theirs = await made(store, closed_at(7, ()))
+        ours = await made(store, closed_at(7, tags_of(ref)))
+        read = await own.logs.read(ref)
+        pending = replace(
+            read.value,
+            nonce=5,
+            last_ledger_id=ours,
+            pending_delete=tuple(PendingDelete(ledger_id=one, not_before_us=0) for one in (theirs, ours)),
+        )
+        await own.logs.compare_and_set(ref, pending, read.version)
+        record = await own.collect("orders")
+        assert record is not None
+        assert record.pending_delete == ()
+        assert await kept(store) == {theirs}

@@ -1,0 +1,79 @@
+"""What a ledger's tags and its log's values say of it. The sweep itself: tests/conformance/test_sweep.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dlog.core.orphans import Verdict, absence_is_final, origin_of, verdict_of
+from dlog.core.record_keys import TAG_KIND, TAG_ROOT, ledger_tags
+from dlog.model import LogName, NameNode, NameState, PendingDelete
+from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, QuorumSizes
+from tests.unit.dlog.records import listed, record
+
+LOG = LogName(namespace="default", name="orders")
+TAGS = ledger_tags(root="/dlog", log=LOG, log_uuid="uuid-1", epoch=3, owner_instance="alice", created_us=17)
+
+
+def tagged(*custom: tuple[str, bytes]) -> LedgerMetadata:
+    return LedgerMetadata(
+        quorum=QuorumSizes(ensemble=1, write=1, ack=1),
+        fragments=(Fragment(EntryId(0), (BookieId("b1:1"),)),),
+        custom=custom,
+    )
+
+
+def test_tags_name_one_log_under_one_root() -> None:
+    origin = origin_of(tagged(*TAGS))
+    assert origin is not None
+    assert (origin.root, origin.log, origin.log_uuid, origin.created_us) == ("/dlog", LOG, "uuid-1", 17)
+    older = origin_of(tagged(*(each for each in TAGS if each[0] != TAG_ROOT)))
+    assert older is not None
+    assert older.root is None
+
+
+@pytest.mark.parametrize(
+    "custom",
+    [
+        (),
+        (("application", b"x"),),
+        (*TAGS, (TAG_KIND, b"staging")),
+        tuple((key, b"" if key == "dlog.log" else value) for key, value in TAGS),
+        tuple((key, b"\xff" if key == "dlog.log" else value) for key, value in TAGS),
+        tuple((key, b"no namespace" if key == "dlog.name" else value) for key, value in TAGS),
+        tuple(each for each in TAGS if each[0] != "dlog.name"),
+    ],
+)
+def test_other_programs_ledgers_have_no_origin(custom: tuple[tuple[str, bytes], ...]) -> None:
+    assert origin_of(tagged(*custom)) is None
+
+
+def test_a_records_word_on_a_ledger() -> None:
+    busy = record(listed(3), listed(5))
+    assert verdict_of(busy, LedgerId(3)) is Verdict.KNOWN
+    assert verdict_of(busy, LedgerId(4)) is Verdict.NEVER_LISTED
+    assert verdict_of(busy, LedgerId(6)) is Verdict.BAR_FIRST
+    pending = (PendingDelete(ledger_id=LedgerId(2), not_before_us=9),)
+    assert verdict_of(replace(busy, pending_delete=pending), LedgerId(2)) is Verdict.KNOWN
+
+
+@pytest.mark.parametrize(
+    ("name", "final"),
+    [
+        (None, False),
+        (NameNode(log_uuid="", state=NameState.DELETED), False),
+        (NameNode(log_uuid="uuid-1", state=NameState.ACTIVE), False),
+        (NameNode(log_uuid="uuid-1", state=NameState.DELETED), True),
+        (NameNode(log_uuid="uuid-2", state=NameState.ACTIVE), True),
+        (NameNode(log_uuid="uuid-2", state=NameState.DELETED), True),
+    ],
+)
+def test_that_a_record_is_absent_proves_nothing_unless_the_name_moved_on(
+    name: NameNode | None, final: bool
+) -> None:
+    origin = origin_of(tagged(*TAGS))
+    older = origin_of(tagged(*TAGS[1:]))
+    assert origin is not None and older is not None
+    assert absence_is_final(origin, name) is final
+    assert not absence_is_final(older, name), "its root is not known"
