@@ -6,7 +6,6 @@ One BookieConfig is built at the edge and passed down; nothing below reads the e
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from bookie_server.storage_config import StorageConfig
 from ledger.errors import ConfigurationError
@@ -103,14 +102,6 @@ class BookieConfig:
     @property
     def advertised_host(self) -> str:
         return self.advertised or self.host
-
-    @property
-    def directories(self) -> tuple[tuple[str, Path], ...]:
-        """What each directory is for, and where it is; each must hold the bookie's cookie."""
-        return (
-            ("journal directory", self.storage.journal_directory),
-            ("ledger directory", self.storage.ledger_directory),
-        )
 
     def identity(self, port: int) -> BookieId:
         """The bookie id when listening on `port`."""

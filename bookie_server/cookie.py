@@ -3,17 +3,25 @@
 A bookie that starts on an empty or foreign disk under its old name would truthfully say "no such ledger" for
 entries it had acknowledged, and recovery would cut them off. So every doubt refuses to start, and says which
 directory differs and what to do. `judge` is pure; `prove_identity` carries it out.
+
+Order of a first start: cookies in the directories, the first journal file, the log mark, the cookie in the store.
+So a bookie that the store knows has all of them, and what is missing was lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import partial
 from pathlib import Path
 
 from bookie_server.disk import Disk
 from bookie_server.errors import CookieMismatchError
+from bookie_server.storage.first_files import journal_is_unused, ledgers_are_unused, make_first_files
+from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.storage_config import StorageConfig
+from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, RecordNotFoundError
 from ledger.metadata.cookie_format import Cookie, cookie_differences, decode_cookie, encode_cookie
 from ledger.metadata.store import MetadataStore
@@ -21,14 +29,16 @@ from ledger.model import check_bookie_id
 
 COOKIE_FILE = "VERSION"
 START_UP_FILES = frozenset({COOKIE_FILE, COOKIE_FILE + ".tmp", "port", "port.tmp", "lock"})
-"""What a start writes before the cookie is everywhere; a directory with nothing else holds no data."""
+"""What a start writes before it knows whose directories these are."""
+JOURNAL, LEDGER = "journal", "ledger"
+"""What a directory is for, as its cookie says."""
 
 
 class Verdict(Enum):
     KNOWN = auto()
-    """Every cookie is there and matches."""
+    """Every cookie is there and matches, and so is the log mark."""
     NEW = auto()
-    """No data and no cookie in the store: a first start, perhaps one that was interrupted."""
+    """Nothing was ever stored and the store has no cookie: a first start, perhaps one that was interrupted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +49,9 @@ class FoundDirectory:
     role: str
     cookie: Cookie | None
     holds_data: bool
+    """There is more than an interrupted first start leaves."""
+    missing: Path | None = None
+    """A file that is not there although each bookie known to the store has it."""
 
 
 def own_cookie(bookie_id: str, journal: Path, ledgers: Path, instance_id: str) -> Cookie:
@@ -55,7 +68,8 @@ def judge(ours: Cookie, in_store: Cookie | None, found: Sequence[FoundDirectory]
     """Whether the bookie may start; CookieMismatchError names the first directory that differs."""
     for each in found:
         if each.cookie is not None:
-            _require_same(ours, each.cookie, each.directory, f"the cookie in {each.role} {each.directory}")
+            _require_same(ours, each.cookie, each.directory, f"the cookie in {_named(each)}")
+            _require_role(ours, each, each.cookie.role)
     if in_store is None:
         for each in found:
             _require_unused(ours, each)
@@ -63,23 +77,29 @@ def judge(ours: Cookie, in_store: Cookie | None, found: Sequence[FoundDirectory]
     _require_same(ours, in_store, None, "the cookie in the metadata store")
     for each in found:
         if each.cookie is None:
-            raise _missing(ours, each)
+            raise _without_cookie(ours, each)
+    for each in found:
+        if each.missing is not None:
+            raise _incomplete(ours, each, each.missing)
     return Verdict.KNOWN
 
 
 async def prove_identity(
-    store: MetadataStore, disk: Disk, ours: Cookie, directories: Sequence[tuple[str, Path]]
+    store: MetadataStore, disk: Disk, ours: Cookie, config: StorageConfig, environment: Environment
 ) -> Verdict:
-    """Judge what is there; on a first start write the cookie, the directories before the store."""
+    """Judge what is there; on a first start make it, the directories before the store.
+
+    On return the directories are this bookie's, and LedgerStorage can be opened. CookieMismatchError; on a first
+    start DiskFullError and DiskFailedError too.
+    """
     worker = disk.worker("bookie-cookie")
     try:
-        found = await worker.run(lambda: [_look(disk, role, directory) for role, directory in directories])
+        found = await worker.run(partial(_look, disk, config))
         verdict = judge(ours, await _cookie_in_store(store, ours), found)
         if verdict is Verdict.NEW:
-            data = encode_cookie(ours)
-            # The store comes last: once it knows the bookie, a directory without cookie means a lost disk.
-            await worker.run(lambda: _stamp(disk, directories, data))
-            await _create_in_store(store, ours, data)
+            await worker.run(partial(_prepare, disk, ours, config, environment))
+            # The store comes last: once it knows the bookie, what is missing was lost with its disk.
+            await _create_in_store(store, ours)
         return verdict
     finally:
         await worker.close()
@@ -91,20 +111,36 @@ def read_cookie(disk: Disk, directory: Path) -> Cookie | None:
     return decode_cookie(disk.read_file(path)) if disk.exists(path) else None
 
 
-def _look(disk: Disk, role: str, directory: Path) -> FoundDirectory:
-    disk.make_directory(directory)
-    names = set(disk.list(directory))
-    return FoundDirectory(
-        directory=directory,
-        role=role,
-        cookie=read_cookie(disk, directory),
-        holds_data=bool(names - START_UP_FILES),
-    )
+def _look(disk: Disk, config: StorageConfig) -> list[FoundDirectory]:
+    paths = StoragePaths.of(config)
+    for directory in (paths.journal, paths.ledgers):
+        disk.make_directory(directory)
+    return [
+        FoundDirectory(
+            directory=paths.journal,
+            role=JOURNAL,
+            cookie=read_cookie(disk, paths.journal),
+            holds_data=not journal_is_unused(disk, paths.journal, _stored_names(disk, paths.journal)),
+        ),
+        FoundDirectory(
+            directory=paths.ledgers,
+            role=LEDGER,
+            cookie=read_cookie(disk, paths.ledgers),
+            holds_data=not ledgers_are_unused(disk, paths.ledgers, _stored_names(disk, paths.ledgers)),
+            missing=None if disk.exists(paths.mark) else paths.mark,
+        ),
+    ]
 
 
-def _stamp(disk: Disk, directories: Sequence[tuple[str, Path]], data: bytes) -> None:
-    for _, directory in directories:
-        disk.replace_file(directory / COOKIE_FILE, data)
+def _stored_names(disk: Disk, directory: Path) -> set[str]:
+    return set(disk.list(directory)) - START_UP_FILES
+
+
+def _prepare(disk: Disk, ours: Cookie, config: StorageConfig, environment: Environment) -> None:
+    """All that a known bookie has in its directories."""
+    for role, directory in ((JOURNAL, config.journal_directory), (LEDGER, config.ledger_directory)):
+        disk.replace_file(directory / COOKIE_FILE, encode_cookie(replace(ours, role=role)))
+    make_first_files(disk, config, environment.token)
 
 
 async def _cookie_in_store(store: MetadataStore, ours: Cookie) -> Cookie | None:
@@ -114,9 +150,9 @@ async def _cookie_in_store(store: MetadataStore, ours: Cookie) -> Cookie | None:
         return None
 
 
-async def _create_in_store(store: MetadataStore, ours: Cookie, data: bytes) -> None:
+async def _create_in_store(store: MetadataStore, ours: Cookie) -> None:
     try:
-        await store.write_cookie(ours.bookie_id, data, None)
+        await store.write_cookie(ours.bookie_id, encode_cookie(ours), None)
     except AlreadyExistsError as error:
         raise CookieMismatchError(
             f"bookie {ours.bookie_id} was formatted by another process at the same moment: "
@@ -136,23 +172,49 @@ def _require_same(ours: Cookie, theirs: Cookie, directory: Path | None, where: s
         )
 
 
+def _require_role(ours: Cookie, each: FoundDirectory, role: str | None) -> None:
+    """A cookie without a role is of an older version of ours; there the log mark alone tells the directories apart."""
+    if role in (None, each.role):
+        return
+    raise CookieMismatchError(
+        f"{_named(each)} has the cookie of bookie {ours.bookie_id}'s {role} directory: exchange the mounts, or name "
+        f"the directories as they were named before",
+        directory=each.directory,
+        bookie_id=ours.bookie_id,
+    )
+
+
 def _require_unused(ours: Cookie, each: FoundDirectory) -> None:
     if not each.holds_data:
         return
     has = "its cookie" if each.cookie is not None else "no cookie"
     raise CookieMismatchError(
-        f"{each.role} {each.directory} holds data and {has}, but the metadata store does not know bookie "
+        f"{_named(each)} holds data and {has}, but the metadata store does not know bookie "
         f"{ours.bookie_id}: name the store it belongs to, or empty the directory with `bookie format`",
         directory=each.directory,
         bookie_id=ours.bookie_id,
     )
 
 
-def _missing(ours: Cookie, each: FoundDirectory) -> CookieMismatchError:
+def _without_cookie(ours: Cookie, each: FoundDirectory) -> CookieMismatchError:
     state = "holds data without a cookie" if each.holds_data else "is empty"
     return CookieMismatchError(
-        f"{each.role} {each.directory} {state}, but bookie {ours.bookie_id} was formatted before: mount its "
+        f"{_named(each)} {state}, but bookie {ours.bookie_id} was formatted before: mount its "
         f"disk; if that is lost, start a bookie under a new id and let repair copy the entries to it",
         directory=each.directory,
         bookie_id=ours.bookie_id,
     )
+
+
+def _incomplete(ours: Cookie, each: FoundDirectory, missing: Path) -> CookieMismatchError:
+    return CookieMismatchError(
+        f"{_named(each)} has lost {missing}, which bookie {ours.bookie_id} has had since its first start: restore "
+        f"what is missing there; if it is lost, start a bookie under a new id and let repair copy the entries to it; "
+        f"`bookie format` empties the directories of one that never had entries",
+        directory=each.directory,
+        bookie_id=ours.bookie_id,
+    )
+
+
+def _named(each: FoundDirectory) -> str:
+    return f"{each.role} directory {each.directory}"

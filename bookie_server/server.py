@@ -155,7 +155,7 @@ class BookieServer:
     async def _prove_identity(self, instance_id: str) -> None:
         storage = self._config.storage
         ours = own_cookie(self.bookie_id, storage.journal_directory, storage.ledger_directory, instance_id)
-        await prove_identity(self._store, self._disk, ours, self._config.directories)
+        await prove_identity(self._store, self._disk, ours, storage, self._environment)
 
     async def _open_storage(self) -> LedgerStorage:
         storage = await LedgerStorage.open(self._config.storage, self._disk, self._environment)

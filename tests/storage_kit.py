@@ -10,12 +10,13 @@ from pathlib import Path
 
 from bookie_server.checksum import crc32c
 from bookie_server.disk import Disk
+from bookie_server.storage.first_files import journal_is_unused, ledgers_are_unused, make_first_files
 from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage_config import StorageConfig
 from bookie_server.stored_entry import EntryRun
 from bookie_server.system_disk import SystemDisk
-from ledger.environment import SystemEnvironment
+from ledger.environment import Environment, SystemEnvironment
 
 KEY = b"k" * 20
 _HEADER = struct.Struct(">qqqq")
@@ -60,9 +61,23 @@ def small_config(directory: Path, **changes: object) -> StorageConfig:
 
 
 async def open_storage(directory: Path, disk: Disk | None = None, **changes: object) -> LedgerStorage:
-    return await LedgerStorage.open(
-        small_config(directory, **changes), disk or SystemDisk(), SystemEnvironment()
-    )
+    """Open the storage in this directory; a new one is made first, as a bookie's first start does it."""
+    config, disk, environment = small_config(directory, **changes), disk or SystemDisk(), SystemEnvironment()
+    worker = disk.worker("first-start")
+    try:
+        await worker.run(lambda: _make_if_new(disk, config, environment))
+    finally:
+        await worker.close()
+    return await LedgerStorage.open(config, disk, environment)
+
+
+def _make_if_new(disk: Disk, config: StorageConfig, environment: Environment) -> None:
+    journal, ledgers = config.journal_directory, config.ledger_directory
+    for each in (journal, ledgers):
+        disk.make_directory(each)
+    journal_unused = journal_is_unused(disk, journal, set(disk.list(journal)))
+    if journal_unused and ledgers_are_unused(disk, ledgers, set(disk.list(ledgers))):
+        make_first_files(disk, config, environment.token)
 
 
 def copy_as_after_kill(source: Path, target: Path) -> Path:

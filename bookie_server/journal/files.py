@@ -29,6 +29,8 @@ from bookie_server.journal.record import (
 from bookie_server.numbered_files import numbers_of
 from ledger.errors import LogStoreError
 
+NEXT_FILE = "next.tmp"
+"""The next file while it is made, before it has its name."""
 _SEAL_BYTES = RECORD_HEADER_BYTES + 8
 
 Body = tuple[RecordType, bytes]
@@ -66,7 +68,7 @@ class JournalFiles:
     ) -> JournalFiles:
         """The first file of a new journal."""
         files = cls(disk, directory, segment_bytes, new_salt, LogMark(1, FILE_HEADER_BYTES, 1))
-        files._segment = files._named(files._made("next.tmp", 1, 0))
+        files._segment = files._named(files._made(NEXT_FILE, 1, 0))
         return files
 
     @classmethod
@@ -158,13 +160,13 @@ class JournalFiles:
 
     def _made_with_room(self, file_id: int, bytes_needed: int) -> Segment:
         try:
-            return self._made("next.tmp", file_id, bytes_needed)
+            return self._made(NEXT_FILE, file_id, bytes_needed)
         except TooManyFilesError:
             raise  # space is not what is missing
         except DiskFullError:
             if not self.make_room():
                 raise
-            return self._made("next.tmp", file_id, bytes_needed)
+            return self._made(NEXT_FILE, file_id, bytes_needed)
 
     def prepare_spare(self) -> None:
         """Make the next file in advance, outside the journal's worker. DiskFullError."""

@@ -66,7 +66,7 @@ class LedgerStorage:
 
     @classmethod
     async def open(cls, config: StorageConfig, disk: Disk, environment: Environment) -> LedgerStorage:
-        """Open or create the directories, replay the journal's tail, start the workers.
+        """Open what `make_first_files` has made, replay the journal's tail, start the workers.
 
         JournalDamagedError, JournalVersionError, IndexDamagedError, DiskFullError, DiskFailedError.
         """

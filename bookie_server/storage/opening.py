@@ -12,7 +12,7 @@ from bookie_server.storage.checkpoint import Checkpointer
 from bookie_server.storage.entry_log import EntryLogReader, EntryLogWriter
 from bookie_server.storage.index import Index
 from bookie_server.storage.ledger_states import LedgerStates
-from bookie_server.storage.recovery import Recovery, read_mark
+from bookie_server.storage.recovery import Recovery, read_mark, require_current
 from bookie_server.storage.reserve import Reserve
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage.write_cache import WriteCache
@@ -39,8 +39,9 @@ class Parts:
 
 
 def open_parts(config: StorageConfig, disk: Disk, environment: Environment) -> Parts:
-    """Open everything and replay the journal's tail. Errors: see LedgerStorage.open."""
+    """Open what a first start has made and replay the journal's tail. Errors: see LedgerStorage.open."""
     paths = StoragePaths.of(config)
+    mark = read_mark(disk, paths)  # before anything is made: what is missing may come back
     for directory in (paths.journal, paths.entry_logs):
         disk.make_directory(directory)
     for directory in (paths.journal, paths.ledgers):
@@ -49,17 +50,22 @@ def open_parts(config: StorageConfig, disk: Disk, environment: Environment) -> P
         disk.sync_directory(directory)
     index = Index(disk.open_key_values(paths.index))
     try:
-        return _parts(config, disk, environment, paths, index)
+        return _parts(config, disk, environment, paths, index, mark)
     except LogStoreError:
         index.close()
         raise
 
 
 def _parts(
-    config: StorageConfig, disk: Disk, environment: Environment, paths: StoragePaths, index: Index
+    config: StorageConfig,
+    disk: Disk,
+    environment: Environment,
+    paths: StoragePaths,
+    index: Index,
+    mark: LogMark,
 ) -> Parts:
     end = index.log_end()  # refuses a newer version before anything is written
-    mark = read_mark(disk, paths, index)
+    require_current(index, mark, paths)
     states = LedgerStates(index, config.ledger_states_max)
     cache = WriteCache()
     logs = EntryLogReader(disk, paths.entry_logs)
@@ -80,7 +86,7 @@ def _settle(
     paths: StoragePaths,
     index: Index,
     states: LedgerStates,
-    mark: LogMark | None,
+    mark: LogMark,
     *,
     damaged: bool,
 ) -> None:
@@ -90,5 +96,4 @@ def _settle(
         index.set_limbo(generation)
         index.sync(generation)
     states.set_limbo(index.limbo_since() is not None)
-    if mark is not None:
-        remove_before(disk, paths.journal, mark)
+    remove_before(disk, paths.journal, mark)

@@ -7,11 +7,10 @@ Fences, keys, explicit LACs and tombstones are replayed like adds.
 from __future__ import annotations
 
 from bookie_server.disk import Disk
-from bookie_server.errors import IndexDamagedError, JournalDamagedError
-from bookie_server.journal.files import JournalFiles, file_ids
-from bookie_server.journal.log_mark import LogMark, decode_log_mark, encode_log_mark
+from bookie_server.errors import IndexDamagedError
+from bookie_server.journal.files import JournalFiles
+from bookie_server.journal.log_mark import LogMark, decode_log_mark
 from bookie_server.journal.record import (
-    FILE_HEADER_BYTES,
     Record,
     RecordType,
     decode_adds,
@@ -30,27 +29,27 @@ from bookie_server.storage.write_cache import WriteCache
 from bookie_server.storage_config import StorageConfig
 from ledger.environment import Environment
 
-_FIRST = LogMark(1, FILE_HEADER_BYTES, 1)
 
-
-def read_mark(disk: Disk, paths: StoragePaths, index: Index) -> LogMark | None:
-    """The log mark, None for a new storage. IndexDamagedError if mark and index do not fit."""
+def read_mark(disk: Disk, paths: StoragePaths) -> LogMark:
+    """The log mark, which every storage has from its first start on. IndexDamagedError if it is missing or damaged."""
     if not disk.exists(paths.mark):
-        if index.generation():
-            raise IndexDamagedError(
-                f"log mark {paths.mark} is missing: restore it, or give this bookie a new id and let repair "
-                "copy its ledgers",
-                path=paths.mark,
-            )
-        return None
-    mark = decode_log_mark(disk.read_file(paths.mark), paths.mark)
+        raise IndexDamagedError(
+            f"log mark {paths.mark} is missing: restore it, or give this bookie a new id and let repair copy its "
+            "ledgers",
+            path=paths.mark,
+        )
+    return decode_log_mark(disk.read_file(paths.mark), paths.mark)
+
+
+def require_current(index: Index, mark: LogMark, paths: StoragePaths) -> None:
+    """IndexDamagedError if the index is older than the log mark: what it lacks may be gone from the journal."""
     if index.generation() < mark.generation:
         raise IndexDamagedError(
             f"index {paths.index} is at generation {index.generation()}, log mark {paths.mark} needs "
-            f"{mark.generation}: one of them is an old copy",
+            f"{mark.generation}: one of them is missing or an old copy: restore it, or give this bookie a new id and "
+            "let repair copy its ledgers",
             path=paths.index,
         )
-    return mark
 
 
 class Recovery:
@@ -70,27 +69,15 @@ class Recovery:
         paths: StoragePaths,
         config: StorageConfig,
         environment: Environment,
-        mark: LogMark | None,
+        mark: LogMark,
         reserve: Reserve,
     ) -> JournalFiles:
         """Replay from the mark and return the journal, ready for the next record."""
         segment_bytes, salt = config.journal_segment_bytes, environment.token
-        found = file_ids(disk, paths.journal)
-        if mark is None and not found:
-            files = JournalFiles.create(disk, paths.journal, segment_bytes, salt)
-            disk.replace_file(paths.mark, encode_log_mark(_FIRST))
-        else:
-            if mark is None:
-                if found != [1]:
-                    raise _mark_lost(paths, found[0])
-                # The first start ended before it. It must be there before the first checkpoint: an index that
-                # has seen one is believed only beside a mark.
-                disk.replace_file(paths.mark, encode_log_mark(_FIRST))
-            accept = config.limbo_on_damage
-            end = replay(disk, paths.journal, mark or _FIRST, self.on_record, accept_damage=accept)
-            self.damaged = end.damaged
-            segment = reopen_at(disk, paths.journal, end)
-            files = JournalFiles.resume(disk, paths.journal, segment_bytes, salt, segment, end.position)
+        end = replay(disk, paths.journal, mark, self.on_record, accept_damage=config.limbo_on_damage)
+        self.damaged = end.damaged
+        segment = reopen_at(disk, paths.journal, end)
+        files = JournalFiles.resume(disk, paths.journal, segment_bytes, salt, segment, end.position)
         files.make_room = reserve.release
         return files
 
@@ -174,11 +161,3 @@ def keep_explicit_lac(state: LedgerState, lac: int, packet: bytes) -> bool:
     state.explicit_lac, state.explicit_lac_value = packet, lac
     state.lac = max(state.lac, lac)
     return True
-
-
-def _mark_lost(paths: StoragePaths, first_file: int) -> JournalDamagedError:
-    return JournalDamagedError(
-        f"journal {paths.journal} starts with file {first_file:x} but has no log mark: restore {paths.mark}",
-        path=paths.journal,
-        offset=0,
-    )

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from bookie_server.storage_config import StorageConfig
 
+LOG_MARK = "log-mark"
+
 
 @dataclass(frozen=True, slots=True)
 class StoragePaths:
@@ -27,7 +29,7 @@ class StoragePaths:
 
     @property
     def mark(self) -> Path:
-        return self.ledgers / "log-mark"
+        return self.ledgers / LOG_MARK
 
     @property
     def reserve(self) -> Path:

@@ -81,6 +81,7 @@ _SENTENCES: Mapping[str, str] = {
     "rotten_stretch": "{number} bytes written lately rot on the disk of {who}{on}",
     "lost_file": "{who} loses a file{on}",
     "wiped_disk": "{who} finds its disk empty when it is started again after {for_s}",
+    "emptied_disk": "{who} finds nothing but its cookies on its disk when it is started again after {for_s}",
     "index_damage": "the index of {who} is damaged",
 }
 

@@ -179,10 +179,15 @@ class SimulatedDisk(Disk):
         self.faults.note("lost_file", str(path))
         return path
 
-    def wipe(self) -> None:
-        """Let everything on it be gone, as on the disk that a technician puts in place of a broken one."""
-        self.restore(DiskImage())
-        self.faults.note("lost_file", "all of them")
+    def wipe(self, kept: str | None = None) -> None:
+        """Let everything on it be gone, as on the disk that a technician puts in place of a broken one.
+
+        Durable files named `kept` stay where they are.
+        """
+        files = {path: bytes(inode.durable) for path, inode in self._files() if path.name == kept}
+        above = {directory for path in files for directory in path.parents if directory != Path("/")}
+        self.restore(DiskImage(directories=sorted(above), files=files))
+        self.faults.note("lost_file", f"all but {kept}" if files else "all of them")
 
     def damage_index(self, *, whole: bool = False) -> bool:
         """Let some neighbouring records of an index store be unreadable, or the `whole` store when next opened.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import get_args
 
+from bookie_server.cookie import COOKIE_FILE
 from dlog.testing.actions import Action
 from dlog.testing.bookies import SimulatedBookie
 from dlog.testing.cluster import SimulatedCluster
@@ -199,6 +200,12 @@ class Harm:
         bookie = self._bookies[action.who]
         bookie.kill()
         bookie.disk.wipe()
+        self._restart(bookie, action.for_s)
+
+    def _do_emptied_disk(self, action: Action) -> None:
+        bookie = self._bookies[action.who]
+        bookie.kill()
+        bookie.disk.wipe(COOKIE_FILE)
         self._restart(bookie, action.for_s)
 
     def _do_index_damage(self, action: Action) -> None:

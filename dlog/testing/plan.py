@@ -65,7 +65,7 @@ SCENES = (
     "two_recoveries",
     "unfenced_bookie",
 )
-BEYOND_SCENES = ("rotten_ambush", "wiped_ambush", "rotten_fence")
+BEYOND_SCENES = ("rotten_ambush", "wiped_ambush", "emptied_ambush", "rotten_fence")
 """Short schedules of faults that belong together; see scenes.py."""
 
 QUORUMS = ((3, 3, 2), (3, 3, 2), (3, 2, 2), (4, 3, 2), (5, 3, 2), (3, 3, 3), (5, 5, 3), (2, 2, 1), (4, 4, 2))

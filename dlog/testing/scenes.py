@@ -153,6 +153,10 @@ class Scenes(Drawing):
         """An ambush in which the only one that could answer starts with an empty disk."""
         return self._ambush_with({"kind": "wiped_disk", "for_s": 0.1}, at_s)
 
+    def _draw_emptied_ambush(self, at_s: float) -> list[Action]:
+        """An ambush in which the only one that could answer starts with a disk that holds nothing but its cookies."""
+        return self._ambush_with({"kind": "emptied_disk", "for_s": 0.1}, at_s)
+
     def _ambush_with(self, damage: dict[str, Any], at_s: float) -> list[Action]:
         """One misses the newest entries. The writers die, it is back, one that has them is damaged, another sleeps."""
         if (found := self._bookies(3)) is None:

@@ -2,12 +2,15 @@
 
 Line 1 is the layout version. Versions 4 and 5 go on in protobuf text (CookieFormat), version 3 is three plain
 lines: bookie id, journal directory, ledger directories. The same bytes stand in `current/VERSION` of every
-directory and under the bookie's id in the metadata store. Table: docs/formats.md, Metadata values.
+directory and under the bookie's id in the metadata store. Our bookies add to the copy in a directory what the
+directory is for, in a line that protobuf text takes for a comment, so that BookKeeper's tools read that copy too.
+Table: docs/formats.md, Metadata values.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from ledger.errors import InvalidNameError, MetadataFormatError
 from ledger.metadata.data_formats_pb2 import CookieFormat
@@ -17,6 +20,9 @@ from ledger.model import BookieId, check_bookie_id
 COOKIE_VERSION = 5
 COOKIE_BYTES_MAX = 64 * 1024
 """Refused above this before parsing; a cookie holds some directory names."""
+
+_ROLE = re.compile(r"^# directory: (.*)$", re.MULTILINE)
+_ROLE_TEXT = re.compile(r"[a-z]{1,40}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +34,8 @@ class Cookie:
     ledger_dirs: tuple[str, ...]
     index_dirs: tuple[str, ...] = ()
     instance_id: str | None = None
+    role: str | None = None
+    """What the directory with this copy is for: `journal`, `ledger`. None in the metadata store and in Apache's."""
     version: int = COOKIE_VERSION
 
 
@@ -43,7 +51,8 @@ def encode_cookie(cookie: Cookie) -> bytes:
         message.instanceId = cookie.instance_id
     if cookie.index_dirs:
         message.indexDirs = _joined(cookie.index_dirs)
-    return f"{cookie.version}\n".encode() + print_text(message).encode()
+    role = "" if cookie.role is None else f"# directory: {_checked_role(cookie.role)}\n"
+    return f"{cookie.version}\n{print_text(message)}{role}".encode()
 
 
 def decode_cookie(data: bytes) -> Cookie:
@@ -63,7 +72,7 @@ def decode_cookie(data: bytes) -> Cookie:
 
 
 def cookie_differences(ours: Cookie, theirs: Cookie, *, expansion: bool = False) -> list[str]:
-    """What differs, a phrase each; empty when both name the same bookie on the same directories.
+    """What differs, a phrase each; empty when both name the same bookie on the same directories. Roles do not count.
 
     With `expansion` our directories may be more than theirs (BookKeeper's allowStorageExpansion).
     """
@@ -94,9 +103,23 @@ def _from_text(version: int, rest: str) -> Cookie:
     message = CookieFormat()
     parse_text(rest, message, "the cookie")
     instance_id = message.instanceId if message.HasField("instanceId") else None
-    return _cookie(
+    cookie = _cookie(
         version, message.bookieHost, message.journalDir, message.ledgerDirs, message.indexDirs, instance_id
     )
+    return replace(cookie, role=_role(rest))
+
+
+def _role(text: str) -> str | None:
+    found = _ROLE.findall(text)
+    if len(found) > 1:
+        raise MetadataFormatError(f"the cookie names {len(found)} roles of its directory")
+    return _checked_role(found[0]) if found else None
+
+
+def _checked_role(role: str) -> str:
+    if not _ROLE_TEXT.fullmatch(role):
+        raise InvalidNameError(f"{role[:40]!r} is no role of a directory in a cookie")
+    return role
 
 
 def _cookie(

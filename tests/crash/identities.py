@@ -14,6 +14,8 @@ from bookie_server.disk import Disk
 from bookie_server.errors import CookieMismatchError
 from bookie_server.formatting import give_up, identity_of
 from bookie_server.port import keep_port, kept_port
+from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage_config import StorageConfig
 from dlog.testing.disk_image import DiskImage
 from ledger.environment import SystemEnvironment
 from ledger.metadata.key_value_store import KeyValueStore
@@ -21,14 +23,12 @@ from ledger.metadata.memory import MemoryBackend, MemoryCluster
 from ledger.model import BookieId
 from tests.crash.stories import HOME, SETTINGS
 from tests.crash.telling import Ledgers, Telling, check, copy_of
-from tests.storage_kit import open_storage, small_config
+from tests.storage_kit import small_config
 from tests.unit.testing.kit import new_disk
 
 PORT = 3181
 CONFIG = small_config(HOME, **SETTINGS)
-DIRECTORIES = (("journal", CONFIG.journal_directory), ("ledgers", CONFIG.ledger_directory))
 BOOKIE = BookieId("10.0.0.1:3181")
-OURS = own_cookie(BOOKIE, CONFIG.journal_directory, CONFIG.ledger_directory, "instance")
 
 
 @dataclass(slots=True)
@@ -59,14 +59,17 @@ async def new_known() -> Known:
     return known
 
 
-async def start(disk: Disk, known: Known) -> tuple[Verdict, Telling]:
+async def start(disk: Disk, known: Known, config: StorageConfig = CONFIG) -> tuple[Verdict, Telling]:
     """The steps of a bookie's start in their order, without those on the network."""
-    locks = lock_directories(disk, CONFIG)
+    journal, ledgers = config.journal_directory, config.ledger_directory
+    locks = lock_directories(disk, config)
     try:
-        if kept_port(disk, CONFIG.ledger_directory) is None:
-            keep_port(disk, CONFIG.ledger_directory, PORT)
-        verdict = await prove_identity(known.store(), disk, OURS, DIRECTORIES)
-        return verdict, Telling(await open_storage(HOME, disk, **SETTINGS), known.ledgers)
+        if kept_port(disk, ledgers) is None:
+            keep_port(disk, ledgers, PORT)
+        ours = own_cookie(BOOKIE, journal, ledgers, "instance")
+        verdict = await prove_identity(known.store(), disk, ours, config, SystemEnvironment())
+        storage = await LedgerStorage.open(config, disk, SystemEnvironment())
+        return verdict, Telling(storage, known.ledgers)
     finally:
         for each in locks:
             each.release()

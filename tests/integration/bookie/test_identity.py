@@ -49,6 +49,28 @@ def test_both_directories_emptied_refuse(bookie: BookieProcess) -> None:
     assert "mount its disk" in refusal(bookie)
 
 
+def test_directories_emptied_except_for_their_cookies_refuse(bookie: BookieProcess) -> None:
+    used(bookie)
+    for path in [each for each in bookie.data.rglob("*") if each.is_file()]:
+        if path.name not in ("VERSION", "port"):
+            path.unlink()
+    said = refusal(bookie)
+    assert f"{bookie.data / 'ledgers'} has lost" in said
+    assert "log-mark" in said and "new id" in said
+
+
+def test_exchanged_mounts_refuse(bookie: BookieProcess, tmp_path: Path) -> None:
+    used(bookie)
+    journal, ledgers, aside = bookie.data / "journal", bookie.data / "ledgers", tmp_path / "aside"
+    journal.rename(aside)
+    ledgers.rename(journal)
+    aside.rename(ledgers)
+    said = refusal(bookie)
+    assert f"journal directory {journal} has the cookie of" in said
+    assert "exchange the mounts" in said
+    assert not (ledgers / "log-mark").exists()
+
+
 @pytest.mark.parametrize("name", ["journal", "ledgers"])
 def test_a_lost_cookie_refuses(bookie: BookieProcess, name: str) -> None:
     used(bookie)

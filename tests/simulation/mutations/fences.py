@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.simulation.mutations.mutation import (
     ALL_THREE,
     AMBUSHED,
@@ -13,6 +15,27 @@ from tests.simulation.mutations.mutation import (
 from tests.simulation.mutations.planting import edit
 
 _FENCE = "self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), on_fence_durable)"
+
+MARK_MADE_WHEN_OPENED = edit(
+    "bookie_server.storage.opening:open_parts",
+    (
+        "mark = read_mark(disk, paths)",
+        "from bookie_server.storage.first_files import make_first_files\n"
+        "    if not disk.exists(paths.mark):\n"
+        "        make_first_files(disk, config, environment.token)\n"
+        "    mark = read_mark(disk, paths)",
+    ),
+)
+EMPTIED: dict[str, Any] = {
+    "bookies": 3,
+    "writers": 2,
+    "fast": False,
+    "append_every_s": 0.05,
+    "checkpoint_s": 20.0,
+    "fault_every_s": 4.0,
+    "chaos_s": 12.0,
+    "progress_s": 200.0,
+}
 
 MUTATIONS = (
     Mutation(
@@ -248,20 +271,21 @@ MUTATIONS = (
             edit(
                 "bookie_server.cookie:judge",
                 ("if each.cookie is None:", "if False:"),
+                ("if each.missing is not None:", "if False:"),
             ),
+            MARK_MADE_WHEN_OPENED,
         ),
         profile="beyond",
-        plan=focused(
-            "wiped_ambush",
-            **THREE,
-            bookies=3,
-            writers=2,
-            fast=False,
-            append_every_s=0.05,
-            checkpoint_s=20.0,
-            fault_every_s=4.0,
-            chaos_s=12.0,
-            progress_s=200.0,
+        plan=focused("wiped_ambush", **THREE, **EMPTIED),
+    ),
+    Mutation(
+        "emptied-disk-accepted",
+        "A bookie that finds nothing but its cookies on its disk refuses to start: a known bookie has a log mark.",
+        (
+            edit("bookie_server.cookie:judge", ("if each.missing is not None:", "if False:")),
+            MARK_MADE_WHEN_OPENED,
         ),
+        profile="beyond",
+        plan=focused("emptied_ambush", **THREE, **EMPTIED),
     ),
 )

@@ -253,7 +253,7 @@ MUTATIONS = (
         (
             edit("bookie_server.storage.index:Index.sync", ("self._store.sync()", "pass")),
             edit(
-                "bookie_server.storage.recovery:read_mark",
+                "bookie_server.storage.recovery:require_current",
                 ("if index.generation() < mark.generation:", "if False:"),
             ),
         ),

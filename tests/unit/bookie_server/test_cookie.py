@@ -18,7 +18,8 @@ OURS = own_cookie("127.0.0.1:3181", JOURNAL, LEDGERS, "cluster-1")
 def found(
     directory: Path = JOURNAL, cookie: Cookie | None = OURS, *, holds_data: bool = True
 ) -> FoundDirectory:
-    return FoundDirectory(directory=directory, role="directory", cookie=cookie, holds_data=holds_data)
+    role = {JOURNAL: "journal", LEDGERS: "ledger"}[directory]
+    return FoundDirectory(directory=directory, role=role, cookie=cookie, holds_data=holds_data)
 
 
 def both(journal: Cookie | None, ledgers: Cookie | None, *, holds_data: bool) -> list[FoundDirectory]:
@@ -29,8 +30,37 @@ def test_the_usual_start() -> None:
     assert judge(OURS, OURS, both(OURS, OURS, holds_data=True)) is Verdict.KNOWN
 
 
+def test_the_usual_start_with_roles_in_the_cookies() -> None:
+    cookies = both(replace(OURS, role="journal"), replace(OURS, role="ledger"), holds_data=True)
+    assert judge(OURS, OURS, cookies) is Verdict.KNOWN
+
+
+def test_exchanged_mounts_refuse() -> None:
+    """Both directories are this bookie's, each under the other's path."""
+    cookies = both(replace(OURS, role="ledger"), replace(OURS, role="journal"), holds_data=True)
+    for in_store in (OURS, None):
+        with pytest.raises(
+            CookieMismatchError, match=r"/disk1/journal has the cookie of .* ledger directory"
+        ) as e:
+            judge(OURS, in_store, cookies)
+        assert "exchange the mounts" in str(e.value)
+
+
+@pytest.mark.parametrize("holds_data", [True, False])
+def test_a_known_bookie_without_its_log_mark_refuses(holds_data: bool) -> None:
+    """Emptied except for the cookies, or only the log mark is lost: the store knows that there was one."""
+    journal, ledgers = both(OURS, OURS, holds_data=holds_data)
+    without = replace(ledgers, missing=LEDGERS / "log-mark")
+    with pytest.raises(
+        CookieMismatchError, match="/disk2/ledgers has lost /disk2/ledgers/log-mark"
+    ) as caught:
+        judge(OURS, OURS, [journal, without])
+    assert "new id" in str(caught.value)
+
+
 def test_the_first_start() -> None:
-    assert judge(OURS, None, both(None, None, holds_data=False)) is Verdict.NEW
+    journal, ledgers = both(None, None, holds_data=False)
+    assert judge(OURS, None, [journal, replace(ledgers, missing=LEDGERS / "log-mark")]) is Verdict.NEW
 
 
 def test_a_first_start_that_was_interrupted_goes_on() -> None:

@@ -148,6 +148,15 @@ def test_a_wiped_disk_is_empty_for_good(disk: SimulatedDisk, notes: CountedNotes
     assert notes.counts["fault.lost_file"] == 1
 
 
+def test_an_emptied_disk_keeps_what_it_is_told_to(disk: SimulatedDisk, notes: CountedNotes) -> None:
+    disk.replace_file(HOME / "VERSION", b"whose")
+    disk.wipe("VERSION")
+    disk.power_cut()
+    assert disk.list(HOME) == ["VERSION"]
+    assert disk.read_file(HOME / "VERSION") == b"whose"
+    assert notes.counts["fault.lost_file"] == 1
+
+
 def test_a_lost_file_does_not_come_back(disk: SimulatedDisk, notes: CountedNotes) -> None:
     disk.replace_file(HOME / "new", b"")
     disk.rename(HOME / "new", FILE)

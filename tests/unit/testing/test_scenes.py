@@ -20,6 +20,7 @@ OF_ITS_OWN = {
     "unfenced_bookie": "refuse",
     "rotten_ambush": "bit_rot",
     "wiped_ambush": "wiped_disk",
+    "emptied_ambush": "emptied_disk",
     "rotten_fence": "rotten_stretch",
 }
 """An action that each brings."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.errors import InvalidNameError, MetadataFormatError
 from ledger.metadata.cookie_format import Cookie, cookie_differences, decode_cookie, encode_cookie
+from ledger.metadata.data_formats_pb2 import CookieFormat
 from ledger.model import BookieId
 from tests.unit.ledger.metadata import vectors
 
@@ -41,6 +43,25 @@ def test_apaches_cookie_means_what_it_says() -> None:
 @pytest.mark.parametrize("cookie", [COOKIE, replace(COOKIE, index_dirs=(), instance_id=None, version=4)])
 def test_round_trip(cookie: Cookie) -> None:
     assert decode_cookie(encode_cookie(cookie)) == cookie
+
+
+def test_the_role_of_a_directory_is_a_comment_that_apaches_reader_passes_over() -> None:
+    plain = replace(COOKIE, index_dirs=(), instance_id=None)
+    data = encode_cookie(replace(plain, role="journal"))
+    assert data == encode_cookie(plain) + b"# directory: journal\n"
+    assert decode_cookie(data) == replace(plain, role="journal")
+    message = CookieFormat()
+    text_format.Parse(data.decode().partition("\n")[2], message)  # as strict as BookKeeper's
+    assert message.bookieHost == "b:1"
+    assert cookie_differences(decode_cookie(data), plain) == []
+
+
+@pytest.mark.parametrize("role", ["", "Journal", "a b", "journal\n# directory: ledger"])
+def test_an_impossible_role_is_refused(role: str) -> None:
+    with pytest.raises(InvalidNameError):
+        encode_cookie(replace(COOKIE, role=role))
+    with pytest.raises(MetadataFormatError):
+        decode_cookie(encode_cookie(COOKIE) + f"# directory: {role}\n".encode())
 
 
 def test_version_3_is_three_plain_lines() -> None:
