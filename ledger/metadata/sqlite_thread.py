@@ -85,6 +85,8 @@ class SqliteThread:
             self._dead = error
             self._give_up(MetadataUnavailableError(f"the thread of {self._path} has died: {error!r}"))
             raise
+        finally:
+            self._engine.close()  # here, since only this thread may; locks of a dead one would stop other processes
 
     def _serve(self) -> None:
         polled_s = time.monotonic()

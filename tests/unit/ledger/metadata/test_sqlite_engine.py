@@ -170,6 +170,7 @@ def test_a_bug_in_a_job_kills_the_thread_and_hangs_nobody(tmp_path: Path) -> Non
         with pytest.raises(MetadataUnavailableError, match="ZeroDivisionError"):
             await thread.ask(Kind.READ, read)
         thread._thread.join()
+        assert thread._engine._connection is None, "its file and locks are let go"
 
     asyncio.run(run())
 
