@@ -10,6 +10,7 @@ Every step is one line; the first that fails ends it with what was run and what 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -97,11 +98,15 @@ def expect(condition: object, what: str) -> None:
 
 
 def build(directory: Path) -> Path:
-    """The wheel, made from the sdist, both looked through."""
+    """The wheel, made from the sdist, both looked through. Built from a copy: it leaves files where it works."""
+    source = directory / "source"
+    for name in run("git", "ls-files", where=ROOT).splitlines():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, source / name)
     run(sys.executable, "-m", "venv", directory / "build")
     python = directory / "build" / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "build")
-    run(python, "-m", "build", "--outdir", directory / "dist", ROOT)
+    run(python, "-m", "build", "--outdir", directory / "dist", source)
     (sdist,) = (directory / "dist").glob("*.tar.gz")
     (wheel,) = (directory / "dist").glob("*.whl")
     check_sdist(sdist)
@@ -194,7 +199,7 @@ class Cluster:
 
 
 def check_core(core: Installation, uri: str) -> None:
-    core.python("-c", "import dlog, dlog.aio, dlog.errors, dlog.testing.pytest_plugin, ledger, bookie_server")
+    core.python("-c", "import dlog, dlog.aio, dlog.errors, dlog.testing, ledger, bookie_server")
     absent = ("rocksdict", "typer", "rich", "uvloop", "pyspark", "pandas", "zstandard", "prometheus_client")
     expect(not (found := core.python("-c", WHICH.format(names=absent))), f"the core brings {found}")
     expect(core.python("-c", APPEND, uri, "core") == "b'from the wheel'", "the core's append is not there")
@@ -217,7 +222,6 @@ def check_server(server: Installation, uri: str) -> None:
     """The cluster that all of this uses runs on it, without uvloop."""
     expect("start" in server.command("bookie", "--help"), "bookie --help does not name start")
     expect(not server.python("-c", WHICH.format(names=("uvloop",))), "[server] brings uvloop")
-    server.refuses("cli", server.command("dlog", "ls", "--metadata", uri, fails=True))
 
 
 def check_compression(packed: Installation, uri: str) -> None:
