@@ -1,7 +1,7 @@
 # Every target makes the virtual environment first, when it is missing or pyproject.toml has changed.
 #
 #   make demo      the main job on real data: three bookies, a kill -9, a takeover, a proof, a Spark query
-#   make test      the test suite           (TESTS="tests/unit -k name" narrows it)
+#   make test      the test suite; first, once, the jars it needs   (TESTS="tests/unit -k name" narrows it)
 #   make lint      ruff: rules and layout   make format   let ruff rewrite
 #   make types     mypy --strict            make bench    the benchmarks, a table and a plot
 #   make simulate  seeds of the whole cluster under faults            (SEEDS=1..1000)
@@ -35,6 +35,7 @@ demo: $(READY)
 	@$(BIN)/dlog demo $(ARGS)
 
 test: $(READY)
+	@$(if $(strip $(TESTS)),,tools/fetch-java-libs --if-possible)
 	@echo "make test: the whole suite, real bookie processes included (pytest $(TESTS))"
 	@PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python" $(BIN)/python -m pytest -n auto --dist loadfile $(TESTS)
 

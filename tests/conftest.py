@@ -8,8 +8,18 @@ import signal
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.interop.zookeeper_process import ZooKeeperProcess
+from tests.skips import pytest_make_collect_report, pytest_runtest_makereport
+
+__all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]  # hooks, for pytest to find
+
+# Hypothesis limits an example's time and that of drawing one by the clock, which on a busy machine are others' faults.
+settings.register_profile(
+    "busy machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("busy machine")
 
 
 def pytest_configure() -> None:

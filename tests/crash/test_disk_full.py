@@ -11,6 +11,7 @@ import pytest
 
 from bookie_server.errors import DiskFullError
 from bookie_server.storage.ledger_storage import LedgerStorage
+from tests.skips import NEEDS_MOUNT
 from tests.storage_kit import KEY, add, fence, found_ids, open_storage
 from tests.unit.testing.kit import new_disk, run
 
@@ -25,11 +26,11 @@ SETTINGS = {
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 6 MiB of its own."""
     if os.geteuid() != 0:
-        pytest.skip("mounting a small tmpfs needs root")
+        pytest.skip(NEEDS_MOUNT)
     mount = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(tmp_path)]
     mounted = subprocess.run(mount, capture_output=True, check=False)
     if mounted.returncode != 0:
-        pytest.skip(f"cannot mount a tmpfs: {mounted.stderr.decode().strip()}")
+        pytest.skip(f"{NEEDS_MOUNT}: {mounted.stderr.decode().strip()}")
     yield tmp_path
     subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 

@@ -104,7 +104,9 @@ def test_in_limbo_nothing_is_said_to_be_absent(bookie: BookieProcess) -> None:
         assert read_answer(client.ask(read(1, 3))).entry == entry(1, 3)
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to make a sync fail")
+@pytest.mark.skipif(
+    shutil.which("strace") is None, reason="needs strace to make a sync fail: apt-get install strace"
+)
 def test_the_first_failed_sync_ends_the_bookie_and_nothing_is_acknowledged(bookie: BookieProcess) -> None:
     strace = ["strace", "-f", "-q", "-o", "/dev/null", "-e", "inject=fdatasync:error=EIO"]
     with RawClient(bookie.port) as client:

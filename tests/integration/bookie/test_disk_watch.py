@@ -13,6 +13,7 @@ from tests.integration.bookie.bookie_process import BookieProcess, eventually
 from tests.integration.bookie.entries import add, add_answer, entry, read, read_answer
 from tests.integration.bookie.raw_client import RawClient
 from tests.integration.bookie.test_stopping import listed
+from tests.skips import NEEDS_MOUNT
 
 pytestmark = pytest.mark.integration
 
@@ -26,7 +27,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     directory.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", str(directory)]
     if subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a tmpfs")
+        pytest.skip(NEEDS_MOUNT)
     yield directory
     subprocess.run(["umount", "-l", str(directory)], check=True)
 
