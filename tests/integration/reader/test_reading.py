@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+from bisect import bisect
 
 import pytest
 
@@ -27,7 +28,7 @@ async def payloads(reader: dlog.aio.Reader, count: int | None = None) -> list[by
 
 
 async def test_a_tail_follows_the_writer_across_rotations(cluster: Standalone, log: str) -> None:
-    """Everything, in order, once; ids rise; within milliseconds of the append."""
+    """Everything, in order, once; ids rise; a few messages behind the writer, as a rule."""
     async with dlog.aio.connect(cluster.uri) as client, dlog.aio.connect(cluster.uri) as other:
         writer = await client.open_writer(log)
         loop = asyncio.get_running_loop()
@@ -53,8 +54,10 @@ async def test_a_tail_follows_the_writer_across_rotations(cluster: Standalone, l
         await writer.close()
     assert list(arrived) == list(appended)
     assert len({message_id.ledger_id for message_id in arrived}) == 4
-    delays = [arrived[message_id] - appended[message_id] for message_id in appended]
-    assert statistics.median(delays) < 0.5
+    # How many appends had returned when a message arrived, not counting its own and those before it.
+    returned = list(appended.values())
+    behind = [bisect(returned, arrived[each]) - number for number, each in enumerate(appended, start=1)]
+    assert statistics.median(behind) < 10, behind
 
 
 async def test_what_was_appended_is_seen_by_a_reader_opened_afterwards(cluster: Standalone, log: str) -> None:

@@ -23,7 +23,7 @@ from dlog.writer import LogWriter
 from ledger.model import LedgerId
 from ledger.wire.status import Status
 from tests.unit.dlog.scripted_log import environment_of, payloads, scripted_log, store_of
-from tests.unit.ledger.client.scripted import ScriptedBookie, until
+from tests.unit.ledger.client.scripted import GUARD_S, ScriptedBookie, until
 
 
 async def entries(writer: LogWriter, *payloads: bytes) -> list[asyncio.Future[MessageId]]:
@@ -101,7 +101,7 @@ async def test_what_is_cancelled_before_a_ledger_took_it_is_absent() -> None:
         many.cancel()
         held[0].cancel()
         recovering.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             await asyncio.gather(*in_flight, held[1])
         assert await payloads(client, "orders") == [b"0", b"2", b"3", b"7"]
 
@@ -149,7 +149,7 @@ async def test_while_the_store_is_away_a_rotation_that_began_leaves_the_old_ledg
         loop = asyncio.get_running_loop()
         end, number = loop.time() + 0.5, 0
         while loop.time() < end:
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(GUARD_S):
                 assert (await writer.append(b"more")).ledger_id == before
             number += 1
         store_of(client).away = False
@@ -261,7 +261,7 @@ async def test_a_writer_that_is_over_does_not_rotate() -> None:
         writer = await client.open_writer("orders")
         await writer.append(b"one")
         await writer.close()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(GUARD_S):
             with pytest.raises(AppendAbortedError):
                 await writer.rotate()
 
@@ -272,7 +272,7 @@ async def test_close_gives_up_when_the_store_stays_away() -> None:
         writer = await client.open_writer("orders")
         await writer.append(b"one")
         store_of(client).away = True
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             await writer.close()
         store_of(client).away = False
         async with await client.open_writer("orders") as again:
@@ -294,7 +294,7 @@ async def test_close_during_a_rotation_that_cannot_be_listed_gives_up_too() -> N
         logs.compare_and_set = away
         rotated = asyncio.ensure_future(writer.rotate())
         await asyncio.gather(rotated, return_exceptions=True)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             await writer.close()
 
 
@@ -304,7 +304,7 @@ async def test_bookies_that_refuse_the_client_end_the_writer_at_once() -> None:
         writer = await client.open_writer("orders")
         for bookie in log.bookies:
             bookie.refuse_adds = bookie.refuse_reads = Status.EUA
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             with pytest.raises(AppendIndeterminateError, match=r"cannot be written: .*refuses this client"):
                 await writer.append(b"one")
         assert not writer.active
@@ -317,7 +317,7 @@ async def test_a_writer_that_gives_up_tells_what_stood_in_the_way_last() -> None
         await writer.append(b"one")
         store_of(client).away_for = {"write_record"}
         await fence(tool, current(writer))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             with pytest.raises(AppendAbortedError, match=r"for 0\.5 s \(the store is away\)"):
                 await writer.append(b"two")
 
@@ -343,7 +343,7 @@ async def test_a_success_from_before_the_fence_is_still_delivered() -> None:
             await old.append(b"three")
         for bookie in log.bookies:
             bookie.speak()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             assert await future == MessageId(ledger_id, 1, 0)
         assert await payloads(client, "orders") == [b"one", b"two"]
         assert new.epoch == 2
@@ -364,7 +364,7 @@ async def test_after_a_long_sleep_an_ack_waits_until_the_epoch_is_confirmed() ->
         assert all((current(writer), 2) in bookie.entries for bookie in log.bookies)
         assert not future.done()
         store_of(client).away = False
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             assert (await future).entry_id == 2
 
 
@@ -382,7 +382,7 @@ async def test_an_answer_confirms_the_epoch_as_of_the_question() -> None:
 
         store.asked.clear()
         store.before_answer = fall_asleep
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             await writer.append(b"two")
         assert store.asked.count("read_record") == 2
 
@@ -409,7 +409,7 @@ async def test_a_sleeper_gets_no_ack_from_bookies_that_forgot_its_deleted_ledger
             forget(bookie, ledger_id)
         environment_of(sleeper).asleep_s = 51.0
         [future] = await entries(old, b"into nowhere")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             [outcome] = await asyncio.gather(future, return_exceptions=True)
         assert isinstance(outcome, AppendIndeterminateError)
         assert all((ledger_id, 0) in bookie.entries for bookie in log.bookies)

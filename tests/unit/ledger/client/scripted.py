@@ -46,6 +46,11 @@ from ledger.write_handle import WriteHandle
 
 _names = itertools.count()
 
+GUARD_S = 30.0
+"""How long a test waits for what must come by itself, on a machine that does much else."""
+NEVER_S = 600.0
+"""A setting whose time must not come: a test that needed it to pass runs into its guard."""
+
 
 class _Peer(asyncio.Protocol):
     def __init__(self, bookie: ScriptedBookie) -> None:

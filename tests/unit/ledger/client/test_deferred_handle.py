@@ -16,7 +16,7 @@ from ledger.errors import (
 )
 from ledger.model import QuorumSizes
 from ledger.wire.status import Status
-from tests.unit.ledger.client.scripted import scripted_cluster, store_away, until
+from tests.unit.ledger.client.scripted import GUARD_S, scripted_cluster, store_away, until
 
 
 async def test_only_a_force_confirms() -> None:
@@ -101,7 +101,7 @@ async def test_a_silent_member_is_missed_in_time() -> None:
     async with scripted_cluster(add_timeout_s=0.2) as cluster:
         handle = await cluster.client.create_deferred(QuorumSizes(ensemble=3, write=3, ack=3))
         cluster.bookies[0].be_silent()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             with pytest.raises(AddFailedError):
                 await handle.add(b"entry")
 
