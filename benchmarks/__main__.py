@@ -18,7 +18,7 @@ from typing import Any
 
 import uvloop
 
-from benchmarks import append, memory, read, startup, takeover
+from benchmarks import append, deletions, memory, read, startup, takeover
 from benchmarks.options import Options, quick
 from benchmarks.report import Report
 
@@ -28,6 +28,7 @@ _BENCHMARKS = {
     "takeover": takeover.run,
     "memory": memory.run,
     "startup": startup.run,
+    "deletions": deletions.run,
 }
 _WITH_JAVA = "interop"
 _NAMES = (*_BENCHMARKS, _WITH_JAVA)

@@ -39,6 +39,9 @@ class Options:
     starts: int = 10
     """Processes started by the benchmark of start-up."""
 
+    deletions: int = 100_000
+    """Ledgers that the benchmark of deletions deletes."""
+
 
 def quick(directory: Path) -> Options:
     """Everything once or twice, in seconds: shows that the benchmarks work, not what is fast."""
@@ -54,4 +57,5 @@ def quick(directory: Path) -> Options:
         read_bytes=8 * MIB,
         written_bytes=64 * MIB,
         starts=2,
+        deletions=2000,
     )

@@ -25,12 +25,14 @@ from bookie_server.errors import (
 from ledger.extras import require
 
 if TYPE_CHECKING:
-    from rocksdict import Rdict
+    from rocksdict import Rdict, RdictIter
 
 _WRITE_BUFFER_BYTES = 8 * 1024 * 1024
 _BLOCK_CACHE_BYTES = 16 * 1024 * 1024
 OPEN_FILES_MAX = 128
 """Descriptors of its tables; tables over that are closed and opened again."""
+PREFIX_BYTES = 9
+"""Keys that begin with the same bytes belong together: in the index, records of one ledger or one entry log."""
 _PIECE = 256
 """Records that a scan takes at a time."""
 
@@ -42,8 +44,8 @@ class KeyValues(Protocol):
 
     def get(self, key: bytes) -> bytes | None: ...
 
-    def floor(self, key: bytes) -> tuple[bytes, bytes] | None:
-        """The record with the greatest key at or below `key`."""
+    def floor(self, key: bytes, lowest: bytes = b"") -> tuple[bytes, bytes] | None:
+        """The record with the greatest key from `lowest` to `key`."""
 
     def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Records with first <= key < end, ascending."""
@@ -52,7 +54,6 @@ class KeyValues(Protocol):
         self,
         puts: Iterable[tuple[bytes, bytes]],
         deletes: Iterable[bytes] = (),
-        delete_range: tuple[bytes, bytes] | None = None,
     ) -> None:
         """Apply deletes, then puts, as one."""
 
@@ -106,6 +107,9 @@ class _Rocks:
         options.set_max_background_jobs(2)
         options.set_keep_log_file_num(2)
         options.set_compression_type(rocksdict.DBCompressionType.none())
+        options.set_prefix_extractor(rocksdict.SliceTransform.create_fixed_prefix(PREFIX_BYTES))
+        self._within_prefix = rocksdict.ReadOptions()
+        self._within_prefix.set_prefix_same_as_start(True)
         table = rocksdict.BlockBasedOptions()
         table.set_block_cache(rocksdict.Cache(_BLOCK_CACHE_BYTES))
         options.set_block_based_table_factory(table)
@@ -152,14 +156,47 @@ class _Rocks:
         value: bytes | None = self._read(lambda database: database.get(key))
         return value
 
-    def floor(self, key: bytes) -> tuple[bytes, bytes] | None:
-        return self._read(partial(_floor, key=key))
+    def floor(self, key: bytes, lowest: bytes = b"") -> tuple[bytes, bytes] | None:
+        return self._read(partial(self._floor, key=key, lowest=lowest))
 
     def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         # By pieces, so that nobody who takes his time keeps the database from being reopened.
-        while piece := self._read(partial(_piece, first=first, end=end)):
+        while piece := self._read(partial(self._piece, first=first, end=end)):
             yield from piece
             first = piece[-1][0] + b"\0"
+
+    def _floor(self, database: Rdict, key: bytes, lowest: bytes) -> tuple[bytes, bytes] | None:
+        cursor = self._cursor(database, key, lowest)
+        cursor.seek_for_prev(key)
+        if cursor.valid():
+            found = cursor.key()
+            return (found, cursor.value()) if found >= lowest else None
+        cursor.status()  # raises if it stopped at damage instead of at the beginning
+        return None
+
+    def _piece(self, database: Rdict, first: bytes, end: bytes) -> list[tuple[bytes, bytes]]:
+        """The first records of the range, none if it is empty."""
+        found: list[tuple[bytes, bytes]] = []
+        cursor = self._cursor(database, first, end)
+        cursor.seek(first)
+        while cursor.valid() and len(found) < _PIECE:
+            key = cursor.key()
+            if key >= end:
+                return found
+            found.append((key, cursor.value()))
+            cursor.next()
+        cursor.status()  # raises if it stopped at damage
+        return found
+
+    def _cursor(self, database: Rdict, key: bytes, other: bytes) -> RdictIter:
+        """An iterator that ends with the keys' common prefix, where they have one.
+
+        Without an end, one that finds nothing of its own walks over all deletions that follow.
+        """
+        prefix = key[:PREFIX_BYTES]
+        if len(prefix) < PREFIX_BYTES or other[:PREFIX_BYTES] != prefix:
+            return database.iter()
+        return database.iter(self._within_prefix)
 
     def _read(self, read: Callable[[Rdict], T]) -> T:
         with self._changed:
@@ -181,11 +218,8 @@ class _Rocks:
         self,
         puts: Iterable[tuple[bytes, bytes]],
         deletes: Iterable[bytes] = (),
-        delete_range: tuple[bytes, bytes] | None = None,
     ) -> None:
         batch = self._rocks.WriteBatch(raw_mode=True)
-        if delete_range is not None:
-            batch.delete_range(*delete_range)
         for key in deletes:
             batch.delete(key)
         for key, value in puts:
@@ -223,27 +257,3 @@ class _Rocks:
     def close(self) -> None:
         with _writing(self._directory):
             self._database.close()
-
-
-def _floor(database: Rdict, key: bytes) -> tuple[bytes, bytes] | None:
-    cursor = database.iter()
-    cursor.seek_for_prev(key)
-    if cursor.valid():
-        return cursor.key(), cursor.value()
-    cursor.status()  # raises if it stopped at damage instead of at the beginning
-    return None
-
-
-def _piece(database: Rdict, first: bytes, end: bytes) -> list[tuple[bytes, bytes]]:
-    """The first records of the range, none if it is empty."""
-    found: list[tuple[bytes, bytes]] = []
-    cursor = database.iter()
-    cursor.seek(first)
-    while cursor.valid() and len(found) < _PIECE:
-        key = cursor.key()
-        if key >= end:
-            return found
-        found.append((key, cursor.value()))
-        cursor.next()
-    cursor.status()  # raises if it stopped at damage
-    return found

@@ -25,6 +25,8 @@ from bookie_server.storage.ledger_state import LedgerState
 
 VERSION = 1
 _ENTRY_MAX = 2**63 - 1
+_DELETES_AT_ONCE = 1024
+"""Records; bounds the memory that deleting a large ledger takes."""
 
 _BLOCK_KEY = struct.Struct(">cQQ")
 _BLOCK_VALUE = struct.Struct(">QQIqB")
@@ -73,10 +75,9 @@ class Index:
         return found if found is not None and found.last >= entry_id else None
 
     def _floor(self, ledger_id: int, entry_id: int) -> Interval | None:
-        found = self._store.floor(_BLOCK_KEY.pack(b"I", ledger_id, entry_id))
-        if found is None or found[0][:9] != _STATE_KEY.pack(b"I", ledger_id):
-            return None
-        return _interval(*found)
+        lowest = _BLOCK_KEY.pack(b"I", ledger_id, 0)
+        found = self._store.floor(_BLOCK_KEY.pack(b"I", ledger_id, entry_id), lowest)
+        return None if found is None else _interval(*found)
 
     def last_covered(self, ledger_id: int) -> int:
         """End of the ledger's last interval, -1 for none."""
@@ -127,10 +128,22 @@ class Index:
                 yield _STATE_KEY.unpack(key)[1]
 
     def remove_entries(self, ledger_id: int) -> None:
-        """Forget every entry of a deleted ledger; the bytes die with their entry logs."""
-        logs = {interval.log_id for interval in self.intervals(ledger_id)}
-        span = (_BLOCK_KEY.pack(b"I", ledger_id, 0), _BLOCK_KEY.pack(b"I", ledger_id, 2**64 - 1))
-        self._store.write((), [_LOG_KEY.pack(b"L", log_id, ledger_id) for log_id in logs], span)
+        """Forget every entry of a deleted ledger; the bytes die with their entry logs.
+
+        Each record is deleted by its key: RocksDB looks through all deletions of ranges in every lookup. In pieces,
+        with the log's record before the interval that leads to it, so that the rest is found when it is repeated.
+        """
+        logs: set[int] = set()
+        deletes: list[bytes] = []
+        for interval in self.intervals(ledger_id):
+            if interval.log_id not in logs:
+                logs.add(interval.log_id)
+                deletes.append(_LOG_KEY.pack(b"L", interval.log_id, ledger_id))
+            deletes.append(_BLOCK_KEY.pack(b"I", ledger_id, interval.first))
+            if len(deletes) >= _DELETES_AT_ONCE:
+                self._store.write((), deletes)
+                deletes = []
+        self._store.write((), deletes)
 
     # ---- entry logs
 

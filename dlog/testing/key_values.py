@@ -68,11 +68,11 @@ class SimulatedKeyValues:
         self._require_readable(key)
         return self._state.records.values.get(key)
 
-    def floor(self, key: bytes) -> tuple[bytes, bytes] | None:
+    def floor(self, key: bytes, lowest: bytes = b"") -> tuple[bytes, bytes] | None:
         self._require_readable(key)
         records = self._state.records
         found = records.floor(key)
-        if found is None:
+        if found is None or found < lowest:
             return None
         self._require_readable(found)
         return found, records.values[found]
@@ -99,10 +99,9 @@ class SimulatedKeyValues:
         self,
         puts: Iterable[tuple[bytes, bytes]],
         deletes: Iterable[bytes] = (),
-        delete_range: tuple[bytes, bytes] | None = None,
     ) -> None:
         self._require_writable()
-        batch = Batch(tuple(puts), tuple(deletes), delete_range)
+        batch = Batch(tuple(puts), tuple(deletes))
         self._media.effect(
             self._life, "kv.write", self._directory, f"{len(batch.puts)} puts, {len(batch.deletes)} deletes"
         )

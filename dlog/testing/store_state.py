@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One atomic write: the range goes, then the deletes, then the puts come."""
+    """One atomic write: the deletes go first, then the puts come."""
 
     puts: tuple[tuple[bytes, bytes], ...]
     deletes: tuple[bytes, ...]
-    delete_range: tuple[bytes, bytes] | None
 
     @property
     def size(self) -> int:
@@ -29,9 +28,6 @@ class Records:
         self.keys = sorted(self.values)
 
     def apply(self, batch: Batch) -> None:
-        if batch.delete_range is not None:
-            for key in self.between(*batch.delete_range):
-                self._delete(key)
         for key in batch.deletes:
             self._delete(key)
         for key, value in batch.puts:

@@ -52,8 +52,8 @@ class _Store:
     def get(self, key: bytes) -> bytes | None:
         return self._inner.get(key)
 
-    def floor(self, key: bytes) -> tuple[bytes, bytes] | None:
-        return self._inner.floor(key)
+    def floor(self, key: bytes, lowest: bytes = b"") -> tuple[bytes, bytes] | None:
+        return self._inner.floor(key, lowest)
 
     def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         return self._inner.scan(first, end)
@@ -62,9 +62,8 @@ class _Store:
         self,
         puts: Iterable[tuple[bytes, bytes]],
         deletes: Iterable[bytes] = (),
-        delete_range: tuple[bytes, bytes] | None = None,
     ) -> None:
-        self._inner.write(puts, deletes, delete_range)
+        self._inner.write(puts, deletes)
 
     def sync(self) -> None:
         self._disk.effect("sync", self._directory)

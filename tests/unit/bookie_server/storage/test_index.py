@@ -1,6 +1,7 @@
 """The index keeps the intervals of a ledger disjoint, whatever comes late."""
 
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,3 +126,44 @@ def test_a_newer_index_is_refused(index: Index, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("bookie_server.storage.index.VERSION", 0)
     with pytest.raises(IndexVersionError, match=r"version 1.* up to 0"):
         index.log_end()
+
+
+def test_a_large_ledger_is_removed_in_whole(index: Index) -> None:
+    """Its records go in several pieces; a neighbour's stay."""
+    for log_id in (1, 2):
+        first = (log_id - 1) * 2000
+        index.append(5, [Interval(first + n, first + n, log_id, 64 + n, 10, True) for n in range(2000)])
+        index.add_log_bytes(log_id, {5: 10})
+    index.append(4, [Interval(0, 9, 3, 64, 10, True)])
+    index.append(6, [Interval(0, 9, 3, 74, 10, True)])
+    index.remove_entries(5)
+    assert list(index.intervals(5)) == []
+    assert index.last_covered(5) == -1
+    assert not index.has_live_ledger(1)
+    assert not index.has_live_ledger(2)
+    assert index.find(4, 3) is not None
+    assert index.find(6, 3) is not None
+
+
+def test_deleted_ledgers_do_not_slow_down_lookups(index: Index) -> None:
+    """A deletion of a range for each of 3,000 made a lookup take 100 times as long."""
+    deleted, live, unwritten = range(3000), 5000, 4000
+
+    def lookup_s() -> float:
+        took = []
+        for _ in range(25):
+            began = time.perf_counter()
+            assert index.find(live, 3) is not None
+            assert index.find(unwritten, 3) is None
+            took.append(time.perf_counter() - began)
+        return min(took)
+
+    for ledger_id in (*deleted, live):
+        index.append(ledger_id, [Interval(0, 9, 1, 64, 100, True)])
+    index.sync(1)
+    before_s = lookup_s()
+    for ledger_id in deleted:
+        index.remove_entries(ledger_id)
+    assert lookup_s() < 15 * before_s
+    index.sync(2)
+    assert lookup_s() < 15 * before_s
