@@ -13,13 +13,14 @@ from dlog.config import LogConfig
 from dlog.core import record_changes
 from dlog.core.record_update import Applied
 from dlog.errors import LogNotFoundError, ShrinkRefusedError
+from dlog.grace import deletions_are_durable
 from dlog.log_store import LogRef, LogStore
 from dlog.model import LogName, LogRecord, LogState, MessageId
 from dlog.orphan_sweep import OrphanSweep, delete_pending
 from dlog.tail_position import tail_of
 from dlog.takeover_runner import Claim, TakeoverRunner, new_owner
 from ledger.client import LedgerClient
-from ledger.errors import EntryNotFoundError, LedgerNotFoundError, ReadError
+from ledger.errors import CorruptionError, EntryNotFoundError, LedgerNotFoundError, ReadError
 from ledger.model import LedgerId
 
 ORPHAN_AGE_S = 600.0
@@ -140,13 +141,29 @@ class LogAdmin:
                 read = await self._logs.read(ref)
             except LogNotFoundError:
                 return None
-            due = record_changes.due_for_deletion(read.value, self._environment.wall_us())
+            now_us = self._environment.wall_us()
+            due = record_changes.due_for_deletion(read.value, now_us)
+            for ledger_id in record_changes.waiting_for_deletion(read.value, now_us):
+                if await self._needs_no_grace(ledger_id):
+                    due.append(ledger_id)
             if not due:
                 return read.value
             for ledger_id in due:
                 await delete_pending(self._ledgers, ref, ledger_id)
             changed = record_changes.without_deleted(read.value, due, self._environment.token())
             await self._logs.compare_and_set(ref, changed, read.version)
+
+    async def _needs_no_grace(self, ledger_id: LedgerId) -> bool:
+        """Whether all its bookies will refuse adds to the deleted ledger for good, whoever sleeps (rule 25)."""
+        if not deletions_are_durable((), self._ledgers.bookies()):
+            return False
+        try:
+            metadata = (await self._ledgers.store.read_ledger(ledger_id)).value
+        except LedgerNotFoundError:
+            return True
+        except CorruptionError:
+            return False
+        return deletions_are_durable([metadata], self._ledgers.bookies())
 
     async def sweep(self, *, age_s: float = ORPHAN_AGE_S) -> list[LedgerId]:
         """Delete what crashed takeovers and rotations of any log under this root have left behind (orphan_sweep.py)."""

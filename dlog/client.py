@@ -127,7 +127,7 @@ class LogClient:
 
     async def create(self, log: str) -> None:
         """Make an empty log. LogExistsError."""
-        await self.logs.create(self.name(log))
+        await self.logs.create(self.name(log), grace_us=self.config.grace_us)
 
     async def open_writer(
         self, log: str, *, create: bool = True, given_up: Collection[LedgerId] = ()
@@ -154,7 +154,7 @@ class LogClient:
             except LogNotFoundError:
                 pass
             try:
-                return await self.logs.create(name)
+                return await self.logs.create(name, grace_us=self.config.grace_us)
             except LogExistsError:
                 continue  # somebody else has just created it
 

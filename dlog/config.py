@@ -12,6 +12,8 @@ from ledger.config import LedgerClientConfig, Visibility
 from ledger.errors import ConfigurationError
 from ledger.model import DigestType, QuorumSizes
 
+_GRACE_S_MAX = 100 * 366 * 86_400
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
@@ -56,9 +58,9 @@ class LogConfig:
     """Longest takeover; recovery of a large unconfirmed tail takes seconds."""
 
     zombie_grace_s: float | None = None
-    """Time before a ledger is deleted whose writer may still be asleep (rule 25).
+    """Time before a ledger is deleted whose writer may still be asleep, where bookies forget deletions (rule 25).
 
-    None: 7 days if any registered bookie does not promise durable deletion marks, else 0.
+    A log gets it when it is created, 7 days for None; a takeover with a longer one raises it, nothing lowers it.
     """
 
     owner_name: str = ""
@@ -83,7 +85,14 @@ class LogConfig:
                 f"buffer_bytes_max must hold one entry of {self.batching.entry_bytes_max} bytes, "
                 f"got {self.buffer_bytes_max}"
             )
-        if self.zombie_grace_s is not None and self.zombie_grace_s < 0:
-            raise ConfigurationError(f"zombie_grace_s must not be negative, got {self.zombie_grace_s}")
+        if self.zombie_grace_s is not None and not 0 <= self.zombie_grace_s <= _GRACE_S_MAX:
+            raise ConfigurationError(
+                f"zombie_grace_s must be 0 to {_GRACE_S_MAX} (100 years), got {self.zombie_grace_s}"
+            )
         if len(self.owner_name) > 200:
             raise ConfigurationError(f"owner_name takes 200 characters, got {len(self.owner_name)}")
+
+    @property
+    def grace_us(self) -> int | None:
+        """`zombie_grace_s` as records hold it."""
+        return None if self.zombie_grace_s is None else round(self.zombie_grace_s * 1e6)

@@ -1,9 +1,9 @@
 """Whether the writer's epoch was confirmed recently enough to deliver an ack (log semantics, rule 25).
 
-After a takeover the writer's ledgers may be deleted once the zombie grace has passed, and bookies that forget
+After a takeover the writer's ledgers may be deleted once the log's grace has passed, and bookies that forget
 deletions would accept its adds again. So an ack counts only within half a grace of the last proof, on a clock that
-counts suspend. Without a grace there is nothing to guard; it depends on the bookies that are registered now, since
-the one that forgets may have come after the writer.
+counts suspend. Without a grace there is nothing to guard. The grace is that of the record as this owner knows it:
+whoever takes the log over keeps its ledgers for as long, or longer.
 """
 
 from __future__ import annotations

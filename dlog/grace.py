@@ -1,17 +1,30 @@
-"""How long a ledger outlives its writer's log, in case that writer is only asleep (log semantics, rule 25)."""
+"""How long a ledger outlives its place in the list, in case its writer is only asleep. Pure (log semantics, rule 25).
+
+The grace is the log's, not a client's: the record holds it from its creation on, and a takeover may raise it, never
+lower it. So a sleeping owner and whoever deletes its ledgers go by the same value. It is needed only where a bookie
+that may have stood in the ledger's ensemble forgets that a ledger was deleted.
+"""
 
 from __future__ import annotations
 
-from dlog.config import LogConfig
-from ledger.model import DURABLE_DELETIONS, BookieSet
+from collections.abc import Iterable
 
-SEVEN_DAYS_S = 7 * 86_400.0
+from ledger.model import DURABLE_DELETIONS, BookieId, BookieSet, LedgerMetadata
 
 
-def zombie_grace_s(config: LogConfig, bookies: BookieSet) -> float:
-    """The configured grace; else none if every registered bookie keeps deletion marks, and seven days if not."""
-    if config.zombie_grace_s is not None:
-        return config.zombie_grace_s
-    registered = (*bookies.writable, *bookies.read_only)
-    durable = bool(registered) and all(DURABLE_DELETIONS in info.properties for info in registered)
-    return 0.0 if durable else SEVEN_DAYS_S
+def deletions_are_durable(ensembles: Iterable[LedgerMetadata], registered: BookieSet) -> bool:
+    """Whether no bookie of these ledgers can forget that they were deleted.
+
+    All bookies of every fragment must be registered and promise it: what is not known does not count. So must every
+    other registered bookie, since recovery may have replaced one of them in the only fragment that named it.
+    """
+    infos = (*registered.writable, *registered.read_only)
+    if not infos or not all(DURABLE_DELETIONS in info.properties for info in infos):
+        return False
+    known = {info.bookie_id for info in infos}
+    return all(bookie_id in known for metadata in ensembles for bookie_id in members(metadata))
+
+
+def members(metadata: LedgerMetadata) -> set[BookieId]:
+    """All bookies of all fragments."""
+    return {bookie_id for fragment in metadata.fragments for bookie_id in fragment.ensemble}

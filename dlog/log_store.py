@@ -17,7 +17,7 @@ from dlog.core import record_keys
 from dlog.core.record_update import Applied, Look, NotOurs, look_again
 from dlog.errors import LogExistsError, LogNotFoundError, RecordFormatError
 from dlog.format.log_metadata import decode_name, decode_record, encode_name, encode_record
-from dlog.model import LogName, LogRecord, NameNode, NameState
+from dlog.model import GRACE_US, LogName, LogRecord, NameNode, NameState
 from ledger.environment import Environment
 from ledger.errors import (
     AlreadyExistsError,
@@ -79,12 +79,18 @@ class LogStore:
                 found.append(name)
         return found
 
-    async def create(self, log: LogName) -> LogRef:
-        """Make a log with an empty list and epoch 0. LogExistsError if the name is in use."""
+    async def create(self, log: LogName, *, grace_us: int | None = None) -> LogRef:
+        """Make a log with an empty list and epoch 0. LogExistsError if the name is in use.
+
+        `grace_us`: how long its ledgers outlive a writer that may be asleep; None: the default.
+        """
         node = await self._free_name(log)
         ref = LogRef(log, self._environment.new_uuid(), self._root)
         record = LogRecord(
-            log_uuid=ref.log_uuid, instance_id=await self._instance(), nonce=self._environment.token()
+            log_uuid=ref.log_uuid,
+            instance_id=await self._instance(),
+            nonce=self._environment.token(),
+            grace_us=GRACE_US if grace_us is None else grace_us,
         )
         await self._create_value(self._record_key(ref), encode_record(record))
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -151,6 +151,12 @@ class SinkMark:
     time_us: int
 
 
+RECORD_VERSION = 2
+
+GRACE_US = 7 * 86_400 * 1_000_000
+"""Seven days: the grace of a log whose creator asked for none, and of one made before records had one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRecord:
     """The value that every change of a log compares and sets (log semantics, rule 1)."""
@@ -166,7 +172,10 @@ class LogRecord:
     sinks: tuple[SinkMark, ...] = ()
     state: LogState = LogState.ACTIVE
     nonce: int = 0
-    format_version: int = field(default=1)
+    grace_us: int = GRACE_US
+    """How long a ledger whose writer may be asleep outlives its place in the list, where bookies forget deletions."""
+    format_version: int = RECORD_VERSION
+    """1 until the next takeover of a log made before records had a grace of their own."""
 
     @property
     def ledger_ids(self) -> tuple[LedgerId, ...]:

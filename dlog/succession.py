@@ -26,7 +26,7 @@ from dlog.epoch_guard import EpochGuard
 from dlog.errors import AppendAbortedError, LogNotFoundError, RecordTooLargeError, WriterDeposedError
 from dlog.fencing import last_message
 from dlog.fullness import FullnessWatch
-from dlog.grace import zombie_grace_s
+from dlog.grace import deletions_are_durable
 from dlog.lane import Lane
 from dlog.ledger_maker import LedgerMaker
 from dlog.log_store import LogRef, LogStore
@@ -84,7 +84,7 @@ class Succession:
         self._chores = Chores(self._on_fault)
         self._stall: asyncio.TimerHandle | None = None
         self._guard = EpochGuard(
-            ledgers.environment, lambda: zombie_grace_s(config, ledgers.bookies()), claim.confirmed_at
+            ledgers.environment, lambda: self._machine.record.grace_us / 1e6, claim.confirmed_at
         )
         self._fullness = FullnessWatch(
             config,
@@ -183,7 +183,7 @@ class Succession:
         self._apply(self._machine.on_failed(lane.ledger_id, fenced=isinstance(error, LedgerFencedError)))
 
     def _deliver(self, lane: Lane, through: int) -> None:
-        if self._guard.stale:
+        if self._guard.stale and not deletions_are_durable([lane.handle.metadata], self._ledgers.bookies()):
             if self._machine.over:
                 self._queue.fail_indeterminate(lane, self._over_error or _unconfirmed(self._ref))
             else:

@@ -24,7 +24,6 @@ from dlog.core.takeover import (
 )
 from dlog.errors import TakeoverTimeoutError
 from dlog.fencing import fence
-from dlog.grace import zombie_grace_s
 from dlog.lane import Lane
 from dlog.ledger_maker import LedgerMaker
 from dlog.log_store import LogRef, LogStore
@@ -77,7 +76,7 @@ class TakeoverRunner:
         self._config = config
         self._environment = ledgers.environment
         self._maker = LedgerMaker(ref, owner, ledgers, config)
-        self._machine = Takeover(str(ref), owner, end=end, given_up=given_up)
+        self._machine = Takeover(str(ref), owner, end=end, given_up=given_up, grace_us=config.grace_us)
         self._backoff = Backoff(ledgers.environment)
         self._known: dict[LedgerId, SealFacts] = {}
         self._lane: Lane | None = None
@@ -143,13 +142,7 @@ class TakeoverRunner:
                 assert_never(command)
 
     def _stamp(self) -> Stamp:
-        now_us = self._environment.wall_us()
-        grace_s = zombie_grace_s(self._config, self._ledgers.bookies())
-        return Stamp(
-            nonce=self._environment.token(),
-            now_us=now_us,
-            keep_until_us=now_us + int(grace_s * 1e6) if grace_s else 0,
-        )
+        return Stamp(nonce=self._environment.token(), now_us=self._environment.wall_us())
 
     def _drop_lane(self) -> None:
         if self._lane is not None:

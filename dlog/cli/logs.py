@@ -114,7 +114,8 @@ def delete(
         print(f"deleted {log}")
     else:
         print(
-            f"{log} takes no more messages; its last ledgers go, and its name is free, when their grace ends"
+            f"{log} takes no more messages; its last ledgers are deleted, and its name is free, when all their bookies "
+            f"are registered and remember deletions, or else when the log's grace ends: run `dlog delete {log}` then"
         )
 
 

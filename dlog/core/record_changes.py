@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from dlog.model import (
     EARLIEST_ID,
+    RECORD_VERSION,
     ListedLedger,
     LogRecord,
     LogState,
@@ -37,14 +38,22 @@ def with_new_ledger(record: LogRecord, new: ListedLedger, seals: Seals, nonce: i
 
 
 def taken_over(
-    record: LogRecord, new: ListedLedger, owner: Owner, seals: Seals, *, keep_until_us: int, nonce: int
+    record: LogRecord,
+    new: ListedLedger,
+    owner: Owner,
+    seals: Seals,
+    *,
+    now_us: int,
+    nonce: int,
+    grace_us: int | None = None,
 ) -> LogRecord:
     """Takeover: epoch + 1, owner, seal facts, list + [new]; empty ledgers leave the list (rule 20).
 
-    `keep_until_us` (now + zombie grace) holds for every ledger whose seal the record did not hold (rule 25).
+    Every ledger whose seal the record did not hold is kept for the log's grace (rule 25), which `grace_us` may raise.
     """
     _assert_may_enter(record, new)
-    fenced = _fenced(record, seals, keep_until_us)
+    record = _with_grace(record, grace_us)
+    fenced = _fenced(record, seals, now_us)
     kept, dropped = _without(fenced, [listed.ledger_id for listed in fenced if listed.known_empty])
     return replace(
         record,
@@ -58,10 +67,18 @@ def taken_over(
 
 
 def ended(
-    record: LogRecord, state: LogState, owner: Owner, seals: Seals, *, keep_until_us: int, nonce: int
+    record: LogRecord,
+    state: LogState,
+    owner: Owner,
+    seals: Seals,
+    *,
+    now_us: int,
+    nonce: int,
+    grace_us: int | None = None,
 ) -> LogRecord:
     """Seal and Delete: a takeover without a new ledger (rule 34b). DELETING empties the list."""
-    fenced = _fenced(record, seals, keep_until_us)
+    record = _with_grace(record, grace_us)
+    fenced = _fenced(record, seals, now_us)
     gone = [one.ledger_id for one in fenced if state is LogState.DELETING or one.known_empty]
     kept, dropped = _without(fenced, gone)
     return replace(
@@ -118,6 +135,16 @@ def due_for_deletion(record: LogRecord, now_us: int) -> list[LedgerId]:
     ]
 
 
+def waiting_for_deletion(record: LogRecord, now_us: int) -> list[LedgerId]:
+    """Ledgers whose time has not come, and which somebody who sleeps may still write where deletions are forgotten."""
+    listed = set(record.ledger_ids)
+    return [
+        one.ledger_id
+        for one in record.pending_delete
+        if one.not_before_us > now_us and one.ledger_id not in listed
+    ]
+
+
 def shrink_limit(record: LogRecord) -> MessageId:
     """Ids up to this one may be trimmed to without asking a bookie (rule 33)."""
     for listed in record.ledgers:
@@ -143,9 +170,16 @@ def _sealed(listed: ListedLedger, seals: Seals) -> ListedLedger:
     return replace(listed, seal=seals[listed.ledger_id])
 
 
-def _fenced(record: LogRecord, seals: Seals, keep_until_us: int) -> tuple[ListedLedger, ...]:
+def _with_grace(record: LogRecord, grace_us: int | None) -> LogRecord:
+    """In the newest format; the grace may rise, since whoever owned the log so far counted on less. It never falls."""
+    raised = record.grace_us if grace_us is None else max(record.grace_us, grace_us)
+    return replace(record, format_version=RECORD_VERSION, grace_us=raised)
+
+
+def _fenced(record: LogRecord, seals: Seals, now_us: int) -> tuple[ListedLedger, ...]:
     """The list with the seals that a fencing found; the record's own facts win."""
     found = []
+    keep_until_us = now_us + record.grace_us if record.grace_us else 0
     for listed in record.ledgers:
         if listed.seal is None:
             assert listed.ledger_id in seals, "a takeover fences every ledger without a recorded seal"

@@ -96,7 +96,6 @@ class Stamp:
 
     nonce: int
     now_us: int
-    keep_until_us: int
 
 
 def ledgers_to_fence(record: LogRecord) -> tuple[LedgerId, ...]:
@@ -108,13 +107,20 @@ def ledgers_to_fence(record: LogRecord) -> tuple[LedgerId, ...]:
 class Takeover:
     """One candidate for one log. `end` turns it into Seal (SEALED) or Delete (DELETING).
 
-    `given_up`: missing ledgers whose loss the operator accepts.
+    `given_up`: missing ledgers whose loss the operator accepts. `grace_us`: raise the log's grace to this.
     """
 
     def __init__(
-        self, log: str, owner: Owner, *, end: LogState | None = None, given_up: Collection[LedgerId] = ()
+        self,
+        log: str,
+        owner: Owner,
+        *,
+        end: LogState | None = None,
+        given_up: Collection[LedgerId] = (),
+        grace_us: int | None = None,
     ) -> None:
         self._log = log
+        self._grace_us = grace_us
         self._owner = owner
         self._end = end
         self._given_up = frozenset(given_up)
@@ -159,8 +165,9 @@ class Takeover:
                 self._end,
                 self._owner,
                 self._seals,
-                keep_until_us=stamp.keep_until_us,
+                now_us=stamp.now_us,
                 nonce=stamp.nonce,
+                grace_us=self._grace_us,
             )
         )
 
@@ -176,8 +183,9 @@ class Takeover:
                 new,
                 self._owner,
                 self._seals,
-                keep_until_us=stamp.keep_until_us,
+                now_us=stamp.now_us,
                 nonce=stamp.nonce,
+                grace_us=self._grace_us,
             )
         )
 

@@ -3,21 +3,23 @@
     offset  size  field
     0       3     magic     "DLG"
     3       1     kind      "R" the record of a log, "N" its name node
-    4       1     version   1
+    4       1     version   of a record 2, or 1; of a name node 1
     5       n     value     one msgpack array, canonical; fields in the order below
     5+n     4     crc       u32 big-endian, CRC-32 of all bytes before it
 
     record  [uuid, instance id, epoch, owner or nil, ledgers, last ledger id, trim before, pending delete,
-             sinks, state, nonce, pages]
+             sinks, state, nonce, pages, grace µs]; in version 1 without the grace
     owner   [instance, name, host, process id, started µs]
     ledger  [id, epoch, created µs, seal or nil, keep until µs]
     seal    [last entry, messages, bytes, first append µs, last append µs]
     pending [id, not before µs]        sink [writer id, batch, time µs]
     name    [uuid, state]
 
-`pages` is reserved for the immutable pages of sealed history: an empty array in version 1. There is one
-encoding of each value; anything else is RecordFormatError, and no other exception leaves the decoders (log
-semantics, rules 1, 3 and 5; table in docs/formats.md).
+`pages` is reserved for the immutable pages of sealed history: an empty array so far. A record of version 1 has the
+grace that it has by default, stays in version 1 while its log changes, and becomes one of version 2 at the next
+takeover, which shuts older writers out anyway. There is one encoding of each value; anything else is
+RecordFormatError, and no other exception leaves the decoders (log semantics, rules 1, 3 and 5; table in
+docs/formats.md).
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ import msgpack
 
 from dlog.errors import RecordFormatError, RecordTooLargeError
 from dlog.model import (
+    GRACE_US,
+    RECORD_VERSION,
     ListedLedger,
     LogRecord,
     LogState,
@@ -46,7 +50,8 @@ from dlog.model import (
 from ledger.model import LedgerId
 
 MAGIC = b"DLG"
-VERSION = 1
+RECORD_VERSIONS = (1, RECORD_VERSION)
+NAME_VERSIONS = (1,)
 RECORD_BYTES_MAX = 1_000_000
 """ZooKeeper's default limit for one node is 1 MiB; this leaves room for the request around the value."""
 SINKS_MAX = 64
@@ -64,8 +69,10 @@ _T = TypeVar("_T")
 
 def encode_record(record: LogRecord) -> bytes:
     """The one byte form of `record`. RecordTooLargeError, RecordFormatError if it breaks another limit."""
-    data = _seal(_KIND_RECORD, _record_fields(record))
-    _decode_record_fields(_open(data, _KIND_RECORD))  # never write what could not be read back
+    data = _seal(_KIND_RECORD, record.format_version, _record_fields(record))
+    _decode_record_fields(
+        *_open(data, _KIND_RECORD, RECORD_VERSIONS)
+    )  # never write what could not be read back
     return data
 
 
@@ -75,18 +82,19 @@ def decode_record(data: bytes) -> LogRecord:
 
     Of the values decoded last the results are kept, since most reads find what the last one found.
     """
-    record = _decode_record_fields(_open(data, _KIND_RECORD))
-    _check_canonical(data, _seal(_KIND_RECORD, _record_fields(record)))
+    record = _decode_record_fields(*_open(data, _KIND_RECORD, RECORD_VERSIONS))
+    _check_canonical(data, _seal(_KIND_RECORD, record.format_version, _record_fields(record)))
     return record
 
 
 def encode_name(name: NameNode) -> bytes:
-    return _seal(_KIND_NAME, [name.log_uuid, name.state.value])
+    return _seal(_KIND_NAME, NAME_VERSIONS[-1], [name.log_uuid, name.state.value])
 
 
 def decode_name(data: bytes) -> NameNode:
     """Read a name node strictly. RecordFormatError on every damage."""
-    uuid, state = _array(_open(data, _KIND_NAME), 2, "name node")
+    _, value = _open(data, _KIND_NAME, NAME_VERSIONS)
+    uuid, state = _array(value, 2, "name node")
     name = NameNode(log_uuid=_text(uuid, "uuid"), state=_choice(NameState, state, "name state"))
     _check_canonical(data, encode_name(name))
     return name
@@ -95,12 +103,12 @@ def decode_name(data: bytes) -> NameNode:
 # ---- the frame around a value
 
 
-def _seal(kind: bytes, value: object) -> bytes:
+def _seal(kind: bytes, version: int, value: object) -> bytes:
     try:
         packed: bytes = msgpack.packb(value)
     except (OverflowError, ValueError, UnicodeEncodeError) as error:
         raise RecordFormatError(f"log metadata cannot be encoded: {error}") from error
-    body = MAGIC + kind + bytes([VERSION]) + packed
+    body = MAGIC + kind + bytes([version]) + packed
     if len(body) + _CRC_BYTES > RECORD_BYTES_MAX:
         raise RecordTooLargeError(
             f"log metadata of {len(body) + _CRC_BYTES} bytes exceeds the limit of {RECORD_BYTES_MAX}; "
@@ -111,7 +119,8 @@ def _seal(kind: bytes, value: object) -> bytes:
     return body + zlib.crc32(body).to_bytes(_CRC_BYTES, "big")
 
 
-def _open(data: bytes, kind: bytes) -> object:
+def _open(data: bytes, kind: bytes, versions: tuple[int, ...]) -> tuple[int, object]:
+    """The version and the value in it."""
     if len(data) > RECORD_BYTES_MAX or len(data) < _VALUE_BYTES_MIN:
         raise RecordFormatError(
             f"log metadata has {len(data)} bytes, expected {_VALUE_BYTES_MIN} to {RECORD_BYTES_MAX}"
@@ -120,9 +129,9 @@ def _open(data: bytes, kind: bytes) -> object:
         raise RecordFormatError(
             f"log metadata starts with {data[:4]!r}, expected {MAGIC + kind!r}: another program's value?"
         )
-    if data[4] != VERSION:
+    if data[4] not in versions:
         raise RecordFormatError(
-            f"log metadata has format version {data[4]}, this release reads version {VERSION}; "
+            f"log metadata has format version {data[4]}, this release reads versions up to {versions[-1]}; "
             "use a newer release"
         )
     body, crc = data[:-_CRC_BYTES], int.from_bytes(data[-_CRC_BYTES:], "big")
@@ -131,7 +140,7 @@ def _open(data: bytes, kind: bytes) -> object:
             f"log metadata is damaged: CRC-32 is {zlib.crc32(body):#010x}, stored {crc:#010x}; "
             "restore the metadata store from a backup"
         )
-    return _unpack(body[_HEADER_BYTES:])
+    return data[4], _unpack(body[_HEADER_BYTES:])
 
 
 def _unpack(packed: bytes) -> object:
@@ -151,7 +160,7 @@ def _check_canonical(data: bytes, encoded: bytes) -> None:
 
 
 def _record_fields(record: LogRecord) -> list[object]:
-    return [
+    fields = [
         record.log_uuid,
         record.instance_id,
         record.epoch,
@@ -165,6 +174,7 @@ def _record_fields(record: LogRecord) -> list[object]:
         record.nonce,
         [],
     ]
+    return fields if record.format_version == 1 else [*fields, record.grace_us]
 
 
 def _owner_fields(owner: Owner | None) -> list[object] | None:
@@ -192,8 +202,8 @@ def _seal_fields(seal: SealFacts | None) -> list[object] | None:
 # ---- msgpack → values
 
 
-def _decode_record_fields(value: object) -> LogRecord:
-    fields = _array(value, 12, "record")
+def _decode_record_fields(version: int, value: object) -> LogRecord:
+    fields = _array(value, 12 if version == 1 else 13, "record")
     if fields[11] != []:
         raise RecordFormatError("the record refers to history pages, which this release cannot read")
     record = LogRecord(
@@ -208,6 +218,8 @@ def _decode_record_fields(value: object) -> LogRecord:
         sinks=_many(_decode_sink, fields[8], "sinks"),
         state=_choice(LogState, fields[9], "state"),
         nonce=_integer(fields[10], "nonce"),
+        grace_us=GRACE_US if version == 1 else _integer(fields[12], "grace"),
+        format_version=version,
     )
     _check_rules(record)
     return record

@@ -126,12 +126,16 @@ class Plan:
     """How many of its terms end without a word to anybody: what is in flight then is nobody's any more."""
     resolves: float = 0.2
     """Of how many appends of unknown outcome somebody asks what became of them."""
+    graces_s: tuple[float, ...] = ()
+    """What the writers ask for as the log's grace, one after the other; nothing: seven days."""
     progress_s: float = 400.0
     """Each phase after the chaos must be over by then, whatever was broken."""
 
-    def log_config(self) -> LogConfig:
+    def log_config(self, process: str = "") -> LogConfig:
         """Short patience and small ledgers, so that much happens within seconds."""
         patience = self.patience
+        role, _, number = process.partition("-")
+        graces = self.graces_s if role == "writer" else ()
         return LogConfig(
             quorum=QuorumSizes(ensemble=self.ensemble, write=self.write, ack=self.ack),
             visibility=Visibility.FAST if self.fast else Visibility.STRICT,
@@ -154,6 +158,7 @@ class Plan:
             candidate_wait_s=0.5 * patience,
             late_success_s=1.0 * patience,
             hold_limit_s=60.0,
+            zombie_grace_s=graces[int(number) % len(graces)] if graces else None,
             ledger=LedgerClientConfig(
                 wire=WireProtocol(self.wire),
                 connect_timeout_s=1.0 * patience,

@@ -147,7 +147,7 @@ class Swarm:
     async def _process(self, name: str) -> None:
         label = self._loop.node.label
         chance = self._loop.seeds.stream(f"workload {label}")
-        client = await self._connect(root_of(name))
+        client = await self._connect(name)
         worker: Worker
         match name.partition("-")[0]:
             case "writer":
@@ -179,10 +179,11 @@ class Swarm:
         finally:
             await client.close()
 
-    async def _connect(self, root: str = record_keys.DEFAULT_ROOT) -> LogClient:
+    async def _connect(self, process: str = "") -> LogClient:
+        config, root = self._plan.log_config(process), root_of(process)
         while True:
             try:
-                return await self._cluster.client(config=self._plan.log_config(), root=root)
+                return await self._cluster.client(config=config, root=root)
             except (UnavailableError, OutcomeUnknownError):
                 await asyncio.sleep(_TRY_AGAIN_S)
 
@@ -239,7 +240,7 @@ class Swarm:
             await client.close()
 
     async def _missing_of_neighbours(self) -> list[str]:
-        client = await self._connect(NEIGHBOUR_ROOT)
+        client = await self._connect("neighbour-verifier")
         try:
             while True:
                 try:

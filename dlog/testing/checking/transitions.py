@@ -110,6 +110,12 @@ def _record_change(before: LogRecord, after: LogRecord) -> Iterator[str]:
         yield f"the high-water mark fell from {before.last_ledger_id} to {after.last_ledger_id}"
     if after.trim_before < before.trim_before:
         yield f"the trim id fell from {before.trim_before} to {after.trim_before}"
+    if after.grace_us < before.grace_us or after.format_version < before.format_version:
+        yield f"the grace fell from {before.grace_us} µs (version {before.format_version}) to {after.grace_us} µs"
+    if (after.grace_us, after.format_version) != (before.grace_us, before.format_version) and (
+        after.epoch == before.epoch
+    ):
+        yield f"the grace became {after.grace_us} µs and nobody took over"
     if after.log_uuid != before.log_uuid:
         yield "the uuid changed under one path"
     for listed in before.ledgers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,10 @@ from dlog.resolving import Resolution
 from dlog.takeover_runner import new_owner
 from ledger.environment import SystemEnvironment
 from ledger.errors import LedgerNotFoundError
+from ledger.metadata.drivers import open_store
 from ledger.model import LedgerId
-from tests.integration.log.support import Producer, client_of, kill, read_all, until
+from tests.integration.log.support import QUICK, Producer, client_of, kill, read_all, until
+from tests.unit.dlog.unsure_store import UnsureStore
 
 pytestmark = pytest.mark.integration
 
@@ -134,19 +137,23 @@ async def test_delete_fences_the_writer_removes_all_and_frees_the_name(tmp_path:
 
 async def test_delete_waits_for_sleeping_writers_where_bookies_forget(tmp_path: Path) -> None:
     """Rule 25: a ledger whose seal was not recorded outlives the log for the grace."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri, zombie_grace_s=1.0) as client:
-        writer = await client.open_writer("orders")
-        await writer.append(b"one")
-        assert await client.delete("orders") is False
-        info = await client.describe("orders")
-        assert info.record.state is LogState.DELETING
-        [pending] = info.record.pending_delete
-        await client.ledgers.store.read_ledger(pending.ledger_id)
-        environment = SystemEnvironment()
-        await until(lambda: environment.wall_us() > pending.not_before_us)
-        assert await client.delete("orders") is True
-        with pytest.raises(LedgerNotFoundError):
+    async with running_cluster(tmp_path) as cluster:
+        store = UnsureStore(await open_store(cluster.uri))
+        store.forgetful = True
+        async with LogClient(store, config=replace(QUICK, zombie_grace_s=1.0)) as client:
+            await client.start()
+            writer = await client.open_writer("orders")
+            await writer.append(b"one")
+            assert await client.delete("orders") is False
+            info = await client.describe("orders")
+            assert info.record.state is LogState.DELETING
+            [pending] = info.record.pending_delete
             await client.ledgers.store.read_ledger(pending.ledger_id)
+            environment = SystemEnvironment()
+            await until(lambda: environment.wall_us() > pending.not_before_us)
+            assert await client.delete("orders") is True
+            with pytest.raises(LedgerNotFoundError):
+                await client.ledgers.store.read_ledger(pending.ledger_id)
 
 
 async def test_a_takeover_drops_empty_ledgers_and_the_owner_deletes_them(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.simulation.mutations.mutation import (
     SLEEP,
     SLOW_DISKS,
@@ -11,6 +13,28 @@ from tests.simulation.mutations.mutation import (
     focused,
 )
 from tests.simulation.mutations.planting import edit
+
+_FORGETFUL = (
+    edit(
+        "bookie_server.requests:refuse_add",
+        ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
+    ),
+    edit(
+        "dlog.grace:deletions_are_durable",
+        ("infos = (*registered.writable, *registered.read_only)", "infos = ()"),
+    ),
+)
+"""Bookies that take adds to a ledger that they have deleted, and that do not promise otherwise."""
+_ASLEEP: dict[str, Any] = {
+    **THREE,
+    "bookies": 3,
+    "writers": 2,
+    "readers": 1,
+    "fast": True,
+    "shrinks": True,
+    "chaos_s": 26.0,
+    "actions": SLEEP,
+}
 
 MUTATIONS = (
     Mutation(
@@ -211,33 +235,38 @@ MUTATIONS = (
                 ),
             ),
         ),
-        given=(
-            edit(
-                "bookie_server.requests:refuse_add",
-                ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
-            ),
-            edit("dlog.grace:zombie_grace_s", ("return 0.0 if durable else SEVEN_DAYS_S", "return 3.0")),
-        ),
-        plan=focused(
-            **THREE, bookies=3, writers=2, readers=1, fast=True, shrinks=True, chaos_s=26.0, actions=SLEEP
-        ),
+        given=_FORGETFUL,
+        plan=focused(**_ASLEEP, graces_s=(3.0,)),
     ),
     Mutation(
         "zombie-grace-forgotten",
         "Where bookies forget deletions, a ledger whose writer may sleep outlives its log's next takeover.",
-        (edit("dlog.grace:zombie_grace_s", ("return SEVEN_DAYS_S", "return 0.0")),),
-        given=(
+        (
             edit(
-                "dlog.grace:zombie_grace_s",
-                ("return 0.0 if durable else SEVEN_DAYS_S", "return SEVEN_DAYS_S"),
-            ),
-            edit(
-                "bookie_server.requests:refuse_add",
-                ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
+                "dlog.core.record_changes:_fenced",
+                ("now_us + record.grace_us if record.grace_us else 0", "0"),
             ),
         ),
-        plan=focused(
-            **THREE, bookies=3, writers=2, readers=1, fast=True, shrinks=True, chaos_s=26.0, actions=SLEEP
+        given=_FORGETFUL,
+        plan=focused(**_ASLEEP),
+    ),
+    Mutation(
+        "grace-of-the-taker",
+        "The grace is the log's: a taker with a shorter one keeps what the sleeping owner counts on.",
+        (
+            edit(
+                "dlog.core.record_changes:_with_grace",
+                ("max(record.grace_us, grace_us)", "grace_us"),
+            ),
         ),
+        given=_FORGETFUL,
+        plan=focused(**_ASLEEP, graces_s=(1000.0, 0.0)),
+    ),
+    Mutation(
+        "durable-deletions-taken-for-granted",
+        "Whether bookies remember a deletion is asked of each bookie of the ledger; one that forgets takes adds again.",
+        (edit("dlog.grace:deletions_are_durable", ("return False", "return True")),),
+        given=_FORGETFUL,
+        plan=focused(**_ASLEEP),
     ),
 )

@@ -71,4 +71,5 @@ FULL = LogRecord(
     sinks=(SinkMark(writer_id="spark-1", batch=12, time_us=1_700_000_000_000_000),),
     state=LogState.ACTIVE,
     nonce=2**62 + 5,
+    grace_us=86_400_000_000,
 )

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from dlog.config import LogConfig
 from dlog.epoch_guard import EpochGuard
-from dlog.grace import SEVEN_DAYS_S, zombie_grace_s
-from ledger.model import DURABLE_DELETIONS, BookieId, BookieInfo, BookieSet
+from dlog.grace import deletions_are_durable
+from ledger.model import (
+    DURABLE_DELETIONS,
+    BookieId,
+    BookieInfo,
+    BookieSet,
+    EntryId,
+    Fragment,
+    LedgerMetadata,
+    QuorumSizes,
+)
 from tests.unit.dlog.scripted_log import LateEnvironment
 
 
@@ -26,21 +34,33 @@ def is_stale(guard: EpochGuard) -> bool:
     return guard.stale
 
 
-def test_the_grace_is_seven_days_unless_every_bookie_remembers_deletions() -> None:
-    config = LogConfig()
-    assert zombie_grace_s(config, bookies(True, True)) == 0.0
-    assert zombie_grace_s(config, bookies(True, False)) == SEVEN_DAYS_S
-    assert zombie_grace_s(config, bookies()) == SEVEN_DAYS_S
-    assert zombie_grace_s(LogConfig(zombie_grace_s=5.0), bookies(True)) == 5.0
+def ledger(*fragments: tuple[int, ...]) -> LedgerMetadata:
+    return LedgerMetadata(
+        quorum=QuorumSizes(ensemble=2, write=2, ack=1),
+        fragments=tuple(
+            Fragment(EntryId(10 * place), tuple(BookieId(f"b{number}") for number in ensemble))
+            for place, ensemble in enumerate(fragments)
+        ),
+    )
 
 
-def test_a_bookie_that_forgets_and_comes_later_counts_too() -> None:
-    environment, registered = LateEnvironment(), [bookies(True)]
-    guard = EpochGuard(environment, lambda: zombie_grace_s(LogConfig(), registered[0]), environment.boot_s())
-    environment.asleep_s = SEVEN_DAYS_S
-    assert not is_stale(guard)
-    registered[0] = bookies(True, False)
-    assert is_stale(guard)
+def test_deletions_are_durable_if_every_bookie_of_every_fragment_promises_it() -> None:
+    assert deletions_are_durable([ledger((0, 1))], bookies(True, True))
+    assert deletions_are_durable([ledger((0, 1), (1, 2))], bookies(True, True, True))
+    assert not deletions_are_durable([ledger((0, 1))], bookies(True, False))
+    assert not deletions_are_durable([ledger((0, 1))], bookies())
+
+
+def test_a_bookie_of_an_ensemble_that_is_not_registered_may_forget() -> None:
+    """It was judged by the registered bookies alone: one that is down now, and forgets, went unnoticed."""
+    assert not deletions_are_durable([ledger((0, 2))], bookies(True, True))
+    assert not deletions_are_durable([ledger((2, 0), (0, 1))], bookies(True, True))
+    assert not deletions_are_durable([ledger((0, 1)), ledger((1, 2))], bookies(True, True))
+
+
+def test_another_registered_bookie_that_forgets_counts_too() -> None:
+    """Recovery may have replaced it in the only fragment that named it."""
+    assert not deletions_are_durable([ledger((0, 1))], bookies(True, True, False))
 
 
 def test_an_epoch_is_good_for_half_the_grace_after_the_question_was_asked() -> None:

@@ -19,15 +19,16 @@ from dlog.format.log_metadata import (
     encode_name,
     encode_record,
 )
-from dlog.model import LogRecord, LogState, MessageId, NameNode, NameState, PendingDelete, SinkMark
+from dlog.model import GRACE_US, LogRecord, LogState, MessageId, NameNode, NameState, PendingDelete, SinkMark
 from ledger.model import LedgerId
 from tests.unit.dlog.records import FULL, listed, record
 
+RECORDS = ("log_record_v1.hex", "log_record_v2.hex")
 GOLDEN = Path(__file__).parent / "golden"
 NAME = NameNode(log_uuid="8a6f0f2e-1111-4222-8333-944444444444", state=NameState.ACTIVE)
 
 
-def framed(value: object, *, kind: bytes = b"R", version: int = 1) -> bytes:
+def framed(value: object, *, kind: bytes = b"R", version: int = 2) -> bytes:
     """A frame with a right CRC around any msgpack value."""
     body = b"DLG" + kind + bytes([version]) + msgpack.packb(value)
     return body + zlib.crc32(body).to_bytes(4, "big")
@@ -38,8 +39,15 @@ def golden(name: str) -> bytes:
 
 
 def test_the_bytes_of_a_record_never_change() -> None:
-    assert encode_record(FULL).hex() == golden("log_record_v1.hex").hex()
-    assert decode_record(golden("log_record_v1.hex")) == FULL
+    assert encode_record(FULL).hex() == golden("log_record_v2.hex").hex()
+    assert decode_record(golden("log_record_v2.hex")) == FULL
+
+
+def test_a_record_of_version_1_is_read_and_written_as_it_was() -> None:
+    """It has no grace of its own: seven days."""
+    older = replace(FULL, format_version=1, grace_us=GRACE_US)
+    assert encode_record(older).hex() == golden("log_record_v1.hex").hex()
+    assert decode_record(golden("log_record_v1.hex")) == older
 
 
 def test_the_bytes_of_a_name_node_never_change() -> None:
@@ -59,7 +67,7 @@ def test_a_new_log_and_a_deleted_one_survive_the_round_trip() -> None:
 
 
 @pytest.mark.parametrize("decode", [decode_record, decode_name])
-@pytest.mark.parametrize("name", ["log_record_v1.hex", "log_name_v1.hex"])
+@pytest.mark.parametrize("name", ["log_record_v1.hex", "log_record_v2.hex", "log_name_v1.hex"])
 def test_every_truncation_is_a_format_error(name: str, decode: object) -> None:
     data = golden(name)
     for length in range(len(data)):
@@ -69,8 +77,9 @@ def test_every_truncation_is_a_format_error(name: str, decode: object) -> None:
         decode(data + b"\0")  # type: ignore[operator]  # either decoder
 
 
-def test_every_flipped_bit_is_a_format_error() -> None:
-    data = golden("log_record_v1.hex")
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_flipped_bit_is_a_format_error(name: str) -> None:
+    data = golden(name)
     for bit in range(len(data) * 8):
         damaged = bytearray(data)
         damaged[bit // 8] ^= 1 << bit % 8
@@ -78,9 +87,10 @@ def test_every_flipped_bit_is_a_format_error() -> None:
             decode_record(bytes(damaged))
 
 
-def test_a_flipped_bit_under_a_right_crc_is_an_error_or_another_legal_record() -> None:
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_flipped_bit_under_a_right_crc_is_an_error_or_another_legal_record(name: str) -> None:
     """What an attacker with a CRC can do: nothing but a record that encodes to the same bytes again."""
-    body = golden("log_record_v1.hex")[:-4]
+    body = golden(name)[:-4]
     for bit in range(len(body) * 8):
         changed = bytearray(body)
         changed[bit // 8] ^= 1 << bit % 8
@@ -94,8 +104,8 @@ def test_a_flipped_bit_under_a_right_crc_is_an_error_or_another_legal_record() -
 
 @given(st.binary(max_size=300))
 def test_noise_is_a_format_error(noise: bytes) -> None:
-    body = b"DLGR\x01" + noise
-    for data in (noise, body, body + zlib.crc32(body).to_bytes(4, "big")):
+    bodies = [b"DLGR" + bytes([version]) + noise for version in (1, 2)]
+    for data in (noise, *bodies, *(body + zlib.crc32(body).to_bytes(4, "big") for body in bodies)):
         with pytest.raises(RecordFormatError):
             decode_record(data)
 
@@ -111,7 +121,7 @@ VALUES = st.recursive(
 )
 
 
-@given(st.lists(VALUES, min_size=12, max_size=12))
+@given(st.lists(VALUES, min_size=13, max_size=13))
 def test_any_msgpack_value_is_a_format_error_or_a_record(fields: list[object]) -> None:
     data = framed(fields)
     try:
@@ -124,7 +134,7 @@ def test_any_msgpack_value_is_a_format_error_or_a_record(fields: list[object]) -
 def test_an_unknown_version_is_named_beside_the_known_one() -> None:
     data = bytearray(golden("log_record_v1.hex"))
     data[4] = 9
-    with pytest.raises(RecordFormatError, match=r"version 9, this release reads version 1"):
+    with pytest.raises(RecordFormatError, match=r"version 9, this release reads versions up to 2"):
         decode_record(bytes(data))
 
 
@@ -166,7 +176,7 @@ def test_a_record_that_breaks_a_rule_is_never_written(broken: LogRecord) -> None
 
 def test_pages_of_a_later_release_are_refused_not_ignored() -> None:
     """Ignoring them would make the sealed history look trimmed."""
-    fields = msgpack.unpackb(golden("log_record_v1.hex")[5:-4])
+    fields = msgpack.unpackb(golden("log_record_v2.hex")[5:-4])
     assert fields[11] == []
     fields[11] = ["page-1"]
     with pytest.raises(RecordFormatError, match="history pages"):

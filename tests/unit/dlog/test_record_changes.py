@@ -19,7 +19,7 @@ from dlog.core.record_changes import (
 )
 from dlog.core.record_update import may_enter_list
 from dlog.format.log_metadata import decode_record, encode_record
-from dlog.model import LogState, MessageId, PendingDelete
+from dlog.model import GRACE_US, LogRecord, LogState, MessageId, PendingDelete
 from ledger.model import LedgerId
 from tests.unit.dlog.records import ALICE, BOB, ids, listed, record, seal
 
@@ -40,7 +40,7 @@ def test_an_id_at_or_below_the_high_water_mark_never_enters_the_list() -> None:
     with pytest.raises(AssertionError):
         with_new_ledger(barred, listed(4), {}, nonce=5)
     with pytest.raises(AssertionError):
-        taken_over(barred, listed(3), BOB, {LedgerId(1): seal(0)}, keep_until_us=0, nonce=5)
+        taken_over(barred, listed(3), BOB, {LedgerId(1): seal(0)}, now_us=0, nonce=5)
 
 
 def test_recorded_seal_facts_never_change() -> None:
@@ -49,10 +49,14 @@ def test_recorded_seal_facts_never_change() -> None:
     assert once.ledgers == (listed(1, 4), listed(2, 1))
 
 
+def brief(log: LogRecord) -> LogRecord:
+    return replace(log, grace_us=400)
+
+
 def test_a_takeover_raises_the_epoch_and_drops_empty_ledgers_in_the_same_change() -> None:
     before = record(listed(1, 4), listed(2), listed(3))
     seals = {LedgerId(2): seal(7), LedgerId(3): seal(-1)}
-    after = taken_over(before, listed(8), BOB, seals, keep_until_us=1000, nonce=5)
+    after = taken_over(brief(before), listed(8), BOB, seals, now_us=600, nonce=5, grace_us=400)
     assert (after.epoch, after.owner, after.last_ledger_id) == (2, BOB, 8)
     assert ids(after.ledgers) == [1, 2, 8]
     assert after.ledgers[-1].epoch == 2
@@ -63,21 +67,48 @@ def test_a_takeover_raises_the_epoch_and_drops_empty_ledgers_in_the_same_change(
 def test_a_takeover_keeps_every_ledger_whose_seal_was_not_recorded_for_the_grace() -> None:
     """Rule 25, mutation 15: not only the empty ones, and however they came to be sealed."""
     before = record(listed(1, 4), listed(2), listed(3, -1))
-    after = taken_over(before, listed(8), BOB, {LedgerId(2): seal(7)}, keep_until_us=1000, nonce=5)
+    after = taken_over(brief(before), listed(8), BOB, {LedgerId(2): seal(7)}, now_us=600, nonce=5)
     assert [(one.ledger_id, one.keep_until_us) for one in after.ledgers] == [(1, 0), (2, 1000), (8, 0)]
     assert after.pending_delete == (pending(3, 0),)
     trimmed = shrunk(after, MessageId(8, 0, 0), nonce=6)
     assert trimmed.pending_delete == (pending(1, 0), pending(2, 1000), pending(3, 0))
 
 
+def test_the_grace_is_the_logs_and_a_takeover_may_only_raise_it() -> None:
+    """The owner that was deposed counted on at least as much. A seal or a delete is a takeover."""
+    before, seals = brief(record(listed(1))), {LedgerId(1): seal(7)}
+    for asked, kept in ((None, 400), (0, 400), (399, 400), (401, 401)):
+        for after in (
+            taken_over(before, listed(8), BOB, seals, now_us=600, nonce=5, grace_us=asked),
+            ended(before, LogState.SEALED, BOB, seals, now_us=600, nonce=5, grace_us=asked),
+        ):
+            assert (after.grace_us, after.ledgers[0].keep_until_us) == (kept, 600 + kept)
+    none = taken_over(replace(before, grace_us=0), listed(8), BOB, seals, now_us=600, nonce=5)
+    assert none.ledgers[0].keep_until_us == 0
+
+
+def test_a_record_of_version_1_becomes_one_of_version_2_at_the_next_takeover() -> None:
+    """Its owner may be of a release that reads no other, until it is deposed."""
+    before = replace(record(listed(1, 4), listed(2)), format_version=1)
+    assert shrunk(before, MessageId(2, 0, 0), nonce=6).format_version == 1
+    assert with_new_ledger(before, listed(3), {}, nonce=6).format_version == 1
+    for after in (
+        taken_over(before, listed(8), BOB, {LedgerId(2): seal(7)}, now_us=600, nonce=5),
+        ended(before, LogState.DELETING, BOB, {LedgerId(2): seal(7)}, now_us=600, nonce=5),
+    ):
+        assert (after.format_version, after.grace_us) == (2, GRACE_US)
+
+
 def test_a_takeover_that_did_not_fence_everything_is_our_own_bug() -> None:
     with pytest.raises(AssertionError):
-        taken_over(record(listed(1), listed(2)), listed(8), BOB, {}, keep_until_us=0, nonce=5)
+        taken_over(record(listed(1), listed(2)), listed(8), BOB, {}, now_us=0, nonce=5)
 
 
 def test_seal_ends_the_log_with_a_new_epoch_and_no_new_ledger() -> None:
     before = record(listed(1, 4), listed(2))
-    after = ended(before, LogState.SEALED, BOB, {LedgerId(2): seal(7)}, keep_until_us=1000, nonce=5)
+    after = ended(
+        brief(before), LogState.SEALED, BOB, {LedgerId(2): seal(7)}, now_us=600, nonce=5, grace_us=400
+    )
     assert (after.state, after.epoch, after.owner) == (LogState.SEALED, 2, BOB)
     assert [(one.ledger_id, one.seal) for one in after.ledgers] == [(1, seal(4)), (2, seal(7))]
     assert decode_record(encode_record(after)) == after
@@ -85,7 +116,7 @@ def test_seal_ends_the_log_with_a_new_epoch_and_no_new_ledger() -> None:
 
 def test_delete_moves_every_ledger_to_pending_delete() -> None:
     before = record(listed(1, 4), listed(2))
-    after = ended(before, LogState.DELETING, BOB, {LedgerId(2): seal(7)}, keep_until_us=1000, nonce=5)
+    after = ended(brief(before), LogState.DELETING, BOB, {LedgerId(2): seal(7)}, now_us=600, nonce=5)
     assert after.ledgers == ()
     assert after.pending_delete == (pending(1, 0), pending(2, 1000))
 

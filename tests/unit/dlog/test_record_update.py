@@ -27,7 +27,7 @@ from tests.unit.dlog.records import ALICE, BOB, listed, record, seal
 
 BEFORE = record(listed(1, 4), listed(2))
 ROTATED = with_new_ledger(BEFORE, listed(3), {}, nonce=77)
-CLAIMED = taken_over(BEFORE, listed(3), BOB, {2: seal(8)}, keep_until_us=0, nonce=88)
+CLAIMED = taken_over(BEFORE, listed(3), BOB, {2: seal(8)}, now_us=0, nonce=88)
 
 
 @pytest.mark.parametrize(

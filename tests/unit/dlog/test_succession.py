@@ -415,3 +415,30 @@ async def test_a_sleeper_gets_no_ack_from_bookies_that_forgot_its_deleted_ledger
         assert all((ledger_id, 0) in bookie.entries for bookie in log.bookies)
         await new.append(b"two")
         assert await payloads(client, "orders") == [b"two"]
+
+
+async def test_a_taker_without_a_grace_keeps_to_the_grace_of_the_log() -> None:
+    """Rule 25: its sleeping owner delivers acks for half of the grace that the record holds."""
+    async with (
+        scripted_log() as log,
+        log.client(blind=True, zombie_grace_s=100.0) as sleeper,
+        log.client(zombie_grace_s=0.0) as client,
+    ):
+        old = await sleeper.open_writer("orders")
+        ledger_id = current(old)
+        await client.open_writer("orders")
+        await client.collect("orders")
+        await client.ledgers.store.read_ledger(ledger_id)
+        record = (await client.describe("orders")).record
+        assert record.grace_us == 100_000_000
+        [pending] = record.pending_delete
+        assert pending.not_before_us > environment_of(client).wall_us() + 90_000_000
+
+
+async def test_a_taker_with_a_longer_grace_raises_that_of_the_log() -> None:
+    async with scripted_log() as log, log.client() as first, log.client(zombie_grace_s=9.0) as second:
+        await first.open_writer("orders")
+        assert (await first.describe("orders")).record.grace_us == 0
+        writer = await second.open_writer("orders")
+        assert writer.record.grace_us == 9_000_000
+        assert (await first.open_writer("orders")).record.grace_us == 9_000_000

@@ -33,8 +33,8 @@ from ledger.errors import LogStoreError
 from ledger.model import LedgerId, Versioned
 from tests.unit.dlog.records import ALICE, BOB, ids, listed, record, seal
 
-STAMP = Stamp(nonce=88, now_us=5000, keep_until_us=9000)
-BEFORE = record(listed(1, 4), listed(2, 6), listed(3))
+STAMP = Stamp(nonce=88, now_us=5000)
+BEFORE = replace(record(listed(1, 4), listed(2, 6), listed(3)), grace_us=4000)
 SEALS = {LedgerId(2): seal(6), LedgerId(3): seal(9)}
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from ledger.errors import MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.store import MetadataStore
+from ledger.model import BookieSet
 
 APPLIED = "applied, answer lost"
 DROPPED = "dropped, answer lost"
@@ -22,11 +24,22 @@ class UnsureStore:
         self.faults = list(faults)
         self.reads_away = 0
         self.away = False
+        self.forgetful = False
+        """Whether its bookies do not promise to remember what was deleted, as Apache's do not."""
         self._late: Callable[[], Awaitable[Any]] | None = None
         self.before_fault: Callable[[], Awaitable[None]] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+    async def bookies(self) -> BookieSet:
+        found = await self._inner.bookies()
+        if not self.forgetful:
+            return found
+        return BookieSet(
+            writable=tuple(replace(info, properties=()) for info in found.writable),
+            read_only=tuple(replace(info, properties=()) for info in found.read_only),
+        )
 
     async def create_record(self, key: str, value: bytes) -> int:
         return await self._change(lambda: self._inner.create_record(key, value))

@@ -12,7 +12,7 @@ from dlog.testing.checking.transitions import c13_ledger_metadata_moves_legally,
 from dlog.testing.register_history import Outcome, RegisterCall, RegisterHistory
 from ledger.metadata.ledger_format import encode_ledger_metadata
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, LedgerState, QuorumSizes
-from tests.unit.dlog.records import listed, record, seal
+from tests.unit.dlog.records import BOB, listed, record, seal
 
 B1, B2, B3 = (BookieId(f"b{n}:1") for n in (1, 2, 3))
 OPEN = LedgerMetadata(
@@ -40,6 +40,14 @@ def ledger_findings(*states: LedgerMetadata) -> list[str]:
 
 def record_findings(*records: LogRecord) -> list[str]:
     return list(c13_log_records_move_legally(history("/logs/x/record", *map(encode_record, records))))
+
+
+def test_the_grace_rises_with_a_takeover_and_never_falls() -> None:
+    before = replace(record(listed(1)), grace_us=5)
+    raised = replace(before, grace_us=6)
+    assert record_findings(before, replace(raised, epoch=2, owner=BOB)) == []
+    assert len(record_findings(before, raised)) == 1
+    assert len(record_findings(raised, replace(before, epoch=2, owner=BOB))) == 1
 
 
 def test_a_ledgers_life_is_legal() -> None:
