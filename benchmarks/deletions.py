@@ -45,7 +45,6 @@ def _round(directory: Path, count: int, runs: Runs) -> None:
     try:
         for ledger_id in (*range(count), live):
             index.append(ledger_id, [Interval(0, 9, 1, 64, 100, True)])
-            index.add_log_bytes(1, {ledger_id: 100})
         index.sync(1)
         runs.add(_BEFORE, "with entries", _lookup_us(index, live))
         runs.add("one of 1,000 in a checkpoint", "deletion", _time_us(lambda: _delete(index, count)) / count)

@@ -131,11 +131,8 @@ class Checkpointer:
         if not placed:
             return
         self._index.put_log_end(self._writer.end)
-        written = {}
         for ledger_id, blocks in placed.items():
             self._index_ledger(ledger_id, blocks)
-            written[ledger_id] = sum(interval.block_bytes for _ids, interval in blocks)
-        self._index.add_log_bytes(self._writer.end.log_id, written)
 
     def _index_ledger(self, ledger_id: int, blocks: Sequence[tuple[Sequence[int], Interval]]) -> None:
         covered = self._index.last_covered(ledger_id)
@@ -146,8 +143,11 @@ class Checkpointer:
             if interval.first > covered:
                 self._index.append(ledger_id, [interval])
                 continue
+            log_bytes = interval.block_bytes
             for first, last in dense_ranges(ids):
-                self._index.insert(ledger_id, replace(interval, first=first, last=last, dense=True))
+                part = replace(interval, first=first, last=last, dense=True)
+                self._index.insert(ledger_id, part, log_bytes)
+                log_bytes = 0
 
 
 def _interval(ids: Sequence[int], log_id: int, offset: int, block_bytes: int) -> Interval:

@@ -89,13 +89,29 @@ class Index:
         begin, end = _BLOCK_KEY.pack(b"I", ledger_id, first), _BLOCK_KEY.pack(b"I", ledger_id, last) + b"\0"
         return (_interval(key, value) for key, value in self._store.scan(begin, end))
 
-    def append(self, ledger_id: int, intervals: Sequence[Interval]) -> None:
-        """Add intervals that lie behind all others of the ledger."""
-        self._store.write([_interval_record(ledger_id, interval) for interval in intervals])
+    # Invariant: a ledger with an interval in an entry log has an `L` record of that log. An interval that became
+    # durable without it would let the log be removed as dead, and replay, which finds its entries here, would not
+    # write them again. So both are one write.
 
-    def insert(self, ledger_id: int, interval: Interval) -> None:
-        """Add a dense interval none of whose entries is indexed; older intervals make room for it."""
-        puts = [_interval_record(ledger_id, interval)]
+    def append(self, ledger_id: int, intervals: Sequence[Interval]) -> None:
+        """Add intervals of one entry log that are after all others of the ledger."""
+        log_bytes = sum(interval.block_bytes for interval in intervals)
+        self._store.write(
+            [
+                self._log_record(intervals[0].log_id, ledger_id, log_bytes),
+                *(_interval_record(ledger_id, interval) for interval in intervals),
+            ]
+        )
+
+    def insert(self, ledger_id: int, interval: Interval, log_bytes: int) -> None:
+        """Add a dense interval none of whose entries is indexed; older intervals make way for it.
+
+        `log_bytes` is what it adds to the ledger's bytes in its entry log: 0 for one more of a block.
+        """
+        puts = [
+            self._log_record(interval.log_id, ledger_id, log_bytes),
+            _interval_record(ledger_id, interval),
+        ]
         deletes = []
         for older in self._overlapping(ledger_id, interval):
             deletes.append(_BLOCK_KEY.pack(b"I", ledger_id, older.first))
@@ -147,19 +163,25 @@ class Index:
 
     # ---- entry logs
 
-    def add_log_bytes(self, log_id: int, ledger_bytes: dict[int, int]) -> None:
-        """Count blocks written for each ledger; an upper bound if a flush had to be repeated."""
-        puts = []
-        for ledger_id, written in ledger_bytes.items():
-            key = _LOG_KEY.pack(b"L", log_id, ledger_id)
-            value = self._store.get(key)
-            before = 0 if value is None else _LOG_VALUE.unpack(value)[0]
-            puts.append((key, _LOG_VALUE.pack(before + written)))
-        self._store.write(puts)
+    def _log_record(self, log_id: int, ledger_id: int, written: int) -> tuple[bytes, bytes]:
+        """The ledger's bytes in the log with `written` more; an upper bound if a flush had to be repeated."""
+        key = _LOG_KEY.pack(b"L", log_id, ledger_id)
+        value = self._store.get(key)
+        before = 0 if value is None else _LOG_VALUE.unpack(value)[0]
+        return key, _LOG_VALUE.pack(before + written)
 
     def has_live_ledger(self, log_id: int) -> bool:
+        """Whether a ledger that is not deleted has blocks in the log.
+
+        Of a deleted one a record may be left: where replay stored an interval's entries anew, in a later log, no
+        interval leads to the older log any more.
+        """
         begin, end = _LOG_KEY.pack(b"L", log_id, 0), _STATE_KEY.pack(b"L", log_id + 1)
-        return next(self._store.scan(begin, end), None) is not None
+        return any(not self._is_deleted(_LOG_KEY.unpack(key)[2]) for key, _ in self._store.scan(begin, end))
+
+    def _is_deleted(self, ledger_id: int) -> bool:
+        value = self._store.get(_STATE_KEY.pack(b"S", ledger_id))
+        return value is not None and bool(value[0] & _DELETED)
 
     def log_end(self) -> LogEnd | None:
         """Where the next block goes; None before the first checkpoint. IndexVersionError."""

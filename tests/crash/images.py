@@ -23,14 +23,14 @@ from dlog.testing.disk_effects import Effect
 from dlog.testing.disk_image import DiskImage
 from ledger.errors import LogStoreError
 from tests.crash.identities import IDENTITY_STORIES, Known, boot_identity, new_known
-from tests.crash.stories import STORIES, Story, opened
-from tests.crash.telling import Ledgers, Telling, check, copy_of
+from tests.crash.stories import SETTINGS, STORIES, Story, opened
+from tests.crash.telling import LARGE, LARGE_FROM, Ledgers, Telling, check, copy_of
 from tests.unit.testing.kit import new_disk
 
 EACH, SECOND_EVERY = 8, 10
 _EACH_OF_SECOND = 4
 _GOES_ON_EVERY = 4
-NEXT_LEDGER = 50
+NEXT_LEDGER, NEXT_LARGE = 50, LARGE_FROM + 50
 """Nobody speaks of it before the second life."""
 
 
@@ -122,12 +122,25 @@ async def _cuts_of_storage(
     return found
 
 
+async def collect_garbage(bookie: Telling) -> None:
+    """Remove dead entry logs once the one that was written to at the crash is full, by what is deleted before that."""
+    per_log = SETTINGS["entry_log_bytes_max"] // len(LARGE)
+    for ids in (range(per_log), [per_log]):  # the second checkpoint begins the next log
+        await bookie.add(NEXT_LARGE, ids)
+        await bookie.storage.checkpoint()
+    await bookie.delete(NEXT_LARGE)
+    await bookie.storage.checkpoint()
+    await bookie.storage.remove_dead_logs()
+
+
 async def boot_storage(image: DiskImage, ledgers: Ledgers, *, goes_on: bool) -> None:
-    """It holds what it must, and with `goes_on` also takes more and holds that after a stop."""
+    """It holds what it must, and with `goes_on` also takes more, collects garbage, and holds that after a stop."""
     disk, ledgers = new_disk(image=image), copy_of(ledgers)
     bookie = await opened(disk, ledgers)
     await check(bookie.storage, ledgers)
     if goes_on:
+        await collect_garbage(bookie)
+        await check(bookie.storage, ledgers)
         await bookie.add(NEXT_LEDGER + 1, range(3))
     await bookie.storage.close()
     if goes_on:

@@ -11,7 +11,7 @@ from tests.storage_kit import open_storage
 
 HOME = Path("/bookie")
 KIB = 1024
-SETTINGS: dict[str, object] = {
+SETTINGS: dict[str, int] = {
     "journal_segment_bytes": 64 * KIB,
     "entry_log_bytes_max": 64 * KIB,
     "write_cache_bytes_max": 1024 * KIB,
@@ -55,6 +55,17 @@ async def entry_log_roll(bookie: Telling) -> None:
     for step in range(5):
         await bookie.add(LARGE_FROM, range(4 * step, 4 * step + 4))
         await bookie.storage.checkpoint()
+
+
+async def late_adds(bookie: Telling) -> None:
+    """Gaps of a ledger are filled when its first entries are in a full entry log: these go into the next one."""
+    await bookie.add(1, [0, 2, 4])
+    await bookie.add(LARGE_FROM, range(8))
+    await bookie.storage.checkpoint()
+    await bookie.add(1, [1])
+    await bookie.storage.checkpoint()
+    await bookie.add(1, [3])
+    await bookie.storage.checkpoint()
 
 
 async def fences(bookie: Telling) -> None:
@@ -120,6 +131,7 @@ STORIES: tuple[Story, ...] = (
     journal_roll,
     checkpoints,
     entry_log_roll,
+    late_adds,
     fences,
     limits,
     garbage,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 import pytest
 
+from bookie_server.errors import StorageError
 from dlog.testing.disk_file import SimulatedFile
 from dlog.testing.key_values import SimulatedKeyValues
+from tests.crash import images
 from tests.crash.images import boot_all
-from tests.crash.stories import STORIES
+from tests.crash.stories import STORIES, late_adds
 
 
 def test_what_a_power_cut_leaves_boots_with_all_that_was_answered_and_nothing_else() -> None:
@@ -33,4 +36,26 @@ def test_a_missing_sync_of_the_index_is_seen(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(SimulatedKeyValues, "sync", lambda _: None)
     with pytest.raises(Exception, match=r".") as seen:
         asyncio.run(boot_all(each=8, second_every=50))
+    assert any("power cut before" in note for note in seen.value.__notes__)
+
+
+def test_an_interval_that_is_durable_before_the_record_of_its_entry_log_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Replay finds the entries in the index and stores nothing again, and the entry log is removed as dead."""
+    honest = SimulatedKeyValues.write
+
+    def write(
+        self: SimulatedKeyValues, puts: Iterable[tuple[bytes, bytes]], deletes: Iterable[bytes] = ()
+    ) -> None:
+        records = list(puts)
+        honest(self, [record for record in records if record[0][:1] != b"L"], deletes)
+        honest(self, [record for record in records if record[0][:1] == b"L"])
+
+    monkeypatch.setattr(SimulatedKeyValues, "write", write)
+    monkeypatch.setattr(images, "STORIES", (late_adds,))
+    monkeypatch.setattr(images, "IDENTITY_STORIES", ())
+    monkeypatch.setattr(images, "_GOES_ON_EVERY", 1)
+    with pytest.raises(StorageError, match="no such file") as seen:
+        asyncio.run(boot_all(each=8, second_every=1000))
     assert any("power cut before" in note for note in seen.value.__notes__)

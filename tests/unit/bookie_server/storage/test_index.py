@@ -50,7 +50,7 @@ def test_each_entry_is_found_in_the_block_that_holds_it(shared: Index, batches: 
             shared.append(ledger_id, [whole])
         else:
             for first, last in dense_ranges(ids):
-                shared.insert(ledger_id, Interval(first, last, 1, number, 10, True))
+                shared.insert(ledger_id, Interval(first, last, 1, number, 10, True), 10)
         covered = max(covered, ids[-1])
     previous_last = -1
     for interval in shared.intervals(ledger_id):
@@ -99,15 +99,27 @@ def test_deleted_ledgers_are_not_listed_but_known(index: Index) -> None:
 
 
 def test_a_log_is_dead_when_its_last_ledger_is_removed(index: Index) -> None:
-    index.append(5, [Interval(0, 9, 1, 64, 10, True), Interval(10, 19, 2, 64, 10, True)])
-    index.append(6, [Interval(0, 9, 2, 74, 10, True)])
-    index.add_log_bytes(1, {5: 10})
-    index.add_log_bytes(2, {5: 10, 6: 10})
+    index.append(5, [Interval(0, 9, 1, 64, 10, True)])
+    index.append(5, [Interval(12, 19, 2, 64, 10, True)])
+    index.insert(6, Interval(0, 9, 2, 74, 10, True), 10)
     index.remove_entries(5)
     assert index.find(5, 3) is None
     assert index.find(6, 3) is not None
     assert not index.has_live_ledger(1)
     assert index.has_live_ledger(2)
+
+
+def test_a_log_that_only_a_deleted_ledger_is_counted_for_is_dead(index: Index) -> None:
+    """Its entries were stored anew in a later log, so that no interval leads to the first one when it is deleted."""
+    index.append(5, [Interval(0, 9, 1, 64, 10, True)])
+    index.insert(5, Interval(0, 9, 2, 64, 10, True), 10)
+    assert index.has_live_ledger(1)
+    state = LedgerState(5, b"")
+    state.deleted = True
+    index.put_states([state_record(state)])
+    index.remove_entries(5)
+    assert not index.has_live_ledger(1)
+    assert not index.has_live_ledger(2)
 
 
 def test_what_was_synced_survives_reopening(index: Index) -> None:
@@ -133,7 +145,6 @@ def test_a_large_ledger_is_removed_in_whole(index: Index) -> None:
     for log_id in (1, 2):
         first = (log_id - 1) * 2000
         index.append(5, [Interval(first + n, first + n, log_id, 64 + n, 10, True) for n in range(2000)])
-        index.add_log_bytes(log_id, {5: 10})
     index.append(4, [Interval(0, 9, 3, 64, 10, True)])
     index.append(6, [Interval(0, 9, 3, 74, 10, True)])
     index.remove_entries(5)
