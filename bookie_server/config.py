@@ -31,6 +31,18 @@ class Limits:
     frame_progress_s: float = 30.0
     """Longest life of an incomplete frame, before the time its size is granted at `frame_bytes_per_s`."""
     frame_bytes_per_s: int = 64 * 1024
+    receive_bytes_max: int = 64 * 1024 * 1024
+    """Of incomplete frames of all connections: twelve of the largest at a time, or sixty of a megabyte.
+
+    A connection whose frame has no place in it is not read until there is one. Frames of which less than 32 KiB
+    have come need none.
+    """
+    crowded_frame_s: float = 5.0
+    """As `frame_progress_s`, while other frames wait for a place."""
+    crowded_frame_bytes_per_s: int = 1024 * 1024
+    """As `frame_bytes_per_s`, while other frames wait: a slow peer is served when there is room for slow ones."""
+    crowded_silence_s: float = 1.0
+    """Longest silence within a frame while others wait: what their kernels hold arrives within milliseconds."""
     idle_s: float = 3600.0
     """Silence after which a connection without pending work is closed; clients reconnect by themselves."""
     send_stall_s: float = 30.0
@@ -57,6 +69,10 @@ class Limits:
         for name in self.__dataclass_fields__:
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"limit {name} must be above 0, got {getattr(self, name)}")
+        if self.receive_bytes_max < self.frame_bytes_max:
+            raise ConfigurationError(
+                f"receive_bytes_max {self.receive_bytes_max} must be at least frame_bytes_max {self.frame_bytes_max}"
+            )
         if self.frame_bytes_max > 2**30:
             raise ConfigurationError(f"frame_bytes_max is at most {2**30}, got {self.frame_bytes_max}")
 

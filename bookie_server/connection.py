@@ -3,14 +3,16 @@
 All complete frames of one read are handled in one go, and what they answer leaves in one write. The first
 frame that is not v3 makes a connection v2 for good (BookKeeper protocol, "How the bookie tells v2 from v3").
 
-Law: whatever the peer does, what it makes us hold is bounded: by the frame limit, by the adds that wait for
-the disk, and by the answers it has not taken. Reading pauses while a bound is exceeded; nothing is dropped.
+Invariant: whatever the peer does, what it makes us hold is bounded: by the frame limit and the receive budget of all
+peers, by the adds that wait for the disk, and by the answers it has not taken. Reading pauses while a bound is
+exceeded; nothing is dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
 from enum import Flag, auto
+from functools import partial
 from typing import Protocol, cast
 
 from bookie_server import serve_v2, serve_v3, serve_v3_lac
@@ -19,7 +21,7 @@ from bookie_server.add_runs_v3 import RunV3, gather_v3
 from bookie_server.config import Limits
 from bookie_server.long_poll import Waiter
 from bookie_server.read_queue import ReadQueue, ReadSlots, Work
-from bookie_server.receive_buffer import LENGTH, ReceiveBuffer
+from bookie_server.receive_buffer import LENGTH, ReceiveBudget, ReceiveBuffer
 from bookie_server.service import BookieService
 from bookie_server.stored_entry import EntryRun
 from ledger.errors import ProtocolError
@@ -39,6 +41,8 @@ class Hold(Flag):
     """Too many reads wait."""
     ADDS = auto()
     """Too many of its adds wait for the disk."""
+    BUDGET = auto()
+    """Its incomplete frame has no place in the receive budget."""
     ROOM = auto()
     """The storage has no room for adds of anybody."""
     STOPPING = auto()
@@ -58,6 +62,9 @@ class Host(Protocol):
 
     @property
     def read_slots(self) -> ReadSlots: ...
+
+    @property
+    def receive_budget(self) -> ReceiveBudget: ...
 
     @property
     def unsent_bytes(self) -> int:
@@ -88,7 +95,9 @@ class BookieConnection(asyncio.BufferedProtocol):
         self.has_spoken = False
         self._host = host
         self._limits = host.limits
-        self._buffer = ReceiveBuffer(host.limits.frame_bytes_max)
+        self._buffer = ReceiveBuffer(
+            host.receive_budget, host.limits.frame_bytes_max, partial(self.release, Hold.BUDGET)
+        )
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._v2 = False
@@ -110,7 +119,7 @@ class BookieConnection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=self._limits.connection_unsent_bytes_max)
         peer = transport.get_extra_info("peername")
-        self.address = str(peer[0]) if isinstance(peer, tuple) else str(peer)
+        self.address = self._buffer.address = str(peer[0]) if isinstance(peer, tuple) else str(peer)
         self.last_received = self.frame_started = self._loop.time()
         if not self._host.admit(self):
             self.abort()
@@ -125,9 +134,13 @@ class BookieConnection(asyncio.BufferedProtocol):
         try:
             block = self._buffer.block()
             if block is None:
+                if self._buffer.waits:
+                    self.hold(Hold.BUDGET)
                 return
             consumed = self._take(block)
             self._buffer.keep(block, consumed)
+            if self._buffer.waits:
+                self.hold(Hold.BUDGET)
             self.has_spoken = True
             self.frame_started = self.last_received
         except ProtocolError as error:
@@ -144,6 +157,7 @@ class BookieConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        self._buffer.close()
         self._out.clear()
         self._reads.close()
         for waiter in self._waiters:
@@ -298,6 +312,11 @@ class BookieConnection(asyncio.BufferedProtocol):
     def partial_bytes(self) -> int:
         """Bytes of a frame that has begun to arrive."""
         return self._buffer.partial_bytes
+
+    @property
+    def crowds(self) -> bool:
+        """Its incomplete frame has a place in the receive budget for which others wait."""
+        return bool(self._buffer.taken_bytes) and self._host.receive_budget.exhausted
 
     @property
     def idle(self) -> bool:

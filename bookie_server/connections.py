@@ -13,6 +13,7 @@ from bookie_server.config import Limits
 from bookie_server.connection import BookieConnection, Hold
 from bookie_server.deadlines import PeerActivity, overdue
 from bookie_server.read_queue import ReadSlots
+from bookie_server.receive_buffer import ReceiveBudget
 from bookie_server.service import BookieService
 from ledger.errors import ProtocolError
 
@@ -30,6 +31,7 @@ class Connections:
         self.limits = limits
         self.service = service
         self.read_slots = ReadSlots(limits.reads_max)
+        self.receive_budget = ReceiveBudget(limits.receive_bytes_max)
         self.unsent_bytes = 0
         # In the order in which they came: a set's own order is another in each process.
         self._open: dict[BookieConnection, None] = {}
@@ -173,6 +175,7 @@ def _activity(connection: BookieConnection, now: float) -> PeerActivity:
         partial_bytes=connection.partial_bytes,
         idle=connection.idle,
         held=connection.held,
+        crowds=connection.crowds,
         frame_started=connection.frame_started,
         last_received=connection.last_received,
         stalled_since=connection.send_stalled_since if connection.answers_stalled else None,

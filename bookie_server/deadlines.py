@@ -23,6 +23,8 @@ class PeerActivity:
     """Nothing of it is being worked on."""
     held: bool
     """We do not read from it at present."""
+    crowds: bool
+    """Its incomplete frame has a place in the receive budget, and others wait for one."""
     frame_started: float
     """When the last complete frame came, or when we began to read again."""
     last_received: float
@@ -36,6 +38,11 @@ def overdue(limits: Limits, now: float, peer: PeerActivity) -> str | None:
         return f"took none of its answers for {limits.send_stall_s} s"
     if peer.held:
         return None
+    if peer.partial_bytes and peer.crowds:
+        grace_s = limits.crowded_frame_s + peer.partial_bytes / limits.crowded_frame_bytes_per_s
+        silent_s = now - max(peer.last_received, peer.frame_started)
+        if now - peer.frame_started > grace_s or silent_s > limits.crowded_silence_s:
+            return f"did not complete a frame within {grace_s:.0f} s, while others waited for its place"
     if peer.partial_bytes:
         grace_s = limits.frame_progress_s + peer.partial_bytes / limits.frame_bytes_per_s
         if now - peer.frame_started > grace_s:

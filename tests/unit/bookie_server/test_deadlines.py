@@ -13,6 +13,7 @@ QUIET = PeerActivity(
     partial_bytes=0,
     idle=True,
     held=False,
+    crowds=False,
     frame_started=0.0,
     last_received=0.0,
     stalled_since=None,
