@@ -37,7 +37,7 @@ class AppendQueue:
     def __init__(
         self, config: LogConfig, environment: Environment, *, epoch: int, last_append_us: int = 0
     ) -> None:
-        self._limits = config.batching
+        self.limits = config.batching
         self._codec = config.codec
         self._environment = environment
         self._epoch = epoch
@@ -45,13 +45,14 @@ class AppendQueue:
         self._loop = asyncio.get_running_loop()
         self._batcher: Batcher[Waiter] = Batcher(config.batching)
         self._room = Room(config.buffer_bytes_max)
-        self._buffer_bytes_max = config.buffer_bytes_max
+        self.buffer_bytes_max = config.buffer_bytes_max
         self._held: deque[Outgoing] = deque()
         self._lane: Lane | None = None
         self._entries_in_flight = 0
         self._flush_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
-        self._refusal: LogStoreError | None = None
+        self.refusal: LogStoreError | None = None
+        """Why nothing new is taken; None while it is."""
         self.tail: MessageId | None = None
         """The last message handed to a ledger by this writer; None before the first."""
 
@@ -92,15 +93,15 @@ class AppendQueue:
             self._check_open()
             raise QueueFullError(
                 f"the writer holds {self.buffered_bytes} unacknowledged bytes, the limit is "
-                f"{self._buffer_bytes_max}: wait for appends to succeed, or raise buffer_bytes_max",
+                f"{self.buffer_bytes_max}: wait for appends to succeed, or raise buffer_bytes_max",
                 queued_bytes=self.buffered_bytes,
-                queued_bytes_max=self._buffer_bytes_max,
+                queued_bytes_max=self.buffer_bytes_max,
             )
         return self._take(payload, key, headers)
 
     def _take(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
-        if self._refusal is not None:
-            raise _copy(self._refusal)
+        if self.refusal is not None:
+            raise _copy(self.refusal)
         if type(payload) is not bytes:
             payload = as_bin(payload, "a payload")
         if key is not None:
@@ -122,8 +123,14 @@ class AppendQueue:
     ) -> asyncio.Future[MessageIds]:
         """Take a whole entry, waiting for room first; the future gets its ids."""
         self._check_open()
+        return await self.append_batch(Batch.of(self.limits, payloads, keys=keys, headers=headers))
+
+    async def append_batch(self, batch: Batch[Waiter]) -> asyncio.Future[MessageIds]:
+        """The same for messages collected before."""
+        self._check_open()
         waiter: asyncio.Future[MessageIds] = self._loop.create_future()
-        outgoing = Outgoing(Batch.of(self._limits, payloads, waiter, keys=keys, headers=headers), whole=True)
+        batch.tokens.append(waiter)
+        outgoing = Outgoing(batch, whole=True)
         if self._room.tight:
             await self._room.wait(outgoing.size)
             self._check_open()
@@ -205,8 +212,8 @@ class AppendQueue:
 
     def refuse(self, error: LogStoreError) -> None:
         """Take nothing new; callers that wait for room get this error."""
-        if self._refusal is None:
-            self._refusal = error
+        if self.refusal is None:
+            self.refusal = error
         self._room.refuse_all(error)
 
     def fail_held(self, error: LogStoreError) -> None:
@@ -225,16 +232,16 @@ class AppendQueue:
             self._timer = None
 
     def _check_open(self) -> None:
-        if self._refusal is not None:
-            raise _copy(self._refusal)
+        if self.refusal is not None:
+            raise _copy(self.refusal)
 
     def _check_size(self, size: int) -> None:
         """A message that can never fit is refused before it waits for room."""
-        if size > self._limits.entry_bytes_max + _MESSAGE_OVERHEAD_BYTES:
+        if size > self.limits.entry_bytes_max + _MESSAGE_OVERHEAD_BYTES:
             raise MessageTooLargeError(
-                f"the message takes {size} bytes, entry_bytes_max is {self._limits.entry_bytes_max}: split it",
+                f"the message takes {size} bytes, entry_bytes_max is {self.limits.entry_bytes_max}: split it",
                 entry_bytes=size + ENTRY_OVERHEAD_BYTES,
-                entry_bytes_max=self._limits.entry_bytes_max,
+                entry_bytes_max=self.limits.entry_bytes_max,
             )
 
 

@@ -4,11 +4,12 @@
         async with await client.open_writer("orders") as writer:
             await writer.append(b"payload")
 
-The blocking face (dlog/sync.py) is the same, one call at a time.
+The blocking API (dlog/sync.py) is the same, one call at a time.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from types import TracebackType
 from typing import Self
@@ -87,6 +88,7 @@ class LogClient:
         self._writers: dict[LogWriter, None] = {}
         # Weak: a reader that its user has dropped stops by itself.
         self._readers: WeakKeyDictionary[Reader, None] = WeakKeyDictionary()
+        self._releasing: asyncio.Future[None] | None = None
         _check_codec(self.config)
 
     @property
@@ -103,13 +105,33 @@ class LogClient:
         await self.ledgers.start()
 
     async def close(self) -> None:
-        """Close writers (settling what they accepted), readers, connections and the store."""
+        """Close writers (settling what they accepted), readers, connections and the store.
+
+        If cancelled, writers give up what is in flight; everything is closed all the same. A second call does
+        nothing.
+        """
+        try:
+            await asyncio.gather(*(writer.close() for writer in self._writers))
+        finally:
+            if self._releasing is None:
+                self._releasing = asyncio.ensure_future(self._release())
+            try:
+                await asyncio.shield(self._releasing)
+            except asyncio.CancelledError:
+                await self._releasing  # it takes milliseconds, and half closed is worse
+                raise
+
+    async def _release(self) -> None:
         for writer in list(self._writers):
-            await writer.close()
-        for reader in list(self._readers):
-            await reader.close()
-        await self.ledgers.close()
-        await self._store.close()
+            writer.abort()
+        try:
+            for reader in list(self._readers):
+                await reader.close()
+        finally:
+            try:
+                await self.ledgers.close()
+            finally:
+                await self._store.close()
 
     async def __aenter__(self) -> Self:
         return self

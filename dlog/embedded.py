@@ -220,30 +220,30 @@ class Standalone:
         # Not uvloop: its child processes want the main thread's signal handler.
         thread = LoopThread("dlog standalone", new_loop=asyncio.new_event_loop)
         try:
-            thread.run(self._cluster.start())
+            thread.run(self._cluster.start)
         except BaseException:
             thread.close()
             raise
         self._thread = thread
 
     def stop(self) -> None:
-        """Stop all bookies cleanly; a second call does nothing."""
-        if self._thread is not None:
-            self._thread.run(self._cluster.stop())
+        """Stop all bookies cleanly; a second call does nothing, nor does one in a process forked from this."""
+        if self._thread is not None and not self._thread.forked:
+            self._thread.run(self._cluster.stop)
             self._thread.close()
             self._thread = None
 
     def kill(self, index: int) -> None:
         """SIGKILL `bookies[index]` and leave it dead until `restart`. For failure tests."""
-        self._running().run(self._cluster.kill(index))
+        self._running().run(self._cluster.kill, index)
 
     def restart(self, index: int) -> None:
         """Start `bookies[index]` after a kill; on return it serves."""
-        self._running().run(self._cluster.restart(index))
+        self._running().run(self._cluster.restart, index)
 
     def wait(self) -> None:
         """Block until interrupted. StandaloneError once a bookie is given up."""
-        self._running().run(self._cluster.wait())
+        self._running().run(self._cluster.wait)
 
     def __enter__(self) -> Self:
         self.start()

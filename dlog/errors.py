@@ -34,6 +34,10 @@ class LogSealedError(ConfigurationError):
     """The log is sealed or being deleted and takes no writer (facts: log, state)."""
 
 
+class ForkedError(ConfigurationError):
+    """A client, writer, reader or cluster was used in a process forked from the one that opened it (facts: made_in)."""
+
+
 class TrimmedError(ConfigurationError):
     """The position was trimmed away (facts: requested, earliest)."""
 
@@ -123,6 +127,7 @@ __all__ = [
     "LogExistsError",
     "ShrinkRefusedError",
     "LogSealedError",
+    "ForkedError",
     "TrimmedError",
     "UnknownPositionError",
     "RecordTooLargeError",

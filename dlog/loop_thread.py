@@ -1,24 +1,38 @@
 """The one place that owns a thread: an event loop of its own, for callers who have none.
 
-Law: everything of dlog runs on one loop; the blocking face only hands coroutines to it and waits. A caller who is
-interrupted (Ctrl-C) cancels what it waited for and gets the interrupt once that has ended, so nothing goes on
-behind its back.
+Invariant: everything of dlog runs on one loop; the blocking API only passes work to it and waits. A caller who is
+interrupted (Ctrl-C) cancels what it waited for and gets the interrupt once that has ended.
+
+Invariant: an interrupt may strike wherever CPython looks for signals: after each call into C, at the beginning of
+each function, where a loop jumps back. So callers never hold a lock of `threading.Condition` or
+`concurrent.futures` (an interrupt inside their `__enter__` leaves it locked for ever), and what is fetched for a
+caller is kept on the loop, where no signal is handled, until it is returned.
+
+A process forked from the one that made the loop has no such thread: there every call is refused, and closing does
+nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, wait
-from typing import Any, Generic, TypeVar
+from contextlib import suppress
+from typing import Any, Generic, ParamSpec, TypeVar
+from weakref import WeakSet
 
-from ledger.errors import ConfigurationError
+from dlog.errors import ForkedError
+from ledger.errors import ConfigurationError, LogStoreError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 LOOK_S = 0.5
-"""How long an interrupt may go unheard."""
+"""How long an interrupt may go unheard: one that arrives between the interpreter's last look and the wait for a
+lock wakes nobody, so no wait is longer than this."""
+
+_threads: WeakSet[LoopThread] = WeakSet()
 
 
 class LoopThread:
@@ -26,20 +40,37 @@ class LoopThread:
 
     def __init__(self, name: str, *, new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
         self._loop = (new_loop or fastest_loop)()
+        self._made_in = os.getpid()
         self._closed = False
+        self._stopping = False
+        self.usable = True
+        """False once closed, and in a forked process. A plain attribute: it is read once per message."""
+        self.ended = False
+        """The loop runs no more: what it has not done stays undone."""
+        self._end = locked_gate()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        self._thread.start()
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run to the end on the loop, return or raise what it does."""
-        self._check(coroutine)
-        running = _Running(self._loop, coroutine)
+        _threads.add(self)
         try:
-            return result_of(running.outcome)
-        except KeyboardInterrupt:
-            running.cancel()
-            wait((running.outcome,))
+            self._thread.start()
+        except BaseException:
+            self.post(self._stop)  # should it have begun
             raise
+
+    # ---- calls
+
+    def run(self, function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call the coroutine function on the loop; return or raise what it comes to."""
+        self.check()
+        running: _Running[T] = _Running(self, lambda: function(*args, **kwargs))
+        try:
+            self.post(running.start)
+            running.wait()
+        except BaseException:  # Ctrl-C, or what the handler of another signal raises
+            with suppress(ConfigurationError):  # closed from elsewhere, and so ended
+                self.post(running.cancel)
+                running.wait()
+            raise
+        return running.result()
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function that must run on the loop, return or raise what it does."""
@@ -49,20 +80,33 @@ class LoopThread:
         async def called() -> T:
             return function()
 
-        return self.run(called())
+        return self.run(called)
 
-    def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run it on the loop and do not wait for it."""
-        self._check(coroutine)
-        _Running(self._loop, coroutine)
+    def post(self, callback: Callable[[], object]) -> None:
+        """Have the loop call it, and do not wait."""
+        try:
+            self._loop.call_soon_threadsafe(callback)
+        except RuntimeError as error:  # the loop is closed
+            raise closed() from error
 
-    def close(self) -> None:
-        """Cancel what still runs, end the loop and its thread. A second call does nothing."""
-        if self._closed:
-            return
-        self._closed = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+    def check(self) -> None:
+        """Refuse a call that could only hang: ForkedError, ConfigurationError."""
+        if not self.usable:
+            raise self.refusal()
+        if threading.current_thread() is self._thread:
+            raise ConfigurationError("the blocking API was called from its own loop: use dlog.aio there")
+
+    def refusal(self) -> LogStoreError:
+        """Why it is not usable."""
+        if not self.forked:
+            return closed()
+        return ForkedError(
+            f"this was opened in process {self._made_in} and cannot be used in process {os.getpid()}, which was "
+            "forked from it: connect again after the fork",
+            made_in=self._made_in,
+        )
+
+    # ---- facts
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -72,15 +116,30 @@ class LoopThread:
     def closed(self) -> bool:
         return self._closed
 
-    def _check(self, coroutine: Coroutine[Any, Any, T]) -> None:
-        reason = None
-        if self._closed:
-            reason = "this client is closed: connect again"
-        elif threading.current_thread() is self._thread:
-            reason = "the blocking face was called from its own loop: use dlog.aio there"
-        if reason is not None:
-            coroutine.close()
-            raise ConfigurationError(reason)
+    @property
+    def forked(self) -> bool:
+        """Whether this process inherited it by a fork."""
+        return not self.usable and not self._closed
+
+    # ---- life
+
+    def close(self) -> None:
+        """Cancel what still runs, end the loop and its thread. A second call does nothing."""
+        if self.forked:
+            return
+        self._closed, self.usable = True, False
+        with suppress(ConfigurationError):
+            self.post(self._stop)
+        while not self.ended:
+            if self._end.acquire(timeout=LOOK_S):
+                self._end.release()  # for whoever else waits
+        self._thread.join()
+
+    def _stop(self) -> None:
+        # Once: a second stop would end the clean-up below.
+        if not self._stopping:
+            self._stopping = True
+            self._loop.stop()
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -89,7 +148,11 @@ class LoopThread:
             self._loop.run_until_complete(self._end_tasks())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
-            self._loop.close()
+            try:
+                self._loop.close()
+            finally:
+                self.ended = True
+                self._end.release()
 
     async def _end_tasks(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -98,47 +161,65 @@ class LoopThread:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def result_of(future: Future[T]) -> T:
-    """What it comes to, waited for so that Ctrl-C is always heard.
+def locked_gate() -> threading.Lock:
+    """A lock that its maker has taken: another thread opens it, once."""
+    gate = threading.Lock()
+    gate.acquire()
+    return gate
 
-    A signal that arrives between the interpreter's last look and the wait for the lock wakes nobody: its handler
-    runs when the wait ends. So no wait is long.
-    """
-    while True:
-        try:
-            return future.result(LOOK_S)
-        except TimeoutError:
-            if future.done():  # it may have come to a TimeoutError of its own
-                return future.result()
+
+def closed() -> ConfigurationError:
+    return ConfigurationError("this client is closed: connect again")
 
 
 class _Running(Generic[T]):
-    """A task on the loop, and its outcome for another thread. The outcome is there when the task has ended."""
+    """A task on the loop, and its outcome for one waiting thread. The outcome is there when the task has ended."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
-        self.outcome: Future[T] = Future()
-        self._loop = loop
+    def __init__(self, thread: LoopThread, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._thread = thread
+        self._work = work
+        self._gate = locked_gate()
         self._task: asyncio.Task[T] | None = None
-        loop.call_soon_threadsafe(self._start, coroutine)
+        self._ended = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+
+    def wait(self) -> None:
+        """Until the task has ended. ConfigurationError if the loop ends without it."""
+        while not self._ended:
+            self._gate.acquire(timeout=LOOK_S)
+            if self._thread.ended and not self._ended:
+                raise closed()
+
+    def result(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]  # ended without error: there is a value
+
+    # ---- on the loop
+
+    def start(self) -> None:
+        self._task = self._thread.loop.create_task(self._work())
+        self._task.add_done_callback(self._done)
 
     def cancel(self) -> None:
-        self._loop.call_soon_threadsafe(self._cancel)
-
-    def _start(self, coroutine: Coroutine[Any, Any, T]) -> None:
-        self._task = self._loop.create_task(coroutine)
-        self._task.add_done_callback(self._ended)
-
-    def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+        elif not self._ended:  # the interrupt came before it was posted
+            self._end(ConfigurationError("the call was cancelled before it began"))
 
-    def _ended(self, task: asyncio.Task[T]) -> None:
+    def _done(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
-            self.outcome.set_exception(ConfigurationError("the client was closed meanwhile"))
+            self._end(ConfigurationError("the client was closed before the call had ended: connect again"))
         elif (error := task.exception()) is not None:
-            self.outcome.set_exception(error)
+            self._end(error)
         else:
-            self.outcome.set_result(task.result())
+            self._value = task.result()
+            self._end(None)
+
+    def _end(self, error: BaseException | None) -> None:
+        self._error, self._ended = error, True
+        self._gate.release()
 
 
 def fastest_loop() -> asyncio.AbstractEventLoop:
@@ -149,3 +230,11 @@ def fastest_loop() -> asyncio.AbstractEventLoop:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
+
+
+def _after_fork() -> None:
+    for thread in list(_threads):
+        thread.usable = False
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -82,6 +82,7 @@ class Reader:
         self._fetched: Fetched | None = None
         self._entries: Iterator[Entry] = iter(())
         self._messages = _NOTHING
+        self._batch: MessageBatch | None = None
         self._closed = False
 
     # ---- life
@@ -188,6 +189,8 @@ class Reader:
 
     async def next_item(self) -> MessageBatch | Gap | None:
         """The next batch or gap; None at the end. After a cancelled call nothing is lost."""
+        if (rest := self._rest_of_batch()) is not None:
+            return rest
         while True:
             for entry in self._entries:
                 batch = self._decode(entry)
@@ -205,20 +208,31 @@ class Reader:
                 return None
             self._fetched, self._entries = found, iter(found.entries)
 
-    async def next_items(self, count_max: int) -> list[MessageBatch | Gap]:
-        """The next items, waiting only for the first; none at the end. Few calls where each one is costly."""
+    async def next_items(self, count_max: int) -> list[tuple[MessageBatch | Gap, MessageId]]:
+        """The next items, each with the position after it, waiting only for the first; none at the end.
+
+        Few calls where each one is costly. After a cancelled call nothing is lost.
+        """
         first = await self.next_item()
-        if first is None or isinstance(first, Gap):
-            return [] if first is None else [first]
-        found: list[MessageBatch | Gap] = [first]
+        if first is None:
+            return []
+        found: list[tuple[MessageBatch | Gap, MessageId]] = [(first, self._position)]
         while len(found) < count_max and (entry := next(self._entries, None)) is not None:
             try:
                 batch = self._decode(entry)
             except EntryFormatError:
                 break  # what came before it is returned first; the next call raises
             if batch is not None:
-                found.append(batch)
+                found.append((batch, self._position))
         return found
+
+    def _rest_of_batch(self) -> MessageBatch | None:
+        """Of a batch that is being returned message by message: those not yet returned."""
+        batch, returned = self._batch, self._returned
+        if batch is None or returned is None or returned.id == self._last:
+            return None
+        self._returned, self._messages = None, _NOTHING
+        return batch.slice(returned.id.batch_index + 1, self._last.batch_index + 1)
 
     def _decode(self, entry: Entry) -> MessageBatch | None:
         """The wanted messages of the entry, or None; they count as returned from now on."""
@@ -246,7 +260,8 @@ class Reader:
         if first >= stop:
             return None
         self._last = MessageId(batch.ledger_id, batch.entry_id, stop - 1)
-        return batch if first == 0 and stop == len(batch) else batch.slice(first, stop)
+        self._batch = batch if first == 0 and stop == len(batch) else batch.slice(first, stop)
+        return self._batch
 
     def _refuse_gaps(self, way_out: str) -> None:
         if OnMissing.GAP in (self._on_trimmed, self._on_data_loss):
@@ -271,9 +286,13 @@ class Reader:
     @property
     def lag(self) -> Lag:
         """As far as known here; asks nobody."""
+        return self.lag_from(self.position)
+
+    def lag_from(self, position: MessageId) -> Lag:
+        """The same for a consumer that has got no further than `position`."""
         if self._fetcher is None:
             return Lag(0, 0)
-        return Lag(self._fetcher.entries_behind(self.position), self._fetcher.ledgers_ahead)
+        return Lag(self._fetcher.entries_behind(position), self._fetcher.ledgers_ahead)
 
     @property
     def waits_for(self) -> str | None:

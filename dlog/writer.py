@@ -17,13 +17,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from dlog.append_queue import AppendQueue
-from dlog.core.batching import Headers
+from dlog.core.batching import Batch, BatchLimits, Headers
 from dlog.errors import AppendAbortedError, AppendRejectedError
 from dlog.format.message import Buffer
 from dlog.log_store import LogRef
 from dlog.message_ids import MessageIds
 from dlog.model import LogRecord, MessageId, Owner
+from dlog.outgoing import Waiter
 from dlog.succession import Succession
+from ledger.errors import LogStoreError
 from ledger.model import LedgerId
 
 
@@ -82,6 +84,20 @@ class LogWriter:
         return self._queue.buffered_bytes
 
     @property
+    def buffer_bytes_max(self) -> int:
+        """The limit of `buffered_bytes`; exceeded by an entry or two."""
+        return self._queue.buffer_bytes_max
+
+    @property
+    def refusal(self) -> LogStoreError | None:
+        """Why nothing new is accepted; None while it is."""
+        return self._queue.refusal
+
+    @property
+    def batch_limits(self) -> BatchLimits:
+        return self._queue.limits
+
+    @property
     def active(self) -> bool:
         """False once closed, deposed, or given up."""
         return self._closing is None and not self._succession.over.done()
@@ -130,6 +146,20 @@ class LogWriter:
     ) -> asyncio.Future[MessageIds]:
         """Hand over messages that become one entry, waiting only for room; the future gets their ids."""
         return await self._queue.append_many(payloads, keys, headers)
+
+    def batch_of(
+        self,
+        payloads: Iterable[Buffer | None],
+        *,
+        keys: Sequence[Buffer | None] | None = None,
+        headers: Sequence[Headers] | None = None,
+    ) -> Batch[Waiter]:
+        """Check and collect messages for `submit_batch`. The one method that any thread may call."""
+        return Batch.of(self._queue.limits, payloads, keys=keys, headers=headers)
+
+    async def submit_batch(self, batch: Batch[Waiter]) -> asyncio.Future[MessageIds]:
+        """Submit messages that `batch_of` has collected."""
+        return await self._queue.append_batch(batch)
 
     def submit(
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
@@ -183,7 +213,7 @@ class LogWriter:
         if self._closing is None:
             self._closing = self._succession.over
             self._queue.flush()
-            self._queue.refuse(_closed(self._ref))
+            self._queue.refuse(self.closed_error())
             self._succession.close()
         try:
             async with asyncio.timeout(timeout_s):
@@ -196,7 +226,7 @@ class LogWriter:
 
     def abort(self) -> None:
         """Stop at once and leave the ledger unsealed; the next writer recovers it."""
-        self._succession.give_up(_closed(self._ref))
+        self._succession.give_up(self.closed_error())
         self._closing = self._succession.over
 
     async def __aenter__(self) -> Self:
@@ -207,6 +237,6 @@ class LogWriter:
     ) -> None:
         await self.close()
 
-
-def _closed(ref: LogRef) -> AppendAbortedError:
-    return AppendAbortedError(f"the writer of log {ref} is closed: open another one", log=str(ref))
+    def closed_error(self) -> AppendAbortedError:
+        """What an append gets after `close`."""
+        return AppendAbortedError(f"the writer of log {self._ref} is closed: open another one", log=self.log)

@@ -107,12 +107,11 @@ class Batch(Generic[T]):
         cls,
         limits: BatchLimits,
         payloads: Iterable[Buffer | None],
-        token: T,
         *,
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
     ) -> Batch[T]:
-        """A whole entry at once (`append_many`): checked, never split.
+        """A whole entry at once (`append_many`): checked, never split. It has no token yet.
 
         AppendRejectedError if it is empty, ConfigurationError if the columns differ in length,
         MessageTooLargeError above the limit.
@@ -128,7 +127,7 @@ class Batch(Generic[T]):
                 f"append_many needs as many keys and headers as payloads, got {len(key_column)} keys and "
                 f"{len(header_column)} headers for {count} payloads"
             )
-        batch = cls(key_column, payload_column, header_column, [token])
+        batch = cls(key_column, payload_column, header_column)
         batch.body_bytes = columns_bytes(batch.columns)
         limits.check(batch.body_bytes, f"batch of {count} messages")
         return batch

@@ -54,12 +54,12 @@ class RealCluster:
     def kill(self, number: int) -> None:
         """kill -9; it stays dead until `restart` or `heal`."""
         self._paused.discard(number)
-        self._running().run(self._cluster.kill(number))
+        self._running().run(self._cluster.kill, number)
 
     def restart(self, number: int) -> None:
         """Kill it if it runs, start it, return when it serves."""
         self.kill(number)
-        self._running().run(self._cluster.restart(number))
+        self._running().run(self._cluster.restart, number)
 
     def pause(self, number: int) -> None:
         """SIGSTOP: connections stay, answers do not come."""
@@ -91,7 +91,7 @@ class RealCluster:
             self.resume(number)
         for number, facts in enumerate(self.bookies):
             if facts.process_id is None:
-                self._running().run(self._cluster.restart(number))
+                self._running().run(self._cluster.restart, number)
 
     # ---- life
 
@@ -100,7 +100,7 @@ class RealCluster:
         # Not uvloop: its child processes want the main thread's signal handler.
         self._thread = LoopThread("dlog cluster", new_loop=asyncio.new_event_loop)
         try:
-            self._thread.run(self._start())
+            self._thread.run(self._start)
         except BaseException:
             self.stop()
             raise
@@ -110,7 +110,7 @@ class RealCluster:
         thread, self._thread = self._thread, None
         if thread is not None:
             try:
-                thread.run(self._stop())
+                thread.run(self._stop)
             finally:
                 thread.close()
 

@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import dlog
 from dlog.embedded import Standalone
-from dlog.errors import AppendIndeterminateError, MessageTooLargeError, WriterDeposedError
+from dlog.errors import AppendAbortedError, AppendIndeterminateError, MessageTooLargeError, WriterDeposedError
 from dlog.model import MessageId
+from dlog.reader import Lag
 from ledger.errors import ConfigurationError, LogStoreError
 
 pytestmark = pytest.mark.integration
@@ -61,6 +63,41 @@ def test_a_reader_goes_on_where_its_loop_was_left(cluster: Standalone, log: str)
             assert list(reader) == []
 
 
+def test_at_tail_is_true_whenever_all_is_returned(cluster: Standalone, log: str) -> None:
+    """Not within an entry, but after its last message; and `lag` is that of what was returned."""
+    with (
+        dlog.connect(cluster.uri) as client,
+        client.open_writer(log) as writer,
+        client.tail(log, start="earliest") as reader,
+    ):
+        for entry_id in range(3):
+            ids = writer.append_many([b"0", b"1", b"2"])
+            for number in range(3):
+                assert next(reader).id == ids[number]
+                if number < 2:
+                    assert not reader.at_tail and reader.lag.entries == 1
+            give_up_at = time.monotonic() + 10
+            while not reader.at_tail and time.monotonic() < give_up_at:
+                time.sleep(0.01)
+            assert reader.at_tail and reader.lag == Lag(0, 0)
+            assert reader.position == MessageId(ids.ledger_id, entry_id + 1, 0)
+
+
+def test_batches_begin_with_the_rest_of_one_that_was_begun(cluster: Standalone, log: str) -> None:
+    """Messages first, then batches, then messages again: each comes once."""
+    with dlog.connect(cluster.uri) as client:
+        with client.open_writer(log) as writer:
+            for first in (0, 5):
+                writer.append_many([b"%d" % number for number in range(first, first + 5)])
+        with client.reader(log, until="latest") as reader:
+            assert [next(reader).payload, next(reader).payload] == [b"0", b"1"]
+            for batch in reader.batches():
+                assert batch.payloads == [b"2", b"3", b"4"]
+                assert batch.first_id.batch_index == 2
+                break
+            assert [message.payload for message in reader] == [b"5", b"6", b"7", b"8", b"9"]
+
+
 def test_a_tail_in_one_thread_sees_what_another_appends(cluster: Standalone, log: str) -> None:
     """One client serves several threads."""
     with dlog.connect(cluster.uri) as client, client.open_writer(log) as writer:
@@ -98,8 +135,12 @@ def test_errors_come_out_of_the_call_that_caused_them(cluster: Standalone, log: 
             with pytest.raises(WriterDeposedError):
                 writer.append(b"later still")
         writer.close()
-        with pytest.raises(ConfigurationError, match="closed"):
+        with pytest.raises(WriterDeposedError):
             writer.append(b"closed")
+        again = client.open_writer(log)
+        again.close()
+        with pytest.raises(AppendAbortedError, match="closed"):
+            again.append(b"closed")
     with pytest.raises(ConfigurationError, match="connect again"):
         client.list()
 

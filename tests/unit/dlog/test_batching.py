@@ -79,14 +79,14 @@ def test_a_message_above_the_limit_is_refused_and_changes_nothing() -> None:
 
 def test_append_many_is_one_entry_or_an_error() -> None:
     """Empty, unequal or too large: refused whole."""
-    assert Batch.of(LIMITS, [b"a", None], 7).tokens == [7]
-    assert Batch.of(LIMITS, [b"a"], 7, keys=[b"k"], headers=[[(b"h", b"v")]]).headers == [[b"h", b"v"]]
+    assert Batch.of(LIMITS, [b"a", None]).payloads == [b"a", None]
+    assert Batch.of(LIMITS, [b"a"], keys=[b"k"], headers=[[(b"h", b"v")]]).headers == [[b"h", b"v"]]
     with pytest.raises(AppendRejectedError, match="at least one"):
-        Batch.of(LIMITS, [], 0)
+        Batch.of(LIMITS, [])
     with pytest.raises(ConfigurationError, match="as many keys"):
-        Batch.of(LIMITS, [b"a"], 0, keys=[b"k", b"l"])
+        Batch.of(LIMITS, [b"a"], keys=[b"k", b"l"])
     with pytest.raises(MessageTooLargeError, match="batch of 2000 messages"):
-        Batch.of(LIMITS, [b"x" * 1000] * 2000, 0)
+        Batch.of(LIMITS, [b"x" * 1000] * 2000)
 
 
 def test_limits_are_checked() -> None:

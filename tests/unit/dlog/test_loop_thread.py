@@ -11,7 +11,7 @@ import time
 import pytest
 
 from dlog.loop_thread import LoopThread
-from dlog.sync_writer import _Board
+from dlog.pending import Board
 from ledger.errors import ConfigurationError
 
 
@@ -22,9 +22,9 @@ def test_results_and_errors_cross() -> None:
     async def divide(a: int, b: int) -> float:
         return a / b
 
-    assert thread.run(divide(6, 3)) == 2
+    assert thread.run(divide, 6, 3) == 2
     with pytest.raises(ZeroDivisionError):
-        thread.run(divide(1, 0))
+        thread.run(divide, 1, 0)
     assert thread.call(threading.current_thread).name == "test"
     thread.close()
     thread.close()
@@ -47,7 +47,7 @@ def test_an_interrupt_cancels_first() -> None:
             ended.append("cleaned up")
 
     with pytest.raises(KeyboardInterrupt):
-        thread.run(wait_for_ever())
+        thread.run(wait_for_ever)
     assert ended == ["cleaned up"]
     thread.close()
 
@@ -64,7 +64,7 @@ def test_an_interrupt_that_wakes_nobody_is_heard_all_the_same() -> None:
         woke.append("only now")
 
     with pytest.raises(KeyboardInterrupt):
-        thread.run(wait_long())
+        thread.run(wait_long)
     assert woke == []
     thread.close()
 
@@ -76,13 +76,13 @@ def test_a_timeout_error_of_the_coroutine_is_no_reason_to_wait_on() -> None:
         raise TimeoutError("of its own")
 
     with pytest.raises(TimeoutError, match="of its own"):
-        thread.run(too_late())
+        thread.run(too_late)
     thread.close()
 
 
 def test_a_thread_that_waits_for_an_append_hears_such_an_interrupt_too() -> None:
     thread = LoopThread("test")
-    board = _Board(thread.loop)
+    board = Board(thread)
     thread.loop.call_soon_threadsafe(thread.loop.call_later, 0.1, _thread.interrupt_main)
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
@@ -100,13 +100,13 @@ def test_wrong_use_is_refused() -> None:
 
     def on_the_loop() -> str:
         with pytest.raises(ConfigurationError, match=r"use dlog\.aio"):
-            thread.run(nothing())
+            thread.run(nothing)
         return "refused"
 
     assert thread.call(on_the_loop) == "refused"
     thread.close()
     with pytest.raises(ConfigurationError, match="connect again"):
-        thread.run(nothing())
+        thread.run(nothing)
 
 
 def test_close_cancels_what_still_runs() -> None:
@@ -114,6 +114,7 @@ def test_close_cancels_what_still_runs() -> None:
     thread = LoopThread("test")
     ended = threading.Event()
     begun = threading.Event()
+    tasks: list[asyncio.Task[None]] = []
 
     async def run() -> None:
         try:
@@ -122,7 +123,7 @@ def test_close_cancels_what_still_runs() -> None:
         finally:
             ended.set()
 
-    thread.start(run())
+    thread.post(lambda: tasks.append(thread.loop.create_task(run())))
     assert begun.wait(5)
     thread.close()
     assert ended.is_set()

@@ -17,7 +17,7 @@ from dlog.errors import (
     TrimmedError,
     UnknownPositionError,
 )
-from dlog.model import LogState, MessageId
+from dlog.model import LogState, Message, MessageId
 from dlog.read_range import Place, ReadRange, read_range
 from dlog.reader import Lag, Reader
 from dlog.reader_config import ReaderConfig
@@ -344,6 +344,27 @@ def test_gaps_are_returned_if_asked(request: pytest.FixtureRequest) -> None:
     play(request, scene)
 
 
+def test_batches_begin_with_the_rest_of_one_that_was_begun(request: pytest.FixtureRequest) -> None:
+    """Message by message, then in batches, then by items(): each comes once."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"0", b"1", b"2"), (b"3", b"4", b"5"), (b"6",))
+        await log.record(3)
+        async with log.reader(UNTIL_LATEST) as reader:
+            assert await payloads(reader, 1) == [b"0"]
+            async for batch in reader.batches():
+                assert (str(batch.first_id), list(batch.payloads)) == ("3:0:1", [b"1", b"2"])
+                break
+            assert str(reader.position) == "3:1:0"
+            async for item in reader.items():
+                assert isinstance(item, Message) and item.payload == b"3"
+                break
+            assert str(reader.position) == "3:1:1"
+            assert await payloads(reader) == [b"4", b"5", b"6"]
+
+    play(request, scene)
+
+
 def test_policies_are_checked(request: pytest.FixtureRequest) -> None:
     """Data loss is never skipped in silence."""
 
@@ -369,8 +390,9 @@ def test_a_damaged_entry_names_its_place(request: pytest.FixtureRequest) -> None
                     await payloads(reader)
             assert str(reader.position) == "3:1:0"
         async with log.reader(UNTIL_LATEST) as reader:
-            (batch,) = await reader.next_items(10)
+            ((batch, after),) = await reader.next_items(10)
             assert isinstance(batch, MessageBatch) and list(batch.payloads) == [b"a"]
+            assert str(after) == "3:1:0"
             with pytest.raises(EntryFormatError):
                 await reader.next_items(10)
 

@@ -1,0 +1,178 @@
+"""The queue by which appends of blocking callers cross to the loop, in runs.
+
+Invariant: calls of one thread keep their order, whichever method they use, because all of them go through one queue.
+What waits to cross counts against the writer's buffer: a call waits while both together hold `buffer_bytes_max`.
+
+Invariant: an interrupted call is in the queue or is not; whatever comes next wakes the loop if the interrupted one
+has not. That is why the loop counts the wakes it has served and a caller writes down for which one it has asked
+only after asking: the worst that an interrupt does is one wake too many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from dlog.core.batching import Headers
+from dlog.errors import AppendAbortedError, QueueFullError
+from dlog.format.message import Buffer
+from dlog.loop_thread import LoopThread
+from dlog.pending import Board, Pending
+from dlog.writer import LogWriter
+from ledger.errors import LogStoreError
+
+_CALLS_MAX = 5_000
+"""Calls that have not crossed: some milliseconds of work for the loop."""
+_RUN = 100
+"""Calls that cross before their bytes are counted as the writer's."""
+
+Message = tuple[Buffer | None, Buffer | None, Headers]
+Call = Callable[[], Coroutine[Any, Any, "asyncio.Future[Any]"]]
+
+
+class Crossing:
+    """One writer's queue. `put` from any thread; the rest of it happens on the loop."""
+
+    def __init__(self, thread: LoopThread, board: Board, writer: LogWriter) -> None:
+        self._thread = thread
+        self._board = board
+        self._writer = writer
+        self._calls: deque[tuple[Message | None, Call | None, int, Pending[Any]]] = deque()
+        self._lock = threading.Lock()
+        self._refusal: LogStoreError | None = None
+        self._asked = self._served = 0
+        self._task: asyncio.Task[None] | None = None
+        self._bytes_put = self._bytes_crossed = 0
+        self._free_bytes = writer.buffer_bytes_max
+        """What the writer's buffer had left when the loop last looked; what crossed since is not yet in
+        `_bytes_crossed`, so that nothing is counted in neither."""
+
+    # ---- callers' threads
+
+    def put(self, message: Message | None, call: Call | None, size: int) -> Pending[Any]:
+        """Queue it behind all others, waiting only for capacity."""
+        pending: Pending[Any] = Pending(self._board)
+        if len(self._calls) >= _CALLS_MAX or self._bytes_put - self._bytes_crossed >= self._free_bytes:
+            self._board.wait_until(self._has_capacity)
+        if not self._thread.usable:
+            raise self._thread.refusal()
+        with self._lock:
+            refusal = self._writer.refusal or self._refusal
+            if refusal is not None:
+                raise type(refusal)(str(refusal), **refusal.facts)
+            self._bytes_put += size
+            self._calls.append((message, call, size, pending))
+            if self._asked <= self._served:
+                self._ask()
+        return pending
+
+    def wake(self) -> None:
+        """Have the loop take what an interrupted call may have left lying."""
+        with self._lock:
+            self._ask()
+
+    def refuse(self, error: LogStoreError) -> None:
+        """Take no more calls: this is why."""
+        with self._lock:
+            if self._refusal is None:
+                self._refusal = error
+
+    @property
+    def empty(self) -> bool:
+        """Whether everything has crossed. What an interrupted `put` has left lies here until the next `wake`."""
+        return not self._calls and self._task is None
+
+    def _ask(self) -> None:
+        # Neither is counted before it is done: an interrupt in between makes the next call ask again.
+        asked = self._served + 1
+        self._thread.post(self._start)
+        self._asked = asked
+
+    def _has_capacity(self) -> bool:
+        crossing_bytes = self._bytes_put - self._bytes_crossed
+        free = crossing_bytes + self._writer.buffered_bytes < self._writer.buffer_bytes_max
+        return (free and len(self._calls) < _CALLS_MAX // 2) or self._refusal is not None
+
+    # ---- the loop
+
+    async def drain(self) -> None:
+        """Return once everything has crossed, or has been refused."""
+        while not self.empty:
+            self._start()
+            if self._task is not None:
+                await asyncio.wait((self._task,))
+
+    def _start(self) -> None:
+        if self._task is None:
+            self._task = self._thread.loop.create_task(self._cross_all())
+
+    async def _cross_all(self) -> None:
+        """One after the other, so that order is kept where one waits for capacity."""
+        try:
+            while True:
+                while self._calls:
+                    await self._cross_run()
+                self._served += 1  # a call that comes from now on asks again
+                if not self._calls:
+                    return
+        except asyncio.CancelledError:
+            self._refuse_the_rest()
+            raise
+        finally:
+            self._task = None
+            self._board.changed()
+
+    async def _cross_run(self) -> None:
+        crossed = 0
+        for _ in range(min(_RUN, len(self._calls))):
+            message, call, size, pending = self._calls.popleft()
+            crossed += size
+            try:
+                if message is not None:
+                    future = self._writer.submit_nowait(*message)
+                else:
+                    assert call is not None
+                    future = await call()
+            except QueueFullError:
+                assert message is not None
+                self._count(crossed - size)
+                crossed = size
+                await self._cross_patiently(message, pending)
+            except asyncio.CancelledError:
+                pending.fail(self._closed_error())
+                raise
+            except Exception as error:  # noqa: BLE001 - whoever waits for the outcome gets it
+                pending.fail(error)
+            else:
+                future.add_done_callback(pending.settle)
+        self._count(crossed)
+
+    async def _cross_patiently(self, message: Message, pending: Pending[Any]) -> None:
+        try:
+            future = await self._writer.submit(*message)
+        except asyncio.CancelledError:
+            pending.fail(self._closed_error())
+            raise
+        except Exception as error:  # noqa: BLE001 - whoever waits for the outcome gets it
+            pending.fail(error)
+        else:
+            future.add_done_callback(pending.settle)
+
+    def _count(self, size: int) -> None:
+        self._free_bytes = self._writer.buffer_bytes_max - self._writer.buffered_bytes
+        self._bytes_crossed += size
+        self._board.changed()
+
+    def _refuse_the_rest(self) -> None:
+        """The loop ends; whoever waits in another thread must not wait for ever."""
+        self.refuse(self._closed_error())
+        while self._calls:
+            self._calls.popleft()[3].fail(self._closed_error())
+
+    def _closed_error(self) -> AppendAbortedError:
+        return AppendAbortedError(
+            f"the client of log {self._writer.log} was closed before this was sent", log=self._writer.log
+        )

@@ -1,0 +1,106 @@
+"""What a blocking caller gets for an append under way, and where threads wait for what the loop does.
+
+Invariant: no lock is held while a thread waits or is interrupted, so Ctrl-C at any moment leaves the loop and other
+threads undisturbed (dlog/loop_thread.py says why `threading.Condition` is not used).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+from dlog.errors import AppendAbortedError
+from dlog.loop_thread import LOOK_S, LoopThread, closed, locked_gate
+
+T = TypeVar("T")
+
+
+class Board:
+    """Where threads wait for what the loop does. One notification serves a whole iteration of the loop."""
+
+    def __init__(self, thread: LoopThread) -> None:
+        self._thread = thread
+        self._gates: deque[threading.Lock] = deque()
+        self._notifying = False
+
+    def wait_until(self, true: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        """Whether it came true in time. ForkedError, or ConfigurationError once the loop has ended without it."""
+        give_up_at = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        if not self._thread.closed:
+            self._thread.check()
+        gate = locked_gate()
+        try:
+            while True:
+                # It queues before it looks, and what it looks at changes before `changed`: no change is missed.
+                if gate not in self._gates:
+                    self._gates.append(gate)
+                if true():
+                    return True
+                if self._thread.ended:
+                    raise closed()
+                left_s = give_up_at - time.monotonic()
+                if left_s <= 0:
+                    return False
+                gate.acquire(timeout=min(LOOK_S, left_s))
+        finally:
+            with suppress(ValueError):
+                self._gates.remove(gate)
+
+    def changed(self) -> None:
+        """On the loop: something has changed that a thread may be waiting for."""
+        if self._gates and not self._notifying:
+            self._notifying = True
+            self._thread.loop.call_soon(self._notify)
+
+    def _notify(self) -> None:
+        self._notifying = False
+        gates = self._gates
+        while gates:
+            with suppress(IndexError):  # its thread has just given up waiting
+                gates.popleft().release()
+
+
+class Pending(Generic[T]):
+    """An append under way. Settled once; `result` waits for that."""
+
+    __slots__ = ("_board", "_done", "_error", "_value")
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+
+    def done(self) -> bool:
+        return self._done
+
+    def result(self, timeout_s: float | None = None) -> T:
+        """The outcome, as `append` returns or raises it. TimeoutError if it is not decided in time."""
+        if not self._done and not self._board.wait_until(self.done, timeout_s):
+            raise TimeoutError(f"the append is not decided after {timeout_s} s and goes on")
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]  # settled without error: there is a value
+
+    def settle(self, future: asyncio.Future[T]) -> None:
+        """On the loop: take the outcome over."""
+        if future.cancelled():
+            self.fail(AppendAbortedError("the append was cancelled"))
+        elif (error := future.exception()) is not None:
+            self.fail(error)
+        else:
+            self._value = future.result()
+            self._done = True
+            self._board.changed()
+
+    def fail(self, error: BaseException) -> None:
+        """On the loop: it came to this error, or was never accepted."""
+        self._error = error
+        self._done = True
+        self._board.changed()

@@ -1,0 +1,84 @@
+"""What the blocking writer adds to the asyncio one: its limits hold for what still is on its way to the loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from dlog.core.batching import BatchLimits
+from dlog.pending import Pending
+from dlog.sync_writer import Writer
+from ledger.config import LedgerClientConfig
+from ledger.errors import LogStoreError
+from tests.unit.dlog.blocking_log import blocking_log
+
+KIB = 1024
+SMALL = BatchLimits(entry_bytes_max=64 * KIB, batch_bytes=16 * KIB)
+PATIENT = LedgerClientConfig(add_timeout_s=30.0, quorum_timeout_s=30.0)
+
+
+def _submit_all(writer: Writer, found: list[Pending[Any]], payload: bytes, count: int, many: int) -> None:
+    with suppress(LogStoreError):
+        for _ in range(count):
+            found.append(writer.submit_many([payload] * many) if many else writer.submit(payload))
+
+
+def _settled_length(found: list[Pending[Any]]) -> int:
+    """How many were accepted once no more are."""
+    length, give_up_at = -1, time.monotonic() + 20
+    while length != len(found) and time.monotonic() < give_up_at:
+        length = len(found)
+        time.sleep(0.3)
+    return length
+
+
+@pytest.mark.parametrize(("size", "many"), [(10 * KIB, 0), (60 * KIB, 0), (100, 0), (10 * KIB, 5)])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_buffer_limit_holds_for_what_waits_to_cross(size: int, many: int, threads: int) -> None:
+    """Bookies are silent: callers wait at `buffer_bytes_max`, whatever the size of their messages; then all goes."""
+    limit, payload = 1024 * KIB, b"x" * size
+    count = 3 * limit // (size * max(many, 1)) // threads
+    with blocking_log() as log:
+        writer = log.client(buffer_bytes_max=limit, batching=SMALL, ledger=PATIENT).open_writer("orders")
+        log.be_silent()
+        found: list[Pending[Any]] = []
+        callers = [
+            threading.Thread(target=_submit_all, args=(writer, found, payload, count, many))
+            for _ in range(threads)
+        ]
+        for caller in callers:
+            caller.start()
+        accepted = _settled_length(found) * size * max(many, 1)
+        assert limit // 2 <= accepted <= limit + 2 * SMALL.entry_bytes_max + threads * size * max(many, 1)
+        log.speak()
+        for caller in callers:
+            caller.join(30)
+        assert len(found) == count * threads
+        for pending in found:
+            pending.result(timeout_s=30)
+
+
+@pytest.mark.parametrize("count", [3, 3000])
+def test_close_ends_within_its_timeout(count: int) -> None:
+    """Bookies are silent, the buffer is full, calls wait to cross: after `timeout_s` each has its outcome."""
+    with blocking_log() as log:
+        writer = log.client(buffer_bytes_max=64 * KIB, batching=SMALL, ledger=PATIENT).open_writer("orders")
+        log.be_silent()
+        found: list[Pending[Any]] = []
+        caller = threading.Thread(target=_submit_all, args=(writer, found, b"x" * KIB, count, 0))
+        caller.start()
+        _settled_length(found)
+        began = time.monotonic()
+        with suppress(LogStoreError):
+            writer.close(timeout_s=0.5)
+        assert time.monotonic() - began < 2.5
+        caller.join(5)
+        assert not caller.is_alive()
+        for pending in found:
+            assert pending.done()
+            with pytest.raises(LogStoreError):
+                pending.result()
