@@ -4,6 +4,7 @@ DLOG_BAD_OPTION      an option is unknown, missing or wrong; nothing was read
 DLOG_DATA_LOSS       what the plan promised is not there: trimmed, deleted or damaged
 DLOG_NOT_FOUND       no such log
 DLOG_UNAVAILABLE     metadata store or bookies cannot be reached; run the query again
+DLOG_NOT_SUPPORTED   this source does not do that; nothing was read or written
 DLOG_FAILED          anything else that this distribution raises on purpose
 """
 
@@ -32,9 +33,14 @@ class SparkSourceError(LogStoreError):
     """Any of our errors as Spark shows it: its message begins with a stable token (facts: token)."""
 
 
+class NotSupportedError(ConfigurationError):
+    """What this source does not do (yet)."""
+
+
 _TOKENS: tuple[tuple[type[LogStoreError], str], ...] = (
     (TrimmedError, "DLOG_DATA_LOSS"),
     (CorruptionError, "DLOG_DATA_LOSS"),
+    (NotSupportedError, "DLOG_NOT_SUPPORTED"),
     (ConfigurationError, "DLOG_BAD_OPTION"),
     (NotFoundError, "DLOG_NOT_FOUND"),
     (UnavailableError, "DLOG_UNAVAILABLE"),
@@ -54,5 +60,16 @@ def spark_errors() -> Iterator[None]:
     except SparkSourceError:
         raise
     except LogStoreError as error:
-        token = token_of(error)
-        raise SparkSourceError(f"{token}: {error}", token=token) from error
+        token, sentence = token_of(error), " ".join(str(error).split())
+        failure = SparkSourceError(f"{token}: {sentence}", token=token)
+        raise failure.with_traceback(error.__traceback__) from _first_line(token, sentence)
+
+
+def _first_line(token: str, sentence: str) -> Exception:
+    """A cause that was never raised.
+
+    Spark shows a formatted traceback behind a prefix of its own, so our sentence would come last. A traceback begins
+    with the cause, a cause without frames is the one line `name: text`, and builtins have no module before the name.
+    """
+    line: Exception = type(token, (Exception,), {"__module__": "builtins"})(sentence)
+    return line

@@ -8,13 +8,13 @@ Everything beyond PySpark is imported on use, since every Spark session that fin
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ledger.errors import MissingExtraError
 from ledger.extras import require
 
 try:
-    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
     from pyspark.sql.types import StructType
 except ModuleNotFoundError as error:
     raise MissingExtraError("the Spark source", "pyspark (4.0 or newer)", "spark") from error
@@ -45,6 +45,15 @@ class DlogDataSource(DataSource):
         options = self._parsed()
         with spark_errors():
             return DlogReader(options, check_schema(schema, options.include_headers))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return NoStream()
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        _refuse("writing to a log from Spark is not supported yet: append with dlog.aio or dlog.connect")
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
+        _refuse("writing a stream to a log is not supported yet: append with dlog.aio or dlog.connect")
 
     def _parsed(self) -> ReadOptions:
         from spark_connector.errors import spark_errors
@@ -98,3 +107,32 @@ class DlogReader(DataSourceReader):
         schema = to_arrow_schema(self._schema, timezone="UTC")
         with spark_errors():
             yield from read_partition(partition.uri, partition.partition, schema, settings)
+
+
+class NoStream(DataSourceStreamReader):
+    """Refuses with our sentence what Spark asks first.
+
+    Not raised by `streamReader`: Spark stops the reader that it then does not have, and shows that mistake.
+    """
+
+    def initialOffset(self) -> NoReturn:
+        _refuse(
+            "reading a log as a stream is not supported yet: load a DataFrame with spark.read, "
+            "or follow the log with a reader of dlog.aio or dlog.connect"
+        )
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> NoReturn:
+        self.initialOffset()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:
+        self.initialOffset()
+
+    def read(self, partition: InputPartition) -> NoReturn:
+        self.initialOffset()
+
+
+def _refuse(sentence: str) -> NoReturn:
+    from spark_connector.errors import NotSupportedError, spark_errors
+
+    with spark_errors():
+        raise NotSupportedError(sentence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -136,13 +137,60 @@ def test_sql_sees_a_log_as_a_table(spark: SparkSession, cluster: Standalone, num
     assert (row.n, row.total, bytes(row["last"])) == (1000, sum(range(1000)), numbers[-1].id.to_bytes())
 
 
-def test_what_is_wrong_is_said_with_a_token(load: Callable[..., DataFrame], numbers: list[Message]) -> None:
-    """One mistake that the options show, and one that only planning finds."""
+def first_said(attempt: Callable[[], object]) -> str:
+    """What a person reads of the failure before any traceback."""
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException) as caught:
-        load("numbers", startingId="1:2")
-    assert "DLOG_BAD_OPTION: option 'startingId': message id '1:2' is not valid" in str(caught.value)
-    with pytest.raises(PySparkException) as caught:
-        load("nothing").collect()
-    assert "DLOG_NOT_FOUND: log default/nothing does not exist" in str(caught.value)
+        attempt()
+    return str(caught.value).partition("Traceback")[0]
+
+
+def test_what_is_wrong_is_said_first_and_with_a_token(
+    load: Callable[..., DataFrame], numbers: list[Message], on_cluster: OnCluster
+) -> None:
+    """One mistake that the options show, one that only planning finds, one that only a task finds."""
+    wrong = "DLOG_BAD_OPTION: option 'startingId': message id '1:2' is not valid"
+    assert wrong in first_said(lambda: load("numbers", startingId="1:2"))
+    missing = "DLOG_NOT_FOUND: log default/nothing does not exist"
+    assert missing in first_said(lambda: load("nothing").collect())
+
+    async def make(client: LogClient) -> None:
+        async with await client.open_writer("short-lived") as writer:
+            await writer.append_many([b"0", b"1"])
+
+    async def drop(client: LogClient) -> None:
+        await client.delete("short-lived")
+
+    on_cluster(make)
+    planned = load("short-lived")
+    assert planned.rdd.getNumPartitions() == 1
+    on_cluster(drop)
+    assert "DLOG_DATA_LOSS: messages " in first_said(planned.collect)
+
+
+def test_what_is_not_there_yet_is_said_so(
+    spark: SparkSession, cluster: Standalone, numbers: list[Message], tmp_path: Path
+) -> None:
+    """Reading as a stream, writing, writing a stream."""
+    options = {"metadata": cluster.uri, "log": "numbers"}
+    stream = spark.readStream.format("dlog").options(**options).load()
+    ticks = spark.readStream.format("rate").load()
+
+    def run(frame: DataFrame, sink: str) -> None:
+        place = str(tmp_path / sink)
+        query = frame.writeStream.format(sink).options(**options, checkpointLocation=place).start()
+        try:
+            query.awaitTermination(60)
+        finally:
+            query.stop()
+
+    reading = (
+        "DLOG_NOT_SUPPORTED: reading a log as a stream is not supported yet: load a DataFrame with spark.read"
+    )
+    assert reading in first_said(lambda: run(stream, "noop"))
+    writing = "DLOG_NOT_SUPPORTED: writing to a log from Spark is not supported yet"
+    sink = spark.range(3).write.format("dlog").options(**options)
+    assert writing in first_said(lambda: sink.mode("append").save())
+    assert writing in first_said(lambda: sink.mode("overwrite").save())
+    assert "DLOG_NOT_SUPPORTED: writing a stream" in first_said(lambda: run(ticks, "dlog"))

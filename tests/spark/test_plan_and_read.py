@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +26,8 @@ from spark_connector.reader import TaskSettings, read_partition
 from spark_connector.schema import read_schema
 from spark_connector.source import DlogReader, LogPartition
 from tests.spark.conftest import append_ledgers
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -175,3 +179,28 @@ def test_a_shrunk_start_is_data_loss(cluster: Standalone, on_cluster: Callable[.
         planned(cluster, "short", starting=start)
     reader, partitions = planned(cluster, "short")
     assert [row["value"] for row in rows_of(reader, partitions)] == [b"7", b"8", b"9", b"10", b"11"]
+
+
+WITHOUT_PANDAS = """
+import importlib.abc, sys
+
+
+class WithoutPandas(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] == "pandas":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, WithoutPandas())
+from pyspark_dlog import DefaultSource
+source = DefaultSource({"metadata": sys.argv[1], "log": "numbers", "includeHeaders": "true"})
+reader = source.reader(source.schema())
+print(sum(batch.num_rows for each in reader.partitions() for batch in reader.read(each)))
+"""
+
+
+def test_pandas_is_not_needed(cluster: Standalone, numbers: list[Message]) -> None:
+    """Neither for planning nor for a task; PySpark warns of its newer versions at each read where it is there."""
+    command = [sys.executable, "-W", "error", "-c", WITHOUT_PANDAS, cluster.uri]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT)})
+    assert (done.stdout, done.stderr) == ("1000\n", "")

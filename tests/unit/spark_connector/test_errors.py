@@ -1,0 +1,67 @@
+"""What Spark shows of an error: the sentence with its token comes before every traceback."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from pyspark.sql.types import StructType
+from pyspark.util import handle_worker_exception
+
+from dlog.errors import LogNotFoundError, TrimmedError
+from ledger.errors import LogStoreError, MetadataUnavailableError
+from spark_connector.errors import BadOptionError, PartitionDataLossError, SparkSourceError, spark_errors
+from spark_connector.source import DlogDataSource
+
+
+def shown(raise_it: object) -> list[str]:
+    """The lines that a worker of Spark sends to the JVM for this error."""
+    sent = io.BytesIO()
+    try:
+        with spark_errors():
+            fail_deep_inside(raise_it)
+    except SparkSourceError as error:
+        handle_worker_exception(error, sent)
+    return sent.getvalue()[8:].decode().splitlines()
+
+
+def fail_deep_inside(error: object) -> None:
+    assert isinstance(error, LogStoreError)
+    try:
+        raise OSError("of the system")
+    except OSError as cause:
+        raise error from cause
+
+
+@pytest.mark.parametrize(
+    ("error", "token"),
+    [
+        (BadOptionError("option 'log' is missing;\ngive it", option="log"), "DLOG_BAD_OPTION"),
+        (LogNotFoundError("log a/b does not exist"), "DLOG_NOT_FOUND"),
+        (TrimmedError("startingId 1:0:0 was trimmed away"), "DLOG_DATA_LOSS"),
+        (PartitionDataLossError("messages are gone"), "DLOG_DATA_LOSS"),
+        (MetadataUnavailableError("no ZooKeeper answered"), "DLOG_UNAVAILABLE"),
+        (LogStoreError("anything else"), "DLOG_FAILED"),
+    ],
+)
+def test_the_sentence_is_the_first_line(error: LogStoreError, token: str) -> None:
+    """The place where it was raised follows, for who mends it."""
+    lines = shown(error)
+    assert lines[0] == f"{token}: {' '.join(str(error).split())}"
+    assert any("in fail_deep_inside" in line for line in lines[1:])
+    assert lines[-1].startswith(f"spark_connector.errors.SparkSourceError: {token}: ")
+
+
+def test_what_is_not_supported_is_said_by_us() -> None:
+    """Not by the class of Spark that lacks a method, nor by what Spark does after that."""
+    source = DlogDataSource({"metadata": "memory:x", "log": "orders"})
+    stream = source.streamReader(StructType())
+    for attempt in (
+        stream.initialOffset,
+        lambda: stream.latestOffset({}, None),
+        lambda: stream.partitions({}, {}),
+        lambda: source.writer(StructType(), False),
+        lambda: source.streamWriter(StructType(), False),
+    ):
+        with pytest.raises(SparkSourceError, match=r"^DLOG_NOT_SUPPORTED: .* is not supported yet: "):
+            attempt()
