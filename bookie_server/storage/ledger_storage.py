@@ -15,7 +15,13 @@ from operator import lt
 
 from bookie_server.disk import Disk, DiskWorker
 from bookie_server.durable import until_durable
-from bookie_server.errors import DiskFullError, EntryConflictError, LimboError, StorageClosedError
+from bookie_server.errors import (
+    DiskFullError,
+    EntryConflictError,
+    LimboError,
+    StorageClosedError,
+    StorageError,
+)
 from bookie_server.journal.record import RecordType, explicit_lac_body, key_body, ledger_body
 from bookie_server.journal.writer import Journal
 from bookie_server.storage.disk_limits import DirectoryUsage
@@ -288,6 +294,7 @@ class LedgerStorage:
             entry = entry or self._caches.entry(state.ledger_id, entry_id)
         if entry is None:
             self._check_absence(state)
+            _require_not_lost(state, entry_id)
         return entry
 
     def _check_absence(self, state: LedgerState) -> None:
@@ -323,6 +330,7 @@ class LedgerStorage:
                 found.append(entry)
         if not found:
             self._check_absence(state)
+            _require_not_lost(state, first)
         return found
 
     def _consecutive(self, ledger_id: int, entry_id: int, count_max: int) -> Sequence[StoredEntry]:
@@ -349,11 +357,15 @@ class LedgerStorage:
         return state.last_entry
 
     async def entry_ranges(self, state: LedgerState) -> list[tuple[int, int]]:
-        """Ascending, disjoint (first, last) ranges of the entries that are here. StorageError."""
+        """Ascending, disjoint (first, last) ranges of all entries that are here. StorageError, LimboError."""
+        self._check_absence(state)
         before = self._caches.ranges(state.ledger_id)
         stored = await self._reader.ranges(state.ledger_id)
         # A flush may have ended meanwhile: then the entries are in both or only in the first two.
-        return merge_ranges([*before, *stored, *self._caches.ranges(state.ledger_id)])
+        found = merge_ranges([*before, *stored, *self._caches.ranges(state.ledger_id)])
+        if not found or found[-1][1] < state.last_entry:
+            _require_not_lost(state, state.last_entry)
+        return found
 
     # ---- load
 
@@ -465,6 +477,17 @@ class LedgerStorage:
     def _announce(self, writable: bool) -> None:
         self._wake()
         self.on_writable_change(writable)
+
+
+def _require_not_lost(state: LedgerState, entry_id: int) -> None:
+    """StorageError if the entry, which was not found, is the last one: that was accepted, so it was lost."""
+    if entry_id == state.last_entry and entry_id >= 0 and not state.deleted:
+        raise StorageError(
+            f"entry {entry_id} of ledger {state.ledger_id}, the last one accepted, is not found: index or entry log "
+            "has lost it; read it from another bookie",
+            ledger_id=state.ledger_id,
+            entry_id=entry_id,
+        )
 
 
 def _ignore(_value: object) -> None:
