@@ -168,6 +168,8 @@ class LogRecord:
     ledgers: tuple[ListedLedger, ...] = ()
     last_ledger_id: int = -1
     trim_before: MessageId = EARLIEST_ID
+    trimmed_end: MessageId = EARLIEST_ID
+    """Behind the last message of all ledgers that were trimmed away; a listed one's seal tells where it ends."""
     pending_delete: tuple[PendingDelete, ...] = ()
     sinks: tuple[SinkMark, ...] = ()
     state: LogState = LogState.ACTIVE

@@ -51,7 +51,7 @@ async def _tail_of_record(record: LogRecord, open_ledger: OpenLedger) -> Message
         tail = MessageId(listed.ledger_id, last + 1, 0)
         if not sealed:
             break
-    return max(tail, record.trim_before) if record.ledgers else EARLIEST_ID
+    return max(tail, record.trim_before)
 
 
 async def _end_of(listed: ListedLedger, open_ledger: OpenLedger) -> tuple[int, bool]:

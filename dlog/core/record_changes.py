@@ -99,14 +99,18 @@ def shrunk(record: LogRecord, before: MessageId, nonce: int) -> LogRecord:
     """
     trim = max(record.trim_before, before)
     gone: list[LedgerId] = []
+    end = record.trimmed_end
     for listed, successor in zip(record.ledgers, record.ledgers[1:], strict=False):
         if listed.seal is None or MessageId(successor.ledger_id, 0, 0) > trim:
             break
         gone.append(listed.ledger_id)
+        if not listed.known_empty:
+            end = MessageId(listed.ledger_id, listed.seal.last_entry + 1, 0)
     kept, dropped = _without(record.ledgers, gone)
     return replace(
         record,
         trim_before=trim,
+        trimmed_end=end,
         ledgers=kept,
         pending_delete=_merged(record.pending_delete, dropped),
         nonce=nonce,

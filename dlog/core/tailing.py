@@ -8,6 +8,8 @@ Law (log semantics, rules 26-30):
   which sealed this one has dropped, or miss the one that it added.
 - A ledger that the log no longer lists was trimmed (the position lies below `trim_before`) or dropped empty;
   one that it lists and that is gone is data loss. Neither is ever skipped in silence.
+- A position below `trim_before` has missed something only if a message at or after it was trimmed: a reader that had
+  returned all of its ledger, which was then sealed and trimmed, goes on behind it.
 
 The shell asks `next_step`, carries the step out and reports by one of the `on_…` methods; it may report that
 the record has changed at any time. Positions are the next id to fetch.
@@ -145,6 +147,8 @@ class Tailing:
         self._ledger: _Ledger | None = None
         self._record_is_stale = True
         self._missing: _Missing | None = None
+        self._trim_undecided = False
+        """The position is below the trim id, and its ledger must be opened to tell whether a message was missed."""
         self._gaps: list[Gap] = []
 
     @property
@@ -197,7 +201,7 @@ class Tailing:
         if known is not None:
             # An answer that took the slow way must not move the end of the readable part back.
             readable = readable if sealed else max(readable, known.readable)
-        if sealed:
+        if sealed or self._trim_undecided:
             # The record that picks the successor must be younger than this moment.
             self._record_is_stale = True
         self._ledger = _Ledger(ledger_id, readable, sealed)
@@ -292,16 +296,43 @@ class Tailing:
         self._missing = None
 
     def _apply_trim(self, record: LogRecord) -> None:
-        requested = self._position
+        """Move behind what was trimmed; report it if a message at or after the position is among it."""
+        self._trim_undecided = False
+        requested, earliest = self._position, _earliest(record)
         if requested >= record.trim_before:
             return
-        earliest = _earliest(record)
         if not self._from_earliest:
-            self._report_trim(requested, earliest)
+            match self._missed(record):
+                case ListedLedger() as unknown:
+                    self._trim_undecided = True
+                    if unknown.ledger_id != requested.ledger_id:
+                        self._move_to(MessageId(unknown.ledger_id, 0, 0))
+                    return
+                case True:
+                    self._report_trim(self._position, earliest)
         if earliest.ledger_id == requested.ledger_id:
             self._position = earliest  # the ledger is kept, and what is known of it stays true
         else:
             self._move_to(earliest)
+
+    def _missed(self, record: LogRecord) -> bool | ListedLedger:
+        """Whether a message at or after the position was trimmed, or the ledger that must be opened to tell."""
+        if self._position < record.trimmed_end:
+            return True
+        for listed in record.ledgers:
+            first = max(self._position, MessageId(listed.ledger_id, 0, 0))
+            if listed.ledger_id < self._position.ledger_id or first >= record.trim_before:
+                continue
+            known = self._ledger if self._ledger and self._ledger.ledger_id == listed.ledger_id else None
+            if listed.seal is not None:
+                last, is_last = listed.seal.last_entry, True
+            else:
+                last, is_last = (known.readable, known.sealed) if known else (NO_ENTRY, False)
+            if last >= first.entry_id:
+                return True
+            if not is_last:
+                return listed
+        return False
 
     def _report_trim(self, requested: MessageId, earliest: MessageId) -> None:
         if self._on_trimmed is OnMissing.FAIL:

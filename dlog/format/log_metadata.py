@@ -8,7 +8,7 @@
     5+n     4     crc       u32 big-endian, CRC-32 of all bytes before it
 
     record  [uuid, instance id, epoch, owner or nil, ledgers, last ledger id, trim before, pending delete,
-             sinks, state, nonce, pages, grace µs]; in version 1 without the grace
+             sinks, state, nonce, pages, grace µs, trimmed end]; version 1 ends with pages
     owner   [instance, name, host, process id, started µs]
     ledger  [id, epoch, created µs, seal or nil, keep until µs]
     seal    [last entry, messages, bytes, first append µs, last append µs]
@@ -16,10 +16,10 @@
     name    [uuid, state]
 
 `pages` is reserved for the immutable pages of sealed history: an empty array so far. A record of version 1 has the
-grace that it has by default, stays in version 1 while its log changes, and becomes one of version 2 at the next
-takeover, which shuts older writers out anyway. There is one encoding of each value; anything else is
-RecordFormatError, and no other exception leaves the decoders (log semantics, rules 1, 3 and 5; table in
-docs/formats.md).
+default grace, and all below its trim id may have been trimmed away. It stays in version 1 while its log changes and
+becomes one of version 2 at the next takeover, which shuts older writers out anyway. There is one encoding of each
+value; anything else is RecordFormatError, and no other exception leaves the decoders (log semantics, rules 1, 3 and
+5; table in docs/formats.md).
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _record_fields(record: LogRecord) -> list[object]:
         record.nonce,
         [],
     ]
-    return fields if record.format_version == 1 else [*fields, record.grace_us]
+    return fields if record.format_version == 1 else [*fields, record.grace_us, list(record.trimmed_end)]
 
 
 def _owner_fields(owner: Owner | None) -> list[object] | None:
@@ -203,7 +203,7 @@ def _seal_fields(seal: SealFacts | None) -> list[object] | None:
 
 
 def _decode_record_fields(version: int, value: object) -> LogRecord:
-    fields = _array(value, 12 if version == 1 else 13, "record")
+    fields = _array(value, 12 if version == 1 else 14, "record")
     if fields[11] != []:
         raise RecordFormatError("the record refers to history pages, which this release cannot read")
     record = LogRecord(
@@ -214,6 +214,7 @@ def _decode_record_fields(version: int, value: object) -> LogRecord:
         ledgers=_many(_decode_ledger, fields[4], "ledgers"),
         last_ledger_id=_integer(fields[5], "last ledger id", low=-1),
         trim_before=_decode_trim(fields[6]),
+        trimmed_end=_decode_trim(fields[6 if version == 1 else 13]),
         pending_delete=_many(_decode_pending, fields[7], "pending delete"),
         sinks=_many(_decode_sink, fields[8], "sinks"),
         state=_choice(LogState, fields[9], "state"),
@@ -234,6 +235,8 @@ def _check_rules(record: LogRecord) -> None:
         raise RecordFormatError(
             f"ledger {ids[-1]} is listed above the last ledger id {record.last_ledger_id}"
         )
+    if record.trimmed_end > record.trim_before:
+        raise RecordFormatError(f"trimmed ledgers end at {record.trimmed_end}, behind {record.trim_before}")
     if len(record.sinks) > SINKS_MAX:
         raise RecordFormatError(f"the record has {len(record.sinks)} sinks, the limit is {SINKS_MAX}")
     if (record.owner is None) != (record.epoch == 0):

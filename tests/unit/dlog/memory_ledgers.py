@@ -177,6 +177,7 @@ class MemoryLog:
             ),
             last_ledger_id=max([found.value.last_ledger_id, *ledger_ids]),
             trim_before=trim_before,
+            trimmed_end=trim_before,
             state=state,
             nonce=self.nonce,
         )

@@ -64,6 +64,7 @@ FULL = LogRecord(
     ledgers=(listed(3, 41, epoch=6), listed(9, 0, epoch=7), listed(300)),
     last_ledger_id=70_000,
     trim_before=MessageId(3, 5, 2),
+    trimmed_end=MessageId(2, 8, 0),
     pending_delete=(
         PendingDelete(ledger_id=LedgerId(1), not_before_us=0),
         PendingDelete(ledger_id=LedgerId(2), not_before_us=1_700_000_500_000_000),

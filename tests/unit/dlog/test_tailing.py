@@ -39,6 +39,7 @@ def record(
         ledgers=values,
         last_ledger_id=highest,
         trim_before=trim_before,
+        trimmed_end=trim_before,
         state=state,
     )
 
