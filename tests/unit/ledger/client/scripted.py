@@ -392,7 +392,7 @@ async def scripted_cluster(count: int = 3, **settings: float) -> AsyncIterator[C
         await store.close()
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], timeout_s: float = GUARD_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
             await asyncio.sleep(0.002)

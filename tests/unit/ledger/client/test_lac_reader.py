@@ -21,7 +21,7 @@ from tests.unit.ledger.client.scripted import Cluster, ScriptedBookie, scripted_
 @asynccontextmanager
 async def three_entries() -> AsyncIterator[tuple[Cluster, WriteHandle, list[ScriptedBookie]]]:
     """0..2 on all three, with header LACs -1, 0, 1 and no explicit LAC: entry 1 was acknowledged."""
-    async with scripted_cluster(read_timeout_s=0.5) as cluster:
+    async with scripted_cluster(read_timeout_s=1.5) as cluster:
         handle = await cluster.client.create(QuorumSizes())
         for payload in (b"zero", b"one", b"two"):
             await handle.add(payload)
