@@ -82,7 +82,9 @@ class Fetcher:
         self._waits_for: str | None = None
         self._poll_s = config.first_poll_s
         self._backoff = Backoff(ledgers.environment)
-        self._stuck_since: float | None = None
+        self._stuck_at = machine.position
+        self._stuck_since: dict[type[Step], float] = {}
+        """Since when each kind of step has failed, at this position, without having succeeded once."""
 
     # ---- the consumer's side
 
@@ -154,9 +156,9 @@ class Fetcher:
                 return
             try:
                 await self._carry_out(step)
-                self._stuck_since = None
+                self._stuck_since.pop(type(step), None)
             except UnavailableError as error:
-                await self._back_off(error)
+                await self._back_off(step, error)
 
     async def _carry_out(self, step: Step) -> None:
         match step:
@@ -179,13 +181,20 @@ class Fetcher:
             case _:
                 assert_never(step)
 
-    async def _back_off(self, error: UnavailableError) -> None:
+    async def _back_off(self, step: Step, error: UnavailableError) -> None:
+        """Pause before the next try, or raise the error if this kind of step has failed for too long.
+
+        Invariant: only what failed, or a position that moves, ends the count. The record of a busy log is read again
+        and again with success while the bookies of the ledger being read are away.
+        """
         now = asyncio.get_running_loop().time()
-        if self._stuck_since is None:
-            self._stuck_since = now
+        if self._machine.position != self._stuck_at:
+            self._stuck_at, self._stuck_since = self._machine.position, {}
+        if not self._stuck_since:
             self._backoff.reset()
+        since = self._stuck_since.setdefault(type(step), now)
         waits = self._for_ever and self._has_worked
-        if not waits and now - self._stuck_since >= self._config.unavailable_timeout_s:
+        if not waits and now - since >= self._config.unavailable_timeout_s:
             raise error
         self._waits_for = str(error)
         await asyncio.sleep(self._backoff.next_s())

@@ -446,6 +446,49 @@ def test_bookies_that_are_away_are_waited_for(request: pytest.FixtureRequest) ->
     play(request, scene)
 
 
+def test_a_busy_log_does_not_keep_a_reader_waiting_for_ever(request: pytest.FixtureRequest) -> None:
+    """The bookies of its ledger are away while the log rotates on others: each look at the record succeeds."""
+
+    async def scene(log: MemoryLog) -> None:
+        await two_ledgers(log)
+        log.ledgers.failures = [ReadError("bookies are away") for _ in range(100_000)]
+        config = ReaderConfig(unavailable_timeout_s=0.3)
+
+        async def rotate() -> None:
+            for ledger_id in range(6, 1000):
+                log.add_ledger(ledger_id, (b"x",), sealed=True)
+                await log.record(3, 5, ledger_id, seals={3: 1})
+                await asyncio.sleep(0.02)
+
+        rotating = asyncio.create_task(rotate())
+        async with log.reader(read_range(start="earliest", until="3:1:0"), config=config) as reader:
+            with pytest.raises(ReadError, match="away"):
+                async with asyncio.timeout(5):
+                    await payloads(reader)
+        rotating.cancel()
+
+    play(request, scene)
+
+
+def test_one_failure_after_a_long_wait_at_the_tail_is_no_outage(request: pytest.FixtureRequest) -> None:
+    """What failed before and was gone round does not count against what fails much later."""
+
+    async def scene(log: MemoryLog) -> None:
+        ledger = log.add_ledger(3, (b"a",))
+        await log.record(3)
+        config = ReaderConfig(unavailable_timeout_s=0.2)
+        until = read_range(start="earliest", until="3:2:0")
+        async with log.reader(until, config=config) as reader:
+            log.ledgers.failures = [ReadError("away")]
+            assert await payloads(reader, 1) == [b"a"]
+            await asyncio.sleep(0.4)
+            log.ledgers.failures = [ReadError("away")]
+            ledger.append(b"b")
+            assert await payloads(reader, 1) == [b"b"]
+
+    play(request, scene)
+
+
 def test_a_tail_that_has_worked_waits_as_long_as_it_takes(request: pytest.FixtureRequest) -> None:
     """It says for what; one that never worked gives up."""
 
