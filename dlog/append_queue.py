@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from dlog.append_deadline import AppendDeadline
 from dlog.config import LogConfig
 from dlog.core.batching import Batch, Batcher, Headers
 from dlog.errors import MessageTooLargeError, QueueFullError
@@ -55,6 +56,8 @@ class AppendQueue:
         """Why nothing new is taken; None while it is."""
         self.tail: MessageId | None = None
         """The last message handed to a ledger by this writer; None before the first."""
+        self.deadline: AppendDeadline | None = None
+        """Started whenever an entry is accepted."""
 
     # ---- facts
 
@@ -67,6 +70,11 @@ class AppendQueue:
     def in_flight(self) -> int:
         """Entries that a ledger has taken and not yet acked."""
         return self._entries_in_flight
+
+    @property
+    def oldest_held_at(self) -> float | None:
+        """When the first entry that no ledger has taken was accepted, in loop time; None without any."""
+        return self._held[0].accepted_at if self._held else None
 
     @property
     def lane(self) -> Lane | None:
@@ -162,6 +170,9 @@ class AppendQueue:
 
     def _dispatch(self, outgoing: Outgoing) -> None:
         self._room.take(outgoing.size)
+        outgoing.accepted_at = self._loop.time()
+        if self.deadline is not None and not self.deadline.running:
+            self.deadline.start()
         if self._lane is None or self._held:
             self._held.append(outgoing)
         else:

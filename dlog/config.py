@@ -43,7 +43,11 @@ class LogConfig:
     """Bytes accepted and not yet acked by one writer; above it `append` and `submit` wait."""
 
     hold_limit_s: float = 120.0
-    """Appends held back longer than this, because no ledger can be written, are given up."""
+    """Longest time that an append waits for its outcome, whatever is the matter; then the writer gives up.
+
+    Two minutes, as Kafka's delivery.timeout.ms: enough for bookies and the metadata store to be restarted one after
+    the other. What is then in flight ends indeterminate, the rest is certainly absent. Reported from 5 s on.
+    """
 
     late_success_s: float = 5.0
     """A deposed writer still delivers acks that reached their quorum before the fence, for this long."""

@@ -31,6 +31,11 @@ class Lane:
     def in_flight(self) -> int:
         return len(self._pending)
 
+    @property
+    def oldest_at(self) -> float | None:
+        """When the oldest entry in flight was accepted, in loop time; None without any."""
+        return self._pending[0].accepted_at if self._pending else None
+
     def submit(self, outgoing: Outgoing, now: float) -> None:
         """Hand an encoded entry to the ledger; it gets the next entry id."""
         outgoing.entry_id = self.handle.submit(outgoing.entry)

@@ -27,7 +27,17 @@ class Outgoing:
     `whole`: one waiter for all messages (`append_many`), else one for each.
     """
 
-    __slots__ = ("append_time_us", "batch", "count", "entry", "entry_id", "size", "waiters", "whole")
+    __slots__ = (
+        "accepted_at",
+        "append_time_us",
+        "batch",
+        "count",
+        "entry",
+        "entry_id",
+        "size",
+        "waiters",
+        "whole",
+    )
 
     def __init__(self, batch: Batch[Waiter], *, whole: bool) -> None:
         self.batch: Batch[Waiter] | None = batch
@@ -39,6 +49,8 @@ class Outgoing:
         self.entry = b""
         self.entry_id = -1
         self.append_time_us = 0
+        self.accepted_at = 0.0
+        """Loop time; kept when the entry is sent again."""
 
     def encode(self, epoch: int, append_time_us: int, codec: Codec) -> bool:
         """Fix the bytes, leaving out what its caller has cancelled. False if nothing is left to send."""

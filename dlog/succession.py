@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import assert_never
 
+from dlog.append_deadline import AppendDeadline
 from dlog.append_queue import AppendQueue
 from dlog.chores import Chores
 from dlog.config import LogConfig
@@ -83,6 +84,13 @@ class Succession:
         self._carrying_out = False
         self._chores = Chores(self._on_fault)
         self._stall: asyncio.TimerHandle | None = None
+        self._deadline = AppendDeadline(
+            config.hold_limit_s,
+            oldest=self._oldest_pending,
+            on_slow=self._on_slow,
+            on_overdue=self._on_overdue,
+        )
+        queue.deadline = self._deadline
         self._guard = EpochGuard(
             ledgers.environment, lambda: self._machine.record.grace_us / 1e6, claim.confirmed_at
         )
@@ -98,6 +106,7 @@ class Succession:
         self._over_error: LogStoreError | None = None
         self._trouble: LogStoreError | None = None
         """What has last stood in the way of a ledger that takes appends, for whoever waits for one in vain."""
+        self._warned = ""
         self._rotated: list[asyncio.Future[LedgerId]] = []
         self.over: asyncio.Future[None] = self._loop.create_future()
         """Done when the writer is closed, deposed or has given up, and every append is settled."""
@@ -178,7 +187,7 @@ class Succession:
         if self._machine.over:
             self._queue.fail_indeterminate(lane, self._over_error or error)
             return
-        _log.warning("log %s: ledger %s takes no more appends: %s", self._ref, lane.ledger_id, error)
+        self._warn(f"ledger {lane.ledger_id} takes no more appends: {error}")
         self._trouble = error
         self._apply(self._machine.on_failed(lane.ledger_id, fenced=isinstance(error, LedgerFencedError)))
 
@@ -261,6 +270,7 @@ class Succession:
                 lane.ledger_id,
             )
         self._trouble = None
+        self._warned = ""
         lane.released = True
         for ledger_id in [one for one in self._lanes if one < lane.ledger_id]:
             del self._lanes[ledger_id]
@@ -296,7 +306,7 @@ class Succession:
         try:
             lane = await self._maker.create(self._machine.record.epoch)
         except LogStoreError as error:
-            _log.warning("log %s: no new ledger could be created: %s", self._ref, error)
+            self._warn(f"no new ledger could be created: {error}")
             self._trouble = error
             self._fail_rotations(error)
             self._apply(self._machine.on_create_failed())
@@ -319,7 +329,7 @@ class Succession:
         try:
             answer = await self._logs.compare_and_set(self._ref, record, version)
         except (MetadataUnavailableError, RecordTooLargeError) as error:
-            _log.warning("log %s: its record could not be changed: %s", self._ref, error)
+            self._warn(f"its record could not be changed: {error}")
             self._trouble = error
             self._fail_rotations(error)
             self._apply(self._machine.on_store_unavailable())
@@ -408,7 +418,7 @@ class Succession:
                     self.give_up(AppendAbortedError(why, log=str(self._ref)))
                 return
             except LogStoreError as error:
-                _log.warning("log %s: ledger %s is not settled yet: %s", self._ref, lane.ledger_id, error)
+                self._warn(f"ledger {lane.ledger_id} is not settled yet: {error}")
                 self._trouble = error
                 self._apply(self._machine.on_settle_failed())
                 return
@@ -431,6 +441,53 @@ class Succession:
         if not self._looking and not self._machine.over:
             self._looking = True
             self._chores.spawn(self._look_at_record())
+
+    # ---- appends that wait
+
+    def _oldest_pending(self) -> float | None:
+        """When the oldest append without an outcome was accepted, in loop time."""
+        accepted = [lane.oldest_at for lane in self._lanes.values()]
+        accepted.append(self._queue.oldest_held_at)
+        return min((at for at in accepted if at is not None), default=None)
+
+    def _on_slow(self, waited_s: float) -> None:
+        _log.warning(
+            "log %s: an append has waited %.0f s, still trying up to %g s: %s",
+            self._ref,
+            waited_s,
+            self._config.hold_limit_s,
+            self._why_slow(),
+        )
+
+    def _on_overdue(self) -> None:
+        """Rule 19: in-flight appends end indeterminate, held ones rejected; nothing waits for longer."""
+        if self._machine.over:
+            return  # deposed or closed: its appends are about to be settled
+        self.give_up(
+            AppendAbortedError(
+                f"log {self._ref}: an append was not acknowledged within {self._config.hold_limit_s:g} s "
+                f"({self._why_slow()}); restore its bookies and the metadata store, then open a new writer, or raise "
+                "hold_limit_s (`dlog append --timeout`)",
+                log=str(self._ref),
+            )
+        )
+
+    def _why_slow(self) -> str:
+        """Who does not do what appends need, by name."""
+        found = [
+            f"ledger {lane.ledger_id}: {', '.join(troubles)}"
+            for lane in self._lanes.values()
+            if not lane.detached and (troubles := lane.handle.troubles())
+        ]
+        if self._trouble is not None:
+            found.append(str(self._trouble))
+        return "; ".join(found) or "its bookies respond slowly"
+
+    def _warn(self, text: str) -> None:
+        """Once, until something else is the matter or all is well: what is tried again fails again the same way."""
+        if text != self._warned:
+            self._warned = text
+            _log.warning("log %s: %s", self._ref, text)
 
     # ---- the end
 
@@ -485,6 +542,7 @@ class Succession:
             lane.detach(error)
             self._queue.fail_indeterminate(lane, error)
         self._fail_rotations(error)
+        self._deadline.stop()
         self._unwatch()
         self._chores.stop()
         self.over.set_result(None)

@@ -171,5 +171,6 @@ def _refused(connection: EntryConnection, status: Status, ledger_id: LedgerId, e
 
 def _timed_out(connection: EntryConnection, timeout_s: float) -> BookieUnavailableError:
     return BookieUnavailableError(
-        f"bookie {connection.bookie_id} did not answer within {timeout_s} s", bookie_id=connection.bookie_id
+        f"bookie {connection.bookie_id} did not respond within {timeout_s:g} s",
+        bookie_id=connection.bookie_id,
     )

@@ -83,7 +83,7 @@ class EnsembleKeeper:
         self._unsettled = False
         """A change of metadata was sent, and whether it was made is not known."""
         self._hopeless_since: float | None = None
-        self._hopeless_lac = 0
+        self._hopeless_done = 0
 
     def on_member_lost(self, member: Member) -> None:
         """Look for a replacement, or for the member's return; not at once for one that was of no use."""
@@ -151,16 +151,17 @@ class EnsembleKeeper:
             return False
 
     def _too_long(self) -> bool:
-        """True once nothing could be confirmed for the whole timeout, however often members came and went."""
+        """True once no add was done for the whole timeout, however often members came and went."""
         machine, now = self._handle.machine, _now()
         if self._hopeless_since is not None and (
-            machine.lac > self._hopeless_lac or (machine.can_confirm and machine.sent_through == machine.lac)
+            machine.done_through > self._hopeless_done
+            or (machine.can_confirm and machine.sent_through == machine.done_through)
         ):
             self._hopeless_since = None
         if self._hopeless_since is None:
             if machine.can_confirm:
                 return False
-            self._hopeless_since, self._hopeless_lac = now, machine.lac
+            self._hopeless_since, self._hopeless_done = now, machine.done_through
         return now - self._hopeless_since > self._config.quorum_timeout_s
 
     # ---- metadata

@@ -95,7 +95,10 @@ class LacReader:
         except (BookieUnavailableError, UnauthorizedError) as error:
             shown = _Shown(why_partial=error)
         except TimeoutError:
-            late = BookieUnavailableError(f"bookie {bookie_id} did not answer in time", bookie_id=bookie_id)
+            late = BookieUnavailableError(
+                f"bookie {bookie_id} did not respond within {self._services.config.read_timeout_s:g} s",
+                bookie_id=bookie_id,
+            )
             shown = _Shown(why_partial=late)
         answers.put_nowait((position, shown))
 

@@ -120,12 +120,24 @@ class Member:
         if self.missing_since is not None:
             self.missing_since += pause_s
 
+    def trouble(self, now: float) -> str | None:
+        """Why adds may have to wait for this bookie, as a sentence; None if it answers."""
+        if self.failed is not None:
+            return str(self.failed)
+        if self.connection is None:
+            return f"bookie {self.bookie_id} is not connected yet"
+        quiet_s = now - self.quiet_since
+        if self.owes and quiet_s >= 1.0:
+            return f"bookie {self.bookie_id} has not responded for {quiet_s:.0f} s"
+        return None
+
     def overdue(self, now: float) -> bool:
         return self.owes and now - self.quiet_since > self.add_timeout_s
 
     def overdue_error(self) -> BookieUnavailableError:
         return BookieUnavailableError(
-            f"bookie {self.bookie_id} did not answer within {self.add_timeout_s} s", bookie_id=self.bookie_id
+            f"bookie {self.bookie_id} did not respond within {self.add_timeout_s:g} s",
+            bookie_id=self.bookie_id,
         )
 
     # ---- AddSink

@@ -125,6 +125,11 @@ class WriteHandle:
         """How many members of the ensemble do not count at present."""
         return len(self._machine.failed_positions)
 
+    def troubles(self) -> list[str]:
+        """What stands in the way of adds, a sentence for each member that failed or is silent for a second or more."""
+        now = self._loop.time()
+        return [trouble for member in self._members if (trouble := member.trouble(now)) is not None]
+
     # ---- adding
 
     def submit(self, payload: Buffer) -> EntryId:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,13 +20,20 @@ from ledger.command_line import say
 from ledger.errors import ConfigurationError, LogStoreError, OutcomeUnknownError
 
 if TYPE_CHECKING:
+    from dlog.config import LogConfig
     from dlog.model import MessageId
 
 CHUNK_BYTES = 1 << 20
 RUN_MESSAGES, RUN_BYTES = 1_000, 256 * 1024
 """Most that is appended as one entry: large enough for full speed, well below the limit of an entry."""
+LOOK_S = 0.25
 PENDING_MAX = 64
 """Runs on their way at once: some 16 MiB of large messages, less of small ones."""
+
+
+TIMEOUT_S = 30.0
+"""A bookie or store that is restarted is back well before. A library's user has two minutes (`hold_limit_s`): nobody
+sits before it."""
 
 
 class Pending(Protocol):
@@ -56,6 +64,10 @@ class Acknowledged:
             self._pending.popleft()
             self.first, self.last = self.first or ids[0], ids[-1]
             self.count += len(ids)
+
+    def collect_done(self) -> None:
+        """Take what is acknowledged without waiting; raise the error of what failed."""
+        self.collect(len(self._pending))
 
     def settle(self) -> None:
         """Wait for all that is on its way, whatever becomes of it."""
@@ -95,6 +107,12 @@ def append(
         str | None, typer.Option(metavar="NAME", help="Column (csv) or member (jsonl) that becomes the key.")
     ] = None,
     create: Annotated[bool, typer.Option("--create", help="Create the log if it does not exist.")] = False,
+    timeout_s: Annotated[
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", help="Give up when an append is not durable after so long."
+        ),
+    ] = TIMEOUT_S,
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
@@ -104,11 +122,21 @@ def append(
     last id when all is durable.
     """
     with _input(file) as (source, size), _progress(size) as advance:
-        groups = read_messages(_chunks(source, advance), form, key_column)
+        acknowledged = Acknowledged()
+        groups = read_messages(_chunks(source, advance, acknowledged.collect_done), form, key_column)
         if size is not None:
             groups = _begun(groups)
-        with connect(metadata, namespace) as client, client.open_writer(log, create=create) as writer:
-            _append_all(groups, writer.submit_many)
+        config = _config(timeout_s)
+        with connect(metadata, namespace, config) as client, client.open_writer(log, create=create) as writer:
+            _append_all(groups, writer.submit_many, acknowledged)
+
+
+def _config(timeout_s: float) -> LogConfig:
+    from dlog.config import LogConfig
+
+    if timeout_s <= 0:
+        raise ConfigurationError(f"--timeout must be positive, got {timeout_s:g}")
+    return LogConfig(hold_limit_s=timeout_s, takeover_timeout_s=timeout_s)
 
 
 def _begun(groups: Iterator[Group]) -> Iterator[Group]:
@@ -119,11 +147,12 @@ def _begun(groups: Iterator[Group]) -> Iterator[Group]:
     return chain(list(islice(groups, 1)), groups)
 
 
-def _append_all(groups: Iterable[Group], submit_many: Callable[..., Pending]) -> None:
+def _append_all(
+    groups: Iterable[Group], submit_many: Callable[..., Pending], acknowledged: Acknowledged
+) -> None:
     """Append everything and say what became of it, also when it ends early."""
     from dlog.config import LogConfig
 
-    acknowledged = Acknowledged()
     try:
         for run in _runs(groups, LogConfig().batching.entry_bytes_max):
             keys = [key for key, _ in run]
@@ -196,8 +225,14 @@ def _opened(file: str) -> BinaryIO:
         ) from error
 
 
-def _chunks(source: BinaryIO, advance: Callable[[int], None]) -> Iterator[bytes]:
-    while chunk := source.read(CHUNK_BYTES):
+def _chunks(source: BinaryIO, advance: Callable[[int], None], look: Callable[[], None]) -> Iterator[bytes]:
+    """What the input has. `look` is called now and then while it has nothing: an append may have failed meanwhile."""
+    while True:
+        while not select.select([source], [], [], LOOK_S)[0]:
+            look()
+        chunk = source.read(CHUNK_BYTES)
+        if not chunk:
+            return
         advance(len(chunk))
         yield chunk
 

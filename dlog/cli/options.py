@@ -12,6 +12,7 @@ from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dlog.client import LogClient
+    from dlog.config import LogConfig
     from dlog.sync import Client
 
 T = TypeVar("T")
@@ -46,12 +47,12 @@ Messages = Annotated[
 Table = Annotated[TableOutput, typer.Option("--output", "-o", help="text for people, json for programs.")]
 
 
-def connect(metadata: str, namespace: str) -> Client:
+def connect(metadata: str, namespace: str, config: LogConfig | None = None) -> Client:
     """The blocking client, for commands that move messages."""
     import dlog
 
     _print_warnings()
-    return dlog.connect(_required(metadata), namespace=namespace)
+    return dlog.connect(_required(metadata), namespace=namespace, config=config)
 
 
 def administer(metadata: str, namespace: str, work: Callable[[LogClient], Awaitable[T]]) -> T:

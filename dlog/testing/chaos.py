@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import get_args
 
 from dlog.testing.actions import Action
+from dlog.testing.checking.waits import Pause
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.faults import DiskFault, MetadataFault
 from dlog.testing.harm import METADATA, Harm
@@ -59,6 +60,11 @@ class Chaos:
         """What the seed has drawn, if the plan gives no actions."""
         self.struck: list[Action] = []
         """What came by rates, as actions that would strike the same operations."""
+
+    @property
+    def pauses(self) -> list[Pause]:
+        """Who was stopped, when and for how long."""
+        return self._harm.pauses
 
     async def run(self) -> None:
         self._set_rates()

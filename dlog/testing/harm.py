@@ -8,6 +8,7 @@ from typing import get_args
 from bookie_server.cookie import COOKIE_FILE
 from dlog.testing.actions import Action
 from dlog.testing.bookies import SimulatedBookie
+from dlog.testing.checking.waits import Pause
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.connections import Connection
 from dlog.testing.faults import DiskFault, MetadataFault
@@ -26,6 +27,8 @@ class Harm:
         self._revive = revive
         self._loop = cluster.loop
         self._bookies = {bookie.name: bookie for bookie in cluster.bookies}
+        self.pauses: list[Pause] = []
+        """Who was stopped, when and for how long."""
         self._over = False
         self._reviving = True
         self._does: dict[str, Callable[[Action], None]] = {
@@ -159,6 +162,7 @@ class Harm:
         node = self._cluster.process(action.who)
         if not node.stopped:
             self._loop.pause(node)
+            self.pauses.append(Pause(action.who, self._loop.time(), action.for_s))
             self._later(action.for_s, lambda: self._loop.resume(node))
 
     def _do_kill_client(self, action: Action) -> None:

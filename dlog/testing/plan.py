@@ -117,6 +117,8 @@ class Plan:
     """How long a disk takes for a sync, at the most; if that is long, much is under way at any time."""
     patience: float = 1.0
     """By which every time is multiplied after which a client does not wait any more."""
+    hold_s: float = 60.0
+    """How long an append waits for its outcome before its writer gives up."""
     gc_interval_s: float = 5.0
     store_s_max: float = 3e-3
     """How long a request to the metadata store is on its way at the most, and so its answer."""
@@ -157,7 +159,7 @@ class Plan:
             buffer_bytes_max=256 * KIB,
             candidate_wait_s=0.5 * patience,
             late_success_s=1.0 * patience,
-            hold_limit_s=60.0,
+            hold_limit_s=self.hold_s,
             zombie_grace_s=graces[int(number) % len(graces)] if graces else None,
             ledger=LedgerClientConfig(
                 wire=WireProtocol(self.wire),
@@ -253,6 +255,7 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         drawn["faults"] = (*faults, *(name for name in (TIMELY, UNREADABLE) if draw.maybe(0.3)))
     if profile == "scenes":
         drawn |= _with_scenes(draw, drawn["faults"])
+    drawn["hold_s"] = chance.choice((60.0, 60.0, 6.0, 2.0))
     if profile in ("chaos", "scenes") and ensemble > write and draw.maybe(0.4):
         drawn |= _with_returning_bookies(ensemble, drawn["bookies"])
     if profile != "calm" and draw.maybe(0.2):

@@ -28,6 +28,7 @@ from dlog.testing.checking.recorder import Recorder
 from dlog.testing.checking.registers import c16_registers_are_linearizable
 from dlog.testing.checking.seals import c12_recoverers_agree
 from dlog.testing.checking.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
+from dlog.testing.checking.waits import c17_appends_end_in_time
 from dlog.testing.cluster import ClusterConfig, SimulatedCluster, logging_into
 from dlog.testing.collecting import collecting_on_request
 from dlog.testing.disk_timing import DiskTiming
@@ -124,6 +125,8 @@ class Swarm:
             self.wrong += [
                 each for bookie in self._cluster.bookies for each in bookie.promises.broken_in_limbo
             ]
+        in_time = c17_appends_end_in_time(history.appends, self._plan.hold_s, self.chaos.pauses)
+        self.wrong += first_findings("c17_appends_end_in_time", in_time)
         self.chaos.leave_the_dead()
         await self._in_time("bookies stop", self._cluster.stop())
         self._look_for_leaks()

@@ -81,10 +81,7 @@ class BookieConnection(asyncio.Protocol):
         if late_s > _PAUSE_S:
             self._due = max(self._due, now + self._patience_s)  # what came meanwhile may still be unread
         if self._due <= now:
-            self.give_up(
-                f"bookie {self.bookie_id} owed an answer and said nothing for {self._patience_s:g} s; "
-                "it hangs, or the way to it is cut"
-            )
+            self.give_up(f"bookie {self.bookie_id} did not respond within {self._patience_s:g} s")
         elif self._due < math.inf:
             self._look_at(self._due)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dlog.testing.actions import Action
 from tests.simulation.mutations.mutation import (
     SLEEP,
     SLOW_DISKS,
@@ -37,6 +38,27 @@ _ASLEEP: dict[str, Any] = {
 }
 
 MUTATIONS = (
+    Mutation(
+        "append-waits-without-limit",
+        "An append ends within the writer's limit, also behind a full ledger that nothing can replace.",
+        (
+            edit(
+                "dlog.append_deadline:AppendDeadline._look",
+                ("if waited_s >= self._limit_s:", "if False:"),
+            ),
+        ),
+        plan=focused(
+            **THREE | {"payload_bytes_max": 500, "chaos_s": 24.0},
+            bookies=3,
+            writers=1,
+            readers=1,
+            degraded=False,
+            hold_s=2.0,
+            rotation_bytes=2_000,
+            term_s=100.0,
+            actions=(Action(at_s=3.0, kind="kill_bookie", who="bookie-1", for_s=20.0),),
+        ),
+    ),
     Mutation(
         "successor-used-before-the-drain",
         "Nothing is submitted to the next ledger while the one before has entries in flight.",
@@ -116,8 +138,8 @@ MUTATIONS = (
             edit(
                 "dlog.succession:Succession.on_failure",
                 (
-                    "_log.warning(",
-                    "taken = lane.take_back()\n    self._queue.take_back(taken)\n    _log.warning(",
+                    "self._warn(",
+                    "taken = lane.take_back()\n    self._queue.take_back(taken)\n    self._warn(",
                 ),
             ),
         ),

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from dlog import append_deadline
 from dlog.client import LogClient
+from dlog.core.degraded import DegradedPolicy
 from dlog.core.rotation import Phase
+from dlog.core.rotation_triggers import RotationLimits
 from dlog.errors import (
     AppendAbortedError,
     AppendIndeterminateError,
@@ -20,6 +23,7 @@ from dlog.errors import (
 from dlog.model import MessageId
 from dlog.resolving import Resolution
 from dlog.writer import LogWriter
+from ledger.config import LedgerClientConfig
 from ledger.model import LedgerId
 from ledger.wire.status import Status
 from tests.unit.dlog.scripted_log import environment_of, payloads, scripted_log, store_of
@@ -310,6 +314,63 @@ async def test_bookies_that_refuse_the_client_end_the_writer_at_once() -> None:
         assert not writer.active
 
 
+async def test_an_append_that_no_bookie_answers_ends_at_the_limit() -> None:
+    """Rule 19: whatever else is waited for, 30 s for replacements here, nothing waits for longer than the limit."""
+    ledger = LedgerClientConfig(add_timeout_s=0.2, quorum_timeout_s=30.0, replace_backoff_s=0.05)
+    async with scripted_log() as log, log.client(hold_limit_s=1.0, ledger=ledger) as client:
+        writer = await client.open_writer("orders")
+        await writer.append(b"one")
+        for bookie in log.bookies:
+            bookie.be_silent()
+        named = "|".join(re.escape(bookie.bookie_id) for bookie in log.bookies)
+        async with asyncio.timeout(4):
+            with pytest.raises(
+                AppendIndeterminateError, match=rf"not acknowledged within 1 s .*bookie ({named})"
+            ):
+                await writer.append(b"two")
+        assert not writer.active
+
+
+async def test_an_append_behind_a_full_ledger_that_cannot_be_replaced_ends_at_the_limit() -> None:
+    """Rules 17 and 19b: two of three bookies live, the policy wants three; at the hard limit appends are held."""
+    limits = RotationLimits(bytes_max=200, interval_min_s=0.01)
+    async with (
+        scripted_log() as log,
+        log.client(hold_limit_s=1.0, degraded=DegradedPolicy.REFUSE, rotation=limits) as client,
+    ):
+        writer = await client.open_writer("orders")
+        await writer.append(b"one")
+        log.bookies[0].go_away()
+        await log.bookies[0].unregister()
+        async with asyncio.timeout(GUARD_S):
+            with pytest.raises(AppendAbortedError, match=r"within 1 s .*needs 3 writable bookies and 2 are"):
+                while True:
+                    await writer.append(b"x" * 100)
+        assert not writer.active
+
+
+async def test_a_waiting_append_is_reported_with_the_bookies_that_do_not_answer(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within seconds, from both: the one that failed, and the one that is merely silent so far."""
+    monkeypatch.setattr(append_deadline, "FIRST_WARNING_S", 1.2)
+    async with scripted_log() as log, log.client(hold_limit_s=60.0) as client:
+        writer = await client.open_writer("orders")
+        await writer.append(b"one")
+        gone, silent, _ = log.bookies
+        gone.go_away()
+        silent.be_silent()
+        waiting = asyncio.ensure_future(writer.append(b"two"))
+        await until(lambda: "an append has waited" in caplog.text)
+        [line] = [text for text in caplog.messages if "an append has waited" in text]
+        assert gone.bookie_id in line
+        assert silent.bookie_id in line
+        assert "still trying up to 60 s" in line
+        silent.speak()
+        async with asyncio.timeout(10):
+            await waiting
+
+
 async def test_a_writer_that_gives_up_tells_what_stood_in_the_way_last() -> None:
     """The fence began it, but what it waits for is the store."""
     async with scripted_log() as log, log.client(hold_limit_s=0.5) as client, log.client() as tool:
@@ -318,7 +379,7 @@ async def test_a_writer_that_gives_up_tells_what_stood_in_the_way_last() -> None
         store_of(client).away_for = {"write_record"}
         await fence(tool, current(writer))
         async with asyncio.timeout(GUARD_S):
-            with pytest.raises(AppendAbortedError, match=r"for 0\.5 s \(the store is away\)"):
+            with pytest.raises(AppendAbortedError, match=r"0\.5 s \(the store is away\)"):
                 await writer.append(b"two")
 
 
