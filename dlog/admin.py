@@ -16,11 +16,12 @@ from dlog.errors import LogNotFoundError, ShrinkRefusedError
 from dlog.grace import deletions_are_durable
 from dlog.log_store import LogRef, LogStore
 from dlog.model import LogName, LogRecord, LogState, MessageId
-from dlog.orphan_sweep import OrphanSweep, delete_pending
+from dlog.orphan_sweep import CHANGE_S_MAX, OrphanSweep, delete_pending
 from dlog.tail_position import tail_of
 from dlog.takeover_runner import Claim, TakeoverRunner, new_owner
 from ledger.client import LedgerClient
 from ledger.errors import CorruptionError, EntryNotFoundError, LedgerNotFoundError, ReadError
+from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
 
 ORPHAN_AGE_S = 600.0
@@ -60,6 +61,7 @@ class LogAdmin:
         ShrinkRefusedError for an id above the tail: it would make later appends invisible.
         """
         ref = await self._logs.find(log)
+        rounds = Rounds(self._environment, f"the record of log {log}")
         while True:
             read = await self._logs.read(ref)
             if read.value.state is LogState.DELETING:
@@ -68,11 +70,12 @@ class LogAdmin:
                 return read.value
             await self._check_limit(ref, read.value, before)
             changed = record_changes.shrunk(read.value, before, self._environment.token())
-            answer = await self._logs.compare_and_set(ref, changed, read.version)
+            answer = await self._logs.compare_and_set(ref, changed, read.version, limit_s=CHANGE_S_MAX)
             if isinstance(answer, Applied):
                 return answer.record
             if answer.found is None:
                 raise LogNotFoundError(f"log {log} was deleted meanwhile", log=str(log))
+            await rounds.again()
 
     async def _check_limit(self, ref: LogRef, record: LogRecord, before: MessageId) -> None:
         limit = record_changes.shrink_limit(record)
@@ -136,6 +139,7 @@ class LogAdmin:
 
     async def _delete_due(self, ref: LogRef) -> LogRecord | None:
         """Delete what is due, then forget it. Deleting is idempotent, so a crash between costs nothing."""
+        rounds = Rounds(self._environment, f"the record of log {ref}")
         while True:
             try:
                 read = await self._logs.read(ref)
@@ -151,7 +155,9 @@ class LogAdmin:
             for ledger_id in due:
                 await delete_pending(self._ledgers, ref, ledger_id)
             changed = record_changes.without_deleted(read.value, due, self._environment.token())
-            await self._logs.compare_and_set(ref, changed, read.version)
+            answer = await self._logs.compare_and_set(ref, changed, read.version, limit_s=CHANGE_S_MAX)
+            if not isinstance(answer, Applied):
+                await rounds.again()
 
     async def _needs_no_grace(self, ledger_id: LedgerId) -> bool:
         """Whether all its bookies will refuse adds to the deleted ledger for good, whoever sleeps (rule 25)."""

@@ -38,6 +38,7 @@ from ledger.client import LedgerClient
 from ledger.environment import Environment, SystemEnvironment
 from ledger.errors import LogStoreError, NotEnoughBookiesError
 from ledger.metadata.drivers import open_store
+from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import MetadataStore
 from ledger.metadata.uri import parse_uri
 from ledger.model import LedgerId
@@ -170,6 +171,7 @@ class LogClient:
         return writer
 
     async def _find_or_create(self, name: LogName) -> LogRef:
+        rounds = Rounds(self._environment, f"log {name}")
         while True:
             try:
                 return await self.logs.find(name)
@@ -178,7 +180,7 @@ class LogClient:
             try:
                 return await self.logs.create(name, grace_us=self.config.grace_us)
             except LogExistsError:
-                continue  # somebody else has just created it
+                await rounds.again()  # somebody else has just created it
 
     async def _take_over(self, ref: LogRef, given_up: Collection[LedgerId]) -> LogWriter:
         owner = new_owner(self._environment, self.config.owner_name)

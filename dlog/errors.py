@@ -2,6 +2,7 @@
 
 from ledger.errors import (
     ConfigurationError,
+    ContendedError,
     CorruptionError,
     LogStoreError,
     MissingExtraError,
@@ -131,6 +132,7 @@ __all__ = [
     "TrimmedError",
     "UnknownPositionError",
     "RecordTooLargeError",
+    "ContendedError",
     "QueueFullError",
     "TakeoverContendedError",
     "StandaloneError",

@@ -27,6 +27,7 @@ from ledger.errors import (
     MetadataVersionError,
     RecordNotFoundError,
 )
+from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import MetadataStore, Unwatch, Watch
 from ledger.model import Versioned
 
@@ -102,6 +103,7 @@ class LogStore:
 
     async def end_name(self, ref: LogRef) -> None:
         """Set the name to DELETED once the log's ledgers are gone. Done already, or a newer log: nothing."""
+        rounds = Rounds(self._environment, f"the name of log {ref.name}")
         while True:
             node = await self.read_name(ref.name)
             ended = NameNode(log_uuid=ref.log_uuid, state=NameState.DELETED)
@@ -111,8 +113,9 @@ class LogStore:
                 await self._store.write_record(
                     record_keys.name_key(self._root, ref.name), encode_name(ended), node.version
                 )
-            except (MetadataVersionError, MetadataOutcomeUnknownError):
-                continue  # the loop re-reads and so learns what happened
+            except (MetadataVersionError, MetadataOutcomeUnknownError) as error:
+                await rounds.again(error)  # the loop re-reads and so learns what happened
+                continue
             return
 
     # ---- records
@@ -127,13 +130,26 @@ class LogStore:
     def watch(self, ref: LogRef, watch: Watch) -> Unwatch:
         return self._store.watch_record(self._record_key(ref), watch)
 
-    async def compare_and_set(self, ref: LogRef, record: LogRecord, version: int) -> Applied | NotOurs:
+    async def compare_and_set(
+        self, ref: LogRef, record: LogRecord, version: int, *, limit_s: float | None = None
+    ) -> Applied | NotOurs:
         """Set the record if it still has `version`. Lost answers are resolved by fresh reads (rule 10).
 
         MetadataUnavailableError means that the change was certainly not made. While an answer is in doubt and
-        the store cannot be reached this waits, however long: only cancelling ends it, and then the outcome is
-        unknown. `record` must carry a nonce of its own.
+        the store cannot be reached this waits: `limit_s`, then MetadataOutcomeUnknownError; without it however long,
+        and only cancelling ends it. `record` must carry a nonce of its own.
         """
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._compare_and_set(ref, record, version)
+        except TimeoutError as error:
+            raise MetadataOutcomeUnknownError(
+                f"the metadata store has not said within {limit_s} s what became of a change of log {ref}: it may "
+                "have been made; run the command again once the store is back",
+                log=str(ref),
+            ) from error
+
+    async def _compare_and_set(self, ref: LogRef, record: LogRecord, version: int) -> Applied | NotOurs:
         value = encode_record(record)
         key = self._record_key(ref)
         in_doubt = False
@@ -229,18 +245,21 @@ class LogStore:
 
     async def _create_value(self, key: str, value: bytes) -> None:
         """Make sure that there is a value under `key`: ours, or one that was there before."""
+        rounds = Rounds(self._environment, key)
         while True:
             try:
                 await self._store.create_record(key, value)
             except AlreadyExistsError:
                 return
-            except MetadataOutcomeUnknownError:
-                continue  # creating again either succeeds or finds it there
+            except MetadataOutcomeUnknownError as error:
+                await rounds.again(error)  # creating again either succeeds or finds it there
+                continue
             return
 
     async def _set_name(self, log: LogName, node: Versioned[NameNode], new: NameNode) -> None:
         """Compare-and-set the name. A fresh uuid is the nonce of this request. LogExistsError if refused."""
         key = record_keys.name_key(self._root, log)
+        rounds = Rounds(self._environment, f"the name of log {log}")
         while True:
             try:
                 await self._store.write_record(key, encode_name(new), node.version)
@@ -251,6 +270,7 @@ class LogStore:
                     return
                 if isinstance(error, MetadataVersionError) or found is None or found.version != node.version:
                     raise _exists(log) from error
+                await rounds.again(error)
 
     async def _remove_unnamed(self, ref: LogRef) -> None:
         """Take back the record of a create that lost; version 0 proves that nobody has used it."""

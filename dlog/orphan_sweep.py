@@ -11,22 +11,25 @@ import logging
 
 from dlog.core.orphans import Origin, Verdict, absence_is_final, origin_of, verdict_of
 from dlog.core.record_changes import with_orphan_barred
+from dlog.core.record_update import Applied
 from dlog.errors import LogNotFoundError
 from dlog.log_store import LogRef, LogStore
 from ledger.client import LedgerClient
 from ledger.errors import (
+    ContendedError,
     CorruptionError,
     LedgerNotFoundError,
     LedgerRecoveryError,
     NotEnoughBookiesError,
     ReadError,
 )
+from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
 
 _log = logging.getLogger(__name__)
 
-BAR_ROUNDS_MAX = 10
-"""A log whose record changes that often meanwhile is busy; the next sweep tries again."""
+CHANGE_S_MAX = 60.0
+"""How long an administrator waits for a lost answer to a change; then it may have been made."""
 
 
 class OrphanSweep:
@@ -51,7 +54,13 @@ class OrphanSweep:
                     deleted.append(ledger_id)
             except LedgerNotFoundError:
                 continue
-            except (CorruptionError, LedgerRecoveryError, NotEnoughBookiesError, ReadError) as error:
+            except (
+                CorruptionError,
+                ContendedError,
+                LedgerRecoveryError,
+                NotEnoughBookiesError,
+                ReadError,
+            ) as error:
                 _log.warning("ledger %d is left alone: %s", ledger_id, error)
         return deleted
 
@@ -71,7 +80,8 @@ class OrphanSweep:
         """Whether the log that the ledger's tags name can never list it. One newer than all listed is barred first:
         a sleeping candidate's compare-and-set then fails, and a live owner takes another ledger."""
         ref = LogRef(origin.log, origin.log_uuid, self._logs.root)
-        for _ in range(BAR_ROUNDS_MAX):
+        rounds = Rounds(self._environment, f"the record of log {ref}")
+        while True:
             try:
                 read = await self._logs.read(ref)
             except LogNotFoundError:
@@ -84,8 +94,9 @@ class OrphanSweep:
                     return True
                 case Verdict.BAR_FIRST:
                     barred = with_orphan_barred(read.value, ledger_id, self._environment.token())
-                    await self._logs.compare_and_set(ref, barred, read.version)
-        return False
+                    answer = await self._logs.compare_and_set(ref, barred, read.version, limit_s=CHANGE_S_MAX)
+                    if not isinstance(answer, Applied):
+                        await rounds.again()
 
     async def _delete_if_empty(self, ledger_id: LedgerId, password: bytes) -> bool:
         handle = await self._ledgers.open_with_recovery(ledger_id, password)

@@ -13,6 +13,7 @@ from dlog.log_store import LogRef, LogStore
 from dlog.model import ListedLedger, LogRecord, LogState, MessageId
 from ledger.client import LedgerClient
 from ledger.errors import LedgerNotFoundError
+from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
 
 
@@ -32,6 +33,7 @@ async def resolve(
 
     UnknownPositionError above the log's last ledger, LogNotFoundError once the log is being deleted.
     """
+    rounds = Rounds(ledgers.environment, f"the record of log {ref}")
     while True:
         record = (await logs.read(ref)).value
         if record.state is LogState.DELETING:
@@ -43,9 +45,10 @@ async def resolve(
             return _unlisted(record, message_id)
         try:
             last_entry, sealed = await _end_of(listed, ledgers, password)
-        except LedgerNotFoundError:
+        except LedgerNotFoundError as error:
             if (await logs.read(ref)).value == record:
                 raise  # listed and gone: lost, not absent
+            await rounds.again(error)
             continue
         if message_id.entry_id <= last_entry:
             return Resolution.COMMITTED

@@ -15,6 +15,7 @@ from dlog.log_store import LogRef, LogStore
 from dlog.model import EARLIEST_ID, ListedLedger, LogRecord, MessageId
 from ledger.client import LedgerClient
 from ledger.errors import LedgerNotFoundError
+from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
 from ledger.read_handle import ReadHandle
 
@@ -32,6 +33,7 @@ def opener(ledgers: LedgerClient, password: bytes) -> OpenLedger:
 
 async def tail_of(logs: LogStore, ref: LogRef, ledgers: LedgerClient, password: bytes = b"") -> MessageId:
     """The id behind everything that has succeeded so far. DataLossError if an unsealed listed ledger is gone."""
+    rounds = Rounds(ledgers.environment, f"the record of log {ref}")
     while True:
         record = (await logs.read(ref)).value
         try:
@@ -42,6 +44,7 @@ async def tail_of(logs: LogStore, ref: LogRef, ledgers: LedgerClient, password: 
                     f"it cannot be told where log {ref.name} ends ({error}): restore that ledger",
                     ledger_id=error.facts.get("ledger_id"),
                 ) from error
+            await rounds.again(error)
 
 
 async def _tail_of_record(record: LogRecord, open_ledger: OpenLedger) -> MessageId:

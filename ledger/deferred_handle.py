@@ -155,6 +155,7 @@ class DeferredWriteHandle:
             self._local,
             lambda found: needs_close(self.ledger_id, found, last_entry, length),
             lambda found: found.closed_at(last_entry, length),
+            self._services.environment,
         )
         return self._local.value
 

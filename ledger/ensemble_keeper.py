@@ -189,7 +189,12 @@ class EnsembleKeeper:
             before, self._unsettled = self._unsettled, True
             try:
                 updated = await update_ledger(
-                    self._services.store, handle.ledger_id, handle.local, needs_update, transform
+                    self._services.store,
+                    handle.ledger_id,
+                    handle.local,
+                    needs_update,
+                    transform,
+                    self._services.environment,
                 )
             except UnavailableError:
                 self._unsettled = before  # certainly nothing was changed now

@@ -95,6 +95,10 @@ class MetadataUnavailableError(UnavailableError):
     """The metadata store could not be reached; the change was certainly not made."""
 
 
+class ContendedError(UnavailableError):
+    """What was to be changed by compare-and-set kept changing; nothing was changed (facts: rounds)."""
+
+
 class BookieUnavailableError(UnavailableError):
     """No usable connection to the bookie, or it answered with an error (facts: bookie_id)."""
 

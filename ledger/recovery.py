@@ -66,7 +66,12 @@ class Recovery:
         transform: Callable[[LedgerMetadata], LedgerMetadata],
     ) -> None:
         self._local = await update_ledger(
-            self._services.store, self._ledger_id, self._local, needs_update, transform
+            self._services.store,
+            self._ledger_id,
+            self._local,
+            needs_update,
+            transform,
+            self._services.environment,
         )
 
     # ---- fencing

@@ -459,6 +459,7 @@ class WriteHandle:
                     self._local,
                     lambda found: needs_close(self.ledger_id, found, last_entry, length),
                     lambda found: found.closed_at(last_entry, length),
+                    self._services.environment,
                 )
             except (UnavailableError, OutcomeUnknownError):
                 raise  # undecided; those who wait for adds go on waiting until it is

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ledger.environment import Environment
 from ledger.errors import MetadataOutcomeUnknownError, MetadataVersionError, UnavailableError
 from ledger.metadata.ledger_format import rewritten
+from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId, LedgerMetadata, Versioned
-
-_SETTLE_ROUNDS = 20
-"""A store that loses this many answers in a row is as good as gone."""
 
 Local = Versioned[LedgerMetadata]
 
@@ -25,31 +24,40 @@ async def update_ledger(
     local: Local,
     needs_update: Callable[[LedgerMetadata], bool],
     transform: Callable[[LedgerMetadata], LedgerMetadata],
+    environment: Environment,
 ) -> Local:
     """The stored value once `needs_update` is content with it, by our write or by somebody else's.
 
     Both functions may raise to give up (the ledger is closed, say); they run once more after each conflict.
-    MetadataUnavailableError: certainly nothing was changed. MetadataOutcomeUnknownError: it may have been.
+    MetadataUnavailableError, ContendedError: certainly nothing was changed. MetadataOutcomeUnknownError: it may
+    have been.
     """
+    rounds = Rounds(environment, f"metadata of ledger {ledger_id}")
     while needs_update(local.value):
         wanted = rewritten(transform(local.value))
         try:
             version = await store.write_ledger(ledger_id, wanted, local.version)
             return Versioned(wanted, version)
-        except MetadataVersionError:
+        except MetadataVersionError as error:
+            await rounds.again(error)
             local = await store.read_ledger(ledger_id)
         except MetadataOutcomeUnknownError as error:
-            local = await _settle(store, ledger_id, Versioned(wanted, local.version + 1), error)
+            local = await _settle(store, ledger_id, Versioned(wanted, local.version + 1), error, environment)
             if local.value == wanted:
                 return local
     return local
 
 
 async def _settle(
-    store: MetadataStore, ledger_id: LedgerId, wanted: Local, unknown: MetadataOutcomeUnknownError
+    store: MetadataStore,
+    ledger_id: LedgerId,
+    wanted: Local,
+    unknown: MetadataOutcomeUnknownError,
+    environment: Environment,
 ) -> Local:
     """What the store holds once our write of `wanted`, whose answer was lost, is decided."""
-    for _ in range(_SETTLE_ROUNDS):
+    rounds = Rounds(environment, f"metadata of ledger {ledger_id}")
+    while True:
         try:
             found = await store.read_ledger(ledger_id)
             if found.version >= wanted.version:
@@ -58,7 +66,6 @@ async def _settle(
             version = await store.write_ledger(ledger_id, wanted.value, found.version)
             return Versioned(wanted.value, version)
         except (MetadataVersionError, MetadataOutcomeUnknownError):
-            continue
+            await rounds.again(unknown)
         except UnavailableError as error:
             raise unknown from error
-    raise unknown

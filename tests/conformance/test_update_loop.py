@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from ledger.environment import SystemEnvironment
 from ledger.errors import LedgerNotFoundError, MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.store import MetadataStore
 from ledger.metadata.update_loop import Local, update_ledger
@@ -33,7 +34,7 @@ async def created(store: MetadataStore, ledger_id: LedgerId = L) -> Local:
 async def test_a_fresh_copy_is_updated_with_one_write(driver: Driver) -> None:
     store = await driver.cluster()
     local = await created(store)
-    result = await update_ledger(store, L, local, is_open, close_at_9)
+    result = await update_ledger(store, L, local, is_open, close_at_9, SystemEnvironment())
     assert result == await store.read_ledger(L)
     assert (result.value.state, result.version) == (LedgerState.CLOSED, 1)
 
@@ -50,7 +51,7 @@ async def test_a_stale_copy_is_read_again(driver: Driver) -> None:
         seen.append(metadata.state)
         return close_at_9(metadata)
 
-    result = await update_ledger(store, L, local, is_open, transform)
+    result = await update_ledger(store, L, local, is_open, transform, SystemEnvironment())
     assert (result.version, seen) == (2, [LedgerState.OPEN, LedgerState.IN_RECOVERY])
 
 
@@ -59,7 +60,7 @@ async def test_nothing_is_written_when_it_is_as_wanted(driver: Driver) -> None:
     store = await driver.cluster()
     local = await created(store)
     await store.write_ledger(L, local.value.closed_at(EntryId(3), 30), 0)
-    result = await update_ledger(store, L, local, is_open, close_at_9)
+    result = await update_ledger(store, L, local, is_open, close_at_9, SystemEnvironment())
     assert (result.value.last_entry, result.version) == (3, 1)
 
 
@@ -69,7 +70,7 @@ async def test_a_deleted_ledger_ends_the_loop(driver: Driver) -> None:
     local = await created(store)
     await store.remove_ledger(L)
     with pytest.raises(LedgerNotFoundError):
-        await update_ledger(store, L, local, is_open, close_at_9)
+        await update_ledger(store, L, local, is_open, close_at_9, SystemEnvironment())
 
 
 @on_loop
@@ -83,7 +84,7 @@ async def test_lost_answers_are_settled_whatever_became_of_the_write(driver: Dri
         ledger_id = LedgerId(100 + index)
         local = await created(store, ledger_id)
         lossy = LossyStore(store, fates)
-        result = await update_ledger(lossy, ledger_id, local, is_open, close_at_9)
+        result = await update_ledger(lossy, ledger_id, local, is_open, close_at_9, SystemEnvironment())
         await lossy.settle()
         assert result == await store.read_ledger(ledger_id), fates
         assert (result.value.last_entry, result.version) == (9, 1), fates
@@ -100,7 +101,7 @@ async def test_a_lost_write_that_lost_the_race_is_not_taken_for_ours(driver: Dri
         return close_at_9(metadata)
 
     await store.write_ledger(L, local.value.closed_at(EntryId(3), 30), 0)
-    result = await update_ledger(lossy, L, local, is_open, transform)
+    result = await update_ledger(lossy, L, local, is_open, transform, SystemEnvironment())
     assert (result.value.last_entry, result.version, lossy.writes) == (3, 1, 1)
 
 
@@ -112,7 +113,7 @@ async def test_a_store_that_fails_after_a_lost_answer_leaves_it_unknown(driver: 
     lossy = LossyStore(store, [Fate.APPLIED])
     lossy.read_error = MetadataUnavailableError("gone")
     with pytest.raises(MetadataOutcomeUnknownError):
-        await update_ledger(lossy, L, local, is_open, close_at_9)
+        await update_ledger(lossy, L, local, is_open, close_at_9, SystemEnvironment())
 
 
 @on_loop
@@ -120,4 +121,6 @@ async def test_answers_that_stay_lost_leave_it_unknown(driver: Driver) -> None:
     store = await driver.cluster()
     local = await created(store)
     with pytest.raises(MetadataOutcomeUnknownError):
-        await update_ledger(LossyStore(store, [Fate.DROPPED] * 100), L, local, is_open, close_at_9)
+        await update_ledger(
+            LossyStore(store, [Fate.DROPPED] * 100), L, local, is_open, close_at_9, SystemEnvironment()
+        )

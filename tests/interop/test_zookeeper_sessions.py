@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from kazoo.client import KazooClient
 
+from ledger.environment import SystemEnvironment
 from ledger.errors import (
     AlreadyExistsError,
     MetadataOutcomeUnknownError,
@@ -147,6 +148,7 @@ async def test_the_update_loop_settles_what_a_killed_server_left_open(fragile: Z
                 found[ledger_id],
                 lambda metadata: not metadata.closed,
                 lambda metadata: metadata.closed_at(EntryId(9), 90),
+                SystemEnvironment(),
             )
             return result.version
 

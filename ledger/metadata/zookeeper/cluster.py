@@ -12,6 +12,7 @@ from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, MetadataFormatError, RecordNotFoundError
 from ledger.metadata.layout import Layout, LayoutType, decode_layout, encode_layout, obey
 from ledger.metadata.refusals import no_cluster
+from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import Unwatch
 from ledger.metadata.zookeeper.id_floor import IdFloor
 from ledger.metadata.zookeeper.paths import Paths, parents
@@ -81,6 +82,7 @@ class Cluster:
         self._changes += 1
 
     async def _find_layout(self) -> Layout:
+        rounds = Rounds(self._environment, "LAYOUT")
         while True:
             try:
                 return decode_layout((await self._session.get(self._paths.layout))[0])
@@ -90,6 +92,7 @@ class Cluster:
             # As in BookKeeper, the first to come writes down what it works with.
             layout = Layout(self._configured or LayoutType.HIERARCHICAL)
             await create_quietly(self._session, self._paths.layout, encode_layout(layout))
+            await rounds.again()
 
     async def read_layout(self) -> bytes:
         return await self._read(self._paths.layout, "LAYOUT")
@@ -114,6 +117,7 @@ class Cluster:
         kind = self._configured or LayoutType.HIERARCHICAL
         layout = encode_layout(Layout(kind))
         instance_id = self._environment.new_uuid().encode()
+        rounds = Rounds(self._environment, "the cluster's root")
         while True:
             missing = await self._missing()
             if self._paths.instance_id not in missing or self._paths.layout not in missing:
@@ -132,6 +136,7 @@ class Cluster:
             # One of the results tells why, the others only that they were rolled back.
             if not any(isinstance(error, (NodeExistsError, NoNodeError)) for error in errors):
                 raise self._session.failures.of_commit(errors)
+            await rounds.again()
 
     async def _missing(self) -> list[str]:
         root = self._paths.root

@@ -9,6 +9,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotE
 
 from ledger.errors import AlreadyExistsError, LogStoreError
 from ledger.metadata.refusals import is_own_create, ledger_moved_on, ledger_not_found, no_cluster
+from ledger.metadata.rounds import Rounds
 from ledger.metadata.zookeeper.paths import parent, parents
 from ledger.metadata.zookeeper.session import ZooKeeperSession
 
@@ -22,12 +23,14 @@ class LedgerNodes:
         self._directories: dict[str, asyncio.Future[list[Any]]] = {}
 
     async def create(self, path: str, ledger_id: int, data: bytes, c_token: int | None) -> int:
+        rounds = Rounds(self._session.environment, f"the place of ledger {ledger_id}")
         while True:
             try:
                 await self._session.create(path, data)
                 return 0
             except NoNodeError:
                 await self._create_parents(parent(path))
+                await rounds.again()
             except NodeExistsError:
                 return await self._own_version(path, ledger_id, c_token)
 

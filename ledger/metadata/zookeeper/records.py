@@ -13,6 +13,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotE
 
 from ledger.errors import AlreadyExistsError, LogStoreError
 from ledger.metadata.refusals import no_cluster, record_moved_on, record_not_found
+from ledger.metadata.rounds import Rounds
 from ledger.metadata.zookeeper.cluster import children_quietly
 from ledger.metadata.zookeeper.paths import Paths, parent, parents
 from ledger.metadata.zookeeper.record_values import NO_RECORD, decode_value, encode_value
@@ -27,6 +28,7 @@ class Records:
 
     async def create(self, key: str, value: bytes) -> int:
         path, data = self._paths.record(key), encode_value(value)
+        rounds = Rounds(self._session.environment, key)
         while True:
             try:
                 await self._session.create(path, data)
@@ -37,6 +39,7 @@ class Records:
                 version = await self._take_over(path, key, data)
                 if version is not None:
                     return version
+            await rounds.again()
 
     async def read(self, key: str, *, fresh: bool) -> Versioned[bytes]:
         try:

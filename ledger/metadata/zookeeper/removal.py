@@ -18,6 +18,7 @@ from ledger.errors import LayoutMismatchError, RecordNotFoundError
 from ledger.metadata.errors import ClusterInUseError
 from ledger.metadata.layout import LayoutType, decode_layout
 from ledger.metadata.ledger_paths import is_first_level
+from ledger.metadata.rounds import Rounds
 from ledger.metadata.zookeeper.cluster import Cluster, children_quietly, create_quietly, remove_quietly
 from ledger.metadata.zookeeper.id_floor import WITH_LONG_IDS, IdFloor
 from ledger.metadata.zookeeper.paths import Paths
@@ -91,6 +92,7 @@ class Removal:
     async def _end(self, layout: LayoutType) -> None:
         """LAYOUT, INSTANCEID and root, in one step; the root stays if it holds what is not ours to remove."""
         root = [self._paths.root] if layout in WITH_LONG_IDS else []
+        rounds = Rounds(self._environment, "the cluster's root")
         while True:
             has_layout = await self._session.exists(self._paths.layout) is not None
             paths = [*([self._paths.layout] if has_layout else []), self._paths.instance_id, *root]
@@ -104,6 +106,7 @@ class Removal:
                 raise self._session.failures.of_commit(errors)
             elif await self._session.exists(self._paths.instance_id) is None:
                 return  # somebody else has just ended it
+            await rounds.again()
 
     async def _remove_values(self, layout: LayoutType) -> None:
         root = self._paths.root

@@ -76,7 +76,7 @@ class ZooKeeperSession:
         self.failures = Failures(address)
         self._servers = ", ".join(address.servers)
         self._request_timeout_s = address.request_timeout_ms / 1000
-        self._environment = environment
+        self.environment = environment
         self._process_id = environment.process_id()
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Call] = deque()
@@ -192,7 +192,7 @@ class ZooKeeperSession:
     def check_usable(self) -> None:
         if self._is_closed:
             raise MetadataUnavailableError(f"the metadata store {self.uri} is closed on this handle")
-        if self._environment.process_id() != self._process_id:
+        if self.environment.process_id() != self._process_id:
             raise ConfigurationError(
                 f"{self.uri} was opened before this process was forked: open it again in the child"
             )

@@ -213,7 +213,7 @@ MUTATIONS = (
             edit(
                 "ledger.metadata.update_loop:update_ledger",
                 (
-                    "local = await _settle(store, ledger_id, Versioned(wanted, local.version + 1), error)",
+                    "local = await _settle(store, ledger_id, Versioned(wanted, local.version + 1), error, environment)",
                     "local = Versioned(wanted, local.version + 1)",
                 ),
             ),

@@ -130,7 +130,7 @@ MUTATIONS = (
         "A compare-and-set whose answer was lost may have been made: nothing may be deleted on its strength.",
         (
             edit(
-                "dlog.log_store:LogStore.compare_and_set",
+                "dlog.log_store:LogStore._compare_and_set",
                 (
                     _UNKNOWN,
                     "except MetadataOutcomeUnknownError:\n"
@@ -145,7 +145,7 @@ MUTATIONS = (
         "A compare-and-set whose answer was lost may not have been made.",
         (
             edit(
-                "dlog.log_store:LogStore.compare_and_set",
+                "dlog.log_store:LogStore._compare_and_set",
                 (
                     _UNKNOWN,
                     "except MetadataOutcomeUnknownError:\n            return Applied(record, version + 1)",
@@ -159,7 +159,7 @@ MUTATIONS = (
         "A refusal of a repeated compare-and-set may come from its own first try.",
         (
             edit(
-                "dlog.log_store:LogStore.compare_and_set",
+                "dlog.log_store:LogStore._compare_and_set",
                 (
                     "if not in_doubt:\n                return NotOurs(",
                     "if True:\n                return NotOurs(",
@@ -334,8 +334,8 @@ MUTATIONS = (
             edit(
                 "dlog.admin:LogAdmin.shrink",
                 (
-                    "self._logs.compare_and_set(ref, changed, read.version)",
-                    "self._logs.compare_and_set(ref, changed, (await self._logs.read(ref)).version)",
+                    "self._logs.compare_and_set(ref, changed, read.version, limit_s",
+                    "self._logs.compare_and_set(ref, changed, (await self._logs.read(ref)).version, limit_s",
                 ),
             ),
         ),

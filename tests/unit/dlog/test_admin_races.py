@@ -22,10 +22,10 @@ def meanwhile(client: LogClient, happen: Callable[[], Awaitable[Any]]) -> None:
     logs: Any = client.logs
     change = logs.compare_and_set
 
-    async def late(*args: Any) -> Any:
+    async def late(*args: Any, **options: Any) -> Any:
         logs.compare_and_set = change
         await happen()
-        return await change(*args)
+        return await change(*args, **options)
 
     logs.compare_and_set = late
 

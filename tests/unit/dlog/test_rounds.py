@@ -1,0 +1,124 @@
+"""Loops around a compare-and-set pause between their rounds, and end with an error that says what is known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dlog.client import LogClient
+from dlog.log_store import LogStore
+from dlog.model import LogName, MessageId
+from ledger.environment import SystemEnvironment
+from ledger.errors import ContendedError, LogStoreError, MetadataOutcomeUnknownError
+from ledger.metadata.drivers import open_store
+from ledger.metadata.rounds import ROUNDS_MAX, Rounds
+from tests.unit.dlog.scripted_log import scripted_log
+from tests.unit.dlog.unsure_store import DROPPED, UnsureStore
+
+ORDERS = LogName(namespace="default", name="orders")
+LIMIT_S = 30.0
+
+
+async def unsure(name: str) -> tuple[UnsureStore, LogStore]:
+    inner = await open_store(f"memory:rounds-{name}")
+    await inner.init_cluster()
+    store = UnsureStore(inner)
+    return store, LogStore(store, SystemEnvironment())
+
+
+async def fails(work: Awaitable[Any], error: type[LogStoreError]) -> LogStoreError:
+    async with asyncio.timeout(LIMIT_S):
+        with pytest.raises(error) as caught:
+            await work
+    return caught.value
+
+
+async def test_a_create_whose_answers_are_all_lost_ends_and_says_that_it_may_have_happened() -> None:
+    store, logs = await unsure("create")
+    store.faults = [DROPPED] * 1000
+    await fails(logs.create(ORDERS), MetadataOutcomeUnknownError)
+    assert 1000 - len(store.faults) == ROUNDS_MAX
+
+
+async def test_the_end_of_a_name_whose_answers_are_all_lost_ends() -> None:
+    store, logs = await unsure("end")
+    ref = await logs.create(ORDERS)
+    store.faults = [DROPPED] * 1000
+    await fails(logs.end_name(ref), MetadataOutcomeUnknownError)
+    assert 1000 - len(store.faults) == ROUNDS_MAX
+
+
+async def test_a_name_whose_setting_is_never_answered_ends() -> None:
+    store, logs = await unsure("set")
+    store.faults = [None, None, *[DROPPED] * 1000]
+    await fails(logs.create(ORDERS), MetadataOutcomeUnknownError)
+
+
+def before_each(client: LogClient, happen: Callable[[], Awaitable[Any]]) -> None:
+    """Let it happen before every compare-and-set of the client."""
+    logs: Any = client.logs
+    change = logs.compare_and_set
+
+    async def late(*args: Any, **options: Any) -> Any:
+        await happen()
+        return await change(*args, **options)
+
+    logs.compare_and_set = late
+
+
+async def test_a_shrink_that_always_comes_too_late_ends() -> None:
+    """Somebody changes the record in each round: nothing was done, and the error says so."""
+    async with scripted_log() as log, log.client() as client, log.client() as other:
+        writer = await client.open_writer("orders")
+        last = await writer.append(b"one")
+        ref = await other.logs.find(other.name("orders"))
+
+        async def touch() -> None:
+            read = await other.logs.read(ref)
+            nonce = other.ledgers.environment.token()
+            await other.logs.compare_and_set(ref, replace(read.value, nonce=nonce), read.version)
+
+        before_each(client, touch)
+        error = await fails(client.shrink("orders", last), ContendedError)
+        assert error.facts["rounds"] == ROUNDS_MAX
+        assert (await other.describe("orders")).record.trim_before == MessageId(0, 0, 0)
+
+
+async def test_an_administrator_does_not_wait_for_ever_for_a_lost_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dlog.admin.CHANGE_S_MAX", 0.3)
+    store, logs = await unsure("doubt")
+    async with LogClient(store) as client:
+        ref = await logs.create(ORDERS)
+        assert ref.name == ORDERS
+        store.faults = [DROPPED] * 1000
+
+        async def go_away() -> None:
+            store.away = True
+
+        store.before_fault = go_away
+        monkeypatch.setattr("dlog.admin.LogAdmin._check_limit", _nothing)
+        await fails(client.shrink("orders", MessageId(1, 0, 0)), MetadataOutcomeUnknownError)
+        store.away = False
+
+
+async def _nothing(*args: Any) -> None:
+    """Any id may be trimmed to."""
+
+
+async def test_pauses_grow_and_differ() -> None:
+    """Two that meet again and again would otherwise go on doing so."""
+    waited: list[float] = []
+    loop = asyncio.get_running_loop()
+    rounds = Rounds(SystemEnvironment(), "a value")
+    for _ in range(6):
+        began = loop.time()
+        await rounds.again()
+        waited.append(loop.time() - began)
+    assert waited[-1] > waited[0] > 0
+    assert len({round(each, 6) for each in waited}) == len(waited)
