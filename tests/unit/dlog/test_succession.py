@@ -17,6 +17,7 @@ from dlog.errors import (
     AppendAbortedError,
     AppendIndeterminateError,
     LogNotFoundError,
+    RecordTooLargeError,
     TakeoverLostError,
     WriterDeposedError,
 )
@@ -503,3 +504,23 @@ async def test_a_taker_with_a_longer_grace_raises_that_of_the_log() -> None:
         writer = await second.open_writer("orders")
         assert writer.record.grace_us == 9_000_000
         assert (await first.open_writer("orders")).record.grace_us == 9_000_000
+
+
+async def test_appends_that_wait_for_a_record_that_is_full_end_with_a_sentence() -> None:
+    """Rule 17: the ledger works and is full, and cannot be replaced until somebody shrinks the log."""
+    limits = RotationLimits(bytes_max=1000, hard_bytes_factor=2, interval_min_s=0.01)
+    async with scripted_log() as log, log.client(rotation=limits, hold_limit_s=0.3) as client:
+        writer = await client.open_writer("orders")
+
+        async def is_full(*args: Any) -> Any:
+            raise RecordTooLargeError(
+                "the record is full: shrink the log", record_bytes=2, record_bytes_max=1
+            )
+
+        logs: Any = client.logs
+        logs.compare_and_set = is_full
+        async with asyncio.timeout(20):
+            with pytest.raises(AppendAbortedError, match=r"within 0\.3 s .*shrink the log"):
+                while True:
+                    await writer.append(bytes(200))
+                    await asyncio.sleep(0.005)
