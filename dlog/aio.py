@@ -60,4 +60,4 @@ class Connecting:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._client is not None:
-            await self._client.close()
+            await self._client.__aexit__(kind, error, trace)

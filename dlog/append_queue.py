@@ -50,6 +50,12 @@ class AppendQueue:
         self._held: deque[Outgoing] = deque()
         self._lane: Lane | None = None
         self._entries_in_flight = 0
+        self._unsettled: deque[Outgoing] = deque()
+        """Everything dispatched, in order, up to the first entry that is not settled."""
+        self._dispatched = 0
+        self._flushes: deque[tuple[int, asyncio.Future[None]]] = deque()
+        """Who waits until this number of entries is settled."""
+        self._failed: list[Waiter] = []
         self._flush_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self.refusal: LogStoreError | None = None
@@ -152,6 +158,28 @@ class AppendQueue:
         if batch is not None:
             self._dispatch(Outgoing(batch, whole=False))
 
+    def flushed(self) -> asyncio.Future[None]:
+        """Send the partial batch now; the future is done once everything accepted before is settled."""
+        self.flush()
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._flushes.append((self._dispatched, future))
+        self._drop_settled()
+        return future
+
+    def unread_failures(self) -> list[BaseException]:
+        """Of appends that failed: the errors that nobody has read. They count as read from now on."""
+        failed, self._failed = self._failed, []
+        return [error for waiter in failed if _is_unread(waiter) and (error := waiter.exception())]
+
+    def _drop_settled(self) -> None:
+        unsettled, flushes = self._unsettled, self._flushes
+        while unsettled and unsettled[0].settled:
+            unsettled.popleft()
+        while flushes and flushes[0][0] <= self._dispatched - len(unsettled):
+            future = flushes.popleft()[1]
+            if not future.done():
+                future.set_result(None)
+
     def _flush_due(self) -> None:
         """At the end of a loop iteration, after acks, and when a partial batch has lingered long enough."""
         self._flush_scheduled = False
@@ -173,6 +201,8 @@ class AppendQueue:
         outgoing.accepted_at = self._loop.time()
         if self.deadline is not None and not self.deadline.running:
             self.deadline.start()
+        self._unsettled.append(outgoing)
+        self._dispatched += 1
         if self._lane is None or self._held:
             self._held.append(outgoing)
         else:
@@ -185,7 +215,9 @@ class AppendQueue:
             self.tail = MessageId(lane.ledger_id, outgoing.entry_id, outgoing.count - 1)
             self._entries_in_flight += 1
         else:
+            outgoing.settled = True
             self._room.give_back(outgoing.size)
+            self._drop_settled()
 
     def hold(self) -> None:
         """Hand nothing to any ledger until told which."""
@@ -204,6 +236,7 @@ class AppendQueue:
         """Entries have been acked: their bytes are free, and a waiting partial batch may leave."""
         self._entries_in_flight -= entries
         self._room.give_back(size)
+        self._drop_settled()
         if self._batcher.open_count:
             self._flush_due()
 
@@ -217,6 +250,7 @@ class AppendQueue:
         taken = lane.take_back()
         for outgoing in taken:
             outgoing.fail_indeterminate(lane.ledger_id, cause)
+            self._failed.extend(filter(_is_unread, outgoing.waiters))
         self.on_acked(len(taken), sum(outgoing.size for outgoing in taken))
 
     # ---- the end
@@ -237,7 +271,9 @@ class AppendQueue:
         held, self._held = self._held, deque()
         for outgoing in held:
             outgoing.fail_absent(lambda: _copy(error))
+            self._failed.extend(filter(_is_unread, outgoing.waiters))
             self._room.give_back(outgoing.size)
+        self._drop_settled()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -258,6 +294,11 @@ class AppendQueue:
 
 def _size(payload: Buffer | None, key: Buffer | None) -> int:
     return _MESSAGE_OVERHEAD_BYTES + (len(payload) if payload else 0) + (len(key) if key else 0)
+
+
+def _is_unread(waiter: Waiter) -> bool:
+    """Whether it failed and nobody has asked for its exception: what asyncio itself logs when it is collected."""
+    return waiter._log_traceback  # not documented; a test pins its meaning
 
 
 def _copy(error: LogStoreError) -> LogStoreError:

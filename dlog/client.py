@@ -10,6 +10,7 @@ The blocking API (dlog/sync.py) is the same, one call at a time.
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Collection, Sequence
 from types import TracebackType
 from typing import Self
@@ -21,7 +22,8 @@ from dlog.config import LogConfig
 from dlog.core import record_keys
 from dlog.core.degraded import DegradedPolicy
 from dlog.core.tailing import OnMissing
-from dlog.errors import LogExistsError, LogNotFoundError
+from dlog.errors import AppendsFailedError, LogExistsError, LogNotFoundError
+from dlog.failures import in_one, raise_unless_raising
 from dlog.format.entry import encode_entry
 from dlog.format.message import Columns
 from dlog.ledger_maker import LedgerMaker
@@ -70,6 +72,8 @@ async def connect(
 class LogClient:
     """The logs of one namespace. Owns the store it is given. Use it on the loop that started it."""
 
+    _started = False
+
     def __init__(
         self,
         store: MetadataStore,
@@ -89,6 +93,8 @@ class LogClient:
         self._writers: dict[LogWriter, None] = {}
         # Weak: a reader that its user has dropped stops by itself.
         self._readers: WeakKeyDictionary[Reader, None] = WeakKeyDictionary()
+        # A simulated process that is killed closes nothing.
+        self._warns = isinstance(self._environment, SystemEnvironment)
         self._releasing: asyncio.Future[None] | None = None
         _check_codec(self.config)
 
@@ -104,15 +110,17 @@ class LogClient:
     async def start(self) -> None:
         """Read the registered bookies. MetadataUnavailableError."""
         await self.ledgers.start()
+        self._started = True
 
     async def close(self) -> None:
         """Close writers (settling what they accepted), readers, connections and the store.
 
         If cancelled, writers give up what is in flight; everything is closed all the same. A second call does
-        nothing.
+        nothing. AppendsFailedError, once all is closed, if an append failed whose outcome nobody has read.
         """
+        failures: list[AppendsFailedError] = []
         try:
-            await asyncio.gather(*(writer.close() for writer in self._writers))
+            await asyncio.gather(*(_close(writer, failures) for writer in self._writers))
         finally:
             if self._releasing is None:
                 self._releasing = asyncio.ensure_future(self._release())
@@ -121,6 +129,8 @@ class LogClient:
             except asyncio.CancelledError:
                 await self._releasing  # it takes milliseconds, and half closed is worse
                 raise
+        if (failure := in_one(failures)) is not None:
+            raise failure
 
     async def _release(self) -> None:
         for writer in list(self._writers):
@@ -140,7 +150,14 @@ class LogClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except AppendsFailedError as failure:
+            raise_unless_raising(failure, error)
+
+    def __del__(self) -> None:
+        if self._started and self._warns and self._releasing is None:
+            warnings.warn(f"unclosed client of {self.uri}", ResourceWarning, source=self, stacklevel=2)
 
     def name(self, log: str) -> LogName:
         """The full name of a log in this client's namespace. InvalidNameError."""
@@ -205,7 +222,7 @@ class LogClient:
             collect=lambda: self.admin.collect_ref(ref),
         )
         succession.start()
-        return LogWriter(ref, owner, queue, succession)
+        return LogWriter(ref, owner, queue, succession, warns=self._warns)
 
     def _explain(self, error: NotEnoughBookiesError) -> LogStoreError:
         live, quorum = len(self.ledgers.bookies().writable), self.config.quorum
@@ -313,6 +330,13 @@ class LogClient:
     async def collect(self, log: str) -> LogRecord | None:
         """Delete the log's ledgers whose time has come. None once a log being deleted is gone."""
         return await self.admin.collect(self.name(log))
+
+
+async def _close(writer: LogWriter, failures: list[AppendsFailedError]) -> None:
+    try:
+        await writer.close()
+    except AppendsFailedError as failure:
+        failures.append(failure)
 
 
 def _last_append_us(record: LogRecord) -> int:

@@ -63,15 +63,22 @@ class Crossing:
             refusal = self._writer.refusal or self._refusal
             if refusal is not None:
                 raise type(refusal)(str(refusal), **refusal.facts)
-            self._bytes_put += size
-            self._calls.append((message, call, size, pending))
-            if self._asked <= self._served:
-                self._ask()
+            self._append(message, call, size, pending)
         return pending
 
-    def wake(self) -> None:
-        """Have the loop take what an interrupted call may have left lying."""
+    def put_mark(self, call: Call) -> Pending[Any]:
+        """Have the loop call this after all that is queued, even if nothing more is taken."""
+        self._thread.check()
+        pending: Pending[Any] = Pending(self._board)
         with self._lock:
+            self._append(None, call, 0, pending)
+            self._ask()  # an interrupted call may have left something that the loop has not heard of
+        return pending
+
+    def _append(self, message: Message | None, call: Call | None, size: int, pending: Pending[Any]) -> None:
+        self._bytes_put += size
+        self._calls.append((message, call, size, pending))
+        if self._asked <= self._served:
             self._ask()
 
     def refuse(self, error: LogStoreError) -> None:
@@ -82,7 +89,7 @@ class Crossing:
 
     @property
     def empty(self) -> bool:
-        """Whether everything has crossed. What an interrupted `put` has left lies here until the next `wake`."""
+        """Whether everything has crossed."""
         return not self._calls and self._task is None
 
     def _ask(self) -> None:

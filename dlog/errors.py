@@ -77,6 +77,10 @@ class AppendIndeterminateError(OutcomeUnknownError):
     """The append was in flight; it is at `message_id` or nowhere (facts: message_id)."""
 
 
+class AppendsFailedError(OutcomeUnknownError):
+    """Appends failed and their outcomes were not read: raised by `flush` and `close` (facts: log, count, first)."""
+
+
 class TakeoverTimeoutError(OutcomeUnknownError):
     """The takeover was given up while under way; it may have happened (facts: log)."""
 
@@ -138,6 +142,7 @@ __all__ = [
     "StandaloneError",
     "AppendAbortedError",
     "AppendIndeterminateError",
+    "AppendsFailedError",
     "TakeoverTimeoutError",
     "WriterDeposedError",
     "TakeoverLostError",

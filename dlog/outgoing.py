@@ -34,6 +34,7 @@ class Outgoing:
         "count",
         "entry",
         "entry_id",
+        "settled",
         "size",
         "waiters",
         "whole",
@@ -51,6 +52,8 @@ class Outgoing:
         self.append_time_us = 0
         self.accepted_at = 0.0
         """Loop time; kept when the entry is sent again."""
+        self.settled = False
+        """Every waiter has its outcome."""
 
     def encode(self, epoch: int, append_time_us: int, codec: Codec) -> bool:
         """Fix the bytes, leaving out what its caller has cancelled. False if nothing is left to send."""
@@ -78,7 +81,7 @@ class Outgoing:
 
     def succeed(self, ledger_id: int) -> None:
         """Tell every caller that has not gone away its id."""
-        entry_id = self.entry_id
+        entry_id, self.settled = self.entry_id, True
         if self.whole:
             waiter = self.waiters[0]
             if not waiter.done():
@@ -92,12 +95,14 @@ class Outgoing:
 
     def fail_absent(self, make: Callable[[], LogStoreError]) -> None:
         """The entry was never sent, or its absence is proved."""
+        self.settled = True
         for waiter in self.waiters:
             if not waiter.done():
                 waiter.set_exception(make())
 
     def fail_indeterminate(self, ledger_id: int, cause: LogStoreError) -> None:
         """The entry was in flight: each message is at its would-be id or nowhere (rule 8)."""
+        self.settled = True
         for index, waiter in enumerate(self.waiters):
             if waiter.done():
                 continue

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dlog.errors import AppendAbortedError
 from dlog.loop_thread import LOOK_S, LoopThread, closed, locked_gate
@@ -28,6 +28,8 @@ class Board:
         self._thread = thread
         self._gates: deque[threading.Lock] = deque()
         self._notifying = False
+        self.unread: dict[Pending[Any], BaseException] = {}
+        """Failed appends whose outcome nobody has read."""
 
     def wait_until(self, true: Callable[[], bool], timeout_s: float | None = None) -> bool:
         """Whether it came true in time. ForkedError, or ConfigurationError once the loop has ended without it."""
@@ -85,6 +87,7 @@ class Pending(Generic[T]):
         if not self._done and not self._board.wait_until(self.done, timeout_s):
             raise TimeoutError(f"the append is not decided after {timeout_s} s and goes on")
         if self._error is not None:
+            self._board.unread.pop(self, None)
             raise self._error
         return self._value  # type: ignore[return-value]  # settled without error: there is a value
 
@@ -101,6 +104,6 @@ class Pending(Generic[T]):
 
     def fail(self, error: BaseException) -> None:
         """On the loop: it came to this error, or was never accepted."""
-        self._error = error
+        self._error = self._board.unread[self] = error
         self._done = True
         self._board.changed()

@@ -8,6 +8,9 @@ inherited raises ForkedError.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import logging
+import warnings
 from collections.abc import Collection
 from types import TracebackType
 from typing import Self
@@ -18,6 +21,8 @@ from dlog.client import DEFAULT_NAMESPACE, LogClient
 from dlog.client import connect as connect_async
 from dlog.config import LogConfig
 from dlog.core.tailing import OnMissing
+from dlog.errors import AppendsFailedError
+from dlog.failures import in_one, raise_unless_raising
 from dlog.loop_thread import LoopThread
 from dlog.model import LogRecord, MessageId
 from dlog.read_range import Where
@@ -26,6 +31,8 @@ from dlog.sync_reader import Reader
 from dlog.sync_writer import Writer
 from ledger.model import LedgerId
 
+_log = logging.getLogger(__name__)
+
 
 class Client:
     """The logs of one namespace. Obtained from dlog.connect; `with` closes it and all that it opened."""
@@ -33,7 +40,9 @@ class Client:
     def __init__(self, thread: LoopThread, client: LogClient) -> None:
         self._thread = thread
         self._client = client
-        self._writers: WeakSet[Writer] = WeakSet()
+        self._writers: set[Writer] = set()
+        self._warned = False
+        _open_clients.add(self)
 
     @property
     def uri(self) -> str:
@@ -54,7 +63,8 @@ class Client:
 
     async def _open_writer(self, log: str, create: bool, given_up: Collection[LedgerId]) -> Writer:
         writer = Writer(self._thread, await self._client.open_writer(log, create=create, given_up=given_up))
-        self._writers.add(writer)
+        # Held although its user may drop it: what fails of its appends is told at the end.
+        self._writers = {one for one in self._writers if one.is_open} | {writer}
         return writer
 
     def reader(
@@ -140,12 +150,18 @@ class Client:
         """Close writers (settling what they accepted), readers, connections and the store.
 
         In a process forked from the one that connected it does nothing: what it holds belongs to that one.
+        AppendsFailedError, once all is closed, if an append failed whose outcome nobody has read.
         """
+        if self._thread.forked:
+            return
         try:
             if self._thread.usable:
                 self._settle()
         finally:
             self._thread.close()
+        found = [writer.unread_failures() for writer in self._writers]
+        if (failure := in_one([one for one in found if one is not None])) is not None:
+            raise failure
 
     def _settle(self) -> None:
         try:
@@ -174,7 +190,36 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except AppendsFailedError as failure:
+            raise_unless_raising(failure, error)
+
+    def __del__(self) -> None:
+        self.warn_unclosed()
+
+    def warn_unclosed(self) -> None:
+        """ResourceWarning if it is not closed; what would be lost with this process is logged, too."""
+        if self._warned or not self._thread.usable:
+            return
+        self._warned = True
+        warnings.warn(f"unclosed client of {self.uri}", ResourceWarning, source=self, stacklevel=3)
+        for writer in self._writers:
+            if writer.has_undecided:
+                _log.warning(
+                    "the client of log %s was not closed: appends that are under way may be lost; call close() or "
+                    "flush(), or use 'with'",
+                    writer.log,
+                )
+
+
+_open_clients: WeakSet[Client] = WeakSet()
+
+
+@atexit.register
+def _warn_unclosed() -> None:
+    for client in list(_open_clients):
+        client.warn_unclosed()
 
 
 def connect(uri: str, namespace: str = DEFAULT_NAMESPACE, *, config: LogConfig | None = None) -> Client:

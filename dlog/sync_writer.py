@@ -9,6 +9,8 @@ from typing import Self
 
 from dlog.core.batching import Headers
 from dlog.crossing import Crossing
+from dlog.errors import AppendsFailedError
+from dlog.failures import raise_unless_raising, unread_failures
 from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers, message_bytes
 from dlog.loop_thread import LoopThread
 from dlog.message_ids import MessageIds
@@ -74,9 +76,19 @@ class Writer:
         writer, batch = self._writer, self._writer.batch_of(payloads, keys=keys, headers=headers)
         return self._crossing.put(None, lambda: writer.submit_batch(batch), batch.body_bytes)
 
-    def flush(self) -> None:
-        """Send a partial batch now instead of after its linger time."""
-        self._thread.call(self._writer.flush)
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Send what is batched now, and wait until everything submitted before is durable and readable.
+
+        AppendsFailedError if an append failed whose outcome nobody has read, that is whose `result()` was not called
+        since. TimeoutError after `timeout_s`; the appends go on.
+        """
+        mark = self._crossing.put_mark(self._writer.start_flush)
+        if not self._board.wait_until(mark.done, timeout_s):
+            raise TimeoutError(
+                f"appends to log {self.log} are not all decided after {timeout_s} s; they go on"
+            )
+        mark.result()
+        self._raise_failures()
 
     def rotate(self) -> LedgerId:
         """Seal the ledger in use and go on in a new one."""
@@ -107,11 +119,36 @@ class Writer:
         """Wait until everything submitted is decided, seal the ledger, give the log up.
 
         After `timeout_s`, or if interrupted, appends in flight end indeterminate and held ones are aborted. In a
-        process forked from the one that opened it, it does nothing.
+        process forked from the one that opened it, it does nothing. AppendsFailedError, once all is closed, if an
+        append failed whose outcome nobody has read.
         """
         if self._thread.usable:
             self._stop()
             self._thread.run(self._close, timeout_s)
+        if not self._thread.forked:
+            self._raise_failures()
+
+    def unread_failures(self) -> AppendsFailedError | None:
+        """Of appends that failed and whose outcome nobody has read; they count as read from now on."""
+        unread = self._board.unread
+        errors = list(unread.values())
+        unread.clear()
+        return unread_failures(self.log, errors)
+
+    def _raise_failures(self) -> None:
+        failure = self.unread_failures()
+        if failure is not None:
+            raise failure
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its client has to settle it, or to tell what failed, when it is closed."""
+        return not self._closed or bool(self._board.unread)
+
+    @property
+    def has_undecided(self) -> bool:
+        """Whether appends are under way. Asks nobody."""
+        return not self._crossing.empty or self._writer.buffered_bytes > 0
 
     async def drain(self) -> None:
         """On the loop: everything submitted so far has crossed to it, or has been refused."""
@@ -140,4 +177,7 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except AppendsFailedError as failure:
+            raise_unless_raising(failure, error)

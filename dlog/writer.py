@@ -12,13 +12,15 @@ a caller that is cancelled, whichever of these came true without it.
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from dlog.append_queue import AppendQueue
 from dlog.core.batching import Batch, BatchLimits, Headers
-from dlog.errors import AppendAbortedError, AppendRejectedError
+from dlog.errors import AppendAbortedError, AppendRejectedError, AppendsFailedError
+from dlog.failures import raise_unless_raising, unread_failures
 from dlog.format.message import Buffer
 from dlog.log_store import LogRef
 from dlog.message_ids import MessageIds
@@ -32,7 +34,17 @@ from ledger.model import LedgerId
 class LogWriter:
     """Obtained from LogClient.open_writer."""
 
-    def __init__(self, ref: LogRef, owner: Owner, queue: AppendQueue, succession: Succession) -> None:
+    def __init__(
+        self,
+        ref: LogRef,
+        owner: Owner,
+        queue: AppendQueue,
+        succession: Succession,
+        *,
+        warns: bool = True,
+    ) -> None:
+        """`warns`: of being collected unclosed, which is no fault where a simulated process was killed."""
+        self._warns = warns
         self._ref = ref
         self._owner = owner
         self._queue = queue
@@ -176,9 +188,29 @@ class LogWriter:
         """The same without waiting: QueueFullError if the buffer is full."""
         return self._queue.submit_nowait(payload, key, headers)
 
-    def flush(self) -> None:
-        """Send a partial batch now instead of after its linger time."""
-        self._queue.flush()
+    async def flush(self, timeout_s: float | None = None) -> None:
+        """Send what is batched now, and wait until everything submitted before is durable and readable.
+
+        AppendsFailedError if an append failed whose outcome nobody has read (dlog/failures.py). TimeoutError after
+        `timeout_s`; the appends go on.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._queue.flushed()
+        except TimeoutError:
+            raise TimeoutError(
+                f"appends to log {self._ref} are not all decided after {timeout_s} s; they go on"
+            ) from None
+        self._raise_failures()
+
+    async def start_flush(self) -> asyncio.Future[None]:
+        """Send what is batched now; the future is done once everything submitted before is decided."""
+        return self._queue.flushed()
+
+    def _raise_failures(self) -> None:
+        failure = unread_failures(self.log, self._queue.unread_failures())
+        if failure is not None:
+            raise failure
 
     async def _check_tail(self, expected: MessageId) -> None:
         """There is one writer, so the condition is decided here (rule 12). Nothing waits between it and submit."""
@@ -209,6 +241,7 @@ class LogWriter:
         """Wait until everything accepted is acked, seal the ledger, give the log up.
 
         After `timeout_s`, or if cancelled, appends in flight end indeterminate and held ones are aborted.
+        AppendsFailedError, once all is closed, if an append failed whose outcome nobody has read (dlog/failures.py).
         """
         if self._closing is None:
             self._closing = self._succession.over
@@ -223,6 +256,7 @@ class LogWriter:
         except asyncio.CancelledError:
             self.abort()
             raise
+        self._raise_failures()
 
     def abort(self) -> None:
         """Stop at once and leave the ledger unsealed; the next writer recovers it."""
@@ -235,7 +269,14 @@ class LogWriter:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except AppendsFailedError as failure:
+            raise_unless_raising(failure, error)
+
+    def __del__(self) -> None:
+        if self.active and self._warns:
+            warnings.warn(f"unclosed writer of log {self._ref}", ResourceWarning, source=self, stacklevel=2)
 
     def closed_error(self) -> AppendAbortedError:
         """What an append gets after `close`."""

@@ -208,7 +208,7 @@ async def test_resolve_tells_the_fate_of_an_indeterminate_append_for_ever(tmp_pa
         futures = []
         for number in range(40):
             futures.append(await writer.submit(b"%d" % number))
-            writer.flush()
+            await writer.start_flush()
         await asyncio.sleep(0)
         writer.abort()
         unknown = [error.message_id for future in futures if (error := future.exception()) is not None]

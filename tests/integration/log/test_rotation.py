@@ -286,7 +286,7 @@ async def test_close_settles_everything_and_abort_says_what_is_open(tmp_path: Pa
             await writer.append(b"late")
         again = await client.open_writer("orders")
         futures = [await again.submit(b"%d" % number) for number in range(100)]
-        again.flush()
+        await again.start_flush()
         await asyncio.sleep(0)
         again.abort()
         errors: list[LogStoreError | None] = []

@@ -22,6 +22,8 @@ class BlockingLog:
         self._thread = thread
         self._log = log
         self._stack = stack
+        self._clients: list[Client] = []
+        """Held until the loop has ended: none of them is closed by itself."""
 
     def client(self, **settings: Any) -> Client:
         """It ends with the block, and not by its `close`, which would end the loop of all."""
@@ -29,7 +31,8 @@ class BlockingLog:
         async def connect() -> LogClient:
             return await self._stack.enter_async_context(self._log.client(**settings))
 
-        return Client(self._thread, self._thread.run(connect))
+        self._clients.append(Client(self._thread, self._thread.run(connect)))
+        return self._clients[-1]
 
     def on_loop(self, function: Callable[[ScriptedLog], T]) -> T:
         """Tell the bookies something."""

@@ -36,7 +36,7 @@ async def entries(writer: LogWriter, *payloads: bytes) -> list[asyncio.Future[Me
     futures = []
     for payload in payloads:
         futures.append(await writer.submit(payload))
-        writer.flush()
+        await writer.start_flush()
     return futures
 
 

@@ -58,7 +58,7 @@ class Life:
             if self.chance.random() < 0.1:
                 future.cancel()
             if self.chance.random() < 0.5:
-                writer.flush()
+                self.beside.append(asyncio.ensure_future(writer.flush()))
 
     async def fence(self, ledger_id: int) -> None:
         handle = await self.tool.ledgers.open_with_recovery(ledger_id)  # type: ignore[arg-type]  # it is one
