@@ -47,12 +47,16 @@ class Limits:
     """Silence after which a connection without pending work is closed; clients reconnect by themselves."""
     send_stall_s: float = 30.0
     """A peer that takes none of its answers for so long is cut off."""
+    crowded_stall_s: float = 2.0
+    """The same while reads of others wait for what it holds."""
     connection_add_bytes_max: int = 32 * 1024 * 1024
     """Adds of one connection that wait for the disk; reading pauses above it."""
     connection_unsent_bytes_max: int = 1024 * 1024
     """Answers a peer has not taken; its reads wait above it."""
     unsent_bytes_max: int = 64 * 1024 * 1024
     """The same for all peers together: what a crowd that never reads its answers can make us hold."""
+    unsent_reserve_bytes: int = 64 * 1024 * 1024
+    """On top of it for peers that take their answers: half for them, half for their fencing and priority reads."""
     connection_reads_max: int = 4
     """Reads of one connection that are at the disk together; each may hold one answer of a frame's size."""
     reads_max: int = 16

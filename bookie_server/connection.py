@@ -11,6 +11,7 @@ exceeded; nothing is dropped.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from enum import Flag, auto
 from functools import partial
 from typing import Protocol, cast
@@ -18,6 +19,7 @@ from typing import Protocol, cast
 from bookie_server import serve_v2, serve_v3, serve_v3_lac
 from bookie_server.add_runs import frame_end, gather
 from bookie_server.add_runs_v3 import RunV3, gather_v3
+from bookie_server.answer_budget import LIGHT_BYTES, AnswerBudget
 from bookie_server.config import Limits
 from bookie_server.long_poll import Waiter
 from bookie_server.read_queue import ReadQueue, ReadSlots, Work
@@ -67,8 +69,7 @@ class Host(Protocol):
     def receive_budget(self) -> ReceiveBudget: ...
 
     @property
-    def unsent_bytes(self) -> int:
-        """Answers that peers have not taken, of all connections together."""
+    def answers(self) -> AnswerBudget: ...
 
     def admit(self, connection: BookieConnection) -> bool:
         """Whether there is room for another connection from this peer."""
@@ -76,7 +77,13 @@ class Host(Protocol):
     def gone(self, connection: BookieConnection) -> None: ...
 
     def count_unsent(self, byte_count: int) -> None:
-        """`unsent_bytes` has changed by so many."""
+        """The answers that peers have not taken have changed by so many bytes."""
+
+    def count_running_read(self, change: int) -> None:
+        """One more read runs, or one fewer (-1)."""
+
+    def read_refused(self) -> None:
+        """A read waits because of what other connections hold: call `start_reads` when that has changed."""
 
     def hold_until_room(self, connection: BookieConnection) -> None:
         """The storage has no room: hold this connection, and all others, until it has."""
@@ -91,7 +98,9 @@ class BookieConnection(asyncio.BufferedProtocol):
         self.service = host.service
         self.address = ""
         self.closed = False
-        self.last_received = self.frame_started = self.send_stalled_since = 0.0
+        self.last_received = self.frame_started = 0.0
+        self.stalled_since: float | None = None
+        """Since when it has taken none of its answers; None if there are none, or it takes them."""
         self.has_spoken = False
         self._host = host
         self._limits = host.limits
@@ -103,7 +112,11 @@ class BookieConnection(asyncio.BufferedProtocol):
         self._v2 = False
         self._holds = NO_HOLD
         self._reads = ReadQueue(
-            host.read_slots, host.limits.connection_reads_max, self._takes_answers, self._reads_changed
+            host.read_slots,
+            host.limits.connection_reads_max,
+            self.may_answer,
+            self._reads_changed,
+            host.count_running_read,
         )
         self._waiters: dict[Waiter, None] = {}
         self._out: list[bytes | memoryview] = []
@@ -111,6 +124,9 @@ class BookieConnection(asyncio.BufferedProtocol):
         self._flush_due = False
         self._receiving = False
         self._unsent = 0
+        self._written = self._taken = 0
+        self._large: deque[tuple[int, int]] = deque()
+        """Where in all that was written each large part ends that the peer has not taken whole, and its size."""
         self._add_bytes = 0
 
     # ---- the transport's calls
@@ -167,12 +183,11 @@ class BookieConnection(asyncio.BufferedProtocol):
         self._host.gone(self)
 
     def pause_writing(self) -> None:
-        self.send_stalled_since = self._loop.time()
         self.hold(Hold.ANSWERS)
 
     def resume_writing(self) -> None:
         self.release(Hold.ANSWERS)
-        self._count_unsent(self._transport_bytes())
+        self._count_unsent(self._held_bytes())
         self.start_reads()
 
     # ---- frames
@@ -239,16 +254,15 @@ class BookieConnection(asyncio.BufferedProtocol):
 
     # ---- what serving a request may ask (peer.Peer)
 
-    @property
-    def takes_answers(self) -> bool:
-        return self._takes_answers()
-
-    def _takes_answers(self) -> bool:
-        return (
-            Hold.ANSWERS not in self._holds
-            and self._out_bytes < self._limits.connection_unsent_bytes_max
-            and self._host.unsent_bytes < self._limits.unsent_bytes_max
-        )
+    def may_answer(self, urgent: bool) -> bool:
+        if (
+            self._holds != NO_HOLD and Hold.ANSWERS in self._holds
+        ) or self._out_bytes >= self._limits.connection_unsent_bytes_max:
+            return False
+        if self._host.answers.has_place(self._unsent + self._out_bytes, self._reads.running, urgent=urgent):
+            return True
+        self._host.read_refused()
+        return False
 
     def send(self, *parts: bytes | memoryview) -> None:
         if self.closed:
@@ -259,8 +273,8 @@ class BookieConnection(asyncio.BufferedProtocol):
             self._flush_due = True
             self._loop.call_soon(self._flush)
 
-    def read_later(self, work: Work) -> None:
-        self._reads.submit(work)
+    def read_later(self, work: Work, *, urgent: bool) -> None:
+        self._reads.submit(work, urgent=urgent)
 
     @property
     def may_wait(self) -> bool:
@@ -305,10 +319,6 @@ class BookieConnection(asyncio.BufferedProtocol):
         return bool(self._holds)
 
     @property
-    def answers_stalled(self) -> bool:
-        return Hold.ANSWERS in self._holds
-
-    @property
     def partial_bytes(self) -> int:
         """Bytes of a frame that has begun to arrive."""
         return self._buffer.partial_bytes
@@ -325,11 +335,30 @@ class BookieConnection(asyncio.BufferedProtocol):
             self._add_bytes or self._reads.busy or self._waiters or self._out or self._transport_bytes()
         )
 
-    def take_progress(self) -> bool:
-        """Whether the peer has taken any answers since this was asked last."""
-        before = self._unsent
-        self._count_unsent(self._transport_bytes())
-        return self._unsent < before
+    @property
+    def blocks_reads(self) -> bool:
+        """It holds so much that others' reads have to wait."""
+        return self._unsent > LIGHT_BYTES and self._host.answers.refused
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What its answers hold that it has not taken, as last counted."""
+        return self._unsent
+
+    def count_unsent(self) -> None:
+        """Count what the peer has not taken; it takes bytes without our hearing of it."""
+        if self._unsent:
+            self._count_unsent(self._held_bytes())
+
+    def note_progress(self, now: float) -> None:
+        """Keep `stalled_since` up to date; to be called now and then."""
+        self.count_unsent()
+        taken = self._written - self._transport_bytes()
+        if not self._unsent:
+            self.stalled_since = None
+        elif self.stalled_since is None or taken > self._taken:
+            self.stalled_since = now
+        self._taken = taken
 
     def close(self) -> None:
         """Send what is there, then close."""
@@ -371,18 +400,41 @@ class BookieConnection(asyncio.BufferedProtocol):
         byte_count, self._out_bytes = self._out_bytes, 0
         if not parts or self.closed or self._transport is None:
             return
+        if byte_count > LIGHT_BYTES:
+            self._note_large(parts)
+        self._written += byte_count
         if len(parts) == 1:
             self._transport.write(parts[0])
         elif byte_count <= JOIN_BYTES_MAX:
             self._transport.write(b"".join(parts))
         else:
             self._transport.writelines(parts)
-        self._count_unsent(self._transport_bytes())
+        self._count_unsent(self._held_bytes())
         if self._reads.waiting:
             self.start_reads()
 
     def _transport_bytes(self) -> int:
         return 0 if self._transport is None or self.closed else self._transport.get_write_buffer_size()
+
+    def _note_large(self, parts: list[bytes | memoryview]) -> None:
+        end = self._written
+        for part in parts:
+            end += len(part)
+            if len(part) > LIGHT_BYTES:
+                self._large.append((end, len(part)))
+
+    def _held_bytes(self) -> int:
+        """What answers hold that the peer has not taken: a large part whole until its last byte is sent."""
+        unsent = self._transport_bytes()
+        if not self._large:
+            return unsent
+        taken = self._written - unsent
+        while self._large and self._large[0][0] <= taken:
+            self._large.popleft()
+        if not self._large:
+            return unsent
+        end, size = self._large[0]
+        return unsent + max(0, taken - (end - size))
 
     def _count_unsent(self, byte_count: int) -> None:
         if byte_count != self._unsent:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import Counter
 
+from bookie_server.answer_budget import AnswerBudget
 from bookie_server.config import Limits
 from bookie_server.connection import BookieConnection, Hold
 from bookie_server.deadlines import PeerActivity, overdue
@@ -20,6 +21,8 @@ from ledger.errors import ProtocolError
 logger = logging.getLogger(__name__)
 
 SWEEP_S = 1.0
+RELIEF_S = 0.02
+"""Reads that wait for other peers to take their answers look again so often."""
 REFUSALS_REPORT_S = 60.0
 """Refused connections are counted, and reported no more often."""
 
@@ -32,12 +35,13 @@ class Connections:
         self.service = service
         self.read_slots = ReadSlots(limits.reads_max)
         self.receive_budget = ReceiveBudget(limits.receive_bytes_max)
-        self.unsent_bytes = 0
+        self.answers = AnswerBudget(limits)
         # In the order in which they came: a set's own order is another in each process.
         self._open: dict[BookieConnection, None] = {}
         self._per_address: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._refusals_due = 0.0
+        self._relief: asyncio.TimerHandle | None = None
         self._room: asyncio.Task[None] | None = None
         self._stopping = False
         self._all_gone = asyncio.Event()
@@ -80,11 +84,17 @@ class Connections:
             self._all_gone.set()
 
     def count_unsent(self, byte_count: int) -> None:
-        """`unsent_bytes` has changed by so many."""
-        was_full = self.unsent_bytes >= self.limits.unsent_bytes_max
-        self.unsent_bytes += byte_count
-        if was_full and self.unsent_bytes < self.limits.unsent_bytes_max:
-            asyncio.get_running_loop().call_soon(self._start_reads)
+        """The answers that peers have not taken have changed by so many bytes."""
+        self.answers.unsent_bytes += byte_count
+
+    def count_running_read(self, change: int) -> None:
+        """One more read runs, or one fewer (-1)."""
+        self.answers.running_reads += change
+
+    def read_refused(self) -> None:
+        """A read waits because of what other connections hold: call `start_reads` when that has changed."""
+        if self._relief is None:
+            self._relief = asyncio.get_running_loop().call_later(RELIEF_S, self._relieve)
 
     def hold_until_room(self, connection: BookieConnection) -> None:
         """The storage has no room: hold this connection, and all others, until it has."""
@@ -107,7 +117,7 @@ class Connections:
 
     async def close(self, patience_s: float) -> None:
         """Send what is answered, close, and cut off who does not take it in time."""
-        self._sweep_timer.cancel()
+        self._stop_timers()
         if self._room is not None:
             self._room.cancel()
             await asyncio.wait([self._room])
@@ -121,9 +131,14 @@ class Connections:
 
     def abort(self) -> None:
         """Cut everybody off."""
-        self._sweep_timer.cancel()
+        self._stop_timers()
         for each in list(self._open):
             each.abort()
+
+    def _stop_timers(self) -> None:
+        self._sweep_timer.cancel()
+        if self._relief is not None:
+            self._relief.cancel()
 
     # ---- upkeep
 
@@ -135,18 +150,29 @@ class Connections:
         for each in self._open:
             each.release(Hold.ROOM)
 
-    def _start_reads(self) -> None:
-        for each in list(self._open):
+    def _relieve(self) -> None:
+        """Count what peers have taken, and let those reads start that have a place now.
+
+        Those of the address that holds least first: one host with many peers does not keep others out.
+        """
+        self._relief = None
+        held = Counter[str]()
+        for each in self._open:
+            each.count_unsent()
+            held[each.address] += each.unsent_bytes
+        for each in sorted(self._open, key=lambda each: held[each.address]):
             each.start_reads()
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         self._report_refusals(loop.time())
         for each in list(self._open):
-            reason = overdue(self.limits, loop.time(), _activity(each, loop.time()))
+            each.note_progress(loop.time())
+            reason = overdue(self.limits, loop.time(), _activity(each))
             if reason is not None:
                 logger.info("closing the connection of %r: it %s", each.address, reason)
                 each.abort()
+        self.answers.refused = self._relief is not None
         self._sweep_timer = loop.call_later(SWEEP_S, self._sweep)
 
     def _report_refusals(self, now: float) -> None:
@@ -167,9 +193,7 @@ class Connections:
         self._refusals_due = now + REFUSALS_REPORT_S
 
 
-def _activity(connection: BookieConnection, now: float) -> PeerActivity:
-    if connection.answers_stalled and connection.take_progress():
-        connection.send_stalled_since = now
+def _activity(connection: BookieConnection) -> PeerActivity:
     return PeerActivity(
         has_spoken=connection.has_spoken,
         partial_bytes=connection.partial_bytes,
@@ -178,5 +202,6 @@ def _activity(connection: BookieConnection, now: float) -> PeerActivity:
         crowds=connection.crowds,
         frame_started=connection.frame_started,
         last_received=connection.last_received,
-        stalled_since=connection.send_stalled_since if connection.answers_stalled else None,
+        stalled_since=connection.stalled_since,
+        blocks_reads=connection.blocks_reads,
     )

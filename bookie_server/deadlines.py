@@ -29,13 +29,18 @@ class PeerActivity:
     """When the last complete frame came, or when we began to read again."""
     last_received: float
     stalled_since: float | None
-    """Since when it has taken none of its answers; None if it takes them."""
+    """Since when it has taken none of its answers; None if there are none, or it takes them."""
+    blocks_reads: bool
+    """It holds answers for which the reads of others wait."""
 
 
 def overdue(limits: Limits, now: float, peer: PeerActivity) -> str | None:
     """Why the connection must be closed, or None."""
-    if peer.stalled_since is not None and now - peer.stalled_since > limits.send_stall_s:
-        return f"took none of its answers for {limits.send_stall_s} s"
+    if peer.stalled_since is not None:
+        stall_s = limits.crowded_stall_s if peer.blocks_reads else limits.send_stall_s
+        if now - peer.stalled_since > stall_s:
+            waited = ", and reads of others waited for it" if peer.blocks_reads else ""
+            return f"took none of its answers for {stall_s} s{waited}"
     if peer.held:
         return None
     if peer.partial_bytes and peer.crowds:

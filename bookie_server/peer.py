@@ -15,15 +15,14 @@ class Peer(Protocol):
     @property
     def service(self) -> BookieService: ...
 
-    @property
-    def takes_answers(self) -> bool:
-        """False while so many answers wait to be taken that no read should make more."""
+    def may_answer(self, urgent: bool) -> bool:
+        """False while so many answers wait to be taken that no read, or no urgent one, should make more."""
 
     def send(self, *parts: bytes | memoryview) -> None:
         """Hand over one whole frame; dropped silently when the peer is gone."""
 
-    def read_later(self, work: Work) -> None:
-        """Run a read that waits for the disk, when its turn comes."""
+    def read_later(self, work: Work, *, urgent: bool) -> None:
+        """Run a read that waits for the disk, when its turn comes; urgent ones, of a takeover, before others."""
 
     @property
     def may_wait(self) -> bool:

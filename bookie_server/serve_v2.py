@@ -135,12 +135,13 @@ def _read_from(peer: Peer, request: ReadRequest, ledger: LedgerState | Status) -
     if isinstance(ledger, Status):
         _refuse(peer, request, ledger)
         return
+    urgent = request.fencing or request.high_priority
     if isinstance(request, BatchReadRequest):
-        peer.read_later(partial(_read_batch, peer, request, ledger))
+        peer.read_later(partial(_read_batch, peer, request, ledger), urgent=urgent)
         return
-    entry = peer.service.read_cached(ledger, request.entry_id) if peer.takes_answers else None
+    entry = peer.service.read_cached(ledger, request.entry_id) if peer.may_answer(urgent) else None
     if entry is None:
-        peer.read_later(partial(_read_stored, peer, request, ledger))
+        peer.read_later(partial(_read_stored, peer, request, ledger), urgent=urgent)
     else:
         peer.send(_start_of_read_answer(request, len(entry)), entry)
 

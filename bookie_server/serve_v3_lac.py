@@ -52,9 +52,10 @@ def read_lac(peer: Peer, request: V3Request, message: ReadLacRequest) -> None:
     ledger = peer.service.readable(message.ledger_id, LAST_ENTRY)
     match ledger:
         case LedgerState():
-            last = peer.service.read_cached(ledger, LAST_ENTRY) if peer.takes_answers else None
+            urgent = request.high_priority
+            last = peer.service.read_cached(ledger, LAST_ENTRY) if peer.may_answer(urgent) else None
             if last is None:
-                peer.read_later(partial(_read_lac, peer, request, ledger))
+                peer.read_later(partial(_read_lac, peer, request, ledger), urgent=urgent)
             else:
                 _answer_lac(peer, request, ledger, last)
         case Status.ENOLEDGER:

@@ -59,9 +59,10 @@ def _read(peer: Peer, request: V3Request, read: V3ReadRequest, ledger: LedgerSta
     if isinstance(ledger, Status):
         refuse(peer, request, ledger)
         return
-    entry = peer.service.read_cached(ledger, read.entry_id) if peer.takes_answers else None
+    urgent = read.fencing or request.high_priority
+    entry = peer.service.read_cached(ledger, read.entry_id) if peer.may_answer(urgent) else None
     if entry is None:
-        peer.read_later(partial(_read_stored, peer, request, read, ledger))
+        peer.read_later(partial(_read_stored, peer, request, read, ledger), urgent=urgent)
     else:
         _answer_entry(peer, request, read, ledger, entry)
 
@@ -146,9 +147,9 @@ def _answer_next(
     peer: Peer, request: V3Request, ledger: LedgerState, entry_id: int, advanced_ms: int | None
 ) -> None:
     """The entry after the reader's LAC, or only the LAC if this bookie is not in that entry's write set."""
-    entry = peer.service.read_cached(ledger, entry_id) if peer.takes_answers else None
+    entry = peer.service.read_cached(ledger, entry_id) if peer.may_answer(False) else None
     if entry is None:
-        peer.read_later(partial(_read_next, peer, request, ledger, entry_id, advanced_ms))
+        peer.read_later(partial(_read_next, peer, request, ledger, entry_id, advanced_ms), urgent=False)
     else:
         _attach(peer, request, ledger, entry_id, advanced_ms, entry)
 
@@ -203,7 +204,7 @@ def list_entries(peer: Peer, request: V3Request, message: ListEntriesRequest) ->
     if isinstance(ledger, Status):
         refuse(peer, request, ledger)
     else:
-        peer.read_later(partial(_list_entries, peer, request, ledger))
+        peer.read_later(partial(_list_entries, peer, request, ledger), urgent=request.high_priority)
 
 
 async def _list_entries(peer: Peer, request: V3Request, ledger: LedgerState) -> None:

@@ -17,6 +17,7 @@ QUIET = PeerActivity(
     frame_started=0.0,
     last_received=0.0,
     stalled_since=None,
+    blocks_reads=False,
 )
 
 
@@ -46,3 +47,17 @@ def test_a_peer_that_takes_no_answers_is_cut_off() -> None:
     stalled = replace(QUIET, held=True, idle=False, stalled_since=100.0)
     assert overdue(LIMITS, 120.0, stalled) is None
     assert overdue(LIMITS, 120.1, stalled) is not None
+
+
+def test_a_stalled_peer_is_cut_off_sooner_while_others_wait_for_it() -> None:
+    stalled = replace(QUIET, held=True, idle=False, stalled_since=100.0, blocks_reads=True)
+    assert overdue(LIMITS, 102.0, stalled) is None
+    assert overdue(LIMITS, 102.1, stalled) is not None
+
+
+def test_a_frame_with_a_place_must_progress_faster_while_others_wait_for_one() -> None:
+    slow = replace(QUIET, partial_bytes=100_000, crowds=True, last_received=5.0)
+    assert overdue(LIMITS, 5.0, slow) is None
+    assert overdue(LIMITS, 6.1, slow) is not None, "it was silent for a second"
+    assert overdue(LIMITS, 6.0, replace(slow, last_received=6.0)) is not None, "it goes on, but slowly"
+    assert overdue(LIMITS, 6.1, replace(slow, held=True)) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from bookie_server.read_queue import ReadQueue, ReadSlots
+from bookie_server.read_queue import URGENT_SLOTS, ReadQueue, ReadSlots
 
 
 class Gate:
@@ -35,7 +35,7 @@ async def settle() -> None:
 
 
 def queue(slots: ReadSlots, running_max: int = 2, may_start: Callable[[], bool] = lambda: True) -> ReadQueue:
-    return ReadQueue(slots, running_max, may_start, lambda: None)
+    return ReadQueue(slots, running_max, lambda urgent: may_start(), lambda: None, lambda change: None)
 
 
 def test_a_connection_runs_no_more_than_its_share() -> None:
@@ -106,5 +106,54 @@ def test_a_closed_connection_gives_its_slots_back() -> None:
         assert gate.running[-1] == "b"
         await gate.let_through("b")
         assert not staying.busy
+
+    asyncio.run(scenario())
+
+
+def test_an_urgent_read_overtakes_those_of_its_own_connection_and_of_all_others() -> None:
+    async def scenario() -> None:
+        gate, slots = Gate(), ReadSlots(2)
+        busy, taker = queue(slots), queue(slots)
+        for name in ("b1", "b2", "b3"):
+            busy.submit(gate.read(name))
+        taker.submit(gate.read("t1"))
+        taker.submit(gate.read("fence"), urgent=True)
+        await settle()
+        assert gate.running == ["b1", "b2", "fence"]
+        busy.submit(gate.read("fence of a busy one"), urgent=True)
+        await settle()
+        assert gate.running[-1] == "fence of a busy one"
+
+    asyncio.run(scenario())
+
+
+def test_urgent_reads_have_so_many_slots_and_then_wait_before_all_others() -> None:
+    async def scenario() -> None:
+        gate, slots = Gate(), ReadSlots(1)
+        queue(slots).submit(gate.read("plain"))
+        for number in range(URGENT_SLOTS + 1):
+            queue(slots).submit(gate.read(f"urgent {number}"), urgent=True)
+        queue(slots).submit(gate.read("last"))
+        await settle()
+        assert gate.running == ["plain", *(f"urgent {number}" for number in range(URGENT_SLOTS))]
+        await gate.let_through("urgent 0")
+        assert gate.running[-1] == f"urgent {URGENT_SLOTS}"
+
+    asyncio.run(scenario())
+
+
+def test_a_slot_for_which_one_has_no_use_any_more_goes_to_the_next() -> None:
+    """The first in turn may not start because its peer takes nothing: whoever waits behind it must not wait for it."""
+
+    async def scenario() -> None:
+        gate, slots, takes = Gate(), ReadSlots(1), True
+        running, stuck, honest = queue(slots), queue(slots, may_start=lambda: takes), queue(slots)
+        running.submit(gate.read("a"))
+        stuck.submit(gate.read("b"))
+        honest.submit(gate.read("c"))
+        await settle()
+        takes = False
+        await gate.let_through("a")
+        assert gate.running == ["c"]
 
     asyncio.run(scenario())
