@@ -30,7 +30,23 @@ class PartitionDataLossError(CorruptionError):
 
 
 class SparkSourceError(LogStoreError):
-    """Any of our errors as Spark shows it: its message begins with a stable token (facts: token)."""
+    """Any of our errors as Spark shows it: its message begins with a stable token (facts: token).
+
+    Spark shows a formatted traceback behind a prefix of its own, so the message would come after all frames. A
+    traceback begins with the cause of its error, hence the message is the cause, too.
+    """
+
+    def __init__(self, token: str, sentence: str) -> None:
+        super().__init__(f"{token}: {sentence}", token=token)
+        # Without frames it is the line `name: text`, and builtins have no module before the name.
+        self._first_line: BaseException = type(token, (Exception,), {"__module__": "builtins"})(sentence)
+
+    @property
+    def __cause__(self) -> BaseException:  # PySpark drops a cause that can be set
+        return self._first_line
+
+    @__cause__.setter
+    def __cause__(self, _: BaseException | None) -> None: ...
 
 
 class NotSupportedError(ConfigurationError):
@@ -60,16 +76,5 @@ def spark_errors() -> Iterator[None]:
     except SparkSourceError:
         raise
     except LogStoreError as error:
-        token, sentence = token_of(error), " ".join(str(error).split())
-        failure = SparkSourceError(f"{token}: {sentence}", token=token)
-        raise failure.with_traceback(error.__traceback__) from _first_line(token, sentence)
-
-
-def _first_line(token: str, sentence: str) -> Exception:
-    """A cause that was never raised.
-
-    Spark shows a formatted traceback behind a prefix of its own, so our sentence would come last. A traceback begins
-    with the cause, a cause without frames is the one line `name: text`, and builtins have no module before the name.
-    """
-    line: Exception = type(token, (Exception,), {"__module__": "builtins"})(sentence)
-    return line
+        failure = SparkSourceError(token_of(error), " ".join(str(error).split()))
+        raise failure.with_traceback(error.__traceback__)  # noqa: B904  # its cause is its own

@@ -44,8 +44,13 @@ def fail_deep_inside(error: object) -> None:
         (LogStoreError("anything else"), "DLOG_FAILED"),
     ],
 )
-def test_the_sentence_is_the_first_line(error: LogStoreError, token: str) -> None:
-    """The place where it was raised follows, for who mends it."""
+@pytest.mark.parametrize("simplified", [True, False])
+def test_the_sentence_is_the_first_line(
+    monkeypatch: pytest.MonkeyPatch, error: LogStoreError, token: str, simplified: bool
+) -> None:
+    """The place where it was raised follows, for who repairs it. Spark simplifies tracebacks unless told otherwise."""
+    if simplified:
+        monkeypatch.setenv("SPARK_SIMPLIFIED_TRACEBACK", "1")
     lines = shown(error)
     assert lines[0] == f"{token}: {' '.join(str(error).split())}"
     assert any("in fail_deep_inside" in line for line in lines[1:])
