@@ -36,6 +36,7 @@ from dlog.resolving import Resolution, resolve
 from dlog.succession import Succession
 from dlog.takeover_runner import TakeoverRunner, new_owner
 from dlog.writer import LogWriter
+from ledger.arguments import require_type
 from ledger.client import LedgerClient
 from ledger.environment import Environment, SystemEnvironment
 from ledger.errors import LogStoreError, NotEnoughBookiesError
@@ -57,6 +58,7 @@ async def connect(
 ) -> LogClient:
     """A client of the cluster whose metadata is at `uri`. Starts nothing; closing it closes all it opened."""
     check_log_name(namespace)
+    require_type("config", config, LogConfig, type(None))
     environment = environment or SystemEnvironment()
     store = await open_store(uri, environment)
     root = parse_uri(uri).option("root") or record_keys.DEFAULT_ROOT
@@ -83,6 +85,7 @@ class LogClient:
         environment: Environment | None = None,
         root: str = record_keys.DEFAULT_ROOT,
     ) -> None:
+        require_type("config", config, LogConfig, type(None))
         self.config = config or LogConfig()
         self.namespace = namespace
         self._environment = environment or SystemEnvironment()
@@ -177,6 +180,7 @@ class LogClient:
         `given_up`: ledgers that are lost and whose loss you accept. LogNotFoundError, LogSealedError,
         TakeoverLostError (somebody else opened it at the same time), NotEnoughBookiesError, DataLossError.
         """
+        _require_ledger_ids(given_up)
         name = self.name(log)
         ref = await self._find_or_create(name) if create else await self.logs.find(name)
         try:
@@ -283,6 +287,7 @@ class LogClient:
 
         Without `follow` it ends at the tail as it is when the reader opens.
         """
+        require_type("last", last, int, type(None))
         if start is None and not last:
             start, last = "latest", None
         return self.reader(log, start, last=last, until=None if follow else "latest", config=config)
@@ -296,10 +301,11 @@ class LogClient:
     async def describe(self, log: str) -> LogInfo:
         return await self.admin.describe(self.name(log))
 
-    async def resolve(self, log: str, message_id: MessageId) -> Resolution:
+    async def resolve(self, log: str, message_id: MessageId | str) -> Resolution:
         """What became of an append that ended in AppendIndeterminateError. Undecided until its ledger is sealed."""
+        found = MessageId.of(message_id)
         ref = await self.logs.find(self.name(log))
-        return await resolve(self.logs, ref, self.ledgers, message_id, self.config.password)
+        return await resolve(self.logs, ref, self.ledgers, found, self.config.password)
 
     async def rotate(self, log: str) -> LogInfo:
         """Take the log over, which seals its ledger, and give it up again: the way to rotate from outside.
@@ -311,8 +317,8 @@ class LogClient:
         await writer.close()
         return await self.describe(log)
 
-    async def shrink(self, log: str, before: MessageId) -> LogRecord:
-        return await self.admin.shrink(self.name(log), before)
+    async def shrink(self, log: str, before: MessageId | str) -> LogRecord:
+        return await self.admin.shrink(self.name(log), MessageId.of(before))
 
     async def seal(self, log: str) -> LogRecord:
         return await self.admin.seal(self.name(log))
@@ -353,3 +359,9 @@ def _last_append_us(record: LogRecord) -> int:
 def _check_codec(config: LogConfig) -> None:
     """A compression library that is missing shows here, not at the first append."""
     encode_entry(Columns([None], [b"\0" * 256], [[]]), epoch=0, append_time_us=0, codec=config.codec)
+
+
+def _require_ledger_ids(given_up: Collection[LedgerId]) -> None:
+    require_type("given_up", given_up, list, tuple, set, frozenset)
+    for ledger_id in given_up:
+        require_type("a ledger id in given_up", ledger_id, int)

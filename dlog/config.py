@@ -8,6 +8,7 @@ from dlog.core.batching import BatchLimits
 from dlog.core.degraded import DegradedPolicy
 from dlog.core.rotation_triggers import RotationLimits
 from dlog.format.entry import Codec
+from ledger.arguments import require_fields
 from ledger.config import LedgerClientConfig, Visibility
 from ledger.errors import ConfigurationError
 from ledger.model import DigestType, QuorumSizes
@@ -23,8 +24,8 @@ class LogConfig:
     digest_type: DigestType = DigestType.CRC32C
     """The fastest digest that Apache BookKeeper knows; ledgers that exist are opened with their own."""
 
-    password: bytes = b""
-    """Master password of the log's ledgers."""
+    password: bytes = field(default=b"", repr=False)
+    """Master password of the log's ledgers. Never shown."""
 
     visibility: Visibility = Visibility.STRICT
     """An append that returned is seen by every reader opened afterwards."""
@@ -73,6 +74,7 @@ class LogConfig:
     ledger: LedgerClientConfig = field(default_factory=LedgerClientConfig)
 
     def __post_init__(self) -> None:
+        require_fields(self)
         for name in (
             "hold_limit_s",
             "late_success_s",

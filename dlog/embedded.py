@@ -24,6 +24,7 @@ from typing import Self
 from dlog.directory_lock import DirectoryLock
 from dlog.loop_thread import LoopThread
 from dlog.supervisor import ANY_PORT, STOP_TIMEOUT_S, BookieFacts, BookieSupervisor, Report
+from ledger.arguments import require_type
 from ledger.errors import AlreadyExistsError, ConfigurationError
 from ledger.extras import require
 from ledger.metadata.drivers import open_store
@@ -55,6 +56,9 @@ class AsyncStandalone:
         `options` are those of `bookie start` for the bookie of this number, counted from 1.
         """
         require("a cluster of bookie processes", "server", "rocksdict", "typer")
+        require_type("directory", directory, str, os.PathLike)
+        require_type("bookies", bookies, int)
+        require_type("metadata", metadata, str, type(None))
         if not 1 <= bookies <= _BOOKIES_MAX:
             raise ConfigurationError(f"bookies must be 1 to {_BOOKIES_MAX}, got {bookies}")
         self._directory = Path(directory).resolve()
@@ -177,6 +181,7 @@ class AsyncStandalone:
                 raise result
 
     def _find(self, index: int) -> BookieSupervisor:
+        require_type("index", index, int)
         if not 0 <= index < len(self._supervisors):
             raise ConfigurationError(
                 f"there is no bookie {index}: {len(self._supervisors)} run, counted from 0"

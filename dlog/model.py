@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from ledger.arguments import require_type
 from ledger.errors import InvalidNameError
 from ledger.model import LedgerId
 
@@ -32,6 +33,7 @@ class MessageId(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MessageId:
+        require_type("a binary message id", data, bytes, bytearray, memoryview)
         if len(data) != _BINARY.size:
             raise InvalidNameError(f"a binary message id has {_BINARY.size} bytes, got {len(data)}")
         return cls(*_BINARY.unpack(data))
@@ -39,6 +41,7 @@ class MessageId(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> MessageId:
         """Read `ledger:entry:batch`, for example `17:420:3`."""
+        require_type("a message id in text", text, str)
         match = _TEXT.fullmatch(text)
         if match is not None:
             found = cls(*(int(group) for group in match.groups()))
@@ -47,6 +50,12 @@ class MessageId(NamedTuple):
         raise InvalidNameError(
             f"message id {text!r} is not valid: write ledger:entry:batch, for example 17:420:3"
         )
+
+    @classmethod
+    def of(cls, value: MessageId | str) -> MessageId:
+        """An id, or the id that a text means: what every function takes where an id is meant."""
+        require_type("a message id", value, MessageId, str)
+        return value if isinstance(value, MessageId) else cls.parse(value)
 
     def __str__(self) -> str:
         return f"{self.ledger_id}:{self.entry_id}:{self.batch_index}"
@@ -75,6 +84,7 @@ class Message(NamedTuple):
 
 def check_log_name(name: str) -> str:
     """Raise InvalidNameError unless `name` may be a log's (or namespace's) name."""
+    require_type("a name", name, str)
     if not _NAME.fullmatch(name) or name in (".", ".."):
         raise InvalidNameError(
             f"name {name[:80]!r} is not valid: use 1 to 200 letters, digits, '.', '_' or '-', "

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from dlog.errors import AppendAbortedError
 from dlog.loop_thread import LOOK_S, LoopThread, closed, locked_gate
+from ledger.arguments import require_type
 
 T = TypeVar("T")
 
@@ -84,6 +85,7 @@ class Pending(Generic[T]):
 
     def result(self, timeout_s: float | None = None) -> T:
         """The outcome, as `append` returns or raises it. TimeoutError if it is not decided in time."""
+        require_type("timeout_s", timeout_s, float, type(None))
         if not self._done and not self._board.wait_until(self.done, timeout_s):
             raise TimeoutError(f"the append is not decided after {timeout_s} s and goes on")
         if self._error is not None:

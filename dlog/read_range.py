@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dlog.model import MessageId
+from ledger.arguments import require_type
 from ledger.errors import ConfigurationError
 
 
@@ -43,20 +44,19 @@ def read_range(
         raise ConfigurationError(
             f"give one of start, after and last, got start={start}, after={after}, last={last}"
         )
+    require_type("last", last, int, type(None))
     if last is not None and last < 1:
         raise ConfigurationError(f"last counts messages and must be at least 1, got {last}")
     end = None if until is None else _place_or_id(until)
     if after is not None:
         return ReadRange(start=_behind(after), until=end)
-    return ReadRange(start=_place_or_id(start or Place.EARLIEST), until=end, last=last)
+    return ReadRange(start=_place_or_id(Place.EARLIEST if start is None else start), until=end, last=last)
 
 
 def _place_or_id(where: Where) -> MessageId | Place:
-    if isinstance(where, MessageId):
-        return where
-    if where in (Place.EARLIEST, Place.LATEST):
+    if isinstance(where, str) and where in (Place.EARLIEST, Place.LATEST):
         return Place(where)
-    return MessageId.parse(where)
+    return MessageId.of(where)
 
 
 def _behind(where: Where) -> MessageId:

@@ -27,6 +27,7 @@ from dlog.model import EARLIEST_ID, LogName, Message, MessageId
 from dlog.read_range import Place, ReadRange
 from dlog.reader_config import ReaderConfig
 from dlog.tail_position import opener, start_of_last, tail_of
+from ledger.arguments import require_type
 from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.errors import ConfigurationError
@@ -71,6 +72,7 @@ class Reader:
         self._ledgers = ledgers
         self._log = log
         self._wanted = wanted
+        require_type("config", config, ReaderConfig, type(None))
         self._config = config or ReaderConfig()
         self._on_trimmed = _policy(on_trimmed, "on_trimmed", tuple(OnMissing))
         self._on_data_loss = _policy(on_data_loss, "on_data_loss", (OnMissing.FAIL, OnMissing.GAP))
@@ -312,6 +314,6 @@ def _place(where: MessageId | Place, tail: MessageId) -> MessageId:
 
 
 def _policy(value: OnMissing | str, name: str, allowed: tuple[OnMissing, ...]) -> OnMissing:
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ConfigurationError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
     return OnMissing(value)

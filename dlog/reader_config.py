@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ledger.arguments import require_fields
 from ledger.errors import ConfigurationError
 
 
@@ -31,6 +32,7 @@ class ReaderConfig:
     """
 
     def __post_init__(self) -> None:
+        require_fields(self)
         if min(self.read_ahead_bytes, self.fetch_bytes, self.fetch_entries_max) < 1:
             raise ConfigurationError(
                 f"read_ahead_bytes, fetch_bytes and fetch_entries_max must be at least 1, got "

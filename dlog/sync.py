@@ -132,7 +132,7 @@ class Client:
         """Take the log over, which seals its ledger, and give it up again."""
         return self._thread.run(self._client.rotate, log)
 
-    def shrink(self, log: str, before: MessageId) -> LogRecord:
+    def shrink(self, log: str, before: MessageId | str) -> LogRecord:
         """Make every message below `before` invisible for good. ShrinkRefusedError above the tail."""
         return self._thread.run(self._client.shrink, log, before)
 

@@ -17,6 +17,7 @@ from dlog.message_ids import MessageIds
 from dlog.model import MessageId, Owner
 from dlog.pending import Board, Pending
 from dlog.writer import LogWriter
+from ledger.arguments import require_type
 from ledger.model import LedgerId
 
 
@@ -122,6 +123,7 @@ class Writer:
         process forked from the one that opened it, it does nothing. AppendsFailedError, once all is closed, if an
         append failed whose outcome nobody has read.
         """
+        require_type("timeout_s", timeout_s, float, type(None))
         if self._thread.usable:
             self._stop()
             self._thread.run(self._close, timeout_s)

@@ -27,6 +27,7 @@ from dlog.message_ids import MessageIds
 from dlog.model import LogRecord, MessageId, Owner
 from dlog.outgoing import Waiter
 from dlog.succession import Succession
+from ledger.arguments import require_type
 from ledger.errors import LogStoreError
 from ledger.model import LedgerId
 
@@ -122,7 +123,7 @@ class LogWriter:
         key: Buffer | None = None,
         headers: Headers = (),
         *,
-        expect_tail: MessageId | None = None,
+        expect_tail: MessageId | str | None = None,
     ) -> MessageId:
         """Append one message; return once it is durable and readable.
 
@@ -135,7 +136,7 @@ class LogWriter:
         if expect_tail is None:
             future = await self._queue.submit(payload, key, headers)
         else:
-            await self._check_tail(expect_tail)
+            await self._check_tail(MessageId.of(expect_tail))
             future = self._queue.submit_nowait(payload, key, headers)
         return await future
 
@@ -243,6 +244,7 @@ class LogWriter:
         After `timeout_s`, or if cancelled, appends in flight end indeterminate and held ones are aborted.
         AppendsFailedError, once all is closed, if an append failed whose outcome nobody has read (dlog/failures.py).
         """
+        require_type("timeout_s", timeout_s, float, type(None))
         if self._closing is None:
             self._closing = self._succession.over
             self._queue.flush()

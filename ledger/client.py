@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from ledger.arguments import require_type
 from ledger.config import LedgerClientConfig, Visibility
 from ledger.core.placement import choose_ensemble
 from ledger.deferred_handle import DeferredWriteHandle
@@ -145,6 +146,14 @@ class LedgerClient:
         password: bytes,
         custom: tuple[tuple[str, bytes], ...],
     ) -> tuple[LedgerId, Versioned[LedgerMetadata]]:
+        require_type("quorum", quorum, QuorumSizes)
+        require_type("digest_type", digest_type, DigestType)
+        require_type("password", password, bytes)
+        require_type("custom", custom, tuple)
+        for pair in custom:
+            require_type("a pair in custom", pair, tuple)
+            require_type("a name in custom", pair[0], str)
+            require_type("a value in custom", pair[-1], bytes)
         ensemble = await self._choose_ensemble(quorum.ensemble)
         metadata = LedgerMetadata(
             quorum=quorum,
@@ -209,12 +218,15 @@ class LedgerClient:
 
     async def delete(self, ledger_id: LedgerId) -> None:
         """Remove the ledger from metadata; bookies collect its entries later. One already gone is success."""
+        require_type("a ledger id", ledger_id, int)
         try:
             await self.store.remove_ledger(ledger_id)
         except LedgerNotFoundError:
             return
 
     async def _read(self, ledger_id: LedgerId, password: bytes) -> Versioned[LedgerMetadata]:
+        require_type("a ledger id", ledger_id, int)
+        require_type("password", password, bytes)
         metadata = await self.store.read_ledger(ledger_id)
         if metadata.value.password != password:
             raise UnauthorizedError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from ledger.arguments import require_fields
 from ledger.errors import ConfigurationError
 from ledger.model import ENTRY_BYTES_MAX, FRAME_BYTES_MAX
 
@@ -88,6 +89,7 @@ class LedgerClientConfig:
     """Budget of one batch read: large enough to keep a bookie's disk sequential, small against memory."""
 
     def __post_init__(self) -> None:
+        require_fields(self)
         if not 64 <= self.entry_bytes_max <= ENTRY_BYTES_MAX:
             raise ConfigurationError(
                 f"entry_bytes_max must lie in 64..{ENTRY_BYTES_MAX}, got {self.entry_bytes_max}"

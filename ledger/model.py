@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Generic, NewType, TypeVar
 
+from ledger.arguments import require_fields
 from ledger.errors import ConfigurationError, InvalidNameError, MetadataFormatError
 
 LedgerId = NewType("LedgerId", int)
@@ -43,6 +44,7 @@ class QuorumSizes:
     ack: int = 2
 
     def __post_init__(self) -> None:
+        require_fields(self)
         if not 1 <= self.ack <= self.write <= self.ensemble:
             raise ConfigurationError(
                 f"quorum sizes need 1 <= ack <= write <= ensemble, got ensemble {self.ensemble}, "
@@ -83,7 +85,7 @@ class LedgerMetadata:
     last_entry: EntryId = NO_ENTRY
     length: int = 0
     digest_type: DigestType = DigestType.CRC32C
-    password: bytes = b""
+    password: bytes = field(default=b"", repr=False)
     custom: tuple[tuple[str, bytes], ...] = ()
     created_ms: int | None = None
     c_token: int | None = None

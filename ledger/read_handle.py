@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ledger.arguments import require_type
 from ledger.bookie_reads import BookieAnswer, Entry, open_entry, read_batch, read_entry
 from ledger.config import WireProtocol
 from ledger.core.distribution import write_set
@@ -117,6 +118,8 @@ class ReadHandle:
         does, it is enough to go on: entries up to a verified LAC are confirmed, whatever else is. Otherwise, and
         when metadata has changed or time is up, this is a `refresh`.
         """
+        require_type("beyond", beyond, int)
+        require_type("timeout_s", timeout_s, float)
         if self.closed or self.last_readable > beyond:
             return self.last_readable
         if self._unwatch is None:
@@ -200,6 +203,8 @@ class ReadHandle:
 
     async def read_batch(self, first: int, *, max_entries: int, max_bytes: int) -> list[Entry]:
         """At least one entry, consecutive from `first`, within the budgets and what is readable."""
+        require_type("max_entries", max_entries, int)
+        require_type("max_bytes", max_bytes, int)
         self._check_range(first, first)
         polled, self._polled = self._polled, None
         if polled is not None and first == polled.entry_id == self.last_readable:
@@ -244,6 +249,8 @@ class ReadHandle:
         return await self._read_striped(fragment, first, max(1, min(count, fitting, _SINGLE_READS_AT_ONCE)))
 
     def _check_range(self, first: int, last: int) -> None:
+        require_type("the first entry", first, int)
+        require_type("the last entry", last, int)
         if not 0 <= first <= last <= self.last_readable:
             raise ConfigurationError(
                 f"entries {first}..{last} of ledger {self.ledger_id} are not readable: "

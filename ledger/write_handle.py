@@ -14,6 +14,7 @@ from collections.abc import Coroutine, Iterable
 from functools import partial
 from typing import Any, Protocol, assert_never
 
+from ledger.arguments import as_bytes
 from ledger.config import Visibility
 from ledger.core.append import AppendMachine
 from ledger.core.close import needs_close
@@ -142,7 +143,7 @@ class WriteHandle:
             raise self.failed or LedgerClosedError(
                 f"ledger {self.ledger_id} is closed for adds", ledger_id=self.ledger_id
             )
-        data = payload if type(payload) is bytes else bytes(payload)
+        data = payload if type(payload) is bytes else as_bytes(payload)
         if len(data) + self._overhead > self._services.config.entry_bytes_max:
             raise too_large(len(data), self._overhead, self._services.config.entry_bytes_max)
         self._queue.append(data)

@@ -38,7 +38,8 @@ MAY_IMPORT = {
 LOWER_LAYERS = {
     # A module under the prefix may import of ours only what is listed: the arrows inside a package.
     "ledger.errors": (),
-    "ledger.model": ("ledger.errors",),
+    "ledger.arguments": ("ledger.errors",),
+    "ledger.model": ("ledger.errors", "ledger.arguments"),
     # A core needs the enumerations of settings and of a bookie's answer, no bytes.
     "ledger.core": (
         "ledger.core",
@@ -48,9 +49,30 @@ LOWER_LAYERS = {
         "ledger.wire.status.Answer",
     ),
     "ledger.wire": ("ledger.wire", "ledger.model", "ledger.errors"),
-    "ledger.metadata": ("ledger.metadata", "ledger.model", "ledger.errors", "ledger.environment"),
-    "dlog.core": ("dlog.core", "dlog.model", "dlog.errors", "dlog.format", "ledger.model", "ledger.errors"),
-    "dlog.format": ("dlog.format", "dlog.model", "dlog.errors", "ledger.model", "ledger.errors"),
+    "ledger.metadata": (
+        "ledger.metadata",
+        "ledger.arguments",
+        "ledger.model",
+        "ledger.errors",
+        "ledger.environment",
+    ),
+    "dlog.core": (
+        "dlog.core",
+        "dlog.model",
+        "dlog.errors",
+        "dlog.format",
+        "ledger.arguments",
+        "ledger.model",
+        "ledger.errors",
+    ),
+    "dlog.format": (
+        "dlog.format",
+        "dlog.model",
+        "dlog.errors",
+        "ledger.arguments",
+        "ledger.model",
+        "ledger.errors",
+    ),
 }
 
 IMPURE = {"asyncio", "os", "random", "select", "socket", "subprocess", "threading", "time", "uuid", "secrets"}

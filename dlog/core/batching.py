@@ -32,6 +32,7 @@ from dlog.format.message import (
     flat_headers,
     message_bytes,
 )
+from ledger.arguments import require_fields, require_type
 from ledger.errors import ConfigurationError
 from ledger.model import ENTRY_BYTES_MAX
 
@@ -57,6 +58,7 @@ class BatchLimits:
     """Longest wait of a partial batch while other entries are in flight: about one append's round trip."""
 
     def __post_init__(self) -> None:
+        require_fields(self)
         if not ENTRY_OVERHEAD_BYTES + 1024 <= self.entry_bytes_max <= ENTRY_BYTES_MAX:
             raise ConfigurationError(
                 f"entry_bytes_max must be {ENTRY_OVERHEAD_BYTES + 1024} to {ENTRY_BYTES_MAX}, "
@@ -121,6 +123,7 @@ class Batch(Generic[T]):
         if not count:
             raise AppendRejectedError("append_many got no message: give it at least one")
         key_column: list[bytes | None] = [None] * count if keys is None else as_bin_column(keys, "a key")
+        require_type("headers", headers, Iterable, type(None))
         header_column = [NO_HEADERS] * count if headers is None else list(map(flat_headers, headers))
         if len(key_column) != count or len(header_column) != count:
             raise ConfigurationError(

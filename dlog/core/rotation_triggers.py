@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ledger.arguments import require_fields
 from ledger.errors import ConfigurationError
 
 
@@ -46,6 +47,7 @@ class RotationLimits:
     """Appends wait once the ledger holds this multiple of `bytes_max` and still cannot be replaced."""
 
     def __post_init__(self) -> None:
+        require_fields(self)
         for name in ("bytes_max", "entries_max", "age_s", "idle_s", "interval_min_s"):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"rotation {name} must be positive, got {getattr(self, name)}")

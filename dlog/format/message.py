@@ -26,6 +26,7 @@ from typing import Any
 import msgpack
 
 from dlog.errors import EntryFormatError
+from ledger.arguments import require_type
 from ledger.errors import ConfigurationError
 
 MAGIC = 1
@@ -124,6 +125,7 @@ def as_bin(value: Buffer | None, what: str) -> bytes | None:
 
 def as_bin_column(values: Iterable[Buffer | None], what: str) -> list[bytes | None]:
     """The same for a whole column, without a Python step per value when all is bytes already."""
+    require_type(f"{what.removeprefix('a ')}s", values, Iterable)
     column = list(values)
     if set(map(type, column)) <= _OPTIONAL_BIN:
         return column  # type: ignore[return-value]  # just checked
@@ -132,6 +134,7 @@ def as_bin_column(values: Iterable[Buffer | None], what: str) -> list[bytes | No
 
 def flat_headers(headers: Iterable[tuple[bytes, bytes]]) -> Flat:
     """Header pairs as the flat array that is stored."""
+    require_type("headers", headers, Iterable)
     flat: Flat = []
     for pair in headers:
         if (

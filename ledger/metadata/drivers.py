@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from ledger.arguments import require_type
 from ledger.environment import Environment, SystemEnvironment
 from ledger.errors import ConfigurationError
 from ledger.metadata.store import MetadataStore
-from ledger.metadata.uri import MetadataUri, parse_uri
+from ledger.metadata.uri import MetadataUri, parse_uri, without_password
 
 Factory = Callable[[MetadataUri, Environment], Awaitable[MetadataStore]]
 
 
 def register_driver(scheme: str, factory: Factory) -> None:
     """Make `scheme:` (and `scheme+anything:`) addresses open with `factory`."""
+    require_type("the scheme of metadata addresses", scheme, str)
+    if not scheme.isalnum():
+        raise ConfigurationError(f"scheme {scheme!r} is not valid: use letters and digits")
+    if not callable(factory):
+        raise ConfigurationError(f"the factory of scheme {scheme!r} must be a function, got {factory!r:.80}")
     _drivers[scheme] = factory
 
 
@@ -27,7 +33,7 @@ async def open_store(uri: str, environment: Environment | None = None) -> Metada
     factory = _drivers.get(parsed.driver)
     if factory is None:
         raise ConfigurationError(
-            f"metadata address {uri!r} has the unknown scheme {parsed.scheme!r}, known are: "
+            f"metadata address {without_password(uri)!r} has the unknown scheme {parsed.scheme!r}, known are: "
             f"{', '.join(sorted(_drivers))}"
         )
     return await factory(parsed, environment or SystemEnvironment())

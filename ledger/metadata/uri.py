@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
+from ledger.arguments import require_type
 from ledger.errors import ConfigurationError
 
 
@@ -26,12 +28,18 @@ class MetadataUri:
         return next((value for key, value in parse_qsl(self.query) if key == name), None)
 
 
+def without_password(text: str) -> str:
+    """For messages. No address of ours has a place for a password; a person may still write `user:password@`."""
+    return re.sub(r":[^@\s]*@", ":***@", text)
+
+
 def parse_uri(text: str) -> MetadataUri:
     """Split an address, or raise ConfigurationError. Whether the rest makes sense its driver knows."""
+    require_type("the metadata address", text, str)
     scheme, colon, rest = text.partition(":")
     if not colon or not rest or not scheme or not scheme.replace("+", "").isalnum():
         raise ConfigurationError(
-            f"metadata address {text!r} is not valid: write scheme:rest, for example sqlite:///data/meta.db"
+            f"metadata address {without_password(text)!r} is not valid: write scheme:rest, for example sqlite:///data/meta.db"
         )
     rest, _, query = rest.partition("?")
     return MetadataUri(text, scheme.lower(), rest, query)

@@ -5,7 +5,7 @@ envelopes. A field that is None in a v3 message is absent on the wire. Entries a
 as stored (entry.py); those in decoded v2 messages are slices of the received frame.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from struct import Struct
 from typing import TypeAlias
@@ -33,7 +33,7 @@ class Packet:
 class AddRequest(Packet):
     """Store an entry. Its ids are those inside the entry."""
 
-    master_key: bytes
+    master_key: bytes = field(repr=False)
     entry: Buffer
 
     @property
@@ -59,7 +59,7 @@ class ReadRequest(Packet):
 
     ledger_id: int
     entry_id: int
-    master_key: bytes | None = None
+    master_key: bytes | None = field(default=None, repr=False)
     """There if, and only if, the packet fences and its version is 2 or higher."""
     trailing: bytes = b""
     """Bytes behind the last field; they mean nothing."""
@@ -173,7 +173,7 @@ class V3ReadRequest:
 
     ledger_id: int
     entry_id: int
-    master_key: bytes | None = None
+    master_key: bytes | None = field(default=None, repr=False)
     previous_lac: int | None = None
     timeout_ms: int | None = None
     flag: ReadFlag | None = None
@@ -193,7 +193,7 @@ class V3AddRequest:
 
     ledger_id: int
     entry_id: int
-    master_key: bytes
+    master_key: bytes = field(repr=False)
     entry: bytes
     write_flags: int | None = None
     recovery: bool = False
@@ -205,7 +205,7 @@ class WriteLacRequest:
 
     ledger_id: int
     lac: int
-    master_key: bytes
+    master_key: bytes = field(repr=False)
     packet: bytes
 
 

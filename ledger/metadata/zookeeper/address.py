@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 
 from ledger.errors import ConfigurationError
 from ledger.metadata.layout import LayoutType
-from ledger.metadata.uri import MetadataUri
+from ledger.metadata.uri import MetadataUri, without_password
 
 DEFAULT_PORT = 2181
 TIMEOUT_MS = 10_000
@@ -104,4 +104,5 @@ def _timeout(uri: MetadataUri, options: dict[str, str], name: str) -> int:
 
 
 def _wrong(uri: MetadataUri, why: str) -> ConfigurationError:
-    return ConfigurationError(f"metadata address {uri.text!r} is not valid: {why}; write {_EXAMPLE}")
+    sentence = f"metadata address {uri.text!r} is not valid: {why}"
+    return ConfigurationError(f"{without_password(sentence)}; write {_EXAMPLE}")

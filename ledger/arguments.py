@@ -1,0 +1,94 @@
+"""Whether what a caller gave is of the kind that is meant. Pure; nothing is converted.
+
+Python finds a wrong type where the value is first used, which may be deep inside, later, or in another thread. The
+public functions ask here first, so that the mistake is named where it was made.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from dataclasses import fields
+from enum import Enum
+from functools import cache
+from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
+
+from ledger.errors import ConfigurationError
+
+NAMES: dict[object, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    bool: "True or False",
+    bytes: "bytes",
+    type(None): "None",
+}
+
+
+def require_type(what: str, value: object, *kinds: type) -> None:
+    """ConfigurationError, which names `what`, unless the value is of one of the kinds.
+
+    A whole number is a number, and a truth value is neither; NaN and infinity are no numbers.
+    """
+    if not any(_is(value, kind) for kind in kinds):
+        raise _wrong(what, kinds, _shown(value))
+
+
+def require_fields(config: Any) -> None:
+    """The same for every field of a dataclass, by what it declares."""
+    for name, kinds, shown in _kinds(type(config)):  # type: ignore[arg-type]  # a class can be hashed
+        value = getattr(config, name)
+        if not any(_is(value, kind) for kind in kinds):
+            raise _wrong(
+                f"{name} of {type(config).__name__}", kinds, _shown(value) if shown else _kind_of(value)
+            )
+
+
+@cache
+def _kinds(config: Any) -> list[tuple[str, tuple[type, ...], bool]]:
+    """Name, kinds, and whether a value may be shown: one that `repr` leaves out is a secret."""
+    hints = get_type_hints(config)
+    return [(each.name, tuple(_plain(hints[each.name])), each.repr) for each in fields(config)]
+
+
+def as_bytes(payload: object) -> bytes:
+    """A payload that is not bytes already. A number would be taken by `bytes` for so many zeros."""
+    require_type("a payload", payload, bytes, bytearray, memoryview)
+    return bytes(payload)  # type: ignore[call-overload, no-any-return]  # just checked
+
+
+def _plain(hint: Any) -> list[type]:
+    if isinstance(hint, NewType):
+        return _plain(hint.__supertype__)
+    if get_origin(hint) in (Union, types.UnionType):
+        return [kind for each in get_args(hint) for kind in _plain(each)]
+    return [get_origin(hint) or hint]
+
+
+def _wrong(what: str, kinds: tuple[type, ...], got: str) -> ConfigurationError:
+    return ConfigurationError(f"{what} must be {' or '.join(map(_name, kinds))}, got {got}")
+
+
+def _is(value: object, kind: type) -> bool:
+    if kind is float:
+        return type(value) is int or (type(value) is float and math.isfinite(value))
+    if kind is int:
+        return isinstance(value, int) and type(value) is not bool
+    return isinstance(value, kind)
+
+
+def _name(kind: type) -> str:
+    if issubclass(kind, Enum):
+        return f"one of {', '.join(str(each) for each in kind)}"
+    return NAMES.get(kind) or f"a {kind.__name__}"
+
+
+def _shown(value: object) -> str:
+    """The value and its type. Bytes may be a secret in the wrong place, so their content is not shown."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"{len(value)} {type(value).__name__}"
+    return repr(value) if value is None or isinstance(value, bool) else f"{value!r:.80} ({_kind_of(value)})"
+
+
+def _kind_of(value: object) -> str:
+    return type(value).__name__
