@@ -127,6 +127,10 @@ class SystemLock(DiskLock):
 
 BRIEF_S_MAX = 0.0005
 """Running a job on the loop keeps everybody else waiting for so long: about what waking the thread costs."""
+STALL_S = 0.005
+"""From here on a job that runs on the loop is felt by every reader."""
+STALL_SHARE = 1000
+"""After a job of d seconds that long, none runs on the loop for this many times d: stalls take 1/1000 of the time."""
 
 
 class _Job(NamedTuple):
@@ -140,6 +144,8 @@ class SystemWorker(DiskWorker):
 
     Waking a thread and being woken by it costs more than a quick sync. So a job announced as brief runs on the
     loop itself, if nothing else is under way and the last such job was quick; a slow disk gets the thread.
+    How long a sync will take shows only when it has ended, so one on the loop can stall it. That is bounded by
+    what follows: after a stall the thread has all jobs for a while, however quick they are.
     The order of jobs is that of `submit`, wherever they run.
     """
 
@@ -150,6 +156,8 @@ class SystemWorker(DiskWorker):
         self._brief: _Job | None = None
         self._brief_s = BRIEF_S_MAX + 1.0
         """How long the last brief job took, in seconds; the first one goes to the thread."""
+        self._in_thread_until = 0.0
+        """No job runs on the loop before this time of `perf_counter`."""
         self._ended = False
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -160,7 +168,7 @@ class SystemWorker(DiskWorker):
         job = _Job(work, done, brief)
         idle = self._under_way == 0
         self._under_way += 1
-        if brief and idle and self._brief_s <= BRIEF_S_MAX:
+        if brief and idle and self._brief_s <= BRIEF_S_MAX and time.perf_counter() >= self._in_thread_until:
             self._brief = job
             self._loop.call_soon(self._run_brief)
         else:
@@ -214,7 +222,10 @@ class SystemWorker(DiskWorker):
             raise
         finally:
             if job.brief:
-                self._brief_s = time.perf_counter() - began
+                ended = time.perf_counter()
+                self._brief_s = ended - began
+                if self._brief_s > STALL_S:
+                    self._in_thread_until = ended + STALL_SHARE * self._brief_s
             deliver(job, result, error)
 
 

@@ -23,6 +23,8 @@ from ledger.errors import LogStoreError
 
 _BRIEF_S_MAX = 0.0005
 """As in system_disk.py: after a brief job that took longer, the next one does not run on the loop."""
+_STALL_S, _STALL_SHARE = 0.005, 1000
+"""As there: after one that took longer than this, none does for so many times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class SimulatedDiskWorker(DiskWorker):
         self._closed = False
         self._brief: _Job | None = None
         self._brief_s = _BRIEF_S_MAX + 1.0
+        self._in_thread_until = 0.0
 
     def submit(self, work: Callable[[], T], done: Done[T], *, brief: bool = False) -> None:
         if self._closed:
@@ -54,7 +57,7 @@ class SimulatedDiskWorker(DiskWorker):
         job = _Job(work, done, brief)
         idle = self._under_way == 0
         self._under_way += 1
-        if brief and idle and self._brief_s <= _BRIEF_S_MAX:
+        if brief and idle and self._brief_s <= _BRIEF_S_MAX and self._loop.time() >= self._in_thread_until:
             self._brief = job
             self._loop.call_soon(self._run_brief)
         else:
@@ -129,5 +132,7 @@ class SimulatedDiskWorker(DiskWorker):
             cost_s = self._clock.take()
             if job.brief:
                 self._brief_s = cost_s
+                if cost_s > _STALL_S:
+                    self._in_thread_until = self._loop.time() + cost_s + _STALL_SHARE * cost_s
             if self._life.goes_on:
                 deliver(job, result, error, cost_s)

@@ -102,6 +102,29 @@ def test_brief_jobs_run_on_the_loop_while_they_are_quick(tmp_path: Path) -> None
     asyncio.run(main())
 
 
+def test_a_disk_that_is_slow_now_and_then_stalls_the_loop_once(tmp_path: Path) -> None:
+    """Every second sync takes 10 ms. Before, each quick one brought the slow one after it back onto the loop."""
+
+    async def main() -> None:
+        worker = SystemDisk().worker("test")
+        here, stalls = threading.get_ident(), 0
+
+        def job(seconds: float) -> None:
+            nonlocal stalls
+            threading.Event().wait(seconds)
+            stalls += seconds > 0 and threading.get_ident() == here
+
+        for number in range(20):
+            done = asyncio.get_running_loop().create_future()
+            work = partial(job, 0.01 * (number % 2))
+            worker.submit(work, lambda _result, error, done=done: done.set_result(error), brief=True)  # type: ignore[misc]
+            assert await done is None
+        assert stalls <= 1
+        await worker.close()
+
+    asyncio.run(main())
+
+
 def test_brief_jobs_keep_the_order_of_all_jobs(tmp_path: Path) -> None:
     """One that waits for the end of the iteration is not overtaken by what is submitted behind it."""
 
