@@ -77,8 +77,11 @@ class Limits:
             raise ConfigurationError(
                 f"receive_bytes_max {self.receive_bytes_max} must be at least frame_bytes_max {self.frame_bytes_max}"
             )
-        if self.frame_bytes_max > 2**30:
-            raise ConfigurationError(f"frame_bytes_max is at most {2**30}, got {self.frame_bytes_max}")
+        if not FRAME_BYTES_MAX <= self.frame_bytes_max <= 2**30:
+            # Clients send entries as long as this, and would take a bookie that cuts them off for a dead one.
+            raise ConfigurationError(
+                f"frame_bytes_max must be {FRAME_BYTES_MAX} to {2**30}, got {self.frame_bytes_max}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from dlog.core.batching import BatchLimits
@@ -82,10 +83,21 @@ class LogConfig:
             "store_probe_s",
             "takeover_timeout_s",
         ):
-            if getattr(self, name) <= 0:
-                raise ConfigurationError(f"{name} must be positive, got {getattr(self, name)}")
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigurationError(f"{name} must be positive and finite, got {getattr(self, name)}")
         if self.degraded not in tuple(DegradedPolicy):
             raise ConfigurationError(f"degraded must be allow or refuse, got {self.degraded!r}")
+        if self.ledger.entry_bytes_max < self.batching.entry_bytes_max:
+            raise ConfigurationError(
+                f"ledger.entry_bytes_max {self.ledger.entry_bytes_max} is below batching.entry_bytes_max "
+                f"{self.batching.entry_bytes_max}: no ledger would take a full entry; "
+                "raise the first or lower the second"
+            )
+        if self.ledger.send_queue_bytes_max < 2 * self.batching.entry_bytes_max:
+            raise ConfigurationError(
+                f"ledger.send_queue_bytes_max must hold two entries of {self.batching.entry_bytes_max} bytes, got "
+                f"{self.ledger.send_queue_bytes_max}: a bookie with more unsent counts as failed"
+            )
         if self.buffer_bytes_max < self.batching.entry_bytes_max:
             raise ConfigurationError(
                 f"buffer_bytes_max must hold one entry of {self.batching.entry_bytes_max} bytes, "

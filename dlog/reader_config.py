@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ledger.arguments import require_fields
@@ -38,8 +39,8 @@ class ReaderConfig:
                 f"read_ahead_bytes, fetch_bytes and fetch_entries_max must be at least 1, got "
                 f"{self.read_ahead_bytes}, {self.fetch_bytes} and {self.fetch_entries_max}"
             )
-        if not 0 < self.first_poll_s <= self.slow_poll_s or self.unavailable_timeout_s < 0:
+        if not 0 < self.first_poll_s <= self.slow_poll_s < math.inf or not self.unavailable_timeout_s >= 0:
             raise ConfigurationError(
-                f"need 0 < first_poll_s <= slow_poll_s and unavailable_timeout_s >= 0, got "
+                f"need 0 < first_poll_s <= slow_poll_s, finite, and unavailable_timeout_s >= 0, got "
                 f"{self.first_poll_s}, {self.slow_poll_s} and {self.unavailable_timeout_s}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -94,14 +95,28 @@ class LedgerClientConfig:
             raise ConfigurationError(
                 f"entry_bytes_max must lie in 64..{ENTRY_BYTES_MAX}, got {self.entry_bytes_max}"
             )
+        for name, least in (("frame_bytes_max", FRAME_BYTES_MAX), ("send_queue_bytes_max", 1024 * 1024)):
+            # Below them a legal entry could never be read, or the bookie that is sent one would count as failed.
+            if not least <= getattr(self, name) <= 2**30:
+                raise ConfigurationError(f"{name} must be {least} to {2**30}, got {getattr(self, name)}")
+        if self.recovery_read_ahead < 1 or self.read_window_bytes < 1:
+            raise ConfigurationError(
+                f"recovery_read_ahead and read_window_bytes must be at least 1, got {self.recovery_read_ahead} and "
+                f"{self.read_window_bytes}"
+            )
         for name in (
             "connect_timeout_s",
             "idle_connection_s",
             "add_timeout_s",
             "read_timeout_s",
+            "speculative_read_s",
             "quorum_timeout_s",
+            "replace_backoff_s",
+            "replace_backoff_max_s",
+            "change_hold_s",
             "probe_timeout_s",
+            "lost_member_s",
             "lac_interval_s",
         ):
-            if getattr(self, name) <= 0:
-                raise ConfigurationError(f"{name} must be positive, got {getattr(self, name)}")
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigurationError(f"{name} must be positive and finite, got {getattr(self, name)}")

@@ -49,7 +49,7 @@ class RotationLimits:
     def __post_init__(self) -> None:
         require_fields(self)
         for name in ("bytes_max", "entries_max", "age_s", "idle_s", "interval_min_s"):
-            if getattr(self, name) <= 0:
+            if not getattr(self, name) > 0:
                 raise ConfigurationError(f"rotation {name} must be positive, got {getattr(self, name)}")
         if not 0 <= self.age_jitter < 1 or self.hard_bytes_factor < 2:
             raise ConfigurationError(
