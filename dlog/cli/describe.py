@@ -57,6 +57,7 @@ def document_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -
         "owner": _owner_document(record),
         "copies": _copies_document(newest),
         "waiting_for_deletion": len(record.pending_delete),
+        "grace_s": record.grace_us / 1e6,
         "uuid": record.log_uuid,
     }
 

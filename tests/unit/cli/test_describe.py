@@ -47,6 +47,7 @@ def test_programs_get_numbers_as_numbers() -> None:
         },
         "copies": {"ensemble": 3, "write": 3, "ack": 2, "degraded": False},
         "waiting_for_deletion": 0,
+        "grace_s": 604_800.0,
         "uuid": "uuid-1",
     }
 

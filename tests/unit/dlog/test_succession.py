@@ -524,3 +524,17 @@ async def test_appends_that_wait_for_a_record_that_is_full_end_with_a_sentence()
                 while True:
                     await writer.append(bytes(200))
                     await asyncio.sleep(0.005)
+
+
+async def test_a_client_closes_its_writers_at_the_same_time() -> None:
+    """The store is away, so each has to wait for its limit: all of them together wait as long as one."""
+    async with scripted_log() as log, log.client(hold_limit_s=0.5) as client:
+        writers = [await client.open_writer(f"orders-{number}") for number in range(6)]
+        for writer in writers:
+            await writer.append(b"one")
+        store_of(client).away = True
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await client.close()
+        assert not any(writer.active for writer in writers)
+        assert loop.time() - began < 4 * 0.5
