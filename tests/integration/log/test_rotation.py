@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from benchmarks.cluster import running_cluster
 from dlog.client import LogClient
+from dlog.core.degraded import DegradedPolicy
 from dlog.core.rotation_triggers import RotationLimits
 from dlog.errors import AppendAbortedError, AppendIndeterminateError, AppendRejectedError
 from dlog.model import NO_MESSAGE, MessageId
@@ -192,6 +194,25 @@ async def test_appends_that_wait_too_long_for_a_ledger_are_given_up(tmp_path: Pa
         assert not writer.active
         await cluster.restart(0)
         await cluster.restart(1)
+        await client.open_writer("orders")
+        producer.check(await read_all(client, "orders"))
+
+
+async def test_appends_behind_a_full_ledger_that_cannot_be_replaced_are_given_up(tmp_path: Path) -> None:
+    """Rules 17 and 19b: one of three bookies is dead and the policy wants three; the ledger works until it is full."""
+    limits = RotationLimits(bytes_max=20_000, interval_min_s=0.05)
+    async with (
+        running_cluster(tmp_path) as cluster,
+        client_of(cluster.uri, hold_limit_s=2.0, degraded=DegradedPolicy.REFUSE, rotation=limits) as client,
+    ):
+        writer = await client.open_writer("orders")
+        producer = Producer(writer, "p")
+        await producer.reached(50)
+        await kill(cluster.bookies[0])
+        error = await producer.died()
+        assert isinstance(error, AppendAbortedError)
+        assert re.search(r"within 2 s .*needs 3 writable bookies and 2 are registered", str(error)), error
+        await cluster.restart(0)
         await client.open_writer("orders")
         producer.check(await read_all(client, "orders"))
 

@@ -379,3 +379,15 @@ async def test_answers_owed_from_an_earlier_position_do_not_pay_for_later_adds()
         back.answer_late()
         await until(lambda: handle._members[2].owed_adds == 0 or handle.failed_members > 0)
         await until(lambda: 2 in handle.machine.failed_positions)
+
+
+async def test_bookies_that_store_adds_and_no_lac_end_the_handle_too() -> None:
+    """Adds are confirmed each time, and never visible: what counts is that none is done."""
+    async with scripted_cluster(add_timeout_s=0.1, replace_backoff_s=0.02, quorum_timeout_s=1.0) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        for bookie in cluster.ensemble(handle):
+            bookie.mute = lambda what: what == "write_lac"
+        async with asyncio.timeout(15):
+            with pytest.raises(AddFailedError, match="fewer than its ack quorum"):
+                await handle.add(b"one")
