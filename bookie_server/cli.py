@@ -194,6 +194,24 @@ def read_ledger(
         print_lines(stored, as_json=output is Output.JSON)
 
 
+@app.command("rebuild-index")
+def rebuild_index(
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Make the index of a stopped bookie anew from its entry logs; the old one stays until the new one is verified."""
+    from bookie_server.cli_report import print_facts
+    from bookie_server.rebuilding import rebuilt_facts
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    facts = rebuilt_facts(_storage(data, journal_dir, ledger_dir), say)
+    print_facts(facts, as_json=output is Output.JSON)
+
+
 @app.command("format")
 def format_bookie(
     metadata: MetadataOption,

@@ -7,6 +7,7 @@ The journal plays the write-ahead log's part: docs/decisions/0004-index-store.md
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -37,6 +38,8 @@ _PIECE = 256
 """Records that a scan takes at a time."""
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 class KeyValues(Protocol):
@@ -78,7 +81,20 @@ def _writing(directory: Path) -> Iterator[None]:
         raise _write_error(directory, error) from error
 
 
-def _write_error(directory: Path, error: Exception) -> DiskFullError | DiskFailedError:
+def _damaged(directory: Path, error: Exception) -> str:
+    return (
+        f"index {directory} is damaged ({error}): stop the bookie and run `bookie rebuild-index` on its directories, "
+        "which makes it anew from the entry logs"
+    )
+
+
+def _is_damage(error: Exception) -> bool:
+    return "Corruption" in str(error)
+
+
+def _write_error(directory: Path, error: Exception) -> DiskFullError | DiskFailedError | IndexDamagedError:
+    if _is_damage(error):  # a compaction in the background met it, and the next write hears of it
+        return IndexDamagedError(_damaged(directory, error), path=directory)
     if "No space left" in str(error) or "NoSpace" in str(error):
         return DiskFullError(
             f"no space left to write index {directory}: free space on this disk", path=directory
@@ -117,6 +133,7 @@ class _Rocks:
         self._unlogged.disable_wal = True  # type: ignore[assignment,method-assign]  # the stub says method
         self._options = options
         self._full: DiskFullError | None = None
+        self._damage_said = False
         self._changed = Condition()
         self._readers = 0
         self._reopening = False
@@ -147,8 +164,8 @@ class _Rocks:
                 path=self._directory,
             )
         return IndexDamagedError(
-            f"index {self._directory} cannot be opened ({error}): restore it, or give this bookie a new id "
-            "and let repair copy its ledgers",
+            f"index {self._directory} cannot be opened ({error}): if it is damaged, run `bookie rebuild-index` on this "
+            "bookie's directories, which makes it anew from the entry logs",
             path=self._directory,
         )
 
@@ -206,13 +223,19 @@ class _Rocks:
         try:
             return read(self._database)
         except Exception as error:  # RocksDB's binding raises nothing more precise
-            raise StorageError(
-                f"index {self._directory} cannot be read: {error}", path=self._directory
-            ) from error
+            raise self._unreadable(error) from error
         finally:
             with self._changed:
                 self._readers -= 1
                 self._changed.notify_all()
+
+    def _unreadable(self, error: Exception) -> StorageError:
+        if not _is_damage(error):
+            return StorageError(f"index {self._directory} cannot be read: {error}", path=self._directory)
+        if not self._damage_said:
+            self._damage_said = True
+            logger.error("%s; what it cannot tell is answered as unknown", _damaged(self._directory, error))
+        return StorageError(_damaged(self._directory, error), path=self._directory)
 
     def write(
         self,

@@ -65,6 +65,8 @@ def refuse_add(
         # Metadata has no such ledger any more. EFENCED ends the writer; anything else would make it
         # look for another bookie to go on with.
         return Status.EFENCED
+    if _key_is_lost(ledger):
+        return Status.EREADONLY
     if not compare_digest(ledger.master_key, key):
         return Status.EUA
     if (ledger.fenced or ledger.limbo) and not recovery:
@@ -81,7 +83,14 @@ def refuse_fence(ledger: LedgerFacts | None, ledger_id: int, key: bytes) -> Stat
         return None
     if ledger.deleted:
         return Status.ENOLEDGER
+    if _key_is_lost(ledger):
+        return Status.EUNKNOWNLEDGERSTATE
     return None if compare_digest(ledger.master_key, key) else Status.EUA
+
+
+def _key_is_lost(ledger: LedgerFacts) -> bool:
+    """Whether nobody can say which key is right: the client is to ask other bookies, not to give up."""
+    return ledger.limbo and not ledger.master_key
 
 
 def refuse_read(ledger: LedgerFacts | None, ledger_id: int, entry_id: int) -> Status | None:
@@ -105,6 +114,8 @@ def refuse_write_lac(
         return None
     if ledger.deleted:
         return Status.ENOLEDGER
+    if _key_is_lost(ledger):
+        return Status.EREADONLY
     return None if compare_digest(ledger.master_key, key) else Status.EUA
 
 

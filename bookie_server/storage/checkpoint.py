@@ -1,8 +1,8 @@
 """One checkpoint: from the write cache and the changed states to entry log, index and log mark.
 
-Law, in this order: blocks into the entry log, its sync; intervals and states into the index, its sync; the
-log mark replaced durably; old journal files removed. A crash between any two steps leaves the journal able
-to redo all of it, and doing it again changes nothing. Runs in the storage worker.
+Law, in this order: blocks into the entry log, its sync; intervals and states into the index, its sync; the same
+states into the state log, its sync; the log mark replaced durably; old journal files removed. A crash between any two
+steps leaves the journal able to redo all of it, and doing it again changes nothing. Runs in the storage worker.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from bookie_server.journal.files import remove_before
 from bookie_server.journal.log_mark import LogMark, encode_log_mark
 from bookie_server.storage.entry_log import EntryLogWriter
 from bookie_server.storage.entry_log_format import encode_block
-from bookie_server.storage.index import Index, Interval
-from bookie_server.storage.ranges import dense_ranges
+from bookie_server.storage.index import Index, Interval, interval_of
 from bookie_server.storage.reserve import Reserve
+from bookie_server.storage.state_log import StateLog
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage.write_cache import Run, WriteCache
 from bookie_server.stored_entry import StoredEntry
@@ -48,6 +48,7 @@ class Checkpointer:
         paths: StoragePaths,
         writer: EntryLogWriter,
         index: Index,
+        state_log: StateLog,
         reserve: Reserve,
         block_bytes_max: int,
     ) -> None:
@@ -55,6 +56,7 @@ class Checkpointer:
         self._paths = paths
         self._writer = writer
         self._index = index
+        self._state_log = state_log
         self._reserve = reserve
         self._block_bytes_max = block_bytes_max
         self._generation = index.generation()
@@ -63,7 +65,9 @@ class Checkpointer:
         """Carry out the job. DiskFullError: not done, nothing changed, may be repeated."""
         self._with_reserve(partial(self._store, job))
         mark = replace(job.mark, generation=self._generation)
+        end = self._writer.end if self._writer.end.log_id else None
         try:
+            self._with_reserve(partial(self._state_log.store, self._generation, job.states, end))
             self._with_reserve(partial(self._disk.replace_file, self._paths.mark, encode_log_mark(mark)))
         except DiskFullError:
             return  # the old mark is as safe, restart only has more to replay; the next checkpoint sets it
@@ -110,7 +114,7 @@ class Checkpointer:
             for ids, entries in _in_blocks(cache.ledgers[ledger_id].runs, self._block_bytes_max):
                 head, body = encode_block(end.log_id, offset, ledger_id, ids, entries)
                 size = len(head) + len(body)
-                mine.append((ids, _interval(ids, end.log_id, offset, size)))
+                mine.append((ids, interval_of(ids, end.log_id, offset, size)))
                 parts += (head, body)
                 offset += size
                 gathered += size
@@ -132,27 +136,7 @@ class Checkpointer:
             return
         self._index.put_log_end(self._writer.end)
         for ledger_id, blocks in placed.items():
-            self._index_ledger(ledger_id, blocks)
-
-    def _index_ledger(self, ledger_id: int, blocks: Sequence[tuple[Sequence[int], Interval]]) -> None:
-        covered = self._index.last_covered(ledger_id)
-        if blocks[0][1].first > covered:
-            self._index.append(ledger_id, [interval for _ids, interval in blocks])
-            return
-        for ids, interval in blocks:
-            if interval.first > covered:
-                self._index.append(ledger_id, [interval])
-                continue
-            log_bytes = interval.block_bytes
-            for first, last in dense_ranges(ids):
-                part = replace(interval, first=first, last=last, dense=True)
-                self._index.insert(ledger_id, part, log_bytes)
-                log_bytes = 0
-
-
-def _interval(ids: Sequence[int], log_id: int, offset: int, block_bytes: int) -> Interval:
-    dense = ids[-1] - ids[0] + 1 == len(ids)
-    return Interval(ids[0], ids[-1], log_id, offset, block_bytes, dense)
+            self._index.add_blocks(ledger_id, blocks)
 
 
 def _in_blocks(runs: Sequence[Run], bytes_max: int) -> Iterator[tuple[list[int], list[StoredEntry]]]:

@@ -43,7 +43,7 @@ FILE_HEADER_BYTES = 64
 BLOCK_HEADER_BYTES = 40
 
 _FILE_HEADER = struct.Struct(">8sIIQ40x")
-_BLOCK_MAGIC = b"EBLK"
+BLOCK_MAGIC = b"EBLK"
 _BLOCK_HEADER = struct.Struct(">4sIqqqII")
 _BLOCK_FACTS = struct.Struct(">qqqII")
 _PLACE = struct.Struct(">QQ")
@@ -85,7 +85,7 @@ def encode_block(
     facts = _BLOCK_FACTS.pack(ledger_id, ids[0], ids[-1], len(ids), len(body))
     facts += struct.pack(f">{len(lengths)}I", *lengths)
     crc = crc32c(body, crc32c(facts, crc32c(_PLACE.pack(log_id, offset))))
-    return b"".join((_BLOCK_MAGIC, crc.to_bytes(4, "big"), facts)), body
+    return b"".join((BLOCK_MAGIC, crc.to_bytes(4, "big"), facts)), body
 
 
 class Block:
@@ -136,11 +136,19 @@ def decode_block(data: memoryview, log_id: int, offset: int, ledger_id: int, pat
     return block
 
 
+def block_start(data: bytes) -> tuple[int, int] | None:
+    """Ledger id and size of the block whose header begins `data`, None if none begins here. Not proved by its CRC."""
+    if len(data) < BLOCK_HEADER_BYTES or data[:4] != BLOCK_MAGIC:
+        return None
+    _, _, ledger_id, _, _, count, body_bytes = _BLOCK_HEADER.unpack_from(data)
+    return ledger_id, block_bytes(count, body_bytes)
+
+
 def _decoded(data: memoryview, log_id: int, offset: int, ledger_id: int) -> Block | None:
     if len(data) < BLOCK_HEADER_BYTES:
         return None
     magic, crc, found_ledger, first, last, count, body_bytes = _BLOCK_HEADER.unpack_from(data)
-    if magic != _BLOCK_MAGIC or len(data) != block_bytes(count, body_bytes) or found_ledger != ledger_id:
+    if magic != BLOCK_MAGIC or len(data) != block_bytes(count, body_bytes) or found_ledger != ledger_id:
         return None
     if crc32c(bytes(data[8:]), crc32c(_PLACE.pack(log_id, offset))) != crc:
         return None

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from bookie_server.errors import IndexVersionError
 from bookie_server.key_values import KeyValues
 from bookie_server.storage.ledger_state import LedgerState
+from bookie_server.storage.ranges import dense_ranges
 
 VERSION = 1
 _ENTRY_MAX = 2**63 - 1
@@ -59,6 +60,12 @@ class LogEnd:
 
     log_id: int
     offset: int
+
+
+def interval_of(ids: Sequence[int], log_id: int, offset: int, block_bytes: int) -> Interval:
+    """The whole of a block with these ids."""
+    dense = ids[-1] - ids[0] + 1 == len(ids)
+    return Interval(ids[0], ids[-1], log_id, offset, block_bytes, dense)
 
 
 class Index:
@@ -103,6 +110,21 @@ class Index:
             ]
         )
 
+    def add_blocks(self, ledger_id: int, blocks: Sequence[tuple[Sequence[int], Interval]]) -> None:
+        """Add the ids of blocks of one entry log, each with its interval: they are found in these from now on."""
+        covered = self.last_covered(ledger_id)
+        if blocks[0][1].first > covered:
+            self.append(ledger_id, [interval for _ids, interval in blocks])
+            return
+        for ids, interval in blocks:
+            if interval.first > covered:
+                self.append(ledger_id, [interval])
+                continue
+            log_bytes = interval.block_bytes
+            for first, last in dense_ranges(ids):
+                self.insert(ledger_id, replace(interval, first=first, last=last, dense=True), log_bytes)
+                log_bytes = 0
+
     def insert(self, ledger_id: int, interval: Interval, log_bytes: int) -> None:
         """Add a dense interval none of whose entries is indexed; older intervals make way for it.
 
@@ -131,7 +153,7 @@ class Index:
 
     def state(self, ledger_id: int) -> LedgerState | None:
         value = self._store.get(_STATE_KEY.pack(b"S", ledger_id))
-        return None if value is None else _decode_state(ledger_id, value)
+        return None if value is None else state_of(ledger_id, value)
 
     def put_states(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         """Records made by `state_record`."""
@@ -142,6 +164,10 @@ class Index:
         for key, value in self._store.scan(b"S", b"T"):
             if not value[0] & _DELETED:
                 yield _STATE_KEY.unpack(key)[1]
+
+    def state_records(self, first: int = 0) -> Iterator[tuple[bytes, bytes]]:
+        """The states as they are stored, deleted ones too, of ledgers from `first` on; ascending ids. StorageError."""
+        return self._store.scan(_STATE_KEY.pack(b"S", first), b"T")
 
     def remove_entries(self, ledger_id: int) -> None:
         """Forget every entry of a deleted ledger; the bytes die with their entry logs.
@@ -183,6 +209,15 @@ class Index:
         value = self._store.get(_STATE_KEY.pack(b"S", ledger_id))
         return value is not None and bool(value[0] & _DELETED)
 
+    def log_ids(self) -> Iterator[int]:
+        """Ascending ids of the entry logs that hold blocks of a ledger that is not deleted. StorageError."""
+        log_id, end = 0, _STATE_KEY.pack(b"L", 2**64 - 1)
+        while found := next(self._store.scan(_STATE_KEY.pack(b"L", log_id), end), None):
+            log_id = _LOG_KEY.unpack(found[0])[1]
+            if self.has_live_ledger(log_id):
+                yield log_id
+            log_id += 1
+
     def log_end(self) -> LogEnd | None:
         """Where the next block goes; None before the first checkpoint. IndexVersionError."""
         value = self._store.get(b"E")
@@ -208,6 +243,11 @@ class Index:
 
     def limbo_since(self) -> int | None:
         return self._number(b"M")
+
+    def limbo_record(self) -> list[tuple[bytes, bytes]]:
+        """The record that says so, if in limbo."""
+        since = self.limbo_since()
+        return [] if since is None else [(b"M", _NUMBER.pack(since))]
 
     def set_limbo(self, generation: int | None) -> None:
         if generation is None:
@@ -259,7 +299,8 @@ def state_record(state: LedgerState) -> tuple[bytes, bytes]:
     return _STATE_KEY.pack(b"S", state.ledger_id), b"".join((head, state.master_key, packet))
 
 
-def _decode_state(ledger_id: int, value: bytes) -> LedgerState:
+def state_of(ledger_id: int, value: bytes) -> LedgerState:
+    """The state that `state_record` made the value of."""
     flags, last_entry, lac, explicit_value, key_bytes, packet_bytes = _STATE_VALUE.unpack_from(value)
     key_end = _STATE_VALUE.size + key_bytes
     state = LedgerState(ledger_id, value[_STATE_VALUE.size : key_end])

@@ -465,6 +465,7 @@ class LedgerStorage:
 
     def _close_files(self) -> None:
         self._parts.writer.close()
+        self._parts.state_log.close()
         self._parts.index.close()
 
     def _fail(self, error: Exception) -> None:

@@ -14,6 +14,7 @@ from bookie_server.storage.index import Index
 from bookie_server.storage.ledger_states import LedgerStates
 from bookie_server.storage.recovery import Recovery, read_mark, require_current
 from bookie_server.storage.reserve import Reserve
+from bookie_server.storage.state_log import StateLog
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage.write_cache import WriteCache
 from bookie_server.storage_config import StorageConfig
@@ -34,6 +35,7 @@ class Parts:
     files: JournalFiles
     writer: EntryLogWriter
     checkpointer: Checkpointer
+    state_log: StateLog
     deleted: list[int]
     """Ledgers whose index records the next checkpoint removes."""
 
@@ -75,10 +77,10 @@ def _parts(
     logs.close()
     _settle(disk, paths, index, states, mark, damaged=recovery.damaged)
     writer = EntryLogWriter(disk, paths.entry_logs, config.entry_log_bytes_max, end)
-    checkpointer = Checkpointer(disk, paths, writer, index, reserve, config.block_bytes_max)
-    return Parts(
-        disk, paths, index, reserve, states, Caches(cache), files, writer, checkpointer, recovery.deleted
-    )
+    state_log = StateLog(disk, paths, index, end)
+    checkpointer = Checkpointer(disk, paths, writer, index, state_log, reserve, config.block_bytes_max)
+    caches, deleted = Caches(cache), recovery.deleted
+    return Parts(disk, paths, index, reserve, states, caches, files, writer, checkpointer, state_log, deleted)
 
 
 def _settle(

@@ -46,8 +46,8 @@ def require_current(index: Index, mark: LogMark, paths: StoragePaths) -> None:
     if index.generation() < mark.generation:
         raise IndexDamagedError(
             f"index {paths.index} is at generation {index.generation()}, log mark {paths.mark} needs "
-            f"{mark.generation}: one of them is missing or an old copy: restore it, or give this bookie a new id and "
-            "let repair copy its ledgers",
+            f"{mark.generation}: one of them is missing or an old copy: restore it, or run `bookie rebuild-index` on "
+            "this bookie's directories, which makes the index anew from the entry logs",
             path=paths.index,
         )
 

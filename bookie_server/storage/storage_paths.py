@@ -28,6 +28,20 @@ class StoragePaths:
         return self.ledgers / "index"
 
     @property
+    def new_index(self) -> Path:
+        """Where `bookie rebuild-index` makes one; it takes the place of `index` when it is proved."""
+        return self.ledgers / "index.new"
+
+    @property
+    def old_index(self) -> Path:
+        """The index that was replaced, until it is removed."""
+        return self.ledgers / "index.old"
+
+    @property
+    def states(self) -> Path:
+        return self.ledgers / "ledger-states"
+
+    @property
     def mark(self) -> Path:
         return self.ledgers / LOG_MARK
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -249,6 +250,9 @@ class Upkeep:
             for log_id in log_ids(parts.disk, parts.paths.entry_logs)
             if log_id < parts.writer.end.log_id and not parts.index.has_live_ledger(log_id)
         ]
+        if dead:
+            with suppress(DiskFullError):  # what it does not know to be removed, a rebuilt index only doubts
+                parts.state_log.forget_logs(dead)
         for log_id in dead:
             parts.disk.remove(parts.paths.entry_logs / file_name(log_id))
         return dead
@@ -261,3 +265,4 @@ class Upkeep:
     def _clear_limbo(self) -> None:
         self._parts.index.set_limbo(None)
         self._parts.index.sync(self._parts.index.generation())
+        self._parts.state_log.write_anew()

@@ -55,8 +55,7 @@ class SimulatedKeyValues:
             )
         if store.unopenable:
             raise IndexDamagedError(
-                f"index {self._directory} cannot be opened (damaged): restore it, or give this bookie a new id "
-                "and let repair copy its ledgers",
+                f"index {self._directory} cannot be opened (damaged): run `bookie rebuild-index`",
                 path=self._directory,
             )
         self._life.holds(store)

@@ -26,7 +26,7 @@ from tests.crash.telling import LARGE_FROM, entry_of
 from tests.storage_kit import copy_as_after_kill, small_config
 
 JOURNAL, LEDGERS = "journal", "ledgers"
-MADE_AGAIN = ("lock", "port", "spare.tmp", "reserve")
+MADE_AGAIN = ("lock", "port", "spare.tmp", "reserve", "ledger-states")
 STARTED, REFUSED = "started", "refused"
 WAYS_OUT = ("restore", "mount its disk", "start it with the directories", "exchange the mounts")
 

@@ -18,7 +18,7 @@ from bookie_server.storage_config import StorageConfig
 
 _KNOWN = {
     "journal": re.compile(r"[0-9a-f]{16}\.journal|(next|spare)\.tmp|(VERSION|lock|port)(\.tmp)?"),
-    "ledgers": re.compile(r"entry-logs|index|(VERSION|lock|port|log-mark|reserve)(\.tmp)?"),
+    "ledgers": re.compile(r"entry-logs|index|(VERSION|lock|port|log-mark|reserve|ledger-states)(\.tmp)?"),
     "entry logs": re.compile(r"[0-9a-f]{16}\.log"),
 }
 

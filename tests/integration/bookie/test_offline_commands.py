@@ -71,6 +71,34 @@ def test_entries_that_end_before_their_length_field_are_printed(bookie: BookiePr
     assert rows[3]["after_header"] == "000102"
 
 
+def test_a_damaged_index_is_made_anew_from_the_command_line(bookie: BookieProcess) -> None:
+    """The bookie names the way out, the command goes it, and the bookie serves what it had: entries, a fence, a key."""
+    stop_with_entries(bookie, killed=False)
+    tables = list((bookie.data / "ledgers" / "index").glob("*.sst"))
+    for path in tables:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 4] ^= 1
+        path.write_bytes(content)
+    refused = run_bookie("read-ledger", "1", "--data", str(bookie.data))
+    assert refused.returncode == 1
+    assert "bookie rebuild-index" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    rebuilt = run_bookie("rebuild-index", "--data", str(bookie.data), "-o", "json")
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    assert "verified entry log 1, 1 of 1: 6 entries so far" in rebuilt.stderr
+    facts = json.loads(rebuilt.stdout)
+    assert (facts["ledgers"], facts["fenced"], facts["entries"], facts["in_limbo"]) == (2, 1, 6, False)
+    bookie.start()
+    with RawClient(bookie.port) as client:
+        assert add_answer(client.ask(add(2, 1))).status is Status.EFENCED
+        assert add_answer(client.ask(add(1, 5))).status is Status.EOK
+        refused_here = run_bookie("rebuild-index", "--data", str(bookie.data))
+    assert refused_here.returncode == 1
+    assert "used by another process" in refused_here.stderr
+    assert bookie.terminate() == 0
+    assert [row["entry"] for row in lines("read-ledger", "1", "--data", str(bookie.data))] == list(range(6))
+
+
 def test_the_journal_is_listed_record_by_record(bookie: BookieProcess) -> None:
     stop_with_entries(bookie, killed=True)
     rows = lines("read-journal", "--data", str(bookie.data))

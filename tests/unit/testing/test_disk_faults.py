@@ -250,7 +250,7 @@ def test_damaged_records_never_read_as_absent(notes: CountedNotes) -> None:
 def test_a_damaged_store_is_refused(disk: SimulatedDisk) -> None:
     disk.open_key_values(HOME / "index").close()
     assert disk.damage_index(whole=True)
-    with pytest.raises(IndexDamagedError, match="restore"):
+    with pytest.raises(IndexDamagedError, match="rebuild-index"):
         disk.open_key_values(HOME / "index")
 
 
