@@ -14,7 +14,7 @@ from tests.simulation.old_mistakes import OLD_MISTAKES
 
 PROGRESS_S = 60.0
 """Who is stuck for so long stays so."""
-SEEDS = 20
+SEEDS = 100
 """A change of anything gives a seed other luck: the next seeds of the same plan count as well."""
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.toml"))
 
