@@ -128,7 +128,10 @@ def info(
     ledger_dir: LedgersOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Ask a running bookie for its room, or look into the directories of a stopped one (--data)."""
+    """Show a bookie's disk space and identity.
+
+    Asks a running one at HOST:PORT, or reads the directories of a stopped one (--data).
+    """
     from bookie_server.cli_report import print_facts
 
     if address is not None:
@@ -178,7 +181,10 @@ def read_ledger(
     last: Annotated[int, typer.Option(help="Last entry to print.", min=0)] = 2**63 - 1,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Print a ledger's entries as its running bookies hold them, ours or Apache's, or a stopped one (--data)."""
+    """Print the entries of a ledger.
+
+    As its running bookies hold them, ours or Apache's, or a stopped one (--data).
+    """
     from bookie_server.cli_report import print_lines
 
     offline = data is not None or journal_dir is not None or ledger_dir is not None

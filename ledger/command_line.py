@@ -12,10 +12,12 @@ interrupted. Only the command-line programs import this module; it needs typer.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from typer.core import TyperGroup
 from ledger.errors import ConfigurationError, LogStoreError
 
 DONE, FAILED, WRONG_USE = 0, 1, 2
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 
 
@@ -118,7 +121,9 @@ def _sentence(error: OSError) -> str:
     reason = error.strerror or str(error)
     if error.filename:
         return f"{reason} ({error.filename})"
-    return reason if _flush_output() else f"cannot write the output: {reason}"
+    # Buffered output fails again; where it is not buffered, the reason tells: nothing else here fills a disk.
+    unwritten = not _flush_output() or error.errno in _FULL
+    return f"cannot write the output: {reason}" if unwritten else reason
 
 
 def _flush_output() -> bool:
@@ -136,6 +141,21 @@ def _reader_is_gone() -> bool:
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+
+
+def interrupt_without_reader() -> None:
+    """For output that may pause without limit: interrupt the command once the output's reader has closed it.
+
+    A write would show it, but the next one may be hours away (`dlog tail -f orders | head -1`).
+    """
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        poll.poll()  # only for what cannot be masked: an error, or the other end gone
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="output", daemon=True).start()
 
 
 def _drop_output() -> None:

@@ -10,6 +10,7 @@ import typer
 
 from dlog.cli.options import LogName, Messages, Metadata, Namespace, Output, connect
 from dlog.cli.output import formatter
+from ledger.command_line import interrupt_without_reader
 
 if TYPE_CHECKING:
     from dlog.model import Message, MessageId
@@ -61,6 +62,8 @@ def tail(
     """
     with connect(metadata, namespace) as client, client.tail(log, last=last or None, follow=follow) as reader:
         try:
+            if follow:
+                interrupt_without_reader()
             _print(reader, output)
         except KeyboardInterrupt:
             # Following has no other end, so ending it is not a failure.

@@ -175,3 +175,29 @@ def test_a_cluster_runs_on_when_its_messages_are_not_read(tmp_path: Path) -> Non
         process.send_signal(signal.SIGTERM)
         ended = outcome(process)
     assert ended == (0, "")
+
+
+def test_following_ends_with_its_reader(place: Place) -> None:
+    """Nothing more comes, so there is no write that could fail."""
+    with Command(place.uri).start("tail", "pipes", "-n", "1", "-f") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        process.stdout = None
+        assert outcome(process) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["read", "pipes"], ["ls"], ["info", "pipes", "-o", "json"], ["--help"]]
+)
+def test_a_full_disk_is_named(place: Place, arguments: list[str]) -> None:
+    """One sentence, once, and a failure: what was asked for is not there."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "dlog.cli.main", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=Command(place.uri).environment(),
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, b"dlog: cannot write the output: No space left on device\n")
