@@ -23,6 +23,7 @@ MODULES = {"google-crc32c": "google_crc32c", "protobuf": "google"}
 EXTRAS = {
     # The longest prefix holds. What is imported there may come from the core and from these extras.
     "ledger/": (),
+    "ledger/command_line.py": ("cli", "server"),
     "dlog/": (),
     "dlog/cli/": ("cli",),
     "dlog/demo/spark_query.py": ("spark",),
