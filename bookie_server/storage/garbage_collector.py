@@ -93,7 +93,7 @@ class GarbageCollector:
 
     async def _ripe(self) -> list[int]:
         """Local ledgers that are missing for the grace time, as many as one pass may delete."""
-        local = sorted(self._storage.ledger_ids())
+        local = await self._storage.list_ledgers()
         now = self._now()
         missing = await self._missing(local)
         self._missing_since = {ledger_id: self._missing_since.get(ledger_id, now) for ledger_id in missing}

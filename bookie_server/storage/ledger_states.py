@@ -6,9 +6,11 @@ that differs from the index's durable record is held here until a checkpoint has
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
 from weakref import WeakValueDictionary
 
+from bookie_server.disk import DiskWorker
 from bookie_server.storage.index import Index, state_record
 from bookie_server.storage.ledger_state import LedgerState
 
@@ -74,11 +76,25 @@ class LedgerStates:
         self._storing = {}
 
     def ledger_ids(self) -> list[int]:
-        """Ascending ids of ledgers that are here and not deleted. StorageError."""
-        found = set(self._index.ledger_ids())
-        for state in (*self._storing.values(), *self._dirty.values()):
-            if state.deleted:
-                found.discard(state.ledger_id)
-            else:
-                found.add(state.ledger_id)
-        return sorted(found)
+        """Ascending ids of ledgers that are here and not deleted. Scans the index where it is called. StorageError."""
+        return self._with_unstored(list(self._index.ledger_ids()), self._unstored())
+
+    async def list_ledgers(self, worker: DiskWorker) -> list[int]:
+        """As `ledger_ids`, but the scan runs in the storage's worker, between two checkpoints."""
+        before = self._unstored()
+        found = await worker.run(lambda: list(self._index.ledger_ids()))
+        # What was new before the scan may have been stored after it, so that it is in neither of the others.
+        return self._with_unstored(found, before | self._unstored())
+
+    def _unstored(self) -> dict[int, LedgerState]:
+        return self._storing | self._dirty
+
+    def _with_unstored(self, found: list[int], unstored: dict[int, LedgerState]) -> list[int]:
+        for ledger_id, state in unstored.items():
+            at = bisect_left(found, ledger_id)
+            is_there = at < len(found) and found[at] == ledger_id
+            if state.deleted and is_there:
+                del found[at]
+            elif not state.deleted and not is_there:
+                found.insert(at, ledger_id)
+        return found

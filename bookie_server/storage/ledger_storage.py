@@ -129,8 +129,12 @@ class LedgerStorage:
         self._journal.append(RecordType.LEDGER_KEY, key_body(state.ledger_id, state.master_key), on_durable)
 
     def ledger_ids(self) -> Iterable[int]:
-        """Ascending ids of the ledgers that are here and not deleted. StorageError."""
+        """Ascending ids of the ledgers that are here and not deleted. Scans every state in place. StorageError."""
         return self._states.ledger_ids()
+
+    async def list_ledgers(self) -> list[int]:
+        """The same, with a scan that does not hold up the loop."""
+        return await self._states.list_ledgers(self._storage_worker)
 
     # ---- changes
 

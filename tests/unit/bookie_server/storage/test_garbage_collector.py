@@ -1,11 +1,14 @@
 """A ledger is deleted only when metadata proves, twice and for a while, that it is gone."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, cast
 
 from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig
+from bookie_server.storage.index import state_record
+from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.errors import LedgerNotFoundError, MetadataUnavailableError
 from ledger.metadata.store import MetadataStore
@@ -176,3 +179,41 @@ def test_a_collection_cancelled_while_it_waits_for_the_journal_leaves_others_the
         await asyncio.wait_for(told.wait(), 5.0)
 
     run_case(tmp_path, body, grace_s=0.0)
+
+
+def test_a_pass_over_many_states_does_not_hold_up_the_loop(tmp_path: Path) -> None:
+    """200,000 deleted ledgers leave a tombstone each; reading them where requests are served stalled these."""
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        states = []
+        for ledger_id in range(200_000):
+            state = LedgerState(ledger_id, KEY)
+            state.deleted = ledger_id % 1000 > 0
+            states.append(state_record(state))
+        storage._parts.index.put_states(states)
+        collector = GarbageCollector(
+            storage, cast(MetadataStore, Listing(set(range(0, 200_000, 1000)))), GarbageCollectorConfig()
+        )
+        ratios = []
+        for _ in range(3):
+            began = time.perf_counter()
+            assert len(list(storage.ledger_ids())) == 200
+            scan_s = time.perf_counter() - began
+            stall_s = await longest_stall(collector.collect())
+            ratios.append(stall_s / scan_s)
+        await storage.close()
+        assert min(ratios) < 0.2, f"the loop stood still for these parts of a scan: {ratios}"
+
+    asyncio.run(main())
+
+
+async def longest_stall(work: Coroutine[Any, Any, object]) -> float:
+    """Seconds between two steps of the loop while it does the work, at most."""
+    task, longest = asyncio.ensure_future(work), 0.0
+    while not task.done():
+        began = time.perf_counter()
+        await asyncio.sleep(0)
+        longest = max(longest, time.perf_counter() - began)
+    assert (await task) is not None
+    return longest
