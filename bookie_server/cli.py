@@ -207,7 +207,10 @@ def rebuild_index(
     ledger_dir: LedgersOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Make the index of a stopped bookie anew from its entry logs; the old one stays until the new one is verified."""
+    """Rebuild the index of a stopped bookie.
+
+    From its entry logs; the old one stays until the new one is verified.
+    """
     from bookie_server.cli_report import print_facts
     from bookie_server.rebuilding import rebuilt_facts
 
