@@ -1,4 +1,4 @@
-"""The blocking face against real bookies: the same outcomes, order kept, interrupts clean."""
+"""The blocking API against real bookies: the same outcomes, order kept, interrupts clean."""
 
 from __future__ import annotations
 
