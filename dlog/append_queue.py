@@ -166,6 +166,11 @@ class AppendQueue:
         self._drop_settled()
         return future
 
+    @property
+    def has_failures(self) -> bool:
+        """Whether an append failed whose error was unread then."""
+        return bool(self._failed)
+
     def unread_failures(self) -> list[BaseException]:
         """Of appends that failed: the errors that nobody has read. They count as read from now on."""
         failed, self._failed = self._failed, []

@@ -31,6 +31,9 @@ from ledger.arguments import require_type
 from ledger.errors import LogStoreError
 from ledger.model import LedgerId
 
+_READ_TURNS = 3
+"""Turns of the loop until a task that awaits an append has its outcome; a timeout around it takes one more."""
+
 
 class LogWriter:
     """Obtained from LogClient.open_writer."""
@@ -202,13 +205,18 @@ class LogWriter:
             raise TimeoutError(
                 f"appends to log {self._ref} are not all decided after {timeout_s} s; they go on"
             ) from None
-        self._raise_failures()
+        await self._raise_failures()
 
     async def start_flush(self) -> asyncio.Future[None]:
         """Send what is batched now; the future is done once everything submitted before is decided."""
         return self._queue.flushed()
 
-    def _raise_failures(self) -> None:
+    async def _raise_failures(self) -> None:
+        # A task that waits for an append which failed just now reads its outcome when it runs, some turns later.
+        for _ in range(_READ_TURNS):
+            if not self._queue.has_failures:
+                return
+            await asyncio.sleep(0)
         failure = unread_failures(self.log, self._queue.unread_failures())
         if failure is not None:
             raise failure
@@ -258,7 +266,7 @@ class LogWriter:
         except asyncio.CancelledError:
             self.abort()
             raise
-        self._raise_failures()
+        await self._raise_failures()
 
     def abort(self) -> None:
         """Stop at once and leave the ledger unsealed; the next writer recovers it."""

@@ -49,6 +49,26 @@ async def _only_waits(future: asyncio.Future[MessageId]) -> None:
     await asyncio.wait([future])
 
 
+async def _awaits_with_a_timeout(future: asyncio.Future[MessageId]) -> None:
+    with pytest.raises(AppendIndeterminateError):
+        await asyncio.wait_for(future, 30.0)
+
+
+@pytest.mark.parametrize("ending", ["close", "flush"])
+@pytest.mark.parametrize("read", [_awaits, _awaits_with_a_timeout, _gathers])
+async def test_a_task_that_waits_for_the_append_reads_its_failure(read: Read, ending: str) -> None:
+    """Though the append failed in the same turn of the loop in which `close` looks, before the task has run."""
+    async with scripted_log() as log, log.client(ledger=PATIENT) as client:
+        writer = await client.open_writer("orders")
+        for bookie in log.bookies:
+            bookie.be_silent()
+        reading = asyncio.ensure_future(read(await writer.submit(b"a")))
+        await asyncio.sleep(0.01)
+        writer.abort()
+        await getattr(writer, ending)()
+        await reading
+
+
 @pytest.mark.parametrize(
     ("read", "is_read"),
     [
