@@ -48,7 +48,7 @@ async def client(driver: Driver, root: str = record_keys.DEFAULT_ROOT) -> AsyncI
     finally:
         for writer in list(found.writers):
             writer.abort()
-        await found.ledgers.close()
+        await found.close()
 
 
 async def cluster(driver: Driver) -> MetadataStore:
