@@ -236,11 +236,7 @@ class _Rebuild:
             if covered is None:
                 raise self._wrong(f"does not find entry {entry_id} of ledger {block.ledger_id}")
             if (covered.log_id, covered.offset) != (found.log_id, found.offset):
-                [other] = logs.read(block.ledger_id, [covered])
-                if other.entry(entry_id) is None:
-                    raise self._wrong(
-                        f"finds entry {entry_id} of ledger {block.ledger_id} in the wrong block"
-                    )
+                self._prove_other(logs, covered, block.ledger_id, entry_id)
                 covered = None
         return len(block.ids)
 

@@ -16,6 +16,9 @@ import pytest
 
 from bookie_server.errors import LimboError, StorageError
 from bookie_server.requests import Writability, refuse_add, refuse_fence
+from bookie_server.storage.entry_log import log_ids
+from bookie_server.storage.entry_log_format import encode_block, encode_file_header, file_name
+from bookie_server.storage.entry_log_scan import FoundBlock, scan
 from bookie_server.storage.rebuild import Progress, Rebuilt, rebuild_index
 from bookie_server.system_disk import SystemDisk
 from dlog.testing.disk import SimulatedDisk
@@ -254,6 +257,31 @@ def test_a_lost_entry_log_is_missed(bookie: tuple[Path, Ledgers], tmp_path: Path
     assert rebuild(directory).lost
     assert asyncio.run(denies_nothing(directory, ledgers))
     storage_is_in_limbo(directory)
+
+
+@pytest.mark.parametrize("header", ["intact", "damaged"])
+def test_entries_that_are_in_two_entry_logs_are_proved_in_either(
+    bookie: tuple[Path, Ledgers], tmp_path: Path, header: str
+) -> None:
+    """A checkpoint that a crash cut off leaves blocks that the next one writes again.
+
+    Without the state log the first ones are read, too.
+    """
+    source, ledgers = bookie
+    directory = copy_as_after_kill(source, tmp_path / "bookie")
+    logs = directory / "ledgers" / "entry-logs"
+    last_id = log_ids(SystemDisk(), logs)[-1]
+    found = next(each for each in scan(SystemDisk(), logs, 1, None) if isinstance(each, FoundBlock))
+    entries = [bytes(entry) for each in found.block.ids if (entry := found.block.entry(each)) is not None]
+    start = encode_file_header(last_id + 1)
+    again = encode_block(last_id + 1, len(start), found.block.ledger_id, found.block.ids, entries)
+    (logs / file_name(last_id + 1)).write_bytes(b"".join((start, *again)))
+    if header == "damaged":
+        spoil(logs / file_name(last_id + 1), 5)
+    (directory / "ledgers" / "ledger-states").unlink()
+    rebuilt = rebuild(directory)
+    assert any(file_name(last_id + 1) in each for each in rebuilt.lost) == (header == "damaged")
+    asyncio.run(denies_nothing(directory, ledgers))
 
 
 @pytest.mark.parametrize("index_too", [False, True])
