@@ -124,28 +124,41 @@ class LogClient:
         failures: list[AppendsFailedError] = []
         try:
             await asyncio.gather(*(_close(writer, failures) for writer in self._writers))
-        finally:
-            if self._releasing is None:
-                self._releasing = asyncio.ensure_future(self._release())
-            try:
-                await asyncio.shield(self._releasing)
-            except asyncio.CancelledError:
-                await self._releasing  # it takes milliseconds, and half closed is worse
-                raise
+        except asyncio.CancelledError:
+            await self._released()
+            raise
+        await self._released()
         if (failure := in_one(failures)) is not None:
             raise failure
 
+    async def _released(self) -> None:
+        if self._releasing is None:
+            self._releasing = asyncio.ensure_future(self._release())
+        try:
+            await asyncio.shield(self._releasing)
+        except asyncio.CancelledError:
+            await self._releasing  # it takes milliseconds, and half closed is worse
+            raise
+
     async def _release(self) -> None:
+        """Close everything, whatever of it fails, and raise the first error.
+
+        No `finally` waits here: a process that is killed in the simulator drops this coroutine where it is.
+        """
         for writer in list(self._writers):
             writer.abort()
-        try:
-            for reader in list(self._readers):
-                await reader.close()
-        finally:
+        errors: list[Exception] = []
+        for close in (
+            *(reader.close for reader in list(self._readers)),
+            self.ledgers.close,
+            self._store.close,
+        ):
             try:
-                await self.ledgers.close()
-            finally:
-                await self._store.close()
+                await close()
+            except Exception as error:  # noqa: BLE001 - raised below, once everything is closed
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     async def __aenter__(self) -> Self:
         return self

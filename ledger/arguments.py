@@ -79,7 +79,7 @@ def _is(value: object, kind: type) -> bool:
 
 def _name(kind: type) -> str:
     if issubclass(kind, Enum):
-        return f"one of {', '.join(str(each) for each in kind)}"
+        return f"one of {', '.join(f'{kind.__name__}.{each.name}' for each in kind)}"
     return NAMES.get(kind) or f"a {kind.__name__}"
 
 

@@ -9,6 +9,7 @@ below it is interrupted, not the test. It is slightly stricter than CPython: aft
 from __future__ import annotations
 
 import dis
+import gc
 import re
 import signal
 import sys
@@ -82,6 +83,8 @@ def moments(start: int = 1, step: int = 1) -> Iterator[Moment]:
 @contextmanager
 def alarm(after_s: float) -> Iterator[None]:
     """A real signal after some time, unless the block is left before: KeyboardInterrupt in the main thread."""
+    # The interpreter swallows an interrupt in a callback of the garbage collector; hypothesis has one.
+    callbacks, gc.callbacks[:] = gc.callbacks[:], []
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     remaining_s, _ = signal.setitimer(signal.ITIMER_REAL, after_s)
     try:
@@ -90,3 +93,4 @@ def alarm(after_s: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         signal.setitimer(signal.ITIMER_REAL, remaining_s)
+        gc.callbacks[:] = callbacks

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.cluster import running_cluster
 from dlog.client import LogClient
+from dlog.core.degraded import DegradedPolicy
 from dlog.errors import (
     AppendIndeterminateError,
     LogNotFoundError,
@@ -209,7 +210,10 @@ async def test_a_writer_that_slept_through_a_takeover_acks_nothing(tmp_path: Pat
 
 
 async def test_a_log_that_refuses_degradation_says_how_many_bookies_are_missing(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri, degraded="refuse") as client:
+    async with (
+        running_cluster(tmp_path) as cluster,
+        client_of(cluster.uri, degraded=DegradedPolicy.REFUSE) as client,
+    ):
         await kill(cluster.bookies[0])
         await until(lambda: len(client.ledgers.bookies().writable) == 2)
         with pytest.raises(NotEnoughBookiesError):
