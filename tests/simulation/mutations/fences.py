@@ -99,13 +99,15 @@ MUTATIONS = (
             edit(
                 "bookie_server.storage.ledger_storage:LedgerStorage._accept",
                 (
-                    "self._caches.active.put(state.ledger_id, _as_range(ids), entries, sum(lengths))",
+                    "self._advance(state, ids[-1], entries[-1])\n"
+                    "        self._caches.active.put(state.ledger_id, _as_range(ids), entries, sum(lengths))",
                     "kept = state.ledger_id, _as_range(ids), entries, sum(lengths)",
                 ),
                 (
                     "self._journal.append_adds(lengths, entries, on_durable)",
                     "def when_durable(error: Exception | None) -> None:\n"
                     "        if ids:\n"
+                    "            self._advance(state, kept[1][-1], kept[2][-1])\n"
                     "            self._caches.active.put(*kept)\n"
                     "        on_durable(error)\n"
                     "    self._journal.append_adds(lengths, entries, when_durable)",
