@@ -32,14 +32,9 @@ OLD_MISTAKES: dict[str, tuple[Edit, ...]] = {
     "overtaken-look": (
         edit("ledger.client:LedgerClient._look", ("if number > self._look_adopted:", "if True:")),
     ),
-    "swept-before-listing": (
-        edit(
-            "dlog.core.rotation:Rotation.on_retry",
-            ("return self._rebase(now_us, nonce)", "return self._list(now_us, nonce)"),
-        ),
-    ),
 }
 """By the names of the kept seeds. Where one is missing, the code around its mistake is no longer what it was, or the
 seed goes another way than once. Some of these moments are so narrow that only one seed in a hundred meets them: one
-that does so no more may go from here. So did late-close, for which the planted bug late-close-counts is searched for.
+that does so no more may go from here. So did late-close and swept-before-listing, whose
+planted bugs late-close-counts and rebase-keeps-a-barred-id are searched for.
 """
