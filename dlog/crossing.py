@@ -138,35 +138,24 @@ class Crossing:
             message, call, size, pending = self._calls.popleft()
             crossed += size
             try:
-                if message is not None:
-                    future = self._writer.submit_nowait(*message)
-                else:
+                if message is None:
                     assert call is not None
                     future = await call()
-            except QueueFullError:
-                assert message is not None
-                self._count(crossed - size)
-                crossed = size
-                await self._cross_patiently(message, pending)
+                else:
+                    try:
+                        future = self._writer.submit_nowait(*message)
+                    except QueueFullError:
+                        self._count(crossed - size)
+                        crossed = size
+                        future = await self._writer.submit(*message)
             except asyncio.CancelledError:
                 pending.fail(self._closed_error())
                 raise
-            except Exception as error:  # noqa: BLE001 - whoever waits for the outcome gets it
+            except Exception as error:  # noqa: BLE001 - the caller that waits for the outcome gets it
                 pending.fail(error)
             else:
                 future.add_done_callback(pending.settle)
         self._count(crossed)
-
-    async def _cross_patiently(self, message: Message, pending: Pending[Any]) -> None:
-        try:
-            future = await self._writer.submit(*message)
-        except asyncio.CancelledError:
-            pending.fail(self._closed_error())
-            raise
-        except Exception as error:  # noqa: BLE001 - whoever waits for the outcome gets it
-            pending.fail(error)
-        else:
-            future.add_done_callback(pending.settle)
 
     def _count(self, size: int) -> None:
         self._free_bytes = self._writer.buffer_bytes_max - self._writer.buffered_bytes
@@ -174,7 +163,7 @@ class Crossing:
         self._board.changed()
 
     def _refuse_the_rest(self) -> None:
-        """The loop ends; whoever waits in another thread must not wait for ever."""
+        """The loop ends; a caller in another thread must not wait without limit."""
         self.refuse(self._closed_error())
         while self._calls:
             self._calls.popleft()[3].fail(self._closed_error())
