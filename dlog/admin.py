@@ -7,11 +7,13 @@ later can finish what was interrupted. Seal and Delete are takeovers. Only the o
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from dlog.config import LogConfig
 from dlog.core import record_changes
 from dlog.core.record_update import Applied
+from dlog.entry_count import message_count
 from dlog.errors import LogNotFoundError, ShrinkRefusedError
 from dlog.grace import deletions_are_durable
 from dlog.log_store import LogRef, LogStore
@@ -20,12 +22,23 @@ from dlog.orphan_sweep import CHANGE_S_MAX, OrphanSweep, delete_pending
 from dlog.tail_position import tail_of
 from dlog.takeover_runner import Claim, TakeoverRunner, new_owner
 from ledger.client import LedgerClient
-from ledger.errors import CorruptionError, EntryNotFoundError, LedgerNotFoundError, ReadError
+from ledger.errors import (
+    CorruptionError,
+    EntryNotFoundError,
+    LedgerNotFoundError,
+    NotFoundError,
+    ReadError,
+    UnavailableError,
+)
 from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
 
 ORPHAN_AGE_S = 600.0
 """A younger unlisted ledger probably belongs to a takeover or rotation under way; no rule depends on it."""
+
+
+_COUNT_S_MAX = 5.0
+"""A trim is for freeing disks: it does not wait longer for bookies that are away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +70,9 @@ class LogAdmin:
     async def shrink(self, log: LogName, before: MessageId) -> LogRecord:
         """Make every message below `before` invisible for good, and drop the ledgers wholly below it.
 
-        Metadata only, except that an id in an unsealed ledger is checked against its last add confirmed.
-        ShrinkRefusedError for an id above the tail: it would make later appends invisible.
+        Metadata only, but for two looks at bookies: an id in an unsealed ledger is checked against its last add
+        confirmed, and the messages of the last entry that goes are counted; if that fails, it goes uncounted
+        (`record_changes.shrunk`). ShrinkRefusedError for an id above the tail: it would make later appends invisible.
         """
         ref = await self._logs.find(log)
         rounds = Rounds(self._environment, f"the record of log {log}")
@@ -69,13 +83,33 @@ class LogAdmin:
             if before <= read.value.trim_before:
                 return read.value
             await self._check_limit(ref, read.value, before)
-            changed = record_changes.shrunk(read.value, before, self._environment.token())
+            changed = record_changes.shrunk(
+                read.value,
+                before,
+                self._environment.token(),
+                last_count=await self._count_last(read.value, before),
+            )
             answer = await self._logs.compare_and_set(ref, changed, read.version, limit_s=CHANGE_S_MAX)
             if isinstance(answer, Applied):
                 return answer.record
             if answer.found is None:
                 raise LogNotFoundError(f"log {log} was deleted meanwhile", log=str(log))
             await rounds.again()
+
+    async def _count_last(self, record: LogRecord, before: MessageId) -> int | None:
+        """How many messages the last entry holds that the trim removes; None if there is none or it cannot be read."""
+        end = record_changes.end_of_trimmed(record, before)
+        if end is None:
+            return None
+        try:
+            async with asyncio.timeout(_COUNT_S_MAX):
+                handle = await self._ledgers.open(LedgerId(end.ledger_id), self._config.password)
+                try:
+                    return await message_count(handle, end.entry_id)
+                finally:
+                    await handle.close()
+        except (UnavailableError, NotFoundError, CorruptionError, TimeoutError):
+            return None
 
     async def _check_limit(self, ref: LogRef, record: LogRecord, before: MessageId) -> None:
         limit = record_changes.shrink_limit(record)

@@ -16,6 +16,7 @@ from typing import assert_never
 
 from dlog.backoff import Backoff
 from dlog.core.tailing import (
+    CountMessages,
     Finish,
     Gap,
     OpenLedger,
@@ -27,6 +28,7 @@ from dlog.core.tailing import (
     WaitForEntries,
     WaitForLedger,
 )
+from dlog.entry_count import message_count
 from dlog.log_store import LogRef, LogStore
 from dlog.model import MessageId
 from dlog.reader_config import ReaderConfig
@@ -168,6 +170,8 @@ class Fetcher:
                 self._machine.on_record((await self._logs.read(self._ref)).value)
             case OpenLedger(ledger_id):
                 await self._open_ledger(LedgerId(ledger_id))
+            case CountMessages(ledger_id, entry_id):
+                await self._count_messages(ledger_id, entry_id)
             case WaitForEntries():
                 await self._wait_for_entries(step)
             case WaitForLedger(why):
@@ -228,6 +232,16 @@ class Fetcher:
         entry_bytes = sum(len(entry.payload) for entry in entries)
         self._ready_bytes += entry_bytes
         self._offer(Fetched(step.ledger_id, first_index, entries, entry_bytes))
+
+    async def _count_messages(self, ledger_id: int, entry_id: int) -> None:
+        handle = self._handle
+        assert handle is not None and handle.ledger_id == ledger_id
+        try:
+            count = await message_count(handle, entry_id)
+        except EntryNotFoundError:
+            self._machine.on_entry_missing(ledger_id)
+            return
+        self._machine.on_count(ledger_id, entry_id, count)
 
     async def _wait_for_entries(self, step: WaitForEntries) -> None:
         handle = self._handle

@@ -92,21 +92,23 @@ def ended(
     )
 
 
-def shrunk(record: LogRecord, before: MessageId, nonce: int) -> LogRecord:
+def shrunk(record: LogRecord, before: MessageId, nonce: int, *, last_count: int | None = None) -> LogRecord:
     """Trim: raise `trim_before`; ledgers wholly below it whose seal is recorded leave the list (rule 33).
 
     Never removes the last ledger, nor one whose seal the record does not hold, nor any behind such a one.
+    `last_count` is how many messages the entry at `end_of_trimmed` holds. Without it, whoever comes back after the
+    last of them is told that messages were trimmed: it cannot be proved any more that none was.
     """
     trim = max(record.trim_before, before)
-    gone: list[LedgerId] = []
-    end = record.trimmed_end
-    for listed, successor in zip(record.ledgers, record.ledgers[1:], strict=False):
-        if listed.seal is None or MessageId(successor.ledger_id, 0, 0) > trim:
-            break
-        gone.append(listed.ledger_id)
-        if not listed.known_empty:
-            end = MessageId(listed.ledger_id, listed.seal.last_entry + 1, 0)
-    kept, dropped = _without(record.ledgers, gone)
+    gone = _wholly_below(record, trim)
+    kept, dropped = _without(record.ledgers, [one.ledger_id for one in gone])
+    end = end_of_trimmed(record, before)
+    if end is None:
+        end = record.trimmed_end
+    elif last_count is None:
+        end = MessageId(end.ledger_id, end.entry_id + 1, 0)
+    else:
+        end = end._replace(batch_index=last_count)
     return replace(
         record,
         trim_before=trim,
@@ -115,6 +117,23 @@ def shrunk(record: LogRecord, before: MessageId, nonce: int) -> LogRecord:
         pending_delete=_merged(record.pending_delete, dropped),
         nonce=nonce,
     )
+
+
+def end_of_trimmed(record: LogRecord, before: MessageId) -> MessageId | None:
+    """The last entry of the ledgers that a trim to `before` removes, as its first message's id; None if none."""
+    for listed in reversed(_wholly_below(record, max(record.trim_before, before))):
+        if listed.seal is not None and not listed.known_empty:
+            return MessageId(listed.ledger_id, listed.seal.last_entry, 0)
+    return None
+
+
+def _wholly_below(record: LogRecord, trim: MessageId) -> list[ListedLedger]:
+    gone: list[ListedLedger] = []
+    for listed, successor in zip(record.ledgers, record.ledgers[1:], strict=False):
+        if listed.seal is None or MessageId(successor.ledger_id, 0, 0) > trim:
+            break
+        gone.append(listed)
+    return gone
 
 
 def with_orphan_barred(record: LogRecord, orphan: LedgerId, nonce: int) -> LogRecord:

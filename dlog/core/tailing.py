@@ -9,7 +9,8 @@ Law (log semantics, rules 26-30):
 - A ledger that the log no longer lists was trimmed (the position lies below `trim_before`) or dropped empty;
   one that it lists and that is gone is data loss. Neither is ever skipped in silence.
 - A position below `trim_before` has missed something only if a message at or after it was trimmed: a reader that had
-  returned all of its ledger, which was then sealed and trimmed, goes on behind it.
+  returned all of its ledger, which was then sealed and trimmed, goes on behind it. A position inside an entry is
+  behind the entry if no message of it is left; only the entry tells.
 
 The shell asks `next_step`, carries the step out and reports by one of the `on_…` methods; it may report that
 the record has changed at any time. Positions are the next id to fetch.
@@ -46,6 +47,14 @@ class ReadEntries:
     ledger_id: int
     first: int
     last: int
+
+
+@dataclass(frozen=True, slots=True)
+class CountMessages:
+    """Read how many messages the entry holds, then `on_count` or `on_entry_missing`; return none of them."""
+
+    ledger_id: int
+    entry_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +99,16 @@ class Finish:
     """The end was reached: `until`, or the last message of a sealed log."""
 
 
-Step = ReadRecord | OpenLedger | ReadEntries | WaitForEntries | WaitForLedger | ReportGap | Finish
+Step = (
+    ReadRecord
+    | OpenLedger
+    | ReadEntries
+    | CountMessages
+    | WaitForEntries
+    | WaitForLedger
+    | ReportGap
+    | Finish
+)
 
 
 class OnMissing(StrEnum):
@@ -149,6 +167,8 @@ class Tailing:
         self._missing: _Missing | None = None
         self._trim_undecided = False
         """The position is below the trim id, and its ledger must be opened to tell whether a message was missed."""
+        self._count_wanted = False
+        """The position is below the trim id and inside an entry; how many messages that holds decides, too."""
         self._gaps: list[Gap] = []
 
     @property
@@ -224,6 +244,16 @@ class Tailing:
         self._position = MessageId(ledger_id, through + 1, 0)
         self._from_earliest = False
 
+    def on_count(self, ledger_id: int, entry_id: int, count: int) -> None:
+        """The entry at the position holds so many messages."""
+        position = self._position
+        if not self._count_wanted or (ledger_id, entry_id) != (position.ledger_id, position.entry_id):
+            return
+        assert self._record is not None, "a record asked for the count"
+        if position.batch_index >= count:
+            self._position = MessageId(ledger_id, entry_id + 1, 0)
+        self._apply_trim(self._record, counted=True)
+
     # ---- decisions
 
     def next_step(self) -> Step:
@@ -238,6 +268,8 @@ class Tailing:
         ledger = self._ledger
         if ledger is None:
             return self._enter_ledger(record)
+        if self._count_wanted and self._position.entry_id <= ledger.readable:
+            return CountMessages(ledger.ledger_id, self._position.entry_id)
         if self._position.entry_id <= ledger.readable:
             return ReadEntries(ledger.ledger_id, self._position.entry_id, self._last_wanted(ledger))
         if not ledger.sealed:
@@ -295,13 +327,16 @@ class Tailing:
         self._ledger = None
         self._missing = None
 
-    def _apply_trim(self, record: LogRecord) -> None:
+    def _apply_trim(self, record: LogRecord, *, counted: bool = False) -> None:
         """Move behind what was trimmed; report it if a message at or after the position is among it."""
-        self._trim_undecided = False
+        self._trim_undecided = self._count_wanted = False
         requested, earliest = self._position, _earliest(record)
         if requested >= record.trim_before:
             return
         if not self._from_earliest:
+            if not counted and self._inside_entry(record):
+                self._count_wanted = True
+                return
             match self._missed(record):
                 case ListedLedger() as unknown:
                     self._trim_undecided = True
@@ -314,6 +349,17 @@ class Tailing:
             self._position = earliest  # the ledger is kept, and what is known of it stays true
         else:
             self._move_to(earliest)
+
+    def _inside_entry(self, record: LogRecord) -> bool:
+        """Whether the position is behind the first message of an entry that is there, in a ledger that is kept."""
+        listed = record.find(self._position.ledger_id)
+        if listed is None or self._position.batch_index == 0:
+            return False
+        if listed.seal is not None:
+            last = listed.seal.last_entry
+        else:
+            last = self.readable_entry if self._ledger is not None else NO_ENTRY
+        return last >= self._position.entry_id
 
     def _missed(self, record: LogRecord) -> bool | ListedLedger:
         """Whether a message at or after the position was trimmed, or the ledger that must be opened to tell."""
@@ -358,6 +404,8 @@ class Tailing:
             self._move_to(MessageId(listed.ledger_id, 0, 0))
         elif self._missing is not None:
             self._lose(record, listed, self._missing)
+            # Behind what is lost the trim mark is to be looked at again, if it was not decided.
+            self._record_is_stale = self._count_wanted
 
     def _unknown_position(self, record: LogRecord) -> UnknownPositionError:
         last = record.ledgers[-1].ledger_id if record.ledgers else None

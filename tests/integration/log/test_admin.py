@@ -70,6 +70,34 @@ async def test_shrink_hides_and_deletes_what_is_older(tmp_path: Path) -> None:
         assert (await client.describe("orders")).record.pending_delete == ()
 
 
+async def test_who_has_returned_the_last_message_before_a_trim_has_missed_nothing(tmp_path: Path) -> None:
+    """Its id says neither whether it was the last of its entry, nor whether that was its ledger's last."""
+    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+        writer = await client.open_writer("orders")
+        ids = await writer.append_many([b"one", b"two", b"three"])
+        first = ids[0].ledger_id
+        assert [each.batch_index for each in ids] == [0, 1, 2], "one entry, or this test proves nothing"
+
+        async def after(where: MessageId) -> list[bytes]:
+            async with client.reader("orders", after=where, until="latest") as reader:
+                return [message.payload async for message in reader]
+
+        record = await client.shrink("orders", MessageId(first, 1, 0))
+        assert record.ledger_ids == (first,)
+        assert await after(ids[-1]) == []
+        with pytest.raises(TrimmedError):
+            await after(ids[-2])
+
+        await writer.rotate()
+        last = await writer.append(b"four")
+        await writer.rotate()  # the list learns how the first ledger ended
+        record = await client.shrink("orders", last)
+        assert first not in record.ledger_ids
+        assert await after(ids[-1]) == [b"four"]
+        with pytest.raises(TrimmedError):
+            await after(ids[-2])
+
+
 async def test_shrink_above_the_tail_is_refused_and_names_the_limit(tmp_path: Path) -> None:
     """Rule 33: it would make later appends invisible."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:

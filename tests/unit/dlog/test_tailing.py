@@ -3,6 +3,7 @@
 import pytest
 
 from dlog.core.tailing import (
+    CountMessages,
     Finish,
     Gap,
     GapReason,
@@ -307,3 +308,43 @@ def test_an_absent_entry_of_a_trimmed_ledger_is_trimmed_not_lost() -> None:
     machine.on_entry_missing(5)
     with pytest.raises(TrimmedError):
         machine.on_record(record(6, trim_before=at(6)))
+
+
+# ---- a position inside an entry, below the trim id
+
+
+def test_a_lost_entry_at_the_position_is_reported_before_the_trim_mark_is_applied() -> None:
+    """What lay in the entry cannot be told; what was trimmed behind it is reported as well."""
+    trimmed = record(listed(5, last_entry=9), 6, trim_before=at(5, 7))
+    machine = tailing(at(5, 3, 1), on_trimmed=OnMissing.GAP, on_data_loss=OnMissing.GAP)
+    machine.on_record(trimmed)
+    assert machine.next_step() == OpenLedger(5)
+    machine.on_ledger(5, readable=9, sealed=True)
+    machine.on_record(trimmed)
+    assert machine.next_step() == CountMessages(5, 3)
+    machine.on_entry_missing(5)
+    machine.on_record(trimmed)
+    assert machine.next_step() == ReportGap(Gap(at(5, 3, 1), at(5, 4), GapReason.DATA_LOSS))
+    machine.on_record(trimmed)
+    assert machine.next_step() == ReportGap(Gap(at(5, 4), at(5, 7), GapReason.TRIMMED))
+    assert machine.next_step() == ReadEntries(5, 7, 9)
+
+
+def test_a_lost_ledger_at_the_position_is_not_counted() -> None:
+    trimmed = record(listed(5, last_entry=9), trim_before=at(5, 7))
+    machine = tailing(at(5, 3, 1), on_data_loss=OnMissing.GAP)
+    machine.on_record(trimmed)
+    assert machine.next_step() == OpenLedger(5)
+    machine.on_ledger_missing(5)
+    machine.on_record(trimmed)
+    assert machine.next_step() == ReportGap(Gap(at(5, 3, 1), at(6), GapReason.DATA_LOSS))
+    machine.on_record(trimmed)
+    assert isinstance(machine.next_step(), WaitForLedger)
+
+
+def test_a_count_that_comes_late_changes_nothing() -> None:
+    machine = tailing(at(5, 3, 1))
+    machine.on_record(record(5))
+    machine.on_ledger(5, readable=9, sealed=False)
+    machine.on_count(5, 3, 1)
+    assert machine.position == at(5, 3, 1)
