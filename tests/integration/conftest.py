@@ -1,4 +1,4 @@
-"""One cluster of three real bookies for all tests of this directory; each test has a log of its own."""
+"""One cluster of three real bookies a module that asks for it; each test has a log of its own."""
 
 from __future__ import annotations
 
