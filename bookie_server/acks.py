@@ -1,6 +1,6 @@
 """Answers to a run of v2 adds, built a run at a time. Pure.
 
-Every answer is 28 bytes: length 24, header, status, ledger id, entry id (BookKeeper protocol, v2 responses).
+Every answer is 28 bytes: length 24, header, status, ledger id, entry id (docs/bookkeeper.md#matching-v2-responses).
 A run shares all but the last eight bytes, so the block is one repeated template with the ids laid over it.
 """
 

@@ -4,7 +4,7 @@ Everything that arrived together for one ledger becomes one run, handed to the s
 may be interleaved, which costs one look-up per entry. A frame that is not a plain, well-formed add ends the
 gathering, so that the order of adds and fences stays as it was sent.
 
-    offset  size  field of a v2 add frame (BookKeeper protocol, v2 requests)
+    offset  size  field of a v2 add frame (docs/bookkeeper.md#v2-frames)
     0       4     length of what follows
     4       32    header, master key, ledger id: equal for all adds of one run
     36      8     entry id

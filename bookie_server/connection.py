@@ -1,7 +1,7 @@
 """One client connection: bytes in, frames to the protocol's server, answers out.
 
 All complete frames of one read are handled in one go, and what they answer leaves in one write. The first
-frame that is not v3 makes a connection v2 for good (BookKeeper protocol, "How the bookie tells v2 from v3").
+frame that is not v3 makes a connection v2 for good (docs/bookkeeper.md#telling-v2-from-v3).
 
 Invariant: whatever the peer does, what it makes us hold is bounded: by the frame limit and the receive budget of all
 peers, by the adds that wait for the disk, and by the answers it has not taken. Reading pauses while a bound is

@@ -6,6 +6,8 @@ directory differs and what to do. `judge` is pure; `prove_identity` carries it o
 
 Order of a first start: cookies in the directories, the first journal file, the log mark, the cookie in the store.
 So a bookie that the store knows has all of them, and what is missing was lost.
+
+Protocol: docs/bookkeeper.md#cookies. Pitfall: docs/pitfalls.md#empty-disk-under-an-old-name.
 """
 
 from __future__ import annotations

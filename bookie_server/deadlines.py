@@ -2,6 +2,8 @@
 
 A peer is never blamed for a pause that is ours: while we hold its reading, only its own refusal to take
 answers counts.
+
+Pitfall: docs/pitfalls.md#stuck-or-flooding-peer.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The storage measures; here its verdict becomes the service's writability and the bookie's list in the store.
 Order: a bookie refuses adds before it leaves the writable list, and takes them before it returns to it.
+
+Protocol: docs/bookkeeper.md#read-only-bookies.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ Order: the fence is set in memory (no add of a normal writer is accepted any mor
 durable together with everything accepted before it, and only then the entry is read and answered, also when
 there is none. So a "no entry" is a promise: no such entry will be accepted from the old writer, not even
 after a crash. Apache's bookie answers ENOENTRY without waiting; a client cannot tell.
+
+Protocol: docs/bookkeeper.md#fencing.
+Pitfalls: docs/pitfalls.md#fence-not-durable, #fence-of-an-unknown-ledger, #fence-overtakes-an-add.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Before each pass the metadata store must still be our cluster: in another one, or one formatted anew, every
 ledger would look deleted.
+
+Pitfall: docs/pitfalls.md#absence-from-one-listing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Readers that wait until a ledger's LAC has passed what they know (BookKeeper protocol, long poll).
+"""Readers that wait until a ledger's LAC has passed what they know (docs/bookkeeper.md#long-poll).
 
 A waiter is one small object and one loop timer, no task. It is woken once: by a LAC beyond its own, by the
 first fence of the ledger, or by its time running out; what is answered is decided when it wakes.

@@ -7,6 +7,8 @@ Invariant: memory follows what peers have really sent (twice that at most), neve
 Incomplete frames of which more than SMALL_BYTES have come share one budget: each takes a place for all of it, or its
 connection is not read until there is one. So a frame that has its place can always be completed, and frames never
 wait for each other in a circle. Every byte is moved a bounded number of times, however many pieces a frame comes in.
+
+Pitfall: docs/pitfalls.md#lying-length.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 One task carries out what is wanted, so that changes never overlap: a disk that fills and empties while the
 store is slow leads to the last wish, not to every one in between.
+
+Protocol: docs/bookkeeper.md#registration.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """What a bookie answers, decided from the request and what it knows of the ledger. Pure.
 
 Each `refuse_…` returns the status that ends the request, or None when it may go on; nothing is stored before
-it said None. The rules are those of the BookKeeper protocol ("Bookie behaviour"), with the strict choice
-wherever Apache's bookie has a quirk:
+it said None. The rules are those of docs/bookkeeper.md#bookie-answers, with the strict choice wherever Apache's
+bookie has a quirk:
 
 - negative ledger and entry ids are bad requests;
 - the master key is compared, in constant time, before anything changes: a wrong key leaves no trace;
 - "no entry" and "no ledger" are proofs. Whatever else stands in the way of an answer is EIO.
+
+Pitfall: docs/pitfalls.md#fence-as-a-weapon.
 """
 
 from __future__ import annotations
@@ -63,14 +65,14 @@ def refuse_add(
         return None
     if ledger.deleted:
         # Metadata has no such ledger any more. EFENCED ends the writer; anything else would make it
-        # look for another bookie to go on with.
+        # look for another bookie to go on with (docs/bookkeeper.md#deleting-a-ledger).
         return Status.EFENCED
     if _key_is_lost(ledger):
         return Status.EREADONLY
     if not compare_digest(ledger.master_key, key):
         return Status.EUA
     if (ledger.fenced or ledger.limbo) and not recovery:
-        # Part of a limbo ledger's journal is gone, and with it perhaps the fence.
+        # Part of a limbo ledger's journal is gone, and with it perhaps the fence (docs/bookkeeper.md#limbo).
         return Status.EFENCED
     return None
 

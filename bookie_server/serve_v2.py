@@ -1,7 +1,7 @@
 """Requests of the binary protocol: decode, ask the service, answer in the same version.
 
-A ProtocolError that leaves here closes the connection. What is answered and what closes is the BookKeeper
-protocol's ("v2 packet header", "Requests").
+A ProtocolError that leaves here closes the connection. What is answered and what closes:
+docs/bookkeeper.md#v2-frames.
 """
 
 from __future__ import annotations

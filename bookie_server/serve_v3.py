@@ -1,7 +1,7 @@
 """Requests of the protobuf protocol: ask the service, answer with the request's operation and id.
 
 Both statuses of an answer are filled, and the inner message is always there (older Java clients read it
-unconditionally), except where the BookKeeper protocol says otherwise ("Rules common to all operations").
+unconditionally), except where Apache's bookie leaves it out (docs/bookkeeper.md#matching-v3-responses).
 """
 
 from __future__ import annotations

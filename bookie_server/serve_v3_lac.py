@@ -1,6 +1,8 @@
 """WRITE_LAC and READ_LAC: the LAC a writer or reader deposits without adding an entry.
 
 An explicit LAC is journaled like an entry and answered when durable.
+
+Protocol: docs/bookkeeper.md#explicit-lac.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """READ_ENTRY in its three modes (fence, long poll, plain) and the list of entries.
 
-Plain answers carry the piggybacked LAC, fencing ones do not (BookKeeper protocol, READ_ENTRY). A long poll
+Plain answers carry the piggybacked LAC, fencing ones do not (docs/bookkeeper.md#v3-messages). A long poll
 answers at once when the LAC is ahead already, else when it moves, when the ledger is fenced, or in time.
 """
 

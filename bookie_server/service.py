@@ -5,6 +5,8 @@ ledger have one serial order; an answer that promises something is given when it
 
 Outcomes go to a callback, which is called once and possibly before the call returns; adds take no task, no
 future and no timer.
+
+Protocol: docs/bookkeeper.md#bookie-answers.
 """
 
 from __future__ import annotations

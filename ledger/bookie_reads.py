@@ -82,7 +82,10 @@ async def read_batch(
     digester: Digester,
     timeout_s: float,
 ) -> BookieAnswer:
-    """Consecutive entries from `first` on: at least one if the answer is YES, up to the first damaged one."""
+    """Consecutive entries from `first` on: at least one if the answer is YES, up to the first damaged one.
+
+    Protocol: docs/bookkeeper.md#batch-reads.
+    """
     request_id = connection.next_request_id()
     frame = BATCH_READ_REQUEST.pack(
         BATCH_READ_REQUEST.size - 4, BATCH_READ_HEADER, ledger_id, first, request_id, max_entries, max_bytes

@@ -1,4 +1,4 @@
-"""The writer of a ledger whose entries are synced when asked, and not before: DEFERRED_SYNC (BookKeeper protocol).
+"""The writer of a ledger whose entries are synced when asked, and not before (docs/bookkeeper.md#deferred-sync).
 
     add    ──► adds with writeFlags 1, version 3 ──► stored on an ack quorum, perhaps in memory only
     force  ──► FORCE_LEDGER to every member ──► all have answered: confirmed

@@ -7,6 +7,8 @@ whenever registrations change. It ends the handle only when too few members are 
 Law: a member is taken back only while it is certain that metadata still names it. After a change whose outcome
 is unknown, metadata may name another bookie, and an acknowledgement of the old one would be a copy that no
 reader looks for; so the change is decided first.
+
+Protocol: docs/bookkeeper.md#ensemble-change. Pitfall: docs/pitfalls.md#ack-before-the-change-is-recorded.
 """
 
 from __future__ import annotations

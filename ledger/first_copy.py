@@ -1,4 +1,7 @@
-"""Carries out the read of one entry or batch: replicas are asked one after another until one has it."""
+"""Carries out the read of one entry or batch: replicas are asked one after another until one has it.
+
+Protocol: docs/bookkeeper.md#speculative-reads.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ Two questions with two prices (log semantics, rule 14). Whether *no* confirmed e
 cover every write set. Whether the LAC is *at least* so much takes one verified answer: a writer, and nobody else,
 seals a LAC into an entry or a packet, and only once everything up to it is confirmed. What a bookie merely claims,
 as the `max_lac` of a long poll, proves neither.
+
+Protocol: docs/bookkeeper.md#reading-the-lac, #last-add-confirmed.
 """
 
 from __future__ import annotations

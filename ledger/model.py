@@ -20,7 +20,7 @@ NO_ENTRY = EntryId(-1)
 
 LEDGER_ID_MAX = 2**63 - 1
 FRAME_BYTES_MAX = 5 * 1024 * 1024
-"""Whole frame with its length prefix (BookKeeper protocol, framing; Apache's default)."""
+"""Whole frame with its length prefix (docs/bookkeeper.md#frames; Apache's default)."""
 ENTRY_BYTES_MAX = FRAME_BYTES_MAX - 500
 """Header, digest and payload of one entry. Some hundred bytes below the frame, so v3 can carry it too."""
 
@@ -37,7 +37,7 @@ class Versioned(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSizes:
-    """Replication of one ledger, counted in bookies (BookKeeper protocol, ledger metadata)."""
+    """Replication of one ledger, counted in bookies (docs/bookkeeper.md#ledger-metadata)."""
 
     ensemble: int = 3
     write: int = 3
@@ -53,7 +53,7 @@ class QuorumSizes:
 
 
 class DigestType(IntEnum):
-    """Values are those of the metadata format (BookKeeper protocol, ledger metadata, field 7)."""
+    """Values are those of the metadata format (docs/bookkeeper.md#digests, #metadata-formats)."""
 
     CRC32 = 1
     HMAC = 2
@@ -62,6 +62,8 @@ class DigestType(IntEnum):
 
 
 class LedgerState(IntEnum):
+    """Who may change what: docs/bookkeeper.md#ledger-life."""
+
     OPEN = 1
     IN_RECOVERY = 2
     CLOSED = 3
@@ -154,7 +156,7 @@ _BOOKIE_ID = re.compile(r"[a-zA-Z0-9:-_.\-]+")
 
 
 def check_bookie_id(text: str) -> BookieId:
-    """Raise InvalidNameError unless `text` is a legal bookie id (BookKeeper protocol, bookie ids)."""
+    """Raise InvalidNameError unless `text` is a legal bookie id (docs/bookkeeper.md#bookie-ids)."""
     if not _BOOKIE_ID.fullmatch(text) or text.lower() == "readonly" or "/" in text or len(text) > 255:
         raise InvalidNameError(
             f"bookie id {text!r} is not valid: use up to 255 letters, digits and . : - _, and not 'readonly'"

@@ -2,6 +2,8 @@
 
 A bookie that accepts connections and refuses adds, or answers nothing, would otherwise be chosen again and
 again, each time with a change of metadata. One that was of use before it failed rests only for the first step.
+
+Pitfall: docs/pitfalls.md#unbounded-queue.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 An open ledger is readable up to the LAC that this handle has learned; a closed one up to its last entry. Reads ask
 one replica and turn to the next on an error, a damaged copy, or silence.
+
+Protocol: docs/bookkeeper.md#reads, #long-poll.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Steps and reasons: ledger/core/recovery.py. Reads go to the ensembles that metadata named when recovery began, never
 to bookies that recovery itself has added.
+
+Protocol: docs/bookkeeper.md#recovery, #recovery-reads, #fencing.
+Pitfalls: docs/pitfalls.md#recovery-reads-without-a-fence, #reads-from-replacements.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 They carry the LAC that recovery started from, never a rising one: a reader must not trust an entry that another
 recovery of the same ledger could still cut off. Ensemble changes stay local; the caller writes them into metadata
-together with CLOSED (BookKeeper protocol, recovery step 6).
+together with CLOSED (docs/bookkeeper.md#write-back;
+docs/pitfalls.md#recovery-adds-with-a-rising-lac, #change-recorded-before-the-close).
 """
 
 from __future__ import annotations

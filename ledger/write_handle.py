@@ -235,7 +235,8 @@ class WriteHandle:
 
     def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None:
         if status is Status.EFENCED:
-            # Terminal: a writer that went on with another bookie could be acknowledged behind recovery's back.
+            # Terminal: a writer that went on with another bookie could be acknowledged behind recovery's back
+            # (docs/pitfalls.md#fenced-bookie-replaced).
             self.fail(fenced(self.ledger_id))
         elif status is Status.EUA:
             self.fail(unauthorized(member.bookie_id, self.ledger_id))
@@ -449,7 +450,7 @@ class WriteHandle:
         """
         if isinstance(self.failed, LedgerFencedError):
             raise self.failed
-        self._closing = True
+        self._closing = True  # no answer counts from here on: docs/pitfalls.md#close-below-an-ack
         self._stop()
         async with self._metadata_lock:
             last_entry, length = self._machine.lac, self._sent.confirmed_length

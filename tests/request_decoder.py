@@ -2,7 +2,7 @@
 
 Law: a connection starts in v3. The first frame that is no v3 request switches it to v2 for good, and is
 itself read as v2; a frame that is neither ends the connection (ProtocolError).
-BookKeeper protocol, "How the bookie tells v2 from v3".
+docs/bookkeeper.md#telling-v2-from-v3.
 """
 
 from ledger.errors import ProtocolError

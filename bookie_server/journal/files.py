@@ -4,6 +4,8 @@ Law, in this order when a file is full: the next file is made under a temporary 
 header written and synced, renamed, the directory synced; then the full file gets its SEAL record and is
 synced; only then are records written to the next file. So a sealed file has a successor, and a file with a
 successor that holds records is sealed: replay can tell a missing file from the end.
+
+Pitfall: docs/pitfalls.md#name-or-mark-not-durable.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@
 
 A zero marker ends the file: the rest is preallocated space. A group is written only after the group before
 it was synced, so a valid record proves that everything before its group start had been durable.
+
+Pitfall: docs/pitfalls.md#stale-bytes-after-the-tail.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Law: a torn tail is cut silently, because nothing in it was ever acknowledged; d
 been synced is reported, because cutting there would turn acknowledged entries into "never had it". The two
 are told apart by what follows: a valid record whose group started behind the bad place proves that the bad
 place had been synced; so does a SEAL or a successor file.
+
+Pitfall: docs/pitfalls.md#damage-taken-for-a-torn-tail.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ sync error ends the journal for good (`failed`): nothing is tried again, and eve
 which means "unknown". A full disk is no such error: it shows before a record is begun, so those who wait learn
 that nothing was written. Everything queued before the loop heard of it is refused with it, so of what was queued in
 one step of the loop a prefix is durable: no fence without the key of its ledger.
+
+Pitfalls: docs/pitfalls.md#ack-before-the-sync, #failed-sync-retried.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Law, in this order: blocks into the entry log, its sync; intervals and states into the index, its sync; the same
 states into the state log, its sync; the log mark replaced durably; old journal files removed. A crash between any two
 steps leaves the journal able to redo all of it, and doing it again changes nothing. Runs in the storage worker.
+
+Pitfall: docs/pitfalls.md#name-or-mark-not-durable.
 """
 
 from __future__ import annotations

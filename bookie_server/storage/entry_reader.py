@@ -2,6 +2,8 @@
 
 Law: an empty answer is proof of absence and needs a healthy index lookup; whatever goes wrong on the way is
 a StorageError. Reads of one ledger share a worker, so that several reads of one block cost one disk read.
+
+Pitfall: docs/pitfalls.md#damage-answered-as-absence.
 """
 
 from __future__ import annotations

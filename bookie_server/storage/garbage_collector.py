@@ -5,6 +5,9 @@ deleted only when a complete listing lacked it for the whole grace time and a re
 proves it absent; any error keeps it. A failed or partial listing proves nothing. One pass deletes no more
 than a part of all ledgers, so that a wrong metadata store cannot empty a bookie at once. Ledger ids never
 come back, and the tombstone stays for ever, so a late add cannot bring a deleted ledger to life.
+
+Protocol: docs/bookkeeper.md#deleting-a-ledger.
+Pitfalls: docs/pitfalls.md#absence-from-one-listing, #late-add-to-a-deleted-ledger.
 """
 
 from __future__ import annotations

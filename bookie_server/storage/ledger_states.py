@@ -2,6 +2,8 @@
 
 Law: while anybody holds a ledger's state there is no second one (two objects would be two fences). A state
 that differs from the index's durable record is held here until a checkpoint has stored it.
+
+Pitfall: docs/pitfalls.md#fence-overtakes-an-add.
 """
 
 from __future__ import annotations

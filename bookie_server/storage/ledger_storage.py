@@ -93,7 +93,10 @@ class LedgerStorage:
 
     @property
     def limbo(self) -> bool:
-        """Journal damage was accepted at a start: absence is never proved until `clear_limbo`."""
+        """Journal damage was accepted at a start: absence is never proved until `clear_limbo`.
+
+        docs/bookkeeper.md#limbo, docs/pitfalls.md#doubt-answered-as-absence.
+        """
         return self._states.limbo
 
     # ---- ledgers

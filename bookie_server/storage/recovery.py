@@ -2,6 +2,8 @@
 
 Law: replay is keyed by ledger and entry, so doing it again, from any older mark, gives the same result.
 Fences, keys, explicit LACs and tombstones are replayed like adds.
+
+Pitfall: docs/pitfalls.md#replay-not-repeatable.
 """
 
 from __future__ import annotations

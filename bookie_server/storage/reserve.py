@@ -1,5 +1,8 @@
 """A file that only keeps room: given up when the disk is full, so that what is needed to get out of that
-state (a checkpoint, which frees journal files; opening the index) still has space."""
+state (a checkpoint, which frees journal files; opening the index) still has space.
+
+Pitfall: docs/pitfalls.md#full-disk.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ Recovery and repair add an entry again with the LAC they know, so the LAC and th
 copies although payload and length are the same. The bookie is not told the digest type; it finds out which
 digest the bytes prove (CRC32C, CRC32), and else compares what no digest can cover. An entry too short for its
 header or for a MAC repeats another only if nothing but the LAC differs.
+
+Protocol: docs/bookkeeper.md#repeated-adds. Pitfall: docs/pitfalls.md#other-bytes-under-one-id.
 """
 
 from __future__ import annotations

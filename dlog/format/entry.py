@@ -14,7 +14,7 @@
 
 Law: integrity is the ledger's digest, which covers all of it; this decoder still believes no count and no
 length before it has checked it, and inflates nothing past BODY_BYTES_MAX. Layout and history:
-docs/formats.md.
+docs/formats.md. Pitfall: docs/pitfalls.md#half-a-batch.
 """
 
 from __future__ import annotations

@@ -12,6 +12,9 @@ stay in the ensemble, and it is equally safe before and after the compare-and-se
 ones; `freeze` holds confirmation back while one is under way, since the new fragment starts at LAC + 1.
 
 Commands are carried out in order. Calls take runs, never single entries: one call per block of bytes read.
+
+Protocol: docs/bookkeeper.md#adds, #last-add-confirmed.
+Pitfalls: docs/pitfalls.md#ack-over-a-gap, #ack-of-a-replaced-member.
 """
 
 from __future__ import annotations

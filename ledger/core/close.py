@@ -1,4 +1,4 @@
-"""The writer's close against whatever metadata says by then (BookKeeper protocol, close; pitfall: close race).
+"""The writer's close against whatever metadata says by then (docs/bookkeeper.md#close, docs/pitfalls.md#close-race).
 
 CLOSED is terminal. One choice is stricter than Java's client: IN_RECOVERY met by the writer's close means that
 somebody took the ledger over, and is reported as that instead of being overridden.

@@ -1,4 +1,4 @@
-"""Entry id → write set: round robin over the ensemble (BookKeeper protocol, append)."""
+"""Entry id → write set: round robin over the ensemble (docs/bookkeeper.md#striping)."""
 
 from __future__ import annotations
 

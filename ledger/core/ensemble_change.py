@@ -1,7 +1,9 @@
 """Replacing failed members of the last fragment: needed or not, and what metadata it makes. Pure.
 
-BookKeeper protocol, ensemble change. Only an OPEN ledger is changed, so a recovery or a close that came first
-is never overwritten; the new fragment starts at LAC + 1, and one with the same start replaces the last.
+Only an OPEN ledger is changed, so a recovery or a close that came first is never overwritten; the new fragment
+starts at LAC + 1, and one with the same start replaces the last (docs/bookkeeper.md#ensemble-change).
+
+Pitfalls: docs/pitfalls.md#change-of-a-closed-ledger, #one-bookie-twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Which bookies get a ledger: uniformly at random among the writable ones, never one twice. Pure."""
+"""Which bookies get a ledger: uniformly at random among the writable ones, never one twice. Pure.
+
+Protocol: docs/bookkeeper.md#creating-a-ledger.
+"""
 
 from __future__ import annotations
 

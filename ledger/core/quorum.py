@@ -32,7 +32,8 @@ def covered(known: Collection[int], quorum: QuorumSizes) -> bool:
     """True if no write set has an ack quorum of members outside `known`.
 
     Then every entry that reached, or can still reach, its ack quorum has a copy at a known member
-    (BookKeeper protocol, coverage rule; with E = Qw this needs Qw - Qa + 1 answers).
+    (docs/bookkeeper.md#coverage; with E = Qw this needs Qw - Qa + 1 answers). Never a plain count:
+    docs/pitfalls.md#fences-counted-without-striping.
     """
     return all(
         sum(position not in known for position in members) < quorum.ack for members in write_sets(quorum)
@@ -47,8 +48,8 @@ def writable(alive: Collection[int], quorum: QuorumSizes) -> bool:
 def absence_proved(negative_count: int, quorum: QuorumSizes) -> bool:
     """True if so many members of the entry's write set deny it that it cannot have reached its ack quorum.
 
-    Only explicit denials count; an error, a timeout or a damaged copy is none (BookKeeper protocol,
-    recovery reads).
+    Only explicit denials count; an error, a timeout or a damaged copy is none
+    (docs/bookkeeper.md#recovery-reads, docs/pitfalls.md#absence-by-the-first-denial).
     """
     return negative_count >= quorum.write - quorum.ack + 1
 

@@ -1,6 +1,6 @@
 """What recovery makes of a ledger's metadata, and how it goes forward. Pure.
 
-Recovery (BookKeeper protocol, fencing and recovery):
+Recovery (docs/bookkeeper.md#recovery, #recovery-close):
 
 1. metadata OPEN → IN_RECOVERY, so that the writer's next metadata change fails;
 2. fence the last ensemble until every write set is covered; the highest LAC among the answers is the start;
@@ -10,6 +10,8 @@ Recovery (BookKeeper protocol, fencing and recovery):
 
 Nothing that recovery finds is shown to anybody before step 4 succeeded, and a recovery that dies at any point is
 repeated from step 1 with the same result for every entry that was ever acknowledged.
+
+Pitfalls: docs/pitfalls.md#recovered-entry-shown-too-early, #paused-recoverer, #recovery-below-the-last-fragment.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Line 1 is the layout version. Versions 4 and 5 go on in protobuf text (CookieFor
 lines: bookie id, journal directory, ledger directories. The same bytes stand in `current/VERSION` of every
 directory and under the bookie's id in the metadata store. Our bookies add to the copy in a directory what the
 directory is for, in a line that protobuf text takes for a comment, so that BookKeeper's tools read that copy too.
-Table: docs/formats.md, Metadata values.
+Table: docs/formats.md, Metadata values. Reasons: docs/bookkeeper.md#cookies.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     2 LF <factory class name> : <factory version>        no newline at the end
 
 Format 1 has the short type name where the class name stands. A layout that exists is obeyed; a configuration
-that names another one is refused. Table: docs/formats.md, Metadata values.
+that names another one is refused (docs/bookkeeper.md#layout). Table: docs/formats.md, Metadata values.
 """
 
 from __future__ import annotations

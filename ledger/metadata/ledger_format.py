@@ -6,7 +6,9 @@
 
 The header is `BookieMetadataFormatVersion<TAB>N<LF>`. A ledger is rewritten in the format it was created
 with. Law: a format 3 value that we accept encodes to exactly the bytes it came from, so that a rewrite loses
-nothing; and every malformed value raises MetadataFormatError, nothing else. docs/formats.md, Metadata values.
+nothing; and every malformed value raises MetadataFormatError, nothing else.
+
+Protocol: docs/bookkeeper.md#metadata-formats. Table: docs/formats.md, Metadata values.
 """
 
 from __future__ import annotations

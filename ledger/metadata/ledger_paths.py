@@ -5,6 +5,8 @@
     flat    /L and 10 digits
 
 Hierarchical, the default, is short below 2147483647 and long from there on, so one tree holds both forms.
+
+Protocol: docs/bookkeeper.md#zookeeper-paths.
 """
 
 from __future__ import annotations

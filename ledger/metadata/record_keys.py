@@ -1,6 +1,8 @@
 """Which record keys are legal, for every driver. Pure.
 
 A key is `/part/part/…`. The rules are the narrowest of our stores (a ZooKeeper path), so that a log can move.
+
+Pitfall: docs/pitfalls.md#names-as-paths.
 """
 
 from __future__ import annotations

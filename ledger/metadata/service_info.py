@@ -1,7 +1,8 @@
 """What a registered bookie publishes ↔ bytes (BookieServiceInfoFormat). Pure.
 
 A bookie publishes one endpoint `bookie` with protocol `bookie-rpc`, and one `httpserver` with protocol `http`
-when it has one. Empty bytes are legacy: the bookie id is `host:port`. docs/formats.md, Metadata values.
+when it has one. Empty bytes are legacy: the bookie id is `host:port`. docs/formats.md, Metadata values;
+docs/bookkeeper.md#registration.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ opening never makes one. The journal mode is a rollback one with synchronous=EXT
 write and SQLite before 3.51.3 can damage a WAL then; and of those it is PERSIST, whose commits sync data and no
 directory (docs/decisions/0003-sqlite-journal-mode.md). Nothing here opens the file except SQLite: closing any other
 file descriptor would drop the locks that SQLite holds.
+
+Pitfall: docs/pitfalls.md#write-ahead-log-of-sqlite.
 """
 
 from __future__ import annotations

@@ -147,4 +147,4 @@ class MetadataStore(Protocol):
         """RecordNotFoundError while no cluster is initialised."""
 
     async def layout(self) -> bytes:
-        """The LAYOUT value (BookKeeper protocol, LAYOUT)."""
+        """The LAYOUT value (docs/bookkeeper.md#layout)."""

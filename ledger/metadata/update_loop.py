@@ -2,6 +2,8 @@
 
 Law: a write whose answer was lost is settled by reading, never by assuming; it is repeated only at the same
 version with the same bytes, and a refusal of such a repetition is ambiguous again.
+
+Protocol: docs/bookkeeper.md#metadata-updates. Pitfall: docs/pitfalls.md#lost-answer-to-a-compare-and-set.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A byte stream cut at frame borders, whole blocks at a time: for adds, whose answers come by the thousand. Pure.
 
-A frame is a four-byte big-endian length and that many bytes (BookKeeper protocol, framing). A length above the
+A frame is a four-byte big-endian length and that many bytes (docs/bookkeeper.md#frames). A length above the
 limit is refused before anything is kept; a large frame that arrives in pieces is copied once, when complete.
 """
 

@@ -1,8 +1,8 @@
 """The fixed binary protocol ("v2") to one bookie: adds, reads, fencing reads, batch reads.
 
 Adds are answered to a sink per ledger, by the run; reads to one future each. Responses carry no transaction
-id: they are matched by ledger, entry and operation, batch reads by their request id (BookKeeper protocol,
-matching v2 responses).
+id: they are matched by ledger, entry and operation, batch reads by their request id
+(docs/bookkeeper.md#matching-v2-responses).
 """
 
 from __future__ import annotations

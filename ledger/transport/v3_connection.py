@@ -1,6 +1,6 @@
 """The protobuf protocol ("v3") to one bookie: what the fixed protocol has no message for, and entries where asked.
 
-Answers are matched by transaction id and operation (BookKeeper protocol, rules common to all operations). Those of
+Answers are matched by transaction id and operation (docs/bookkeeper.md#matching-v3-responses). Those of
 adds name ledger and entry as well, and that is what they are matched by: the frames of one add are the same for
 every bookie that gets it.
 Explicit LACs are on the way of every strict append: they are written by hand, and their answers are compared

@@ -1,7 +1,7 @@
 """The AuthMessage inside v2 and v3 frames, protobuf in both. Pure.
 
 The same message is a field of the v3 envelope and the whole rest of a v2 AUTH frame
-(BookKeeper protocol, "v2 auth handshake").
+(docs/bookkeeper.md#authentication).
 """
 
 from google.protobuf.message import DecodeError

@@ -1,5 +1,4 @@
-"""The blob that lists which entries of a ledger a bookie holds. Pure; BookKeeper protocol,
-"GET_LIST_OF_ENTRIES_OF_LEDGER and its blob".
+"""The blob that lists which entries of a ledger a bookie holds. Pure; docs/bookkeeper.md#entry-lists.
 
     offset  size  field
     0       4     version          0

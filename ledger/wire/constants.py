@@ -1,4 +1,4 @@
-"""Numbers and fixed layouts of the binary ("v2") protocol. Pure; BookKeeper protocol, "v2 packet header".
+"""Numbers and fixed layouts of the binary ("v2") protocol. Pure; docs/bookkeeper.md#v2-frames.
 
 A frame is a 4-byte length N and N bytes of body. A body begins with one int:
 

@@ -1,4 +1,4 @@
-"""Keys, entry digests and explicit-LAC packets. Pure; BookKeeper protocol, "Digests and keys".
+"""Keys, entry digests and explicit-LAC packets. Pure; docs/bookkeeper.md#digests, #master-key.
 
     type    bytes  value
     HMAC    20     HMAC-SHA1 under SHA1("mac" + password)

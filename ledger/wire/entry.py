@@ -1,4 +1,4 @@
-"""Bytes of one entry, as clients send and bookies keep them. Pure; BookKeeper protocol, "Entry layout".
+"""Bytes of one entry, as clients send and bookies keep them. Pure; docs/bookkeeper.md#entry-layout.
 
     offset  size  field
     0       8     ledger id

@@ -1,6 +1,6 @@
 """What a bookie answers: status codes of both protocols, and the three meanings they have. Pure.
 
-BookKeeper protocol, "Error codes" (v2) and "StatusCode" (v3). The v2 numbers name a status in our code.
+The v2 numbers name a status in our code. docs/bookkeeper.md#error-codes; docs/pitfalls.md#unknown-counted-as-no.
 """
 
 from enum import Enum, IntEnum

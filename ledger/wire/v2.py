@@ -1,4 +1,4 @@
-"""The binary protocol: bytes ↔ messages.py. Pure; BookKeeper protocol, "v2 binary protocol".
+"""The binary protocol: bytes ↔ messages.py. Pure; docs/bookkeeper.md#v2-frames.
 
 Law: a body either raises ProtocolError or becomes a message that encodes to exactly those bytes. (AUTH bodies
 hold protobuf, where fields we do not know are accepted and dropped.) Encoders return whole frames, decoders

@@ -1,4 +1,4 @@
-"""The protobuf protocol: bytes ↔ messages.py. Pure; BookKeeper protocol, "The v3 protobuf protocol".
+"""The protobuf protocol: bytes ↔ messages.py. Pure; docs/bookkeeper.md#v3-messages.
 
 Law: a body either raises ProtocolError or becomes a message. Unknown fields, any field order and unknown
 `flag` values are accepted and dropped; an unknown enum value anywhere else counts as the field's absence, so

@@ -13,6 +13,8 @@ in the form in which Java and we write them; whatever differs (a priority, anoth
     0a n  08 03  10 06  18 v    header of the answer
     10 v                        status
     ba 06 v  08 v  10 v         answer of v bytes: status, ledger id
+
+Protocol: docs/bookkeeper.md#explicit-lac.
 """
 
 from __future__ import annotations

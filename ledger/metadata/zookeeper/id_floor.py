@@ -6,6 +6,8 @@ The counters go with the root, as BookKeeper's tools expect of a removed cluster
 first number of high bits that no id has had. A writer that slept through the removal, or a disk that comes back,
 therefore never meets its ledgers' ids in the next cluster. BookKeeper's own `initnewcluster` does not know of
 this and counts from 0 again.
+
+Pitfall: docs/pitfalls.md#ledger-id-given-out-twice.
 """
 
 from __future__ import annotations

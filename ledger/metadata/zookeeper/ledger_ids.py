@@ -5,6 +5,8 @@
 
 Once `idgen-long` exists ids are long; it is made when the short numbers are used up. The nodes are removed
 again; they only count. A lost answer wastes a number and nothing else, so it counts as nothing done.
+
+Protocol: docs/bookkeeper.md#ledger-ids.
 """
 
 from __future__ import annotations

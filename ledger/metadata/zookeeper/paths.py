@@ -4,6 +4,8 @@
 /ledgers-records/<key>     the records of logs: a root of their own, named after the ledgers' root,
                            so that BookKeeper's tools never meet them and two clusters never share them
 /ledgers-ids               left by a cluster that was removed: from where ids go on here
+
+Protocol: docs/bookkeeper.md#zookeeper-paths.
 """
 
 from __future__ import annotations

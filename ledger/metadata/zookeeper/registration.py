@@ -5,6 +5,8 @@ timeout. When the session expired while the process lived, the bookie registers 
 it was in, unless somebody else came meanwhile: another process under its id, or another cluster at its address.
 Then it must not serve under that name, and is told so. Whose node it is the session tells: a node of our own
 session is ours, whichever call made it.
+
+Protocol: docs/bookkeeper.md#registration.
 """
 
 from __future__ import annotations

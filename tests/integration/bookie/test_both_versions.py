@@ -1,4 +1,4 @@
-"""How a bookie tells v2 from v3 on one connection (BookKeeper protocol, "How the bookie tells v2 from v3")."""
+"""How a bookie tells v2 from v3 on one connection (docs/bookkeeper.md#telling-v2-from-v3)."""
 
 from __future__ import annotations
 

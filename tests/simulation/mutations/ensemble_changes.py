@@ -15,7 +15,7 @@ from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
     Mutation(
-        "acks-of-a-replaced-member-count",
+        "acks-of-a-replaced-member-count",  # docs/pitfalls.md#ack-of-a-replaced-member
         "What a failed member had acknowledged counts no more: readers will ask the bookie that took its place.",
         (
             edit(
@@ -40,7 +40,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "late-acks-of-a-replaced-member-count",
+        "late-acks-of-a-replaced-member-count",  # docs/pitfalls.md#ack-of-a-replaced-member
         "A replaced member is detached: its late answer is no copy of its successor's.",
         (
             edit(
@@ -62,7 +62,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "acks-outside-the-write-set-count",
+        "acks-outside-the-write-set-count",  # docs/pitfalls.md#ack-of-a-replaced-member
         "An entry is confirmed by members of its own write set: a bookie that was replaced and came back at another "
         "position still acknowledges what it was sent at its old one, where no reader and no recovery looks.",
         (
@@ -87,7 +87,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "change-above-the-lac",
+        "change-above-the-lac",  # docs/pitfalls.md#ack-of-a-replaced-member
         "The new fragment starts behind the last confirmed entry; one that starts behind the last sent leaves the "
         "old members responsible for entries that only the new ones have.",
         (
@@ -99,7 +99,7 @@ MUTATIONS = (
         plan=focused("pause_bookie", "isolate", "kill_bookie", "cut", **SPARES),
     ),
     Mutation(
-        "change-without-resend",
+        "change-without-resend",  # docs/pitfalls.md#ack-of-a-replaced-member
         "A new member gets every unconfirmed entry of its fragment; without them they are never confirmed.",
         (
             edit(
@@ -110,7 +110,7 @@ MUTATIONS = (
         plan=focused("pause_bookie", "isolate", "kill_bookie", "cut", bookies=6, ensemble=3, write=3, ack=3),
     ),
     Mutation(
-        "change-never-recorded",
+        "change-never-recorded",  # docs/pitfalls.md#ack-before-the-change-is-recorded
         "Acks of a new member count once metadata names it; else no reader and no recovery looks for its copies.",
         (
             edit(
@@ -129,7 +129,7 @@ MUTATIONS = (
         plan=focused("pause_bookie", "isolate", "kill_bookie", "cut", **SPARES),
     ),
     Mutation(
-        "change-of-a-closed-ledger",
+        "change-of-a-closed-ledger",  # docs/pitfalls.md#change-of-a-closed-ledger
         "Only an open ledger's ensemble changes: a recovery or a close that came first is never overwritten.",
         (
             edit(
@@ -140,7 +140,7 @@ MUTATIONS = (
         plan=focused("pause_bookie", "kill_bookie", "pause_client", "isolate", **SPARES, writers=3),
     ),
     Mutation(
-        "fenced-bookie-replaced",
+        "fenced-bookie-replaced",  # docs/pitfalls.md#fenced-bookie-replaced
         "FENCED ends the writer: one that takes it for a dead bookie and goes on with another is acknowledged "
         "behind recovery's back.",
         (
@@ -164,7 +164,7 @@ MUTATIONS = (
         plan=SPARES,
     ),
     Mutation(
-        "one-bookie-twice",
+        "one-bookie-twice",  # docs/pitfalls.md#one-bookie-twice
         "Members of an ensemble are different bookies: two copies on one disk are one copy.",
         (
             edit(
@@ -183,7 +183,7 @@ MUTATIONS = (
         plan=focused("pause_bookie", "kill_bookie", "isolate", **THREE, bookies=4),
     ),
     Mutation(
-        "undecided-change-forgotten",
+        "undecided-change-forgotten",  # docs/pitfalls.md#ack-before-the-change-is-recorded
         "After a change whose outcome is unknown metadata may name another bookie: the old member is not taken "
         "back before that is decided.",
         (
@@ -207,7 +207,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "ledger-change-with-lost-answer-taken-for-done",
+        "ledger-change-with-lost-answer-taken-for-done",  # docs/pitfalls.md#lost-answer-to-a-compare-and-set
         "A change of ledger metadata whose answer was lost is settled by reading, not by assuming.",
         (
             edit(

@@ -39,7 +39,7 @@ EMPTIED: dict[str, Any] = {
 
 MUTATIONS = (
     Mutation(
-        "fence-ignored",
+        "fence-ignored",  # docs/pitfalls.md#paused-writer, #lease-taken-for-safety
         "A fenced ledger takes no add of a normal writer.",
         (
             edit(
@@ -59,7 +59,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "fence-not-journaled",
+        "fence-not-journaled",  # docs/pitfalls.md#fence-not-durable
         "A fence is a durable record: a bookie that forgets it at a crash lets the old writer go on.",
         (
             edit(
@@ -69,7 +69,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "fence-answered-before-durable",
+        "fence-answered-before-durable",  # docs/pitfalls.md#fence-not-durable
         "A fence is answered when its record is durable.",
         (
             edit(
@@ -84,7 +84,7 @@ MUTATIONS = (
         plan=focused("slow_sync", "power_cut", "kill_bookie", "power_cut_at_effect", **THREE, writers=3),
     ),
     Mutation(
-        "fence-overtakes-adds",
+        "fence-overtakes-adds",  # docs/pitfalls.md#fence-overtakes-an-add
         "A fence is answered after the adds that were accepted before it: else they are acknowledged although "
         "recovery was told that they are absent.",
         (
@@ -117,7 +117,7 @@ MUTATIONS = (
         plan=focused("kill_client", **THREE, **SLOW_DISKS, fast=True, writers=3, append_every_s=0.02),
     ),
     Mutation(
-        "unknown-ledger-not-fenced",
+        "unknown-ledger-not-fenced",  # docs/pitfalls.md#fence-of-an-unknown-ledger
         "A fence of a ledger that the bookie never heard of is kept, so that its first add is refused.",
         (
             edit(
@@ -130,7 +130,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "fence-not-replayed",
+        "fence-not-replayed",  # docs/pitfalls.md#fence-not-durable
         "Replay restores fences like adds.",
         (
             edit(
@@ -140,7 +140,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "fence-not-in-the-checkpoint",
+        "fence-not-in-the-checkpoint",  # docs/pitfalls.md#fence-not-durable
         "What a checkpoint stores of a ledger includes its fence: the journal that held it goes away.",
         (
             edit(
@@ -150,7 +150,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "explicit-lac-not-replayed",
+        "explicit-lac-not-replayed",  # docs/pitfalls.md#replay-not-repeatable
         "Replay restores explicit LACs like adds: an append was acknowledged because they were stored.",
         (
             edit(
@@ -179,7 +179,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "explicit-lac-falls",
+        "explicit-lac-falls",  # docs/pitfalls.md#replay-not-repeatable
         "A bookie's LAC of a ledger never falls, in whatever order the writes come.",
         (
             edit(
@@ -192,7 +192,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "repeated-add-compared-with-its-lac",
+        "repeated-add-compared-with-its-lac",  # docs/pitfalls.md#other-bytes-under-one-id
         "An add of a stored entry with another LAC in its header is a repetition, not a conflict: recovery sends "
         "such ones.",
         (
@@ -205,7 +205,7 @@ MUTATIONS = (
         plan=focused("kill_client", "ambush", "clog", **THREE, append_every_s=0.02),
     ),
     Mutation(
-        "error-answered-as-absence",
+        "error-answered-as-absence",  # docs/pitfalls.md#damage-answered-as-absence
         "A bookie says no only when a healthy lookup proves it; whatever it cannot read is unknown.",
         (
             edit(
@@ -216,7 +216,7 @@ MUTATIONS = (
         plan=focused("unreadable", **THREE, checkpoint_s=0.5, append_every_s=0.2),
     ),
     Mutation(
-        "limbo-denies",
+        "limbo-denies",  # docs/pitfalls.md#doubt-answered-as-absence
         "A bookie that may have lost part of its journal never proves absence.",
         (
             edit(
@@ -235,7 +235,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "limbo-forgets-its-fences",
+        "limbo-forgets-its-fences",  # docs/pitfalls.md#doubt-answered-as-absence
         "A bookie that may have lost part of its journal may have lost a fence with it: it takes no normal add; "
         "as a whole it is read-only, and each of its ledgers refuses.",
         (
@@ -267,7 +267,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "empty-disk-accepted",
+        "empty-disk-accepted",  # docs/pitfalls.md#empty-disk-under-an-old-name
         "A bookie that finds its disk empty under its old name refuses to start: it would deny what it held.",
         (
             edit(
@@ -281,7 +281,7 @@ MUTATIONS = (
         plan=focused("wiped_ambush", **THREE, **EMPTIED),
     ),
     Mutation(
-        "emptied-disk-accepted",
+        "emptied-disk-accepted",  # docs/pitfalls.md#empty-disk-under-an-old-name
         "A bookie that finds nothing but its cookies on its disk refuses to start: a known bookie has a log mark.",
         (
             edit("bookie_server.cookie:judge", ("if each.missing is not None:", "if False:")),

@@ -14,12 +14,12 @@ from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
     Mutation(
-        "recovery-without-fence",
+        "recovery-without-fence",  # docs/pitfalls.md#recovery-reads-without-a-fence
         "Recovery fences before it decides anything.",
         (edit("ledger.recovery:Recovery._fencing_read", ("self._key,", "None,")),),
     ),
     Mutation(
-        "recovery-reads-without-fence",
+        "recovery-reads-without-fence",  # docs/pitfalls.md#recovery-reads-without-a-fence
         "Every recovery read fences: a no is a promise never to accept that entry from the old writer.",
         (
             edit(
@@ -39,7 +39,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "recovery-unmarked",
+        "recovery-unmarked",  # docs/pitfalls.md#change-of-a-closed-ledger
         "Recovery begins by marking the ledger, so that its writer's next change of ensemble fails.",
         (
             edit(
@@ -64,18 +64,18 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "recovery-without-write-back",
+        "recovery-without-write-back",  # docs/pitfalls.md#recovered-entry-shown-too-early
         "Each entry that recovery keeps is brought to its ack quorum before the ledger is closed.",
         (edit("ledger.recovery:Recovery._read_forward", ("write_back.add(entry)", "pass")),),
     ),
     Mutation(
-        "recovery-closes-before-the-copies-are-durable",
+        "recovery-closes-before-the-copies-are-durable",  # docs/pitfalls.md#recovered-entry-shown-too-early
         "The ledger is closed when its last entries are on their ack quorum again, not when they have been sent.",
         (edit("ledger.recovery:Recovery._go_forward", ("await write_back.finish()", "pass")),),
         plan=focused("cut_one_way", "clog", "kill_bookie", **THREE, **SLOW_DISKS, fast=True, writers=3),
     ),
     Mutation(
-        "recovery-adds-with-a-rising-lac",
+        "recovery-adds-with-a-rising-lac",  # docs/pitfalls.md#recovery-adds-with-a-rising-lac
         "Recovery's adds carry the LAC it began with: a reader must not trust what another recovery may cut off.",
         (
             edit(
@@ -103,7 +103,7 @@ MUTATIONS = (
         (edit("ledger.write_back:WriteBack.add", ("entry.length", "len(entry.payload)")),),
     ),
     Mutation(
-        "recovery-records-its-change-early",
+        "recovery-records-its-change-early",  # docs/pitfalls.md#change-recorded-before-the-close
         "Recovery keeps its ensemble changes until it closes: the next recovery must ask those who may have "
         "the entries.",
         (
@@ -123,7 +123,7 @@ MUTATIONS = (
         plan=focused("ambush", "kill_client", "kill_bookie", **SPARES, fast=True, writers=3),
     ),
     Mutation(
-        "recovery-forgets-its-change",
+        "recovery-forgets-its-change",  # docs/pitfalls.md#change-recorded-before-the-close
         "The fragments that recovery wrote back to come into metadata together with the close.",
         (
             edit(
@@ -134,7 +134,7 @@ MUTATIONS = (
         plan=focused("ambush", "kill_client", "kill_bookie", **SPARES, fast=True, writers=3),
     ),
     Mutation(
-        "close-one-entry-short",
+        "close-one-entry-short",  # docs/pitfalls.md#close-below-an-ack
         "The writer closes at its LAC: whatever lies behind the last entry of a closed ledger is cut off.",
         (
             edit(
@@ -144,7 +144,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "close-overwrites-a-close",
+        "close-overwrites-a-close",  # docs/pitfalls.md#close-race
         "CLOSED is final: a writer that finds its ledger closed elsewhere has lost it.",
         (
             edit(
@@ -158,7 +158,7 @@ MUTATIONS = (
         plan=focused("pause_client", "metadata_partition", **THREE, writers=3, rotation_age_s=0.7),
     ),
     Mutation(
-        "closed-below-a-recovery",
+        "closed-below-a-recovery",  # docs/pitfalls.md#close-race, #paused-recoverer
         "A recovery that finds the ledger closed by somebody else adopts that end.",
         (
             edit(

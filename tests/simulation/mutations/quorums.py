@@ -43,7 +43,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "last-fragment-is-no-floor",
+        "last-fragment-is-no-floor",  # docs/pitfalls.md#recovery-below-the-last-fragment
         "Everything before the last fragment is confirmed: without this floor a reader asks new members that "
         "know nothing of it.",
         (
@@ -72,7 +72,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "ack-over-a-gap",
+        "ack-over-a-gap",  # docs/pitfalls.md#ack-over-a-gap
         "The LAC never passes a gap: a later entry that reached its quorum first waits for the one before it.",
         (
             edit(
@@ -86,7 +86,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "fence-one-bookie-short",
+        "fence-one-bookie-short",  # docs/pitfalls.md#fences-counted-without-striping
         "Recovery goes on once so many bookies are fenced that the others form no ack quorum; one fewer leaves "
         "the old writer a quorum.",
         (
@@ -102,7 +102,7 @@ MUTATIONS = (
         plan=focused("pause_bookie", "kill_bookie", "isolate", **STRIPED),
     ),
     Mutation(
-        "fence-counted-without-striping",
+        "fence-counted-without-striping",  # docs/pitfalls.md#fences-counted-without-striping
         "With more bookies than copies each write set has to be covered: a plain count leaves some set unfenced.",
         (
             edit(
@@ -117,7 +117,7 @@ MUTATIONS = (
         plan={"bookies": 5, "ensemble": 5, "write": 3, "ack": 2},
     ),
     Mutation(
-        "absence-one-denial-short",
+        "absence-one-denial-short",  # docs/pitfalls.md#absence-by-the-first-denial
         "An entry is absent when so many bookies deny it that no ack quorum can hold it; with one denial fewer "
         "recovery cuts off what was acknowledged.",
         (
@@ -128,18 +128,18 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "absence-by-the-first-denial",
+        "absence-by-the-first-denial",  # docs/pitfalls.md#absence-by-the-first-denial
         "One bookie that never got an entry proves nothing.",
         (edit("ledger.core.quorum:absence_proved", ("quorum.write - quorum.ack + 1", "1")),),
     ),
     Mutation(
-        "error-taken-for-denial",
+        "error-taken-for-denial",  # docs/pitfalls.md#unknown-counted-as-no
         "Only an explicit denial is a no: a bookie that answers with an error may have the entry.",
         (edit("ledger.wire.status:answer_of", ("Answer.UNKNOWN", "Answer.PROVED_NO")),),
         plan=focused("unreadable", **THREE, checkpoint_s=0.5, append_every_s=0.2),
     ),
     Mutation(
-        "silence-taken-for-denial",
+        "silence-taken-for-denial",  # docs/pitfalls.md#unknown-counted-as-no
         "Only an explicit denial is a no: a bookie that does not answer in time may have the entry.",
         (
             edit(
@@ -155,7 +155,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "unreachable-taken-for-denial",
+        "unreachable-taken-for-denial",  # docs/pitfalls.md#unknown-counted-as-no
         "Only an explicit denial is a no: a bookie that cannot be reached may have the entry.",
         (
             edit(

@@ -31,7 +31,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "reader-leaves-an-unsealed-ledger",
+        "reader-leaves-an-unsealed-ledger",  # docs/pitfalls.md#overlapping-rotation
         "A listed successor is no permission to go on: only the seal of the ledger itself is.",
         (
             edit(
@@ -44,7 +44,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "reader-skips-what-it-cannot-read",
+        "reader-skips-what-it-cannot-read",  # docs/pitfalls.md#trim-under-a-reader
         "A listed entry that cannot be read now is waited for, or reported; it is never passed over.",
         (
             edit(

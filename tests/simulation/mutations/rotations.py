@@ -60,7 +60,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "successor-used-before-the-drain",
+        "successor-used-before-the-drain",  # docs/pitfalls.md#overlapping-rotation
         "Nothing is submitted to the next ledger while the one before has entries in flight.",
         (
             edit(
@@ -79,7 +79,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "successor-acked-before-the-seal",
+        "successor-acked-before-the-seal",  # docs/pitfalls.md#overlapping-rotation
         "No append in the next ledger is acknowledged before the one before is sealed: no reader gets that far.",
         (
             edit(
@@ -92,7 +92,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "successor-submitted-to-before-it-is-listed",
+        "successor-submitted-to-before-it-is-listed",  # docs/pitfalls.md#write-before-the-list
         "Nothing is submitted to a ledger before the record lists it: nobody would find it there.",
         (
             edit(
@@ -112,7 +112,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "failed-ledger-resubmitted-whole",
+        "failed-ledger-resubmitted-whole",  # docs/pitfalls.md#append-sent-again
         "What recovery found of a failed ledger is acknowledged where it is; only the rest is sent again.",
         (
             edit(
@@ -122,7 +122,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "failed-ledger-acked-whole",
+        "failed-ledger-acked-whole",  # docs/pitfalls.md#append-sent-again
         "What recovery did not find of a failed ledger is sent again, not acknowledged.",
         (
             edit(
@@ -132,7 +132,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "resent-without-settling",
+        "resent-without-settling",  # docs/pitfalls.md#append-sent-again
         "An append whose fate is unknown is not sent again before the ledger that may hold it is settled.",
         (
             edit(
@@ -145,7 +145,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "in-flight-called-absent",
+        "in-flight-called-absent",  # docs/pitfalls.md#timeout-as-failure
         "What was in flight when the writer lost its log is indeterminate: it may be there.",
         (
             edit(
@@ -158,7 +158,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "would-be-id-of-the-next-entry",
+        "would-be-id-of-the-next-entry",  # docs/pitfalls.md#timeout-as-failure
         "An indeterminate append names the only id that it can have.",
         (
             edit(
@@ -171,7 +171,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "absent-while-undecided",
+        "absent-while-undecided",  # docs/pitfalls.md#timeout-as-failure
         "An append is called absent when its ledger is sealed below it; before, it may still come.",
         (
             edit(
@@ -214,7 +214,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "late-close-counts",
+        "late-close-counts",  # docs/pitfalls.md#overlapping-rotation
         "A close that ends after its ledger was settled means nothing any more: another ledger is in use.",
         (
             edit(
@@ -246,7 +246,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "epoch-not-confirmed-before-an-ack",
+        "epoch-not-confirmed-before-an-ack",  # docs/pitfalls.md#paused-writer
         "Where bookies forget deletions, an ack counts only while the epoch was confirmed within half the grace.",
         (
             edit(
@@ -261,7 +261,7 @@ MUTATIONS = (
         plan=focused(**_ASLEEP, graces_s=(3.0,)),
     ),
     Mutation(
-        "zombie-grace-forgotten",
+        "zombie-grace-forgotten",  # docs/pitfalls.md#late-add-to-a-deleted-ledger
         "Where bookies forget deletions, a ledger whose writer may sleep outlives its log's next takeover.",
         (
             edit(
@@ -273,7 +273,7 @@ MUTATIONS = (
         plan=focused(**_ASLEEP),
     ),
     Mutation(
-        "grace-of-the-taker",
+        "grace-of-the-taker",  # docs/pitfalls.md#late-add-to-a-deleted-ledger
         "The grace is the log's: a taker with a shorter one keeps what the sleeping owner counts on.",
         (
             edit(
@@ -285,7 +285,7 @@ MUTATIONS = (
         plan=focused(**_ASLEEP, graces_s=(1000.0, 0.0)),
     ),
     Mutation(
-        "durable-deletions-taken-for-granted",
+        "durable-deletions-taken-for-granted",  # docs/pitfalls.md#late-add-to-a-deleted-ledger
         "Whether bookies remember a deletion is asked of each bookie of the ledger; one that forgets takes adds again.",
         (edit("dlog.grace:deletions_are_durable", ("return False", "return True")),),
         given=_FORGETFUL,

@@ -14,7 +14,7 @@ from tests.simulation.mutations.planting import edit
 
 MUTATIONS = (
     Mutation(
-        "journal-not-synced",
+        "journal-not-synced",  # docs/pitfalls.md#ack-before-the-sync
         "An add is acknowledged after a sync of the journal.",
         (
             edit(
@@ -24,7 +24,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "journal-synced-before-the-write",
+        "journal-synced-before-the-write",  # docs/pitfalls.md#ack-before-the-sync
         "A sync covers what was written before it began.",
         (
             edit(
@@ -39,7 +39,7 @@ MUTATIONS = (
         plan=focused("power_cut", "kill_many", **THREE, fast=True, append_every_s=0.3),
     ),
     Mutation(
-        "failed-sync-tried-again",
+        "failed-sync-tried-again",  # docs/pitfalls.md#failed-sync-retried
         "After a failed sync the kernel may hold lost pages as clean: a second sync succeeds and proves nothing.",
         (
             edit(
@@ -57,7 +57,7 @@ MUTATIONS = (
         plan=focused("sync_error", "power_cut", "kill_many", **THREE),
     ),
     Mutation(
-        "journal-name-not-durable",
+        "journal-name-not-durable",  # docs/pitfalls.md#name-or-mark-not-durable
         "The name of a new journal file is durable before records go into it.",
         (
             edit(
@@ -73,7 +73,7 @@ MUTATIONS = (
         plan=focused("power_cut", "power_cut_at_effect", **THREE, payload_bytes_max=8000),
     ),
     Mutation(
-        "journal-not-sealed",
+        "journal-not-sealed",  # docs/pitfalls.md#name-or-mark-not-durable
         "A full journal file is sealed before records go into the next one: replay can tell the end from a loss.",
         (
             edit(
@@ -83,7 +83,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "full-disk-taken-for-written",
+        "full-disk-taken-for-written",  # docs/pitfalls.md#full-disk
         "What found no room in the journal is not acknowledged.",
         (
             edit(
@@ -99,7 +99,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "replay-ends-at-a-seal",
+        "replay-ends-at-a-seal",  # docs/pitfalls.md#replay-not-repeatable
         "Replay goes on in the file that a seal names.",
         (
             edit(
@@ -109,7 +109,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "replay-ends-one-record-early",
+        "replay-ends-one-record-early",  # docs/pitfalls.md#replay-not-repeatable
         "Replay brings back every record that was synced, the last one too.",
         (
             edit(
@@ -123,7 +123,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "written-behind-a-torn-tail",
+        "written-behind-a-torn-tail",  # docs/pitfalls.md#damage-taken-for-a-torn-tail
         "Writing goes on directly behind the last record: with the rest of a torn group in between, what follows "
         "makes that look like damage.",
         (
@@ -141,7 +141,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "damage-taken-for-a-torn-tail",
+        "damage-taken-for-a-torn-tail",  # docs/pitfalls.md#damage-taken-for-a-torn-tail
         "A bad record that synced ones follow is damage: cutting there denies what was acknowledged.",
         (
             edit(
@@ -161,7 +161,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "group-not-written-again",
+        "group-not-written-again",  # docs/pitfalls.md#failed-sync-retried
         "Replay writes the last group again before it relies on it: pages of a failed sync may be clean and lost.",
         (
             edit(
@@ -175,7 +175,7 @@ MUTATIONS = (
         plan=focused("sync_error", "power_cut", "kill_many", **THREE),
     ),
     Mutation(
-        "log-mark-before-the-data",
+        "log-mark-before-the-data",  # docs/pitfalls.md#name-or-mark-not-durable
         "The log mark moves when entry log and index are synced.",
         (
             edit(
@@ -208,7 +208,7 @@ MUTATIONS = (
         (edit("bookie_server.disk:Disk.replace_file", ("file.sync()", "pass")),),
     ),
     Mutation(
-        "log-mark-name-not-durable",
+        "log-mark-name-not-durable",  # docs/pitfalls.md#name-or-mark-not-durable
         "Journal files go away when the new log mark is durable, name and all.",
         (
             edit(
@@ -233,7 +233,7 @@ MUTATIONS = (
         (edit("bookie_server.storage.checkpoint:Checkpointer._append", ("self._writer.sync()", "pass")),),
     ),
     Mutation(
-        "entry-log-name-not-durable",
+        "entry-log-name-not-durable",  # docs/pitfalls.md#name-or-mark-not-durable
         "The name of a new entry log is durable before the index speaks of it.",
         (
             edit(
@@ -243,7 +243,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "index-not-synced",
+        "index-not-synced",  # docs/pitfalls.md#name-or-mark-not-durable
         "What the index was told is durable before the log mark passes it.",
         (edit("bookie_server.storage.index:Index.sync", ("self._store.sync()", "pass")),),
     ),
@@ -279,7 +279,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "metadata-error-taken-for-absence",
+        "metadata-error-taken-for-absence",  # docs/pitfalls.md#absence-from-one-listing
         "A ledger is collected when metadata proves it absent: an error or half a listing proves nothing.",
         (
             edit(
@@ -315,7 +315,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "collected-by-one-stale-listing",
+        "collected-by-one-stale-listing",  # docs/pitfalls.md#absence-from-one-listing
         "Local ledgers are noted before the listing, and missed for a grace time: one created meanwhile is no "
         "garbage.",
         (
@@ -336,7 +336,7 @@ MUTATIONS = (
         plan=focused(**THREE, rotation_age_s=0.7, gc_interval_s=0.7, store_s_max=0.5),
     ),
     Mutation(
-        "deleted-ledger-takes-adds",
+        "deleted-ledger-takes-adds",  # docs/pitfalls.md#late-add-to-a-deleted-ledger
         "A deleted ledger leaves a mark for ever: a writer that slept through its deletion is refused.",
         (
             edit(

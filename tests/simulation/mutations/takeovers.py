@@ -20,7 +20,7 @@ _UNKNOWN = "except MetadataOutcomeUnknownError:\n            in_doubt = True"
 
 MUTATIONS = (
     Mutation(
-        "takeover-without-fence",
+        "takeover-without-fence",  # docs/pitfalls.md#only-the-last-ledger-fenced
         "A takeover fences every unsealed ledger before it lists its own.",
         (
             *_MISSING_SEALS_ARE_FINE,
@@ -36,7 +36,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "takeover-fences-only-the-last-ledger",
+        "takeover-fences-only-the-last-ledger",  # docs/pitfalls.md#only-the-last-ledger-fenced
         "A takeover fences the last two ledgers: while one replaces the other both have a writer.",
         (
             *_MISSING_SEALS_ARE_FINE,
@@ -48,7 +48,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "takeover-listed-before-the-fence",
+        "takeover-listed-before-the-fence",  # docs/pitfalls.md#only-the-last-ledger-fenced
         "The new ledger is listed after the old ones are fenced, not before.",
         (
             *_MISSING_SEALS_ARE_FINE,
@@ -73,7 +73,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "takeover-by-blind-put",
+        "takeover-by-blind-put",  # docs/pitfalls.md#record-changed-after-the-fence
         "The record is set by compare-and-set at the version that was read before the fence.",
         (
             edit(
@@ -86,7 +86,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "takeover-again-without-fence",
+        "takeover-again-without-fence",  # docs/pitfalls.md#record-changed-after-the-fence
         "A refused candidate fences anew: the tail may have changed since it looked.",
         (
             *_MISSING_SEALS_ARE_FINE,
@@ -126,7 +126,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "lost-answer-taken-for-refusal",
+        "lost-answer-taken-for-refusal",  # docs/pitfalls.md#lost-answer-to-a-compare-and-set
         "A compare-and-set whose answer was lost may have been made: nothing may be deleted on its strength.",
         (
             edit(
@@ -141,7 +141,7 @@ MUTATIONS = (
         plan=focused("metadata_answer_lost", "kill_client", **THREE, writers=3, rotation_age_s=0.7),
     ),
     Mutation(
-        "lost-answer-taken-for-success",
+        "lost-answer-taken-for-success",  # docs/pitfalls.md#lost-answer-to-a-compare-and-set
         "A compare-and-set whose answer was lost may not have been made.",
         (
             edit(
@@ -155,7 +155,7 @@ MUTATIONS = (
         plan=focused("metadata_request_lost", "kill_client", **THREE, writers=3, rotation_age_s=0.7),
     ),
     Mutation(
-        "refused-retry-taken-for-refusal",
+        "refused-retry-taken-for-refusal",  # docs/pitfalls.md#lost-answer-to-a-compare-and-set
         "A refusal of a repeated compare-and-set may come from its own first try.",
         (
             edit(
@@ -169,7 +169,7 @@ MUTATIONS = (
         plan=focused("metadata_request_late", "kill_client", **THREE, writers=3, rotation_age_s=0.7),
     ),
     Mutation(
-        "deposed-writer-rebases",
+        "deposed-writer-rebases",  # docs/pitfalls.md#lease-taken-for-safety
         "A refused writer looks at epoch, owner and tail: if they have changed it has lost the log for good.",
         (
             edit(
@@ -181,7 +181,7 @@ MUTATIONS = (
         plan=focused("pause_client", "metadata_partition", "isolate", **THREE, writers=3, rotation_age_s=0.7),
     ),
     Mutation(
-        "zombie-writes-blindly",
+        "zombie-writes-blindly",  # docs/pitfalls.md#paused-writer, #record-changed-after-the-fence
         "A rotation sets the record at the version that it knows: one that re-reads the version overwrites a "
         "takeover.",
         (
@@ -195,7 +195,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "rebase-keeps-a-barred-id",
+        "rebase-keeps-a-barred-id",  # docs/pitfalls.md#ledger-id-given-out-twice, #write-before-the-list
         "A ledger enters the list above every id that was ever listed or barred; a lower one is replaced.",
         (
             edit("dlog.core.record_update:may_enter_list", ("ledger_id > record.last_ledger_id", "True")),
@@ -254,7 +254,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "log-created-anew-under-its-old-path",
+        "log-created-anew-under-its-old-path",  # docs/pitfalls.md#ledger-id-given-out-twice
         "Each life of a log has a path of its own, so that a version of an earlier life never matches.",
         (
             edit(
@@ -265,7 +265,7 @@ MUTATIONS = (
         plan={"other_log": True},
     ),
     Mutation(
-        "sweep-by-age",
+        "sweep-by-age",  # docs/pitfalls.md#write-before-the-list
         "An unlisted ledger is deleted when it can never be listed any more; that it is old proves nothing.",
         (
             edit(
@@ -315,7 +315,7 @@ MUTATIONS = (
         plan=focused(**THREE, bookies=3, writers=1, readers=1, neighbours=2, chaos_s=16.0),
     ),
     Mutation(
-        "shrink-drops-an-unsealed-ledger",
+        "shrink-drops-an-unsealed-ledger",  # docs/pitfalls.md#trim-under-a-reader
         "Shrink drops ledgers whose seal the record holds, no others: nobody would fence the others any more.",
         (
             edit(
@@ -328,7 +328,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "shrink-by-blind-put",
+        "shrink-by-blind-put",  # docs/pitfalls.md#trim-under-a-reader
         "Shrink compares and sets: one that only sets undoes what the writer did meanwhile.",
         (
             edit(

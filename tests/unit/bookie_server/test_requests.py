@@ -1,4 +1,4 @@
-"""Every refusal of the reference, decided from facts alone."""
+"""Every refusal (docs/bookkeeper.md#bookie-answers, #read-only-bookies, #limbo), decided from facts alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Entry and message bytes: golden files both ways, every truncation and bit flip, hostile claims."""
+"""Entry and message bytes: golden files both ways, every truncation and bit flip, hostile claims.
+
+Pitfall: docs/pitfalls.md#half-a-batch.
+"""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""Paths and values of the ZooKeeper driver, against the tables of BookKeeper's protocol description."""
+"""Paths and values of the ZooKeeper driver, against Apache's (docs/bookkeeper.md#zookeeper-paths)."""
 
 from __future__ import annotations
 
