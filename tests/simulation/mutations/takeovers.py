@@ -319,7 +319,7 @@ MUTATIONS = (
         "Shrink drops ledgers whose seal the record holds, no others: nobody would fence the others any more.",
         (
             edit(
-                "dlog.core.record_changes:shrunk",
+                "dlog.core.record_changes:_wholly_below",
                 ("listed.seal is None or ", ""),
             ),
         ),
