@@ -1,8 +1,8 @@
 """What an administrator does to a log beside its owner: describe, shrink, seal, delete, collect garbage.
 
-Law (log semantics, rules 25, 33, 34b and the crash windows): every change is one compare-and-set at the version
-that was read; ledgers are deleted only afterwards, only if they can never be listed again, and whoever comes
-later can finish what was interrupted. Seal and Delete are takeovers. Only the owner rotates.
+Invariant (docs/log-semantics.md#rule-25, #rule-33, #rule-34b, #crash-windows): every change is one compare-and-set at
+the version that was read; ledgers are deleted only afterwards, only if they can never be listed again, and whoever
+comes later can finish what was interrupted. Seal and Delete are takeovers. Only the owner rotates.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class LogAdmin:
         """Fence the writer, then delete the log and its ledgers. Call again to resume what was interrupted.
 
         False if ledgers must outlive the log for a while, because a sleeping writer might still write them
-        (rule 25); then the name is free once a later call, or `collect`, has deleted them.
+        (docs/log-semantics.md#rule-25); then the name is free once a later call, or `collect`, has deleted them.
         """
         info = await self.describe(log)
         if info.record.state is not LogState.DELETING:
@@ -194,7 +194,7 @@ class LogAdmin:
                 await rounds.again()
 
     async def _needs_no_grace(self, ledger_id: LedgerId) -> bool:
-        """Whether all its bookies will refuse adds to the deleted ledger for good, whoever sleeps (rule 25)."""
+        """Whether all its bookies will refuse adds to the deleted ledger for good (docs/log-semantics.md#rule-25)."""
         if not deletions_are_durable((), self._ledgers.bookies()):
             return False
         try:

@@ -4,9 +4,9 @@
     submit ──► batcher ──► held ──► lane (one ledger) ──► acks, by the run
                                  └─ while a barrier is up, or no ledger can be written, entries wait here
 
-Law (log semantics, rules 6, 7, 8 and 11): order of calls is order of ids. What was not yet handed to a ledger is
-certainly absent if it fails or is cancelled. No task is made for a message, and no timer but one for the
-partial batch.
+Invariant (docs/log-semantics.md#rule-6, #rule-7, #rule-8, #rule-11): order of calls is order of ids. What was not
+yet handed to a ledger is certainly absent if it fails or is cancelled. No task is made for a message, and no timer
+but one for the partial batch.
 """
 
 from __future__ import annotations

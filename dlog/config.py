@@ -55,7 +55,7 @@ class LogConfig:
     """A deposed writer still delivers acks that reached their quorum before the fence, for this long."""
 
     candidate_wait_s: float = 2.0
-    """A fenced owner waits about this long, so that a candidate under way wins (rule 24b)."""
+    """A fenced owner waits about this long, so that a candidate under way wins (docs/log-semantics.md#rule-24b)."""
 
     store_probe_s: float = 0.25
     """During a drain that takes long, the metadata store must answer within this, or appends go on."""
@@ -64,9 +64,10 @@ class LogConfig:
     """Longest takeover; recovery of a large unconfirmed tail takes seconds."""
 
     zombie_grace_s: float | None = None
-    """Time before a ledger is deleted whose writer may still be asleep, where bookies forget deletions (rule 25).
+    """Time before a ledger is deleted whose writer may still be asleep, where bookies forget deletions.
 
     A log gets it when it is created, 7 days for None; a takeover with a longer one raises it, nothing lowers it.
+    Source: docs/log-semantics.md#rule-25.
     """
 
     owner_name: str = ""

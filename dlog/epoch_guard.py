@@ -1,4 +1,4 @@
-"""Whether the writer's epoch was confirmed recently enough to deliver an ack (log semantics, rule 25).
+"""Whether the writer's epoch was confirmed recently enough to deliver an ack (docs/log-semantics.md#rule-25).
 
 After a takeover the writer's ledgers may be deleted once the log's grace has passed, and bookies that forget
 deletions would accept its adds again. So an ack counts only within half a grace of the last proof, on a clock that

@@ -34,9 +34,10 @@ async def fence(
     known: Mapping[LedgerId, SealFacts],
     password: bytes,
 ) -> Fenced:
-    """Recover every one of these ledgers, in parallel. Any error but a missing ledger is raised (rule 20).
+    """Recover every one of these ledgers, in parallel. Any error but a missing ledger is raised.
 
     `known`: facts that the record holds already; they never change, so nothing is read for them.
+    Source: docs/log-semantics.md#rule-20.
     """
     ids = list(ledger_ids)
     facts = await _all(_fence_one(ledgers, one, known.get(one), password) for one in ids)

@@ -1,9 +1,9 @@
 """Fetches what a reader will return: carries out the steps of `core/tailing`, one after the other.
 
-Law (log semantics, rules 26-28 and 32): the machine decides, this waits. Fetched entries stay within a byte
-limit. What waits for the log to move is woken by the long poll, by a watch on the record, and beneath both by a
-slow poll; what waits for bookies or the store to come back says so. A tail that has worked waits for them as
-long as it takes, any other reader gives up after a while.
+Invariant (docs/log-semantics.md#rule-26 to #rule-28, #rule-32): the machine decides, this waits. Fetched entries stay
+within a byte limit. What waits for the log to move is woken by the long poll, by a watch on the record, and beneath
+both by a slow poll; what waits for bookies or the store to come back says so. A tail that has worked waits for them
+as long as it takes, any other reader gives up after a while.
 """
 
 from __future__ import annotations

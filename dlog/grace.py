@@ -1,4 +1,6 @@
-"""How long a ledger outlives its place in the list, in case its writer is only asleep. Pure (log semantics, rule 25).
+"""How long a ledger outlives its place in the list, in case its writer is only asleep. Pure.
+
+Source: docs/log-semantics.md#rule-25.
 
 The grace is the log's, not a client's: the record holds it from its creation on, and a takeover may raise it, never
 lower it. So a sleeping owner and whoever deletes its ledgers go by the same value. It is needed only where a bookie

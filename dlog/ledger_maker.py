@@ -25,7 +25,10 @@ class LedgerMaker:
         self._config = config
 
     async def create(self, epoch: int) -> Lane:
-        """A new ledger. NotEnoughBookiesError if the log's policy permits no smaller ensemble (rule 19b)."""
+        """A new ledger. NotEnoughBookiesError if the policy permits no smaller ensemble.
+
+        Source: docs/log-semantics.md#rule-19b.
+        """
         wanted = self._config.quorum
         try:
             return self._lane(await self._create(wanted, epoch), degraded=False)

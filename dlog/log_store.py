@@ -2,7 +2,7 @@
 
 A name is created as a name node in state DELETED, then the record is written under a fresh uuid, then the
 name is set to that uuid: whatever is interrupted leaves a name that names nothing, or a record that nothing
-names (log semantics, rules 4, 5 and 10). Reads here are linearizable.
+names (docs/log-semantics.md#rule-4, #rule-5, #rule-10). Reads here are linearizable.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class LogRef:
-    """One incarnation of a log: every later access goes to this uuid's path and no other (rule 5)."""
+    """One incarnation of a log: every later access goes to this uuid's path only (docs/log-semantics.md#rule-5)."""
 
     name: LogName
     log_uuid: str
@@ -133,11 +133,12 @@ class LogStore:
     async def compare_and_set(
         self, ref: LogRef, record: LogRecord, version: int, *, limit_s: float | None = None
     ) -> Applied | NotOurs:
-        """Set the record if it still has `version`. Lost answers are resolved by fresh reads (rule 10).
+        """Set the record if it still has `version`. Lost answers are resolved by fresh reads.
 
         MetadataUnavailableError means that the change was certainly not made. While an answer is in doubt and
         the store cannot be reached this waits: `limit_s`, then MetadataOutcomeUnknownError; without it however long,
         and only cancelling ends it. `record` must carry a nonce of its own.
+        Source: docs/log-semantics.md#rule-10.
         """
         try:
             async with asyncio.timeout(limit_s):

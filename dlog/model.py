@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 class MessageId(NamedTuple):
     """Where a message is: ledger, entry, index within the entry's batch. Compares as a tuple.
 
-    An id need not exist to be compared or to start from.
+    An id need not exist to be compared or to start from (docs/log-semantics.md#rule-2).
     """
 
     ledger_id: int
@@ -112,7 +112,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealFacts:
-    """What is known of a ledger once its seal is recorded; never changes afterwards (invariant I10).
+    """What is known of a ledger once its seal is recorded; never changes afterwards (docs/log-semantics.md#i10).
 
     A `message_count` of -1 means not counted: the ledger was sealed by a takeover, whose owner saw only its
     first and last entry. A time of 0 means unknown.
@@ -130,7 +130,7 @@ class ListedLedger:
     """One ledger of the log's list. `seal` is None until the record itself says that it is sealed.
 
     `keep_until_us` is the earliest wall-clock time at which the ledger may be deleted once it has left the
-    list: a takeover sets it for every ledger whose seal the record did not hold (log semantics, rule 25).
+    list: a takeover sets it for every ledger whose seal the record did not hold (docs/log-semantics.md#rule-25).
     """
 
     ledger_id: LedgerId
@@ -169,7 +169,7 @@ GRACE_US = 7 * 86_400 * 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRecord:
-    """The value that every change of a log compares and sets (log semantics, rule 1)."""
+    """The value that every change of a log compares and sets (docs/log-semantics.md#rule-1)."""
 
     log_uuid: str
     instance_id: str
@@ -208,7 +208,10 @@ class NameState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameNode:
-    """What a log's name stands for: the incarnation that it names now, or named last (rule 5)."""
+    """What a log's name stands for: the incarnation that it names now, or named last.
+
+    Source: docs/log-semantics.md#rule-5.
+    """
 
     log_uuid: str
     state: NameState

@@ -69,7 +69,7 @@ class Outgoing:
         return True
 
     def _leave_out_cancelled(self, batch: Batch[Waiter]) -> bool:
-        """Cancelled before submit means certainly absent (rule 8)."""
+        """Cancelled before submit means certainly absent (docs/log-semantics.md#rule-8)."""
         if self.whole:
             return False
         keep = [not waiter.cancelled() for waiter in self.waiters]
@@ -101,7 +101,7 @@ class Outgoing:
                 waiter.set_exception(make())
 
     def fail_indeterminate(self, ledger_id: int, cause: LogStoreError) -> None:
-        """The entry was in flight: each message is at its would-be id or nowhere (rule 8)."""
+        """The entry was in flight: each message is at its would-be id or nowhere (docs/log-semantics.md#rule-8)."""
         self.settled = True
         for index, waiter in enumerate(self.waiters):
             if waiter.done():

@@ -4,7 +4,8 @@ A background task fetches raw entries (dlog/fetcher.py); here they are decoded, 
 what is fetched ahead costs its bytes and nothing else, and the next batch is under way while this one is decoded.
 A reader fences nothing and changes nothing.
 
-Law (log semantics, rules 26-32): ids rise; whatever is left out is reported as a gap, or was asked to be left out.
+Invariant (docs/log-semantics.md#rule-26 to #rule-30): ids rise; whatever is left out is reported as a gap, or was
+asked to be left out. What is fetched ahead is bounded (docs/log-semantics.md#rule-32).
 """
 
 from __future__ import annotations

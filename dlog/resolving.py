@@ -1,4 +1,4 @@
-"""What became of an append whose outcome its caller was not told (log semantics, rule 8).
+"""What became of an append whose outcome its caller was not told (docs/log-semantics.md#rule-8).
 
 The answer is by entry, since a batch is wholly there or wholly absent. Once it is not UNDECIDED it never
 changes, except that what is committed may be trimmed later.

@@ -2,7 +2,7 @@
 
 It listens to the handles of at most two ledgers, delivers acks by the run, and runs one short task for each
 request to the store or to the bookies. Acks are delivered only while the epoch was confirmed recently enough
-(log semantics, rule 25).
+(docs/log-semantics.md#rule-25).
 """
 
 from __future__ import annotations
@@ -460,7 +460,10 @@ class Succession:
         )
 
     def _on_overdue(self) -> None:
-        """Rule 19: in-flight appends end indeterminate, held ones rejected; nothing waits for longer."""
+        """In-flight appends end indeterminate, held ones rejected; nothing waits for longer.
+
+        Source: docs/log-semantics.md#rule-19.
+        """
         if self._machine.over:
             return  # deposed or closed: its appends are about to be settled
         self.give_up(
@@ -492,7 +495,10 @@ class Succession:
     # ---- the end
 
     def _watch_for_stall(self) -> None:
-        """Appends that wait for a ledger, and a close that waits for the store, have the hard limit (rule 19)."""
+        """Appends that wait for a ledger, and a close that waits for the store, have the hard limit.
+
+        Source: docs/log-semantics.md#rule-19.
+        """
         machine, queue = self._machine, self._queue
         stuck = queue.lane is None or machine.phase in (Phase.CLOSING, Phase.SETTLING)
         stuck = (stuck and not machine.merely_full) or (machine.closing and not queue.in_flight)

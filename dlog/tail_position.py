@@ -1,8 +1,8 @@
 """Where a log ends now, and where its last n messages begin. Fences nothing and changes nothing.
 
-Law (log semantics, rules 15 and 29): the tail lies in the first listed ledger that is not sealed. What the next
-one holds is not acknowledged before this one is sealed, so everything that had succeeded before the call lies
-below the tail; all reads here are linearizable.
+Invariant (docs/log-semantics.md#rule-15, #rule-29): the tail lies in the first listed ledger that is not sealed.
+What the next one holds is not acknowledged before this one is sealed, so everything that had succeeded before the
+call lies below the tail; all reads here are linearizable.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
         message_id = await writer.append(b"payload")
 
 One handle owns the log until it is closed or another writer takes over. Ids rise in the order of the calls, and
-an append that returned is durable and readable. Every append ends in one of four ways (log semantics, rule 8):
+an append that returned is durable and readable. Every append ends in one of four ways (docs/log-semantics.md#rule-8):
 its id; an error that says it is certainly absent; AppendIndeterminateError with the only id it can have; or, for
 a caller that is cancelled, whichever of these came true without it.
 """
@@ -90,7 +90,7 @@ class LogWriter:
 
     @property
     def degraded(self) -> bool:
-        """Whether the ledger in use has fewer bookies than configured (rule 19b)."""
+        """Whether the ledger in use has fewer bookies than configured (docs/log-semantics.md#rule-19b)."""
         lane = self._succession.current
         return lane is not None and lane.use.degraded
 
@@ -222,7 +222,10 @@ class LogWriter:
             raise failure
 
     async def _check_tail(self, expected: MessageId) -> None:
-        """There is one writer, so the condition is decided here (rule 12). Nothing waits between it and submit."""
+        """There is one writer, so the condition is decided here. Nothing waits between it and submit.
+
+        Source: docs/log-semantics.md#rule-12.
+        """
         if self._queue.tail is None and self._found_tail is None:
             self._found_tail = await self._succession.last_sealed_message()
         self._queue.flush()

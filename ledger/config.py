@@ -12,7 +12,7 @@ from ledger.model import ENTRY_BYTES_MAX, FRAME_BYTES_MAX
 
 
 class Visibility(Enum):
-    """When an add counts as done (log semantics, rule 13)."""
+    """When an add counts as done (docs/log-semantics.md#rule-13)."""
 
     STRICT = "strict"
     """Every reader opened afterwards sees it: a LAC at or above it is stored on an ack quorum."""
@@ -75,7 +75,7 @@ class LedgerClientConfig:
     """A bookie is taken into an ensemble only if it answers within this time; a hung one accepts connections."""
 
     lost_member_s: float = 5.0
-    """An idle writer replaces a member that has been unregistered for this long (log semantics, rule 24b)."""
+    """An idle writer replaces a member that has been unregistered for this long (docs/log-semantics.md#rule-24b)."""
 
     lac_interval_s: float = 0.1
     """Fast visibility: an idle writer publishes its LAC within this time."""

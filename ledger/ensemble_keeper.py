@@ -1,7 +1,7 @@
 """Keeps a writer's ensemble whole: replaces failed members, or takes them back when they return.
 
 One task per handle, and only while a member is failed. Having no spare bookie is not a failure of the handle
-(log semantics, rule 19b): adds go on while every write set keeps its ack quorum, and the search is repeated
+(docs/log-semantics.md#rule-19b): adds go on while every write set keeps its ack quorum, and the search is repeated
 whenever registrations change. It ends the handle only when too few members are left for too long.
 
 Law: a member is taken back only while it is certain that metadata still names it. After a change whose outcome

@@ -1,6 +1,6 @@
 """What bookies know of a ledger's last add confirmed, read with READ_LAC and verified.
 
-Two questions with two prices (log semantics, rule 14). Whether *no* confirmed entry is missed takes answers that
+Two questions with two prices (docs/log-semantics.md#rule-14). Whether *no* confirmed entry is missed takes answers that
 cover every write set. Whether the LAC is *at least* so much takes one verified answer: a writer, and nobody else,
 seals a LAC into an entry or a packet, and only once everything up to it is confirmed. What a bookie merely claims,
 as the `max_lac` of a long poll, proves neither.

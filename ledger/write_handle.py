@@ -343,7 +343,10 @@ class WriteHandle:
             member.excuse(pause_s)
 
     def on_bookies_changed(self, bookies: BookieSet) -> None:
-        """A member that is gone from the registrations is replaced even if the writer is idle (rule 24b)."""
+        """A member that is no longer registered is replaced even if the writer is idle.
+
+        Source: docs/log-semantics.md#rule-24b.
+        """
         now = self._loop.time()
         for member in self._members:
             if bookies.find(member.bookie_id) is not None:

@@ -107,7 +107,7 @@ def _owner_document(record: LogRecord) -> dict[str, object] | None:
 
 
 def _copies(newest: LedgerMetadata | None) -> str:
-    """How the newest ledger is replicated; it says so if that is less than usual (log semantics, 19b)."""
+    """How the newest ledger is replicated, and whether that is less than usual (docs/log-semantics.md#rule-19b)."""
     if newest is None:
         return "-"
     quorum, usual = newest.quorum, QuorumSizes()

@@ -1,6 +1,6 @@
 """Messages → entries: when a batch is full, and when a partial one leaves. Pure; time is told.
 
-Law (log semantics, rule 11):
+Invariant (docs/log-semantics.md#rule-11):
 
 - A full batch (by bytes or by count) leaves at once.
 - A partial batch leaves as soon as nothing is in flight, so a lone append on an idle writer is not delayed;

@@ -1,4 +1,4 @@
-"""Fewer bookies than wanted: which quorum a log may fall back to. Pure (log semantics, rule 19b)."""
+"""Fewer bookies than wanted: which quorum a log may fall back to. Pure (docs/log-semantics.md#rule-19b)."""
 
 from __future__ import annotations
 

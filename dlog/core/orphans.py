@@ -1,7 +1,7 @@
 """Whether a ledger that no list names may be deleted. Pure.
 
-Invariant (log semantics, crash windows, first row): a ledger is deleted on the word of the record, or the name, of
-the one log that its own tags name, and on nothing else. What has no tags, tags of another root, or tags from before
+Invariant (docs/log-semantics.md#orphan-sweep): a ledger is deleted on the word of the record, or the name, of the one
+log that its own tags name, and on nothing else. What has no tags, tags of another root, or tags from before
 tags had a root and no record that knows it, is out of reach. That a record is absent proves nothing by itself.
 """
 

@@ -1,7 +1,9 @@
 """The changes a log's record can go through, each a pure function from the record read to the record to set.
 
-Every change carries the nonce of its request and is made by compare-and-set at the version that was read (log
-semantics, rules 1, 3, 20, 25, 33, 34b and the crash windows). The caller checks the result of the set.
+Every change carries the nonce of its request and is made by compare-and-set at the version that was read. The
+caller checks the result of the set.
+
+Source: docs/log-semantics.md#rule-1, #rule-3, #rule-20, #rule-25, #rule-33, #rule-34b, #crash-windows.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ Seals = Mapping[LedgerId, SealFacts]
 
 
 def with_seals(record: LogRecord, seals: Seals, nonce: int) -> LogRecord:
-    """Record what is known of sealed ledgers. Facts once recorded never change (invariant I10)."""
+    """Record what is known of sealed ledgers. Facts once recorded never change (docs/log-semantics.md#i10)."""
     return replace(record, ledgers=tuple(_sealed(listed, seals) for listed in record.ledgers), nonce=nonce)
 
 
@@ -47,9 +49,10 @@ def taken_over(
     nonce: int,
     grace_us: int | None = None,
 ) -> LogRecord:
-    """Takeover: epoch + 1, owner, seal facts, list + [new]; empty ledgers leave the list (rule 20).
+    """Takeover: epoch + 1, owner, seal facts, list + [new]; empty ledgers leave the list.
 
-    Every ledger whose seal the record did not hold is kept for the log's grace (rule 25), which `grace_us` may raise.
+    Every ledger whose seal the record did not hold is kept for the log's grace, which `grace_us` may raise.
+    Source: docs/log-semantics.md#rule-20, #rule-25.
     """
     _assert_may_enter(record, new)
     record = _with_grace(record, grace_us)
@@ -76,7 +79,7 @@ def ended(
     nonce: int,
     grace_us: int | None = None,
 ) -> LogRecord:
-    """Seal and Delete: a takeover without a new ledger (rule 34b). DELETING empties the list."""
+    """Seal and Delete: a takeover without a new ledger (docs/log-semantics.md#rule-34b). DELETING empties the list."""
     record = _with_grace(record, grace_us)
     fenced = _fenced(record, seals, now_us)
     gone = [one.ledger_id for one in fenced if state is LogState.DELETING or one.known_empty]
@@ -93,11 +96,12 @@ def ended(
 
 
 def shrunk(record: LogRecord, before: MessageId, nonce: int, *, last_count: int | None = None) -> LogRecord:
-    """Trim: raise `trim_before`; ledgers wholly below it whose seal is recorded leave the list (rule 33).
+    """Trim: raise `trim_before`; ledgers wholly below it whose seal is recorded leave the list.
 
     Never removes the last ledger, nor one whose seal the record does not hold, nor any behind such a one.
     `last_count` is how many messages the entry at `end_of_trimmed` holds. Without it, whoever comes back after the
     last of them is told that messages were trimmed: it cannot be proved any more that none was.
+    Source: docs/log-semantics.md#rule-33.
     """
     trim = max(record.trim_before, before)
     gone = _wholly_below(record, trim)
@@ -149,7 +153,7 @@ def without_deleted(record: LogRecord, deleted: Collection[LedgerId], nonce: int
 
 
 def due_for_deletion(record: LogRecord, now_us: int) -> list[LedgerId]:
-    """Ledgers whose time has come. Never one that is listed (invariant I13)."""
+    """Ledgers whose time has come. Never one that is listed (docs/log-semantics.md#i13)."""
     listed = set(record.ledger_ids)
     return [
         one.ledger_id
@@ -169,7 +173,7 @@ def waiting_for_deletion(record: LogRecord, now_us: int) -> list[LedgerId]:
 
 
 def shrink_limit(record: LogRecord) -> MessageId:
-    """Ids up to this one may be trimmed to without asking a bookie (rule 33)."""
+    """Ids up to this one may be trimmed to without asking a bookie (docs/log-semantics.md#rule-33)."""
     for listed in record.ledgers:
         if listed.seal is None:
             return MessageId(listed.ledger_id, 0, 0)
@@ -184,7 +188,8 @@ def shrink_limit(record: LogRecord) -> MessageId:
 
 
 def _assert_may_enter(record: LogRecord, new: ListedLedger) -> None:
-    assert new.ledger_id > record.last_ledger_id, "a ledger enters the list above every earlier id (rule 3)"
+    # Source: docs/log-semantics.md#rule-3.
+    assert new.ledger_id > record.last_ledger_id, "a ledger enters the list above every earlier id"
 
 
 def _sealed(listed: ListedLedger, seals: Seals) -> ListedLedger:

@@ -4,7 +4,8 @@
     /dlog/<namespace>/<name>/<uuid>/record   the record that every change compares and sets
     …/<uuid>/properties, retention, cursors/<cursor>, pages/<page>   reserved
 
-Recreating a log makes a new uuid and so a new path: an old handle's version can never match (rule 5).
+Recreating a log makes a new uuid and so a new path: an old handle's version can never match
+(docs/log-semantics.md#rule-5).
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ def record_key(root: str, log: LogName, log_uuid: str) -> str:
 def ledger_tags(
     *, root: str, log: LogName, log_uuid: str, epoch: int, owner_instance: str, created_us: int
 ) -> tuple[tuple[str, bytes], ...]:
-    """Custom metadata that attributes a ledger found outside every list to one log under one root (rule 4)."""
+    """Custom metadata that attributes a ledger found outside every list to one log under one root.
+
+    Source: docs/log-semantics.md#rule-4.
+    """
     return (
         (TAG_ROOT, root.encode()),
         (TAG_LOG_UUID, log_uuid.encode()),

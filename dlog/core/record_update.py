@@ -3,7 +3,8 @@
 A refusal is definite only if no earlier attempt of the same request is in doubt. After a lost answer the
 record is read again, linearizably: our nonce means success, an unchanged version means that the same request
 may be sent again, and a version that moved on without our nonce decides the request for ever; the record then
-tells how (log semantics, rules 9, 10, 22). A new ledger may be deleted only where the verdict says *refused*.
+tells how (docs/log-semantics.md#rule-9, #rule-10, #rule-22). A new ledger may be deleted only where the verdict says
+*refused*.
 """
 
 from __future__ import annotations
@@ -78,7 +79,10 @@ TakeoverVerdict = Won | StartOver | Lost
 
 
 def takeover_verdict(before: LogRecord, sent: LogRecord, answer: Applied | NotOurs) -> TakeoverVerdict:
-    """Whether the candidate that sent `sent` (made from `before`) has won (rules 10 and 22)."""
+    """Whether the candidate that sent `sent` (made from `before`) has won.
+
+    Source: docs/log-semantics.md#rule-10, #rule-22.
+    """
     if isinstance(answer, Applied):
         return Won(answer.record, answer.version)
     found = answer.found
@@ -111,7 +115,10 @@ OwnerVerdict = Applied | Rebase | Deposed
 
 
 def owner_verdict(before: LogRecord, sent: LogRecord, answer: Applied | NotOurs) -> OwnerVerdict:
-    """What became of a change by the owner: a rotation, or one that keeps the list (rules 9 and 10)."""
+    """What became of a change by the owner: a rotation, or one that keeps the list.
+
+    Source: docs/log-semantics.md#rule-9, #rule-10.
+    """
     if isinstance(answer, Applied):
         return answer
     found = answer.found
@@ -136,7 +143,10 @@ def same_ownership(ours: LogRecord, found: LogRecord) -> bool:
 
 
 def may_enter_list(record: LogRecord, ledger_id: LedgerId) -> bool:
-    """Rule 3: only an id above everything ever listed (or swept) may enter; else make another ledger."""
+    """Only an id above everything ever listed or swept may enter; else make another ledger.
+
+    Source: docs/log-semantics.md#rule-3.
+    """
     return ledger_id > record.last_ledger_id
 
 

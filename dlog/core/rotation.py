@@ -9,10 +9,10 @@ P is the ledger in use, N its listed successor. An undisturbed rotation:
     closing    the close of P is sent; N takes submissions, but none of its acks is released
     steady     P is sealed: N's acks are released, N is the new P
 
-Law (log semantics, rules 15 to 19, 24, 24b): nothing is submitted to N before P is drained, nothing acked in N
-before P is sealed; P takes nothing after its close was sent or after N took something; at most two unsealed
-ledgers. A failed ledger is settled by its recovery before anything else, in list order. FENCED alone proves
-nothing: the record is read again. Losing the record is final.
+Invariant (docs/log-semantics.md#rule-15 to #rule-19, #rule-24, #rule-24b): nothing is submitted to N before P is
+drained, nothing acked in N before P is sealed; P takes nothing after its close was sent or after N took something; at
+most two unsealed ledgers. A failed ledger is settled by its recovery before anything else, in list order. FENCED
+alone proves nothing: the record is read again. Losing the record is final.
 """
 
 from __future__ import annotations
@@ -141,7 +141,10 @@ class Rotation:
         return self._list(now_us, nonce)
 
     def on_create_failed(self) -> list[Command]:
-        """Best effort while P lives: P goes on beyond its limits, and this is tried again (rule 17)."""
+        """Best effort while P lives: P goes on beyond its limits, and this is tried again.
+
+        Source: docs/log-semantics.md#rule-17.
+        """
         if self.over:
             return []
         assert self._phase is Phase.CREATING
@@ -194,7 +197,7 @@ class Rotation:
         return [CloseLedger(ledger_id), SubmitTo(self._next)]
 
     def on_store_unreachable(self) -> list[Command]:
-        """Seen while P drains: lift the barrier, since nothing was submitted to N yet (rule 17).
+        """Seen while P drains: lift the barrier, since nothing was submitted to N yet (docs/log-semantics.md#rule-17).
 
         Once the close of P is sent there is no way back, whatever its answer. So the barrier goes up again only
         after the store has answered.
@@ -234,7 +237,10 @@ class Rotation:
         return self._retry() if self._phase in (Phase.CLOSING, Phase.FINISHING) else []
 
     def on_hard_limit(self) -> list[Command]:
-        """P is far beyond its limits and cannot be replaced: take nothing more until it is (rule 17)."""
+        """P is far beyond its limits and cannot be replaced: take nothing until it is.
+
+        Source: docs/log-semantics.md#rule-17.
+        """
         replacing = self._phase in (Phase.CREATING, Phase.LISTING, Phase.LIFTED)
         return [Hold()] if replacing else self.on_rotation_due()
 
@@ -261,7 +267,10 @@ class Rotation:
     # ---- failure and fencing
 
     def on_failed(self, ledger_id: LedgerId, *, fenced: bool) -> list[Command]:
-        """A handle is dead: too few members are left, or somebody fenced its ledger (rules 19 and 24b)."""
+        """A handle is dead: too few members are left, or its ledger was fenced.
+
+        Source: docs/log-semantics.md#rule-19, #rule-24b.
+        """
         if self.over or ledger_id not in (self._current, self._next):
             return []
         if ledger_id in self._dead:
@@ -368,7 +377,10 @@ class Rotation:
         return [WriteRecord(self._sent, self._version)]
 
     def _rebase(self, now_us: int, nonce: int) -> list[Command]:
-        """Refused while we own the log: the same ledger again if rule 3 still lets it in, else another."""
+        """Refused while we own the log: the same ledger again if it may still enter the list, else another.
+
+        Source: docs/log-semantics.md#rule-3, #rule-9.
+        """
         assert self._next is not None
         if may_enter_list(self._record, self._next) and self._next not in self._dead:
             return self._list(now_us, nonce)

@@ -95,7 +95,7 @@ class ProbeStore:
 
 @dataclass(frozen=True, slots=True)
 class WaitForCandidate:
-    """→ on_waited after about two seconds with jitter, so that a candidate under way wins (rule 24b)"""
+    """→ on_waited after about two seconds with jitter, so that a candidate wins (docs/log-semantics.md#rule-24b)"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """When the ledger in use is full. Pure; times are seconds of one monotonic clock.
 
-An empty ledger is never full (log semantics, rule 18). Limits are soft: appends go on beyond them until the
+An empty ledger is never full (docs/log-semantics.md#rule-18). Limits are soft: appends go on beyond them until the
 rotation is through, up to `hard_bytes`.
 """
 

@@ -1,6 +1,6 @@
 """What a reader does next, across the borders of ledgers. Pure.
 
-Law (log semantics, rules 26-30):
+Invariant (docs/log-semantics.md#rule-26 to #rule-30):
 
 - In a sealed ledger read to its last entry, in an unsealed one to its LAC, never further.
 - A successor in the list is no permission to advance: only the ledger's own seal is, and the record that

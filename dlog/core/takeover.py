@@ -10,7 +10,7 @@ Commands are carried out in the order given and each is answered by one event:
     Finish, Fail   the end
 
 Nothing may be submitted to the new ledger before Finish. Seal and Delete are the same machine without a new
-ledger (log semantics, rules 20 to 23 and 34b).
+ledger (docs/log-semantics.md#rule-20 to #rule-23, #rule-34b).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Stamp:
 
 
 def ledgers_to_fence(record: LogRecord) -> tuple[LedgerId, ...]:
-    """The last two, and every one whose seal the record does not hold (rule 20)."""
+    """The last two, and every one whose seal the record does not hold (docs/log-semantics.md#rule-20)."""
     last_two = record.ledger_ids[-2:]
     return tuple(one.ledger_id for one in record.ledgers if one.seal is None or one.ledger_id in last_two)
 
@@ -153,7 +153,8 @@ class Takeover:
         explained = self._given_up.union(one.ledger_id for one in record.ledgers if one.known_empty)
         unexplained = [one for one in missing if one not in explained]
         if unexplained:
-            # Only a stale record may name a ledger that is gone: look once more before crying loss (rule 23).
+            # Only a stale record may name a ledger that is gone: look once more before crying loss.
+            # Source: docs/log-semantics.md#rule-23.
             self._missing = tuple(unexplained)
             return self._next_round()
         self._seals = {**seals, **dict.fromkeys(missing, LOST_EMPTY)}

@@ -18,8 +18,8 @@
 `pages` is reserved for the immutable pages of sealed history: an empty array so far. A record of version 1 has the
 default grace, and all below its trim id may have been trimmed away. It stays in version 1 while its log changes and
 becomes one of version 2 at the next takeover, which shuts older writers out anyway. There is one encoding of each
-value; anything else is RecordFormatError, and no other exception leaves the decoders (log semantics, rules 1, 3 and
-5; table in docs/formats.md).
+value; anything else is RecordFormatError, and no other exception leaves the decoders. The table is in
+docs/formats.md, the rules are docs/log-semantics.md#rule-1, #rule-3, #rule-5.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def _decode_record_fields(version: int, value: object) -> LogRecord:
 
 
 def _check_rules(record: LogRecord) -> None:
-    """What every version of a record obeys (rule 3, invariants I1 and I3)."""
+    """What every version of a record obeys (docs/log-semantics.md#rule-3, #i1, #i3)."""
     ids = record.ledger_ids
     if any(later <= earlier for earlier, later in pairwise(ids)):
         raise RecordFormatError(f"the ledger list is not strictly increasing: {ids[-5:]} at its end")

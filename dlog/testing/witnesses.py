@@ -1,4 +1,7 @@
-"""Witnesses of the swarm: who opens a reader after an append succeeded sees the message (log semantics, rule 13)."""
+"""Witnesses of the swarm: who opens a reader after an append succeeded sees the message.
+
+Source: docs/log-semantics.md#rule-13.
+"""
 
 from __future__ import annotations
 

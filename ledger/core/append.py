@@ -3,7 +3,7 @@
 Confirmed: on an ack quorum of the recorded ensemble, and so is every entry before it. The last add confirmed
 (LAC) never passes a gap, because a reader trusts every entry up to it.
 
-Visible: a LAC at or above the entry is stored where every reader must see it (log semantics, rule 13):
+Visible: a LAC at or above the entry is stored where every reader must see it (docs/log-semantics.md#rule-13):
 in the header of a later entry or in an explicit LAC, on an ack quorum of a write set; or the last fragment
 in metadata starts above the entry.
 

@@ -1,7 +1,7 @@
 """The last add confirmed, collected from the last ensemble. Pure.
 
 A reader takes the highest verified LAC among answers that cover every write set: whatever LAC an ack quorum
-holds, one of them has it (log semantics, rule 14; docs/bookkeeper.md#coverage). All entries of a ledger
+holds, one of them has it (docs/log-semantics.md#rule-14, docs/bookkeeper.md#coverage). All entries of a ledger
 before its last fragment are confirmed, so its start is a floor.
 """
 

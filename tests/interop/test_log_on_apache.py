@@ -99,7 +99,7 @@ async def restart_all(cluster: MixedCluster) -> None:
         await eventually_async(lambda one=one: _answers(one), WAIT_S)
 
 
-# ---- read after write (rules 13 and 14)
+# ---- read after write (docs/log-semantics.md#rule-13, #rule-14)
 
 
 async def test_what_was_acknowledged_is_read_by_whoever_opens_afterwards(apache: MixedCluster) -> None:
@@ -162,7 +162,7 @@ async def _more(acked: list[MessageId], count: int) -> bool:
     return len(acked) >= count
 
 
-# ---- a writer that slept (rule 25)
+# ---- a writer that slept (docs/log-semantics.md#rule-25)
 
 
 @asynccontextmanager
@@ -338,7 +338,7 @@ async def _add_anew(one: ApacheBookie, ledger_id: int) -> Status:
     return status
 
 
-# ---- autorecovery (rule 24b)
+# ---- autorecovery (docs/log-semantics.md#rule-24b)
 
 
 @asynccontextmanager

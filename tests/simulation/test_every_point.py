@@ -1,5 +1,6 @@
-"""Crash windows of the log, one by one: whoever acts is struck at every callback and at every request to the store.
+"""Crash windows of the log, one by one: whoever acts is struck at every callback and every request to the store.
 
+Source: docs/log-semantics.md#crash-windows.
 By default at some of them only; `python -m tests.simulation.points` strikes at all.
 """
 

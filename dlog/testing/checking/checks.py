@@ -20,7 +20,10 @@ FINDINGS_MAX = 5
 
 
 def c1_no_acknowledged_message_is_lost(history: History) -> Iterator[str]:
-    """Each is at exactly its id, with the same bytes. At the level of ledgers: AllAckedEntriesAreReadable."""
+    """Each is at exactly its id, with the same bytes (docs/log-semantics.md#i4).
+
+    At the level of ledgers: AllAckedEntriesAreReadable.
+    """
     final = dict(history.final)
     for append in _acked(history):
         assert append.message_id is not None
@@ -41,6 +44,7 @@ def c2_no_message_nobody_sent(history: History) -> Iterator[str]:
 
 
 def c3_no_rejected_message_appears(history: History) -> Iterator[str]:
+    """Source: docs/log-semantics.md#i5."""
     rejected = {append.payload for append in history.appends if append.outcome is Outcome.REJECTED}
     for message_id, payload in history.final:
         if payload in rejected:
@@ -57,7 +61,7 @@ def c3_an_indeterminate_message_is_at_its_id_or_nowhere(history: History) -> Ite
 
 
 def c3_what_was_resolved_stays_so(history: History) -> Iterator[str]:
-    """Log semantics, I6. What could not be read to its end proves no absence."""
+    """What could not be read to its end proves no absence (docs/log-semantics.md#i6)."""
     final = dict(history.final)
     for payload, message_id, answer in history.resolutions:
         if message_id < history.trimmed_before:
@@ -77,6 +81,7 @@ def c4_no_duplicates(history: History) -> Iterator[str]:
 
 
 def c5_all_readers_agree(history: History) -> Iterator[str]:
+    """Source: docs/log-semantics.md#i7."""
     final = dict(history.final)
     agreed: dict[MessageId, tuple[bytes, str]] = {}
     for reader, observations in history.readers.items():
@@ -118,6 +123,7 @@ def _acked_after_deposition(history: History) -> Iterator[str]:
 
 
 def c7_per_handle_order(history: History) -> Iterator[str]:
+    """Source: docs/log-semantics.md#i17."""
     for writer, appends in _by_writer(history).items():
         last = None
         for append in appends:
@@ -155,7 +161,7 @@ def c9_nothing_is_readable_before_it_was_sent(history: History) -> Iterator[str]
 
 
 def c9_what_was_acknowledged_is_seen_by_every_later_reader(history: History) -> Iterator[str]:
-    """Strict visibility (log semantics, rule 13)."""
+    """Strict visibility (docs/log-semantics.md#rule-13)."""
     acked = sorted(_acked(history), key=lambda append: append.returned) if history.strict else []
     for read in history.whole_reads:
         first = max(read.start, history.trimmed_before)
@@ -168,6 +174,7 @@ def c9_what_was_acknowledged_is_seen_by_every_later_reader(history: History) -> 
 
 
 def c10_once_read_always_readable(history: History) -> Iterator[str]:
+    """Source: docs/log-semantics.md#i9."""
     final = dict(history.final)
     for reader, observations in history.readers.items():
         for seen in observations:
@@ -176,7 +183,7 @@ def c10_once_read_always_readable(history: History) -> Iterator[str]:
 
 
 def c11_reader_ids_increase(history: History) -> Iterator[str]:
-    """And nothing that is there was left out between two of them."""
+    """And nothing that is there was left out between two of them (docs/log-semantics.md#i8)."""
     ids = [message_id for message_id, _ in history.final]
     yield from _not_rising("the last reader", ids)
     for reader, observations in history.readers.items():

@@ -1,4 +1,4 @@
-"""C13: a ledger is deleted by the log that it was made for, and is not listed afterwards (I13 of the log semantics).
+"""C13: a ledger is deleted by the log that it was made for, and is not listed afterwards (docs/log-semantics.md#i13).
 
 What another application wrote, or a log under another root of the same store, nobody deletes but its owner.
 """

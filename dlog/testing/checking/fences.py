@@ -1,7 +1,8 @@
 """C15: fenced for ever. A ledger that was recovered stays refused to its old writer, whatever happened to bookies.
 
 Looks at the end of a run, when every bookie has been killed, powered off and restarted as often as the run wanted:
-in each write set of the ensemble that was fenced fewer than an ack quorum may still take a normal add.
+in each write set of the ensemble that was fenced fewer than an ack quorum may still take a normal add. For a log that
+is docs/log-semantics.md#i12.
 """
 
 from __future__ import annotations

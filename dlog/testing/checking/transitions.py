@@ -1,7 +1,7 @@
 """C13: metadata moves only as the rules allow. Looks at each version of a value and the one before it.
 
 Of ledgers: OPEN → IN_RECOVERY → CLOSED, never back; closed is final; fragments only grow, and what an earlier one
-holds stays. Of logs: invariants I1, I2, I3 and I10 of the log semantics.
+holds stays. Of logs: docs/log-semantics.md#i1, #i2, #i3, #i10.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def c13_log_records_move_legally(history: RegisterHistory) -> Iterator[str]:
 
 
 def _record(record: LogRecord) -> Iterator[str]:
-    """I1 and I2."""
+    """Source: docs/log-semantics.md#i1, #i2."""
     ids = record.ledger_ids
     if any(after <= before for before, after in pairwise(ids)):
         yield f"I1: the list does not rise: {ids}"
@@ -94,14 +94,14 @@ def _record(record: LogRecord) -> Iterator[str]:
 
 
 def _dropped_unsealed(before: LogRecord, after: LogRecord) -> list[int]:
-    """Nobody would fence these any more (log semantics, rule 33)."""
+    """No takeover would fence these any more (docs/log-semantics.md#rule-33)."""
     return [
         each.ledger_id for each in before.ledgers if each.seal is None and after.find(each.ledger_id) is None
     ]
 
 
 def _record_change(before: LogRecord, after: LogRecord) -> Iterator[str]:
-    """I3 and I10; versions may be missing between the two, if nobody saw them."""
+    """Versions may be missing between the two, if no client saw them (docs/log-semantics.md#i3, #i10)."""
     if after.epoch < before.epoch:
         yield f"I3: epoch went from {before.epoch} to {after.epoch}"
     if (after.epoch == before.epoch) != (after.owner == before.owner):

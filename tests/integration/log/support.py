@@ -128,7 +128,10 @@ class Producer:
         return self.ended
 
     def check(self, messages: list[Message]) -> None:
-        """Acked: there, at its id. Absent: not there. Indeterminate: at its would-be id or nowhere (I4-I6)."""
+        """Acked: there, at its id. Absent: not there. Indeterminate: at its would-be id or nowhere.
+
+        Source: docs/log-semantics.md#i4 to #i6.
+        """
         mine = f"{self.name}-".encode()
         found: dict[bytes, MessageId] = {}
         for message in messages:

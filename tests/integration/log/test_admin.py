@@ -99,7 +99,7 @@ async def test_who_has_returned_the_last_message_before_a_trim_has_missed_nothin
 
 
 async def test_shrink_above_the_tail_is_refused_and_names_the_limit(tmp_path: Path) -> None:
-    """Rule 33: it would make later appends invisible."""
+    """It would make later appends invisible (docs/log-semantics.md#rule-33)."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders")
         last = await writer.append(b"one")
@@ -115,7 +115,7 @@ async def test_shrink_above_the_tail_is_refused_and_names_the_limit(tmp_path: Pa
 
 
 async def test_shrink_needs_no_bookie_below_the_recorded_seals(tmp_path: Path) -> None:
-    """Invariant I15."""
+    """Source: docs/log-semantics.md#i15."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders")
         first = await writer.append(b"one")
@@ -140,7 +140,7 @@ async def test_shrink_above_an_unsealed_ledgers_start_needs_proof(tmp_path: Path
 
 
 async def test_delete_fences_the_writer_removes_all_and_frees_the_name(tmp_path: Path) -> None:
-    """Rules 5 and 34b: the old incarnation's writer can never touch the new one."""
+    """The old incarnation's writer can never touch the new one (docs/log-semantics.md#rule-5, #rule-34b)."""
     async with (
         running_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as one,
@@ -164,7 +164,7 @@ async def test_delete_fences_the_writer_removes_all_and_frees_the_name(tmp_path:
 
 
 async def test_delete_waits_for_sleeping_writers_where_bookies_forget(tmp_path: Path) -> None:
-    """Rule 25: a ledger whose seal was not recorded outlives the log for the grace."""
+    """A ledger whose seal was not recorded outlives the log for the grace (docs/log-semantics.md#rule-25)."""
     async with running_cluster(tmp_path) as cluster:
         store = UnsureStore(await open_store(cluster.uri))
         store.forgetful = True
@@ -196,7 +196,7 @@ async def test_a_takeover_drops_empty_ledgers_and_the_owner_deletes_them(tmp_pat
 
 
 async def test_the_sweep_deletes_only_what_can_never_be_listed(tmp_path: Path) -> None:
-    """Crash windows, first row; mutation 12."""
+    """Source: docs/log-semantics.md#orphan-sweep."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders")
         await writer.append(b"one")
@@ -228,7 +228,7 @@ async def test_the_sweep_takes_ledgers_whose_log_has_no_record_any_more(tmp_path
 
 
 async def test_resolve_tells_the_fate_of_an_indeterminate_append_for_ever(tmp_path: Path) -> None:
-    """Rule 8; invariant I6."""
+    """Source: docs/log-semantics.md#rule-8, #i6."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders")
         first = await writer.append(b"first")

@@ -107,7 +107,7 @@ async def test_an_idle_ledger_is_sealed(tmp_path: Path) -> None:
 
 
 async def test_a_metadata_store_that_is_away_stops_no_append(tmp_path: Path) -> None:
-    """Rule 17: rotation is best effort; it is made up for once the store is back."""
+    """Rotation is best effort; it is made up for once the store is back (docs/log-semantics.md#rule-17)."""
     async with running_cluster(tmp_path) as cluster:
         store = UnsureStore(await open_store(cluster.uri))
         async with LogClient(store, config=QUICK) as client:
@@ -131,7 +131,7 @@ async def test_a_metadata_store_that_is_away_stops_no_append(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("fault", [APPLIED, DROPPED, LATE])
 async def test_rotations_whose_answers_are_lost_go_on(tmp_path: Path, fault: str) -> None:
-    """Rule 10, at the writer."""
+    """At the writer (docs/log-semantics.md#rule-10)."""
     async with running_cluster(tmp_path) as cluster:
         store = UnsureStore(await open_store(cluster.uri))
         async with LogClient(store, config=QUICK) as client:
@@ -162,7 +162,10 @@ async def test_a_bookie_killed_mid_stream_is_not_noticed_by_appends(tmp_path: Pa
 
 
 async def test_a_ledger_that_lost_its_quorum_is_settled_and_replaced(tmp_path: Path) -> None:
-    """Rule 19: appends wait while two of three bookies are away, then go on; none is lost or doubled."""
+    """Appends wait while two of three bookies are away, then go on; none is lost or doubled.
+
+    Source: docs/log-semantics.md#rule-19.
+    """
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders")
         producer = Producer(writer, "p")
@@ -180,7 +183,10 @@ async def test_a_ledger_that_lost_its_quorum_is_settled_and_replaced(tmp_path: P
 
 
 async def test_appends_that_wait_too_long_for_a_ledger_are_given_up(tmp_path: Path) -> None:
-    """Rule 19, the hard limit: in flight is indeterminate, held is absent; a new writer finds out which."""
+    """The hard limit: in flight is indeterminate, held is absent; a new writer finds out which.
+
+    Source: docs/log-semantics.md#rule-19.
+    """
     async with (
         running_cluster(tmp_path) as cluster,
         client_of(cluster.uri, hold_limit_s=1.0) as client,
@@ -199,7 +205,10 @@ async def test_appends_that_wait_too_long_for_a_ledger_are_given_up(tmp_path: Pa
 
 
 async def test_appends_behind_a_full_ledger_that_cannot_be_replaced_are_given_up(tmp_path: Path) -> None:
-    """Rules 17 and 19b: one of three bookies is dead and the policy wants three; the ledger works until it is full."""
+    """One of three bookies is dead and the policy wants three; the ledger works until it is full.
+
+    Source: docs/log-semantics.md#rule-17, #rule-19b.
+    """
     limits = RotationLimits(bytes_max=20_000, interval_min_s=0.05)
     async with (
         running_cluster(tmp_path) as cluster,
@@ -218,7 +227,7 @@ async def test_appends_behind_a_full_ledger_that_cannot_be_replaced_are_given_up
 
 
 async def test_a_repair_tool_that_fences_the_ledger_does_not_depose_the_owner(tmp_path: Path) -> None:
-    """Rule 24b: FENCED alone proves nothing."""
+    """FENCED alone proves nothing (docs/log-semantics.md#rule-24b)."""
     async with (
         running_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as client,
@@ -240,7 +249,7 @@ async def test_a_repair_tool_that_fences_the_ledger_does_not_depose_the_owner(tm
 
 
 async def test_a_shrink_beside_the_owner_only_makes_its_next_rotation_rebase(tmp_path: Path) -> None:
-    """Rule 9."""
+    """Source: docs/log-semantics.md#rule-9."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders")
         for number in range(6):
@@ -277,7 +286,7 @@ async def test_cancelled_appends_never_disturb_the_others(tmp_path: Path) -> Non
 
 
 async def test_a_conditional_append_needs_the_tail_it_expects(tmp_path: Path) -> None:
-    """Rule 12: decided by the one writer, across rotations and takeovers."""
+    """Decided by the one writer, across rotations and takeovers (docs/log-semantics.md#rule-12)."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders")
         first = await writer.append(b"one", expect_tail=NO_MESSAGE)

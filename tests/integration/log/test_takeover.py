@@ -73,7 +73,7 @@ async def test_an_idle_deposed_writer_learns_it_by_itself(tmp_path: Path) -> Non
 
 
 async def test_a_takeover_at_any_moment_of_a_rotation_loses_nothing(tmp_path: Path) -> None:
-    """Mutation 1: with the tail of two ledgers unsealed, both are fenced."""
+    """With the tail of two ledgers unsealed, both are fenced (docs/log-semantics.md#rule-20)."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         producers = []
         writer = await client.open_writer("orders")
@@ -93,7 +93,7 @@ async def test_a_takeover_at_any_moment_of_a_rotation_loses_nothing(tmp_path: Pa
 
 
 async def test_of_racing_candidates_one_can_append_in_the_end(tmp_path: Path) -> None:
-    """Invariant I16, at every round."""
+    """At every round (docs/log-semantics.md#i16)."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         for turn in range(6):
             openings = [client.open_writer("orders") for _ in range(5)]
@@ -118,7 +118,10 @@ async def test_of_racing_candidates_one_can_append_in_the_end(tmp_path: Path) ->
 
 
 async def test_a_takeover_with_one_bookie_dead_is_degraded_until_the_bookie_returns(tmp_path: Path) -> None:
-    """Rule 19b: two bookies are enough for the ack quorum; a third one brings the full ensemble back."""
+    """Two bookies are enough for the ack quorum; a third one brings the full ensemble back.
+
+    Source: docs/log-semantics.md#rule-19b.
+    """
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders")
         for number in range(20):
@@ -142,7 +145,7 @@ async def test_a_takeover_with_one_bookie_dead_is_degraded_until_the_bookie_retu
 
 
 async def test_a_hung_bookie_does_not_block_a_takeover(tmp_path: Path) -> None:
-    """Rule 21: with three copies and an ack quorum of two, two answers fence the log."""
+    """With three copies and an ack quorum of two, two answers fence the log (docs/log-semantics.md#rule-21)."""
     async with (
         running_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as one,
@@ -170,7 +173,7 @@ class Sleepy(SystemEnvironment):
 
 
 async def test_a_writer_that_slept_delivers_no_ack_before_it_has_confirmed_its_epoch(tmp_path: Path) -> None:
-    """Rule 25; mutation 15: its ledger may be deleted by now, on bookies that forget deletions."""
+    """Its ledger may be deleted by now, on bookies that forget deletions (docs/log-semantics.md#rule-25)."""
     async with running_cluster(tmp_path) as cluster:
         store, machine = UnsureStore(await open_store(cluster.uri)), Sleepy()
         store.forgetful = True
@@ -233,7 +236,7 @@ async def test_a_writer_that_is_not_asked_to_create_finds_no_log(tmp_path: Path)
 
 
 async def test_a_sealed_log_takes_no_writer_and_its_old_writer_is_deposed(tmp_path: Path) -> None:
-    """Rule 34b: Seal is a takeover."""
+    """Source: docs/log-semantics.md#rule-34b."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         producer = Producer(await client.open_writer("orders"), "p")
         await producer.reached(300)

@@ -1,7 +1,8 @@
 """Tails under takeovers, rotations and a killed bookie: every reader sees the same history, and nothing else.
 
-The names in comments are those of the design's checks: C1 no acknowledged message is lost or elsewhere, C2 none
-that nobody sent, C4 none twice, C5 all readers agree, C8 no holes, C10 once read, always readable, C11 ids rise.
+The names in comments are those of the checks in docs/simulation.md: C1 no acknowledged message is lost or elsewhere,
+C2 none that was never sent, C4 none twice, C5 all readers agree, C8 no holes, C10 once read, always readable, C11 ids
+increase.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ async def test_an_abandoned_writer_leaves_the_tail_waiting_with_a_reason(
 
 
 async def test_readers_change_nothing(cluster: Standalone, log: str) -> None:
-    """Metadata is byte for byte the same afterwards, and the writer was not fenced."""
+    """Metadata is byte for byte the same afterwards, and the writer was not fenced (docs/log-semantics.md#i14)."""
     async with dlog.aio.connect(cluster.uri) as client, dlog.aio.connect(cluster.uri) as other:
         writer = await client.open_writer(log)
         await writer.append(b"a")

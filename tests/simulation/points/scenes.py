@@ -1,4 +1,5 @@
-"""The scenes: what was there before, what the victim does, and who acts beside it. Names are the crash windows'.
+"""The scenes: what was there before, what the victim does, and who acts beside it. Names are those of
+docs/log-semantics.md#crash-windows.
 
 A victim is the process `victim`, or a bookie; it is killed, put to sleep, or its host loses power.
 """

@@ -137,7 +137,7 @@ class Stage:
         return [found for check in checks for found in first_findings(check.__name__, check(register))]
 
     async def _nothing_is_left(self, client: LogClient) -> list[str]:
-        """I13: no listed ledger is deleted, every other one of the log is."""
+        """No listed ledger is deleted, every other one of the log is (docs/log-semantics.md#i13)."""
         await client.admin.sweep(age_s=_ANY_AGE_S)
         await client.collect(LOG)
         record = (await client.describe(LOG)).record

@@ -35,7 +35,7 @@ async def ledgers_of(client: LogClient) -> set[LedgerId]:
 
 
 async def test_a_shrink_during_which_the_owner_rotates_keeps_the_new_ledger() -> None:
-    """Rule 33; mutations 4 and 17: a blind put would lose it, with everything appended to it."""
+    """A blind put would lose it, with everything appended to it (docs/log-semantics.md#rule-1, #rule-33)."""
     async with scripted_log() as log, log.client() as client, log.client() as admin:
         writer = await client.open_writer("orders")
         ids = [await writer.append(b"%d" % number) for number in range(3)]
@@ -53,7 +53,7 @@ async def test_a_shrink_during_which_the_owner_rotates_keeps_the_new_ledger() ->
 
 
 async def test_nothing_above_the_tail_is_trimmed() -> None:
-    """Rule 33: it would hide messages to come."""
+    """It would hide messages to come (docs/log-semantics.md#rule-33)."""
     async with scripted_log() as log, log.client(password=b"secret") as client:
         writer = await client.open_writer("orders")
         last = await writer.append(b"one")
@@ -65,7 +65,7 @@ async def test_nothing_above_the_tail_is_trimmed() -> None:
 
 
 async def test_the_sweep_never_takes_a_ledger_that_a_sleeping_candidate_can_still_list() -> None:
-    """Crash windows, first row; mutation 12: the candidate has made its ledger and sleeps before it claims."""
+    """The candidate has made its ledger and sleeps before it claims the log (docs/log-semantics.md#orphan-sweep)."""
     async with scripted_log() as log, log.client() as candidate, log.client() as admin:
         before = await candidate.open_writer("orders")
         await before.append(b"one")
@@ -87,7 +87,10 @@ async def test_the_sweep_never_takes_a_ledger_that_a_sleeping_candidate_can_stil
 
 
 async def test_the_sweep_bars_the_new_ledger_of_an_owner_that_sleeps_in_a_rotation() -> None:
-    """The owner rebases and takes another one; a rebase keeps no id that was barred (mutation 12)."""
+    """The owner rebases and takes another one; a rebase keeps no id that was barred.
+
+    Source: docs/log-semantics.md#rule-3.
+    """
     async with scripted_log() as log, log.client() as client, log.client() as admin:
         writer = await client.open_writer("orders")
         await writer.append(b"one")

@@ -1,4 +1,4 @@
-"""How long an ack may be delivered without looking at the record (rule 25)."""
+"""How long an ack may be delivered without looking at the record (docs/log-semantics.md#rule-25)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Deletion where it is not known whether a bookie will remember it, on a simulated cluster (rule 25)."""
+"""Deletion where it is not known whether a bookie will remember it, on a simulated cluster.
+
+Source: docs/log-semantics.md#rule-25.
+"""
 
 from __future__ import annotations
 

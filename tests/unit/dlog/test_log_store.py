@@ -1,4 +1,4 @@
-"""Names and records in a store that loses answers (rules 4, 5 and 10)."""
+"""Names and records in a store that loses answers (docs/log-semantics.md#rule-4, #rule-5, #rule-10)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_create_survives_any_lost_answer(fault: str, position: int) -> Non
 
 
 async def test_a_deleted_name_is_used_again_by_a_new_incarnation() -> None:
-    """Rule 5, mutation 14: the old path is never used again and the name node stays."""
+    """The old path is never used again and the name node stays (docs/log-semantics.md#rule-5)."""
     logs, store = await logs_on("recreated")
     old = await logs.create(ORDERS)
     old_read = await logs.read(old)
@@ -124,7 +124,7 @@ async def test_a_stale_change_is_definitely_refused() -> None:
 
 @pytest.mark.parametrize("fault", [APPLIED, DROPPED])
 async def test_a_change_in_doubt_with_another_on_top_is_decided_but_not_definite(fault: str) -> None:
-    """Rule 10; mutation 9: what follows must not take this for a refusal."""
+    """What follows must not take this for a refusal (docs/log-semantics.md#rule-10)."""
     logs, store = await logs_on(f"doubt-{fault}")
     ref = await logs.create(ORDERS)
     before = await logs.read(ref)
@@ -144,7 +144,10 @@ async def test_a_change_in_doubt_with_another_on_top_is_decided_but_not_definite
 
 
 async def test_a_refused_repetition_of_a_change_in_doubt_is_no_refusal() -> None:
-    """Mutation 9: the first is applied late, so its repetition meets BadVersion; the nonce tells it is ours."""
+    """The first is applied late, so its repetition meets BadVersion; the nonce tells it is ours.
+
+    Source: docs/log-semantics.md#rule-10.
+    """
     logs, store = await logs_on("late")
     ref = await logs.create(ORDERS)
     before = await logs.read(ref)
@@ -155,7 +158,7 @@ async def test_a_refused_repetition_of_a_change_in_doubt_is_no_refusal() -> None
 
 @pytest.mark.parametrize("fault", [APPLIED, DROPPED])
 async def test_a_change_in_doubt_of_a_log_that_is_gone_is_not_definitely_refused(fault: str) -> None:
-    """Rule 10; mutation 9: perhaps it was made before the log was deleted."""
+    """Perhaps it was made before the log was deleted (docs/log-semantics.md#rule-10)."""
     logs, store = await logs_on(f"doubt-gone-{fault}")
     ref = await logs.create(ORDERS)
     before = await logs.read(ref)

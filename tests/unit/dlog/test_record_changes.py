@@ -35,7 +35,7 @@ def test_a_rotation_keeps_epoch_and_owner_and_raises_the_high_water_mark() -> No
 
 
 def test_an_id_at_or_below_the_high_water_mark_never_enters_the_list() -> None:
-    """Mutation 12: a rebase keeps an id that the sweep has already barred."""
+    """A rebase keeps an id that the sweep has already barred (docs/log-semantics.md#rule-3)."""
     barred = replace(record(listed(1)), last_ledger_id=4)
     with pytest.raises(AssertionError):
         with_new_ledger(barred, listed(4), {}, nonce=5)
@@ -44,7 +44,7 @@ def test_an_id_at_or_below_the_high_water_mark_never_enters_the_list() -> None:
 
 
 def test_recorded_seal_facts_never_change() -> None:
-    """Invariant I10, whatever a later recovery believes."""
+    """Whatever a later recovery believes (docs/log-semantics.md#i10)."""
     once = with_seals(record(listed(1, 4), listed(2)), {LedgerId(1): seal(9), LedgerId(2): seal(1)}, nonce=5)
     assert once.ledgers == (listed(1, 4), listed(2, 1))
 
@@ -65,7 +65,7 @@ def test_a_takeover_raises_the_epoch_and_drops_empty_ledgers_in_the_same_change(
 
 
 def test_a_takeover_keeps_every_ledger_whose_seal_was_not_recorded_for_the_grace() -> None:
-    """Rule 25, mutation 15: not only the empty ones, and however they came to be sealed."""
+    """Not only the empty ones, and however they came to be sealed (docs/log-semantics.md#rule-25)."""
     before = record(listed(1, 4), listed(2), listed(3, -1))
     after = taken_over(brief(before), listed(8), BOB, {LedgerId(2): seal(7)}, now_us=600, nonce=5)
     assert [(one.ledger_id, one.keep_until_us) for one in after.ledgers] == [(1, 0), (2, 1000), (8, 0)]
@@ -134,7 +134,7 @@ def test_delete_moves_every_ledger_to_pending_delete() -> None:
     ],
 )
 def test_shrink_removes_whole_older_ledgers_with_a_recorded_seal(to: MessageId, left: list[int]) -> None:
-    """Mutation 17. Ledger 3 has no recorded seal, 9 is the last: neither leaves the list."""
+    """Ledger 3 has no recorded seal, 9 is the last: neither leaves the list (docs/log-semantics.md#rule-33)."""
     before = record(listed(1, 4), listed(2, 7), listed(3), listed(9))
     after = shrunk(before, to, nonce=5)
     assert ids(after.ledgers) == left
@@ -170,6 +170,6 @@ def test_a_ledger_out_of_the_list_waits_for_its_time() -> None:
 
 
 def test_a_listed_ledger_is_never_due_for_deletion() -> None:
-    """Invariant I13, even if a record claims both."""
+    """Even if a record claims both (docs/log-semantics.md#i13)."""
     odd = replace(record(listed(1)), pending_delete=(pending(1),))
     assert due_for_deletion(odd, 10**18) == []

@@ -73,7 +73,10 @@ def test_an_applied_rotation_stands() -> None:
 
 @pytest.mark.parametrize("definite", [True, False])
 def test_a_rotation_that_was_not_answered_well_is_judged_by_ownership_and_tail(definite: bool) -> None:
-    """Rule 10: ours and tail N is success (if in doubt), ours and tail P is refused, all else is deposed."""
+    """Ours and tail N is success (if in doubt), ours and tail P is refused, all else is deposed.
+
+    Source: docs/log-semantics.md#rule-10.
+    """
     for found in findings():
         verdict = owner_verdict(BEFORE, ROTATED, NotOurs(Versioned(found, 9), definite=definite))
         ours = found.log_uuid == "uuid-1" and found.epoch == 1 and found.owner == ALICE
@@ -92,7 +95,7 @@ def test_a_rotation_of_a_log_that_is_gone_is_deposed() -> None:
 
 
 def test_a_shrink_under_the_owner_only_rebases_its_change() -> None:
-    """Rule 9: a refused compare-and-set deposes only on a conflict of ownership."""
+    """A refused compare-and-set deposes only on a conflict of ownership (docs/log-semantics.md#rule-9)."""
     shrunk = replace(BEFORE, trim_before=MessageId(1, 3), nonce=9)
     sealed = with_seals(BEFORE, {2: seal(3)}, nonce=10)
     for sent in (ROTATED, sealed):
@@ -116,7 +119,7 @@ def test_a_takeover_that_was_not_answered_well_is_judged_by_epoch_owner_and_tail
 
 
 def test_a_new_ledger_is_deleted_only_after_a_definite_refusal() -> None:
-    """Mutation 9: a lost answer taken for a refusal deletes a listed ledger."""
+    """A lost answer taken for a refusal deletes a listed ledger (docs/log-semantics.md#rule-10)."""
     later = replace(CLAIMED, epoch=3, owner=ALICE, nonce=1)
     in_doubt = takeover_verdict(BEFORE, CLAIMED, NotOurs(Versioned(later, 9), definite=False))
     assert in_doubt == Lost(Versioned(later, 9), may_delete_new=False)

@@ -1,4 +1,4 @@
-"""The rotation machine, told event by event. Each test names the rule that its mutation would break."""
+"""The rotation machine, event by event. Each test names the rule that it checks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def closing(rotation: Rotation) -> None:
 
 
 def test_a_rotation_lists_drains_closes_and_only_then_releases() -> None:
-    """Rule 15; mutations 2 and 3."""
+    """Source: docs/log-semantics.md#rule-15, #i11."""
     rotation = machine()
     sent = listing(rotation)
     assert (ids(sent.ledgers), sent.epoch, sent.owner) == ([1, 2, 5], START.epoch, START.owner)
@@ -70,7 +70,7 @@ def test_a_rotation_lists_drains_closes_and_only_then_releases() -> None:
 
 
 def test_nothing_starts_a_second_rotation_before_the_first_seal() -> None:
-    """Rule 16; mutation 7: three unsealed ledgers."""
+    """Never three unsealed ledgers (docs/log-semantics.md#rule-16)."""
     rotation = machine()
     closing(rotation)
     assert rotation.on_rotation_due() == []
@@ -92,7 +92,7 @@ def test_the_next_rotation_records_the_seal_of_the_last() -> None:
 
 
 def test_a_failed_create_leaves_the_old_ledger_in_use() -> None:
-    """Rule 17: best effort; no Hold is among the commands."""
+    """Best effort; no Hold is among the commands (docs/log-semantics.md#rule-17)."""
     rotation = machine()
     rotation.on_rotation_due()
     assert rotation.on_create_failed() == [Retry(1)]
@@ -122,7 +122,7 @@ def test_the_barrier_is_lifted_while_nothing_was_submitted_to_the_new_ledger() -
 
 
 def test_the_barrier_is_never_lifted_once_the_close_is_sent() -> None:
-    """Rule 17; mutation 10: an append to P after its close may lie beyond the seal."""
+    """An append to P after its close may be after the seal (docs/log-semantics.md#rule-17)."""
     rotation = machine()
     closing(rotation)
     assert rotation.on_store_unreachable() == []
@@ -132,7 +132,7 @@ def test_the_barrier_is_never_lifted_once_the_close_is_sent() -> None:
 
 
 def test_a_shrink_meanwhile_makes_the_owner_rebase_with_the_same_ledger() -> None:
-    """Rule 9: a refusal is no deposition."""
+    """A refusal is no deposition (docs/log-semantics.md#rule-9)."""
     rotation = machine()
     listing(rotation)
     shrunk = replace(START, trim_before=MessageId(2, 1), nonce=500)
@@ -141,7 +141,7 @@ def test_a_shrink_meanwhile_makes_the_owner_rebase_with_the_same_ledger() -> Non
 
 
 def test_a_rebase_never_keeps_an_id_at_or_below_the_high_water_mark() -> None:
-    """Rule 3; mutation 12: the sweep has barred ledger 5."""
+    """The sweep has barred ledger 5 (docs/log-semantics.md#rule-3)."""
     rotation = machine()
     listing(rotation)
     barred = replace(START, last_ledger_id=5, nonce=500)
@@ -151,7 +151,7 @@ def test_a_rebase_never_keeps_an_id_at_or_below_the_high_water_mark() -> None:
 
 
 def test_a_refusal_by_a_new_owner_deposes_and_deletes_nothing() -> None:
-    """Mutations 8 and 9."""
+    """Source: docs/log-semantics.md#rule-9, #rule-10."""
     rotation = machine()
     listing(rotation)
     winner = replace(START, epoch=2, owner=BOB)
@@ -172,7 +172,7 @@ def test_a_lost_answer_that_turns_out_applied_goes_on_draining() -> None:
 
 
 def test_a_failed_ledger_is_settled_before_a_new_one_is_made() -> None:
-    """Rule 19; mutation 11."""
+    """Source: docs/log-semantics.md#rule-19."""
     rotation = machine()
     assert rotation.on_failed(P, fenced=False) == [Hold(), Settle((P,))]
     assert rotation.on_settle_failed() == [Retry(1)]
@@ -192,7 +192,7 @@ def test_a_failed_ledger_with_a_listed_successor_goes_on_there() -> None:
 
 
 def test_a_failed_successor_is_settled_after_its_predecessor() -> None:
-    """Rule 19; mutation 11: nothing of N is decided before P is sealed."""
+    """Nothing of N is decided before P is sealed (docs/log-semantics.md#rule-19)."""
     rotation = machine()
     closing(rotation)
     assert rotation.on_failed(N, fenced=False) == [Hold(), Settle((P, N))]
@@ -242,7 +242,7 @@ def test_a_failure_while_the_store_is_away_settles_first_and_lists_the_same_ledg
 
 
 def test_a_ledger_that_was_swept_while_its_listing_had_to_wait_is_given_up() -> None:
-    """Rule 3. Somebody's sweep raised the highest id above it meanwhile (seed 9627)."""
+    """A sweep has raised the highest id above it (seed 9627) (docs/log-semantics.md#rule-3)."""
     rotation = machine()
     listing(rotation)
     rotation.on_store_unavailable()
@@ -253,7 +253,7 @@ def test_a_ledger_that_was_swept_while_its_listing_had_to_wait_is_given_up() -> 
 
 
 def test_fenced_with_the_record_unchanged_settles_waits_and_reads_again() -> None:
-    """Rule 24b: a repair tool, or a candidate under way."""
+    """A repair tool, or a candidate under way (docs/log-semantics.md#rule-24b)."""
     rotation = machine()
     assert rotation.on_failed(P, fenced=True) == [Hold(), ReadRecord()]
     assert rotation.on_record(Versioned(START, 5)) == [Settle((P,))]
@@ -328,7 +328,10 @@ def test_close_drains_seals_records_the_seal_and_ends() -> None:
 
 
 def test_a_record_changed_during_the_close_still_gets_the_seal() -> None:
-    """Rule 9: refused while we own the log, for a shrink or a garbage collection, is tried again on top of it."""
+    """Refused while we own the log, for a shrink or a garbage collection, is tried again on top of it.
+
+    Source: docs/log-semantics.md#rule-9.
+    """
     rotation = machine()
     rotation.on_close_requested(left=False)
     rotation.on_drained(P)

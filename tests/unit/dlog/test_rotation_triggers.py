@@ -42,7 +42,7 @@ USE = LedgerUse(opened_at=0.0, chance=0.5, bytes_taken=10, entries_taken=1, last
     ],
 )
 def test_a_ledger_is_due_for_one_reason(use: LedgerUse, now: float, reason: RotationReason | None) -> None:
-    """Rule 18: an empty ledger never is, and no two rotations come within the least interval."""
+    """An empty ledger never is, and no two rotations come within the least interval (docs/log-semantics.md#rule-18)."""
     assert reason_to_rotate(use, LIMITS, now, ensemble_available=True) is reason
 
 
@@ -86,7 +86,7 @@ def test_senseless_limits_are_refused(wrong: dict[str, float]) -> None:
 def test_a_degraded_ensemble_never_falls_below_the_ack_quorum(
     live: int, expected: QuorumSizes | None
 ) -> None:
-    """Rule 19b; mutation 18."""
+    """Never below the ack quorum (docs/log-semantics.md#rule-19b)."""
     assert fallback_quorum(QuorumSizes(), live, DegradedPolicy.ALLOW) == expected
     assert fallback_quorum(QuorumSizes(), live, DegradedPolicy.REFUSE) is None
 

@@ -101,7 +101,10 @@ class World:
         return self.stored.owner == BOB
 
     def check_target(self, ledger_id: LedgerId) -> None:
-        """Rules 15 and 17: whatever takes appends is listed, open, and everything before it is drained."""
+        """Whatever takes appends is listed, open, and everything before it is drained.
+
+        Source: docs/log-semantics.md#rule-15, #rule-17, #i11.
+        """
         assert ledger_id not in self.close_sent, "submitted behind a close"
         if self.deposed_by_record():
             return

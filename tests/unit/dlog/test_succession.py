@@ -57,11 +57,11 @@ async def fence(client: LogClient, ledger_id: LedgerId) -> int:
     return handle.last_readable
 
 
-# ---- settling (rules 19, 24b)
+# ---- settling (docs/log-semantics.md#rule-19, #rule-24b)
 
 
 async def test_a_recovered_ledger_decides_what_was_in_flight_and_the_rest_is_sent_again_in_order() -> None:
-    """Rules 19 and 24b; mutation 11: entries 3 and 4 were stored and not answered, 5 to 7 never stored."""
+    """Entries 3 and 4 were stored and not answered, 5 to 7 never stored (docs/log-semantics.md#rule-19, #rule-24b)."""
     async with scripted_log() as log, log.client() as client, log.client() as tool:
         writer = await client.open_writer("orders")
         ledger_id = current(writer)
@@ -90,7 +90,10 @@ async def test_a_recovered_ledger_decides_what_was_in_flight_and_the_rest_is_sen
 
 
 async def test_what_is_cancelled_before_a_ledger_took_it_is_absent() -> None:
-    """Rule 8: one message of a batch, a whole batch, and a batch that is held back during a recovery."""
+    """One message of a batch, a whole batch, and a batch that is held back during a recovery.
+
+    Source: docs/log-semantics.md#rule-8.
+    """
     async with scripted_log() as log, log.client() as client, log.client() as tool:
         writer = await client.open_writer("orders")
         first = [await writer.submit(b"%d" % number) for number in range(3)]
@@ -111,11 +114,11 @@ async def test_what_is_cancelled_before_a_ledger_took_it_is_absent() -> None:
         assert await payloads(client, "orders") == [b"0", b"2", b"3", b"7"]
 
 
-# ---- rotation (rules 15 to 17)
+# ---- rotation (docs/log-semantics.md#rule-15 to #rule-17)
 
 
 async def test_no_ack_of_the_successor_before_its_predecessor_is_sealed() -> None:
-    """Rule 15; mutation 3."""
+    """Source: docs/log-semantics.md#rule-15."""
     async with scripted_log() as log, log.client() as client:
         writer = await client.open_writer("orders")
         await writer.append(b"one")
@@ -136,7 +139,7 @@ async def test_no_ack_of_the_successor_before_its_predecessor_is_sealed() -> Non
 
 
 async def test_while_the_store_is_away_a_rotation_that_began_leaves_the_old_ledger_in_use() -> None:
-    """Rule 17: the barrier comes down, and goes up again only when the store has answered."""
+    """The barrier comes down, and goes up again only when the store has answered (docs/log-semantics.md#rule-17)."""
     async with scripted_log() as log, log.client() as client:
         writer = await client.open_writer("orders")
         await writer.append(b"one")
@@ -163,11 +166,14 @@ async def test_while_the_store_is_away_a_rotation_that_began_leaves_the_old_ledg
         assert len(await payloads(client, "orders")) == number + 3
 
 
-# ---- opening (rules 20 to 24)
+# ---- opening (docs/log-semantics.md#rule-20 to #rule-24)
 
 
 async def test_a_lost_entry_of_long_ago_does_not_bar_the_next_writer() -> None:
-    """Rule 20: a takeover needs the fence; what it records of old entries is for seeking only."""
+    """A takeover needs the fence; what it records of old entries is for seeking only.
+
+    Source: docs/log-semantics.md#rule-20.
+    """
     async with scripted_log() as log, log.client() as client:
         writer = await client.open_writer("orders")
         for number in range(5):
@@ -184,7 +190,10 @@ async def test_a_lost_entry_of_long_ago_does_not_bar_the_next_writer() -> None:
 
 
 async def test_a_log_whose_last_fragment_is_empty_is_taken_over_though_all_older_bookies_are_gone() -> None:
-    """Rule 20: what the takeover would record of the last entry, its append time, is for seeking only, too."""
+    """What the takeover would record of the last entry, its append time, is for seeking only, too.
+
+    Source: docs/log-semantics.md#rule-20.
+    """
     async with scripted_log(6) as log, log.client() as client:
         writer = await client.open_writer("orders")
         await writer.append(b"zero")
@@ -207,7 +216,10 @@ async def test_a_log_whose_last_fragment_is_empty_is_taken_over_though_all_older
 
 
 async def test_a_takeover_before_the_first_watch_does_not_go_unnoticed() -> None:
-    """Rule 24: an idle writer learns that it lost the log even if that happened while it was being opened."""
+    """An idle writer learns that it lost the log even if that happened while it was being opened.
+
+    Source: docs/log-semantics.md#rule-24.
+    """
     async with (
         scripted_log() as log,
         log.client() as client,
@@ -229,7 +241,7 @@ async def test_a_takeover_before_the_first_watch_does_not_go_unnoticed() -> None
 
 
 async def test_a_loser_says_who_won_even_if_its_ledger_cannot_be_deleted() -> None:
-    """Rule 22: the ledger becomes an orphan, which the sweep finds."""
+    """The ledger becomes an orphan, which the sweep finds (docs/log-semantics.md#rule-22)."""
     async with scripted_log() as log, log.client() as client, log.client() as other:
         await client.create("orders")
         store_of(client).away_for.add("remove_ledger")
@@ -248,7 +260,7 @@ async def test_a_loser_says_who_won_even_if_its_ledger_cannot_be_deleted() -> No
 
 
 async def test_a_log_that_is_being_deleted_resolves_nothing() -> None:
-    """Invariant I6: its ledgers have left the list, and that proves the absence of nothing."""
+    """Its ledgers have left the list, and that proves the absence of nothing (docs/log-semantics.md#i6)."""
     async with scripted_log() as log, log.client(zombie_grace_s=100.0) as client:
         writer = await client.open_writer("orders")
         message_id = await writer.append(b"one")
@@ -316,7 +328,10 @@ async def test_bookies_that_refuse_the_client_end_the_writer_at_once() -> None:
 
 
 async def test_an_append_that_no_bookie_answers_ends_at_the_limit() -> None:
-    """Rule 19: whatever else is waited for, 30 s for replacements here, nothing waits for longer than the limit."""
+    """Whatever else is waited for, 30 s for replacements here, nothing waits for longer than the limit.
+
+    Source: docs/log-semantics.md#rule-19.
+    """
     ledger = LedgerClientConfig(add_timeout_s=0.2, quorum_timeout_s=30.0, replace_backoff_s=0.05)
     async with scripted_log() as log, log.client(hold_limit_s=1.0, ledger=ledger) as client:
         writer = await client.open_writer("orders")
@@ -333,7 +348,10 @@ async def test_an_append_that_no_bookie_answers_ends_at_the_limit() -> None:
 
 
 async def test_an_append_behind_a_full_ledger_that_cannot_be_replaced_ends_at_the_limit() -> None:
-    """Rules 17 and 19b: two of three bookies live, the policy wants three; at the hard limit appends are held."""
+    """Two of three bookies live, the policy wants three; at the hard limit appends are held.
+
+    Source: docs/log-semantics.md#rule-17, #rule-19b.
+    """
     limits = RotationLimits(bytes_max=200, interval_min_s=0.01)
     async with (
         scripted_log() as log,
@@ -384,11 +402,14 @@ async def test_a_writer_that_gives_up_tells_what_stood_in_the_way_last() -> None
                 await writer.append(b"two")
 
 
-# ---- deposition (rules 24 and 25)
+# ---- deposition (docs/log-semantics.md#rule-24, #rule-25)
 
 
 async def test_a_success_from_before_the_fence_is_still_delivered() -> None:
-    """Rule 24: the entry was on its quorum, the new writer has adopted it, and then the answers come."""
+    """The entry was on its quorum, the new writer has adopted it, and then the answers come.
+
+    Source: docs/log-semantics.md#rule-24.
+    """
     async with scripted_log() as log, log.client() as old_client, log.client() as client:
         old = await old_client.open_writer("orders")
         ledger_id = current(old)
@@ -412,7 +433,7 @@ async def test_a_success_from_before_the_fence_is_still_delivered() -> None:
 
 
 async def test_after_a_long_sleep_an_ack_waits_until_the_epoch_is_confirmed() -> None:
-    """Rule 25; mutation 15."""
+    """Source: docs/log-semantics.md#rule-25."""
     async with scripted_log() as log, log.client(blind=True, zombie_grace_s=100.0) as client:
         writer = await client.open_writer("orders")
         await writer.append(b"one")
@@ -431,7 +452,7 @@ async def test_after_a_long_sleep_an_ack_waits_until_the_epoch_is_confirmed() ->
 
 
 async def test_an_answer_confirms_the_epoch_as_of_the_question() -> None:
-    """Rule 25; mutation 15, a stale re-read: the process sleeps while the record is on its way to it."""
+    """A stale read: the process sleeps while the record is on its way to it (docs/log-semantics.md#rule-25)."""
     async with scripted_log() as log, log.client(blind=True, zombie_grace_s=100.0) as client:
         writer = await client.open_writer("orders")
         await writer.append(b"one")
@@ -457,7 +478,7 @@ def forget(bookie: ScriptedBookie, ledger_id: LedgerId) -> None:
 
 
 async def test_a_sleeper_gets_no_ack_from_bookies_that_forgot_its_deleted_ledger() -> None:
-    """Rule 25; mutations 6 and 15: all bookies say yes, and the log is another's."""
+    """All bookies accept the entry, and the log has another owner (docs/log-semantics.md#rule-25)."""
     async with (
         scripted_log() as log,
         log.client(blind=True, zombie_grace_s=100.0) as sleeper,
@@ -480,7 +501,7 @@ async def test_a_sleeper_gets_no_ack_from_bookies_that_forgot_its_deleted_ledger
 
 
 async def test_a_taker_without_a_grace_keeps_to_the_grace_of_the_log() -> None:
-    """Rule 25: its sleeping owner delivers acks for half of the grace that the record holds."""
+    """Its sleeping owner delivers acks for half of the grace that the record holds (docs/log-semantics.md#rule-25)."""
     async with (
         scripted_log() as log,
         log.client(blind=True, zombie_grace_s=100.0) as sleeper,
@@ -507,7 +528,7 @@ async def test_a_taker_with_a_longer_grace_raises_that_of_the_log() -> None:
 
 
 async def test_appends_that_wait_for_a_record_that_is_full_end_with_a_sentence() -> None:
-    """Rule 17: the ledger works and is full, and cannot be replaced until somebody shrinks the log."""
+    """The ledger works and is full, and cannot be replaced until the log is trimmed (docs/log-semantics.md#rule-17)."""
     limits = RotationLimits(bytes_max=1000, hard_bytes_factor=2, interval_min_s=0.01)
     async with scripted_log() as log, log.client(rotation=limits, hold_limit_s=0.3) as client:
         writer = await client.open_writer("orders")

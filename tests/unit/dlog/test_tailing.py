@@ -1,4 +1,7 @@
-"""A reader's way across ledger borders: rules 26-30 as conversations with the machine."""
+"""A reader's way across ledger borders, as conversations with the machine.
+
+Source: docs/log-semantics.md#rule-26 to #rule-30.
+"""
 
 import pytest
 
@@ -57,7 +60,7 @@ def at(ledger_id: int, entry_id: int = 0, batch_index: int = 0) -> MessageId:
     return MessageId(ledger_id, entry_id, batch_index)
 
 
-# ---- borders (rule 26)
+# ---- borders (docs/log-semantics.md#rule-26)
 
 
 def test_an_unsealed_ledger_is_read_to_its_lac_and_then_waited_for() -> None:
@@ -152,7 +155,7 @@ def test_after_a_seal_without_successor_the_reader_waits_for_one() -> None:
     assert machine.next_step() == OpenLedger(8)
 
 
-# ---- the end (rules 29, 30)
+# ---- the end (docs/log-semantics.md#rule-29, #rule-30)
 
 
 def test_the_end_of_a_sealed_log_is_normal() -> None:
@@ -201,7 +204,7 @@ def test_an_empty_log_is_waited_for() -> None:
     assert machine.next_step() == OpenLedger(3)
 
 
-# ---- positions that are not there (rule 28)
+# ---- positions that are not there (docs/log-semantics.md#rule-28)
 
 
 def test_a_trimmed_start_fails_and_names_the_earliest() -> None:

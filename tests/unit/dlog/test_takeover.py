@@ -76,7 +76,7 @@ def test_an_undisturbed_takeover_fences_creates_and_claims_in_this_order() -> No
 
 
 def test_the_last_two_and_every_unsealed_ledger_are_fenced() -> None:
-    """Mutation 1: fencing only the last one lets the old writer ack in the one before."""
+    """Fencing only the last one lets the old writer ack in the one before (docs/log-semantics.md#rule-20)."""
     assert ledgers_to_fence(record(listed(1), listed(2, 3), listed(4, 5), listed(6))) == (1, 4, 6)
     assert ledgers_to_fence(record(listed(1, 3), listed(2, 3), listed(4, 5))) == (2, 4)
     assert ledgers_to_fence(record(epoch=0, owner=None)) == ()
@@ -104,7 +104,7 @@ def test_a_refused_candidate_whose_epoch_is_gone_deletes_its_ledger_and_names_th
 
 
 def test_a_candidate_in_doubt_that_lost_keeps_its_ledger_for_the_sweep() -> None:
-    """Mutation 9: its ledger may be listed; only a definite refusal permits deletion."""
+    """Its ledger may be listed; only a definite refusal permits deletion (docs/log-semantics.md#rule-10)."""
     takeover = machine()
     until_write(takeover)
     winner = replace(BEFORE, epoch=3, owner=ALICE)
@@ -113,7 +113,7 @@ def test_a_candidate_in_doubt_that_lost_keeps_its_ledger_for_the_sweep() -> None
 
 
 def test_a_refused_candidate_with_the_epoch_unchanged_fences_the_new_tail() -> None:
-    """Mutation 16: the owner rotated to ledger 6 meanwhile. It is fenced before anything is claimed."""
+    """The owner rotated to ledger 6. It is fenced before anything is claimed (docs/log-semantics.md#rule-22)."""
     takeover = machine()
     until_write(takeover)
     rotated = record(listed(1, 4), listed(2, 6), listed(3, 9), listed(6))
@@ -146,7 +146,7 @@ def test_an_endless_storm_ends_in_a_typed_error() -> None:
 
 
 def test_a_ledger_id_at_or_below_the_high_water_mark_is_discarded() -> None:
-    """Rule 3, mutation 5: a sleeping candidate's ledger never enters behind a newer one."""
+    """A sleeping candidate's ledger never enters after a newer one (docs/log-semantics.md#rule-3)."""
     takeover = machine()
     takeover.start()
     takeover.on_record(Versioned(BEFORE, 5))
@@ -195,7 +195,7 @@ def test_an_ended_log_takes_no_writer(state: LogState) -> None:
 
 @pytest.mark.parametrize("end", [LogState.SEALED, LogState.DELETING])
 def test_seal_and_delete_fence_the_tail_before_their_one_change(end: LogState) -> None:
-    """Mutation 13: without the fence the old writer goes on acking into a log that is gone."""
+    """Without the fence the old writer goes on acking into a log that has ended (docs/log-semantics.md#rule-34b)."""
     takeover = machine(end=end)
     takeover.start()
     assert takeover.on_record(Versioned(BEFORE, 5)) == [FenceLedgers((LedgerId(2), LedgerId(3)))]

@@ -85,7 +85,10 @@ class Life:
             await asyncio.shield(writer.over)
 
     async def check(self) -> None:
-        """Invariants I4 to I6: acked is there at its id, rejected is not, indeterminate is there or nowhere."""
+        """Acked is there at its id, rejected is not, indeterminate is there or nowhere.
+
+        Source: docs/log-semantics.md#i4 to #i6.
+        """
         self.calm()
         async with await self.tool.open_writer("orders"):
             pass
