@@ -4,6 +4,8 @@ After a takeover the writer's ledgers may be deleted once the log's grace has pa
 deletions would accept its adds again. So an ack counts only within half a grace of the last proof, on a clock that
 counts suspend. Without a grace there is nothing to guard. The grace is that of the record as this owner knows it:
 whoever takes the log over keeps its ledgers for as long, or longer.
+
+Pitfall: docs/pitfalls.md#paused-writer.
 """
 
 from __future__ import annotations

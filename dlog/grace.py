@@ -5,6 +5,8 @@ Source: docs/log-semantics.md#rule-25.
 The grace is the log's, not a client's: the record holds it from its creation on, and a takeover may raise it, never
 lower it. So a sleeping owner and whoever deletes its ledgers go by the same value. It is needed only where a bookie
 that may have stood in the ledger's ensemble forgets that a ledger was deleted.
+
+Pitfall: docs/pitfalls.md#late-add-to-a-deleted-ledger.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The answer is by entry, since a batch is wholly there or wholly absent. Once it is not UNDECIDED it never
 changes, except that what is committed may be trimmed later.
+
+Pitfall: docs/pitfalls.md#timeout-as-failure.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 It listens to the handles of at most two ledgers, delivers acks by the run, and runs one short task for each
 request to the store or to the bookies. Acks are delivered only while the epoch was confirmed recently enough
 (docs/log-semantics.md#rule-25).
+
+Pitfall: docs/pitfalls.md#append-sent-again.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Every change carries the nonce of its request and is made by compare-and-set at 
 caller checks the result of the set.
 
 Source: docs/log-semantics.md#rule-1, #rule-3, #rule-20, #rule-25, #rule-33, #rule-34b, #crash-windows.
+
+Pitfall: docs/pitfalls.md#trim-under-a-reader.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ record is read again, linearizably: our nonce means success, an unchanged versio
 may be sent again, and a version that moved on without our nonce decides the request for ever; the record then
 tells how (docs/log-semantics.md#rule-9, #rule-10, #rule-22). A new ledger may be deleted only where the verdict says
 *refused*.
+
+Pitfall: docs/pitfalls.md#lost-answer-to-a-compare-and-set.
 """
 
 from __future__ import annotations

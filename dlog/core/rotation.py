@@ -13,6 +13,8 @@ Invariant (docs/log-semantics.md#rule-15 to #rule-19, #rule-24, #rule-24b): noth
 drained, nothing acked in N before P is sealed; P takes nothing after its close was sent or after N took something; at
 most two unsealed ledgers. A failed ledger is settled by its recovery before anything else, in list order. FENCED
 alone proves nothing: the record is read again. Losing the record is final.
+
+Pitfalls: docs/pitfalls.md#overlapping-rotation, #write-before-the-list, #lease-taken-for-safety.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ Commands are carried out in the order given and each is answered by one event:
 
 Nothing may be submitted to the new ledger before Finish. Seal and Delete are the same machine without a new
 ledger (docs/log-semantics.md#rule-20 to #rule-23, #rule-34b).
+
+Pitfalls: docs/pitfalls.md#only-the-last-ledger-fenced, #record-changed-after-the-fence.
 """
 
 from __future__ import annotations

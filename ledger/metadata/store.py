@@ -6,7 +6,7 @@ Rules that hold for every driver:
 - A change whose answer was lost raises MetadataOutcomeUnknownError; the driver never repeats a conditional
   write by itself. MetadataUnavailableError means that the change was certainly not made.
 - Versions start at 0, rise by one with each write, and a record's key is never removed and created again
-  by the layers above (design rule: a log's uuid is part of its keys), so a version never comes back.
+  by the layers above (docs/log-semantics.md#rule-5), so a version never comes back.
 - Watches fire at least once after a change, may fire without one, and are called on the event loop. Watch
   first, then read: a change between a read and a later watch may go unnoticed. `urgent` says that somebody
   waits for this very change, which a polling store then looks for more often.

@@ -36,7 +36,7 @@ SAMPLE = bytes.fromhex(
     "302e302e323a333138310a0d31302e302e302e333a333138311000380342027077480260"
     "07"
 )
-"""The reference's worked example."""
+"""Computed from the field numbers alone (docs/bookkeeper.md#metadata-formats), by other code than ours."""
 
 
 def open_metadata(**changes: Any) -> LedgerMetadata:
@@ -78,7 +78,7 @@ def test_apaches_values_mean_what_they_say(node: dict[str, Any]) -> None:
     ]
 
 
-def test_the_worked_example_of_the_reference() -> None:
+def test_an_independent_encoding_of_format_3() -> None:
     assert encode_ledger_metadata(open_metadata()) == SAMPLE
     assert decode_ledger_metadata(SAMPLE) == open_metadata()
 

@@ -39,7 +39,7 @@ def test_apaches_registrations_both_ways(data: bytes, decoded: dict[str, list[di
         assert list(endpoint.extensions) == wanted.get("extensions", [])
 
 
-def test_the_worked_example_of_the_reference() -> None:
+def test_an_independent_encoding() -> None:
     assert published(INFO) == SAMPLE
     assert bookie_info(BookieId("b1"), SAMPLE, read_only=False) == INFO
 
