@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
+from bookie_server.allocator import return_large_blocks
 from bookie_server.config import BookieConfig
 from bookie_server.descriptors import limits_within, raise_descriptor_limit
 from bookie_server.server import BookieServer
@@ -42,6 +43,7 @@ def run(config: BookieConfig) -> int:
     """
     config = _within_descriptors(config)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    return_large_blocks()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

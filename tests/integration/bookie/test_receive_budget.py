@@ -86,3 +86,4 @@ def test_half_sent_frames_hold_no_more_than_their_budget(
             assert small_s < 2.0
             eventually(lambda: sum(map(closed, peers)) >= min(12, count - 12))
         eventually(lambda: bookie.resident_bytes() - before < 48 * MIB)
+        print(f"{(bookie.resident_bytes() - before) / MIB:.0f} MiB once they are gone")
