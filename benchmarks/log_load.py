@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable
 from typing import Any
 
-from dlog.writer import LogWriter
+from dlog.write.writer import LogWriter
 
 MESSAGE_BYTES = 100
 BATCH = 500

@@ -14,7 +14,7 @@ from benchmarks.histogram import Summary
 from benchmarks.options import Options
 from benchmarks.report import Report, Row
 from dlog.client import connect
-from dlog.writer import LogWriter
+from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError
 from ledger.metadata.drivers import open_store
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dlog import aio, errors
+    from dlog.blocking.client import connect
     from dlog.config import LogConfig
     from dlog.core.tailing import Gap
-    from dlog.embedded import Standalone as standalone
+    from dlog.local.embedded import Standalone as standalone
     from dlog.model import Message, MessageId
-    from dlog.sync import connect
     from ledger.model import QuorumSizes
 
 __all__ = [
@@ -41,8 +41,8 @@ _OWNERS = {
     "Message": ("dlog.model", "Message"),
     "MessageId": ("dlog.model", "MessageId"),
     "QuorumSizes": ("ledger.model", "QuorumSizes"),
-    "connect": ("dlog.sync", "connect"),
-    "standalone": ("dlog.embedded", "Standalone"),
+    "connect": ("dlog.blocking.client", "connect"),
+    "standalone": ("dlog.local.embedded", "Standalone"),
 }
 
 

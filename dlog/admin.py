@@ -11,16 +11,16 @@ import asyncio
 from dataclasses import dataclass
 
 from dlog.config import LogConfig
-from dlog.core import record_changes
-from dlog.core.record_update import Applied
-from dlog.entry_count import message_count
+from dlog.core import metadata_changes
+from dlog.core.metadata_update import Applied
 from dlog.errors import LogNotFoundError, ShrinkRefusedError
-from dlog.grace import deletions_are_durable
-from dlog.log_store import LogRef, LogStore
+from dlog.metadata.grace import deletions_are_durable
+from dlog.metadata.orphan_sweep import CHANGE_S_MAX, OrphanSweep, delete_pending
+from dlog.metadata.store import LogRef, LogStore
 from dlog.model import LogName, LogRecord, LogState, MessageId
-from dlog.orphan_sweep import CHANGE_S_MAX, OrphanSweep, delete_pending
-from dlog.tail_position import tail_of
-from dlog.takeover_runner import Claim, TakeoverRunner, new_owner
+from dlog.read.entry_count import message_count
+from dlog.read.tail import tail_of
+from dlog.write.takeover_runner import Claim, TakeoverRunner, new_owner
 from ledger.client import LedgerClient
 from ledger.errors import (
     CorruptionError,
@@ -72,7 +72,7 @@ class LogAdmin:
 
         Metadata only, but for two looks at bookies: an id in an unsealed ledger is checked against its last add
         confirmed, and the messages of the last entry that goes are counted; if that fails, it goes uncounted
-        (`record_changes.shrunk`). ShrinkRefusedError for an id above the tail: it would make later appends invisible.
+        (`metadata_changes.shrunk`). ShrinkRefusedError for an id above the tail: it would make later appends invisible.
         """
         ref = await self._logs.find(log)
         rounds = Rounds(self._environment, f"the record of log {log}")
@@ -83,7 +83,7 @@ class LogAdmin:
             if before <= read.value.trim_before:
                 return read.value
             await self._check_limit(ref, read.value, before)
-            changed = record_changes.shrunk(
+            changed = metadata_changes.shrunk(
                 read.value,
                 before,
                 self._environment.token(),
@@ -98,7 +98,7 @@ class LogAdmin:
 
     async def _count_last(self, record: LogRecord, before: MessageId) -> int | None:
         """How many messages the last entry holds that the trim removes; None if there is none or it cannot be read."""
-        end = record_changes.end_of_trimmed(record, before)
+        end = metadata_changes.end_of_trimmed(record, before)
         if end is None:
             return None
         try:
@@ -112,7 +112,7 @@ class LogAdmin:
             return None
 
     async def _check_limit(self, ref: LogRef, record: LogRecord, before: MessageId) -> None:
-        limit = record_changes.shrink_limit(record)
+        limit = metadata_changes.shrink_limit(record)
         if before <= limit:
             return
         try:
@@ -180,15 +180,15 @@ class LogAdmin:
             except LogNotFoundError:
                 return None
             now_us = self._environment.wall_us()
-            due = record_changes.due_for_deletion(read.value, now_us)
-            for ledger_id in record_changes.waiting_for_deletion(read.value, now_us):
+            due = metadata_changes.due_for_deletion(read.value, now_us)
+            for ledger_id in metadata_changes.waiting_for_deletion(read.value, now_us):
                 if await self._needs_no_grace(ledger_id):
                     due.append(ledger_id)
             if not due:
                 return read.value
             for ledger_id in due:
                 await delete_pending(self._ledgers, ref, ledger_id)
-            changed = record_changes.without_deleted(read.value, due, self._environment.token())
+            changed = metadata_changes.without_deleted(read.value, due, self._environment.token())
             answer = await self._logs.compare_and_set(ref, changed, read.version, limit_s=CHANGE_S_MAX)
             if not isinstance(answer, Applied):
                 await rounds.again()

@@ -13,9 +13,9 @@ from typing import Any
 from dlog import client as _client
 from dlog.client import DEFAULT_NAMESPACE, LogClient
 from dlog.config import LogConfig
-from dlog.embedded import AsyncStandalone as standalone
-from dlog.reader import Reader
-from dlog.writer import LogWriter
+from dlog.local.embedded import AsyncStandalone as standalone
+from dlog.read.reader import Reader
+from dlog.write.writer import LogWriter
 from ledger.environment import Environment
 
 __all__ = ["LogClient", "LogConfig", "LogWriter", "Reader", "connect", "standalone"]

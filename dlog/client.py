@@ -4,7 +4,7 @@
         async with await client.open_writer("orders") as writer:
             await writer.append(b"payload")
 
-The blocking API (dlog/sync.py) is the same, one call at a time.
+The blocking API (dlog/blocking/client.py) is the same, one call at a time.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from typing import Self
 from weakref import WeakKeyDictionary
 
 from dlog.admin import LogAdmin, LogInfo
-from dlog.append_queue import AppendQueue
 from dlog.config import LogConfig
-from dlog.core import record_keys
+from dlog.core import metadata_keys
 from dlog.core.degraded import DegradedPolicy
 from dlog.core.tailing import OnMissing
 from dlog.errors import AppendsFailedError, LogExistsError, LogNotFoundError
-from dlog.failures import in_one, raise_unless_raising
 from dlog.format.entry import encode_entry
 from dlog.format.message import Columns
-from dlog.ledger_maker import LedgerMaker
-from dlog.log_store import LogRef, LogStore
+from dlog.metadata.store import LogRef, LogStore
 from dlog.model import LogName, LogRecord, MessageId, check_log_name
-from dlog.read_range import Where, read_range
-from dlog.reader import Reader
-from dlog.reader_config import ReaderConfig
-from dlog.resolving import Resolution, resolve
-from dlog.succession import Succession
-from dlog.takeover_runner import TakeoverRunner, new_owner
-from dlog.writer import LogWriter
+from dlog.read.config import ReaderConfig
+from dlog.read.range import Where, read_range
+from dlog.read.reader import Reader
+from dlog.read.resolution import Resolution, resolve
+from dlog.write.append_queue import AppendQueue
+from dlog.write.ledger_creation import LedgerMaker
+from dlog.write.rotation_runner import Succession
+from dlog.write.takeover_runner import TakeoverRunner, new_owner
+from dlog.write.unread_failures import in_one, raise_unless_raising
+from dlog.write.writer import LogWriter
 from ledger.arguments import require_type
 from ledger.client import LedgerClient
 from ledger.environment import Environment, SystemEnvironment
@@ -61,7 +61,7 @@ async def connect(
     require_type("config", config, LogConfig, type(None))
     environment = environment or SystemEnvironment()
     store = await open_store(uri, environment)
-    root = parse_uri(uri).option("root") or record_keys.DEFAULT_ROOT
+    root = parse_uri(uri).option("root") or metadata_keys.DEFAULT_ROOT
     client = LogClient(store, namespace, config=config, environment=environment, root=root)
     try:
         await client.start()
@@ -83,7 +83,7 @@ class LogClient:
         *,
         config: LogConfig | None = None,
         environment: Environment | None = None,
-        root: str = record_keys.DEFAULT_ROOT,
+        root: str = metadata_keys.DEFAULT_ROOT,
     ) -> None:
         require_type("config", config, LogConfig, type(None))
         self.config = config or LogConfig()

@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from dlog.batch import MessageBatch
+from dlog.read.batch import MessageBatch
 
 _ID = np.dtype([("ledger", ">i8"), ("entry", ">i8"), ("batch", ">i4")])
 """20 bytes, big-endian, as MessageId.to_bytes packs them."""

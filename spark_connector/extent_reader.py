@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, wait_random_exponential
 
-from dlog.batch import MessageBatch
 from dlog.format.entry import decode_envelope
+from dlog.read.batch import MessageBatch
 from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError, RequestTimeoutError, UnavailableError

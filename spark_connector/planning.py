@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dlog.log_store import LogStore
+from dlog.metadata.store import LogStore
 from dlog.model import ListedLedger, LogName, LogRecord
 from ledger.client import LedgerClient
 from ledger.read_handle import ReadHandle

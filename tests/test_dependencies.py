@@ -28,7 +28,7 @@ EXTRAS = {
     "dlog/cli/": ("cli",),
     "dlog/demo/spark_query.py": ("spark",),
     "dlog/format/entry.py": ("compression",),
-    "dlog/loop_thread.py": ("uvloop",),
+    "dlog/blocking/loop_thread.py": ("uvloop",),
     "dlog/testing/pytest_plugin.py": ("dev",),
     "bookie_server/": ("server",),
     "bookie_server/process.py": ("uvloop",),

@@ -229,7 +229,9 @@ def check_compression(packed: Installation, uri: str) -> None:
 
 
 def check_uvloop(fast: Installation, uri: str) -> None:
-    loop = fast.python("-c", "from dlog.loop_thread import fastest_loop as f; print(type(f()).__module__)")
+    loop = fast.python(
+        "-c", "from dlog.blocking.loop_thread import fastest_loop as f; print(type(f()).__module__)"
+    )
     expect(loop == "uvloop", f"the loop is of {loop}")
     fast.python("-c", APPEND, uri, "fast")
 

@@ -51,7 +51,7 @@ def info(
 
 
 async def _look(client: LogClient, log: str) -> tuple[LogInfo, MessageId, LedgerMetadata | None]:
-    from dlog.tail_position import tail_of
+    from dlog.read.tail import tail_of
 
     found = await client.describe(log)
     newest = found.record.tail

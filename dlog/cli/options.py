@@ -11,9 +11,9 @@ import typer
 from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from dlog.blocking.client import Client
     from dlog.client import LogClient
     from dlog.config import LogConfig
-    from dlog.sync import Client
 
 T = TypeVar("T")
 

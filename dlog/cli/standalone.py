@@ -35,7 +35,7 @@ def standalone(
     """
     import shlex
 
-    from dlog.embedded import Standalone
+    from dlog.local.embedded import Standalone
 
     with Standalone(data, bookies, metadata=metadata, report=tell) as cluster:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from dlog.core import record_keys
+from dlog.core import metadata_keys
 from dlog.model import LogName, LogRecord, NameNode, NameState
 from ledger.errors import InvalidNameError
 from ledger.model import LedgerId, LedgerMetadata
@@ -29,16 +29,16 @@ class Origin:
 def origin_of(metadata: LedgerMetadata) -> Origin | None:
     """None for other programs' ledgers, for damaged tags, and for a sink's staging ledgers."""
     tags = dict(metadata.custom)
-    if record_keys.TAG_KIND in tags or not tags.get(record_keys.TAG_LOG_UUID):
+    if metadata_keys.TAG_KIND in tags or not tags.get(metadata_keys.TAG_LOG_UUID):
         return None
-    created = tags.get(record_keys.TAG_CREATED_US, b"")
+    created = tags.get(metadata_keys.TAG_CREATED_US, b"")
     try:
-        root = tags[record_keys.TAG_ROOT].decode() if record_keys.TAG_ROOT in tags else None
-        namespace, _, name = tags.get(record_keys.TAG_LOG_NAME, b"").decode().partition("/")
+        root = tags[metadata_keys.TAG_ROOT].decode() if metadata_keys.TAG_ROOT in tags else None
+        namespace, _, name = tags.get(metadata_keys.TAG_LOG_NAME, b"").decode().partition("/")
         return Origin(
             root=root,
             log=LogName(namespace=namespace, name=name),
-            log_uuid=tags[record_keys.TAG_LOG_UUID].decode(),
+            log_uuid=tags[metadata_keys.TAG_LOG_UUID].decode(),
             created_us=int(created) if created.isdigit() else 0,
         )
     except (UnicodeDecodeError, InvalidNameError):

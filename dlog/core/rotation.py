@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from dlog.core import record_changes
-from dlog.core.record_update import (
+from dlog.core import metadata_changes
+from dlog.core.metadata_update import (
     Applied,
     Deposed,
     NotOurs,
@@ -375,7 +375,7 @@ class Rotation:
         self._phase = Phase.LISTING
         self._waits_for_retry = False
         new = ListedLedger(ledger_id=self._next, epoch=self._record.epoch, created_us=now_us)
-        self._sent = record_changes.with_new_ledger(self._record, new, self._seals, nonce)
+        self._sent = metadata_changes.with_new_ledger(self._record, new, self._seals, nonce)
         return [WriteRecord(self._sent, self._version)]
 
     def _rebase(self, now_us: int, nonce: int) -> list[Command]:
@@ -469,7 +469,7 @@ class Rotation:
 
     def _record_seals(self, nonce: int) -> list[Command]:
         self._phase = Phase.RECORDING
-        self._sent = record_changes.with_seals(self._record, self._seals, nonce)
+        self._sent = metadata_changes.with_seals(self._record, self._seals, nonce)
         return [WriteRecord(self._sent, self._version)]
 
     def _on_record_answer(self, answer: Applied | NotOurs, nonce: int) -> list[Command]:

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from dlog.core import record_changes
-from dlog.core.record_update import (
+from dlog.core import metadata_changes
+from dlog.core.metadata_update import (
     Applied,
     Lost,
     NotOurs,
@@ -163,7 +163,7 @@ class Takeover:
         if self._end is None:
             return [CreateLedger(record.epoch + 1)]
         return self._write(
-            record_changes.ended(
+            metadata_changes.ended(
                 record,
                 self._end,
                 self._owner,
@@ -181,7 +181,7 @@ class Takeover:
         self._new = ledger_id
         new = ListedLedger(ledger_id=ledger_id, epoch=record.epoch + 1, created_us=stamp.now_us)
         return self._write(
-            record_changes.taken_over(
+            metadata_changes.taken_over(
                 record,
                 new,
                 self._owner,

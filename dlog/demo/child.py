@@ -12,7 +12,7 @@ from signal import SIGKILL
 from typing import Any, Self
 
 from dlog.demo.events import parse
-from dlog.signalling import send_signal
+from dlog.local.signalling import send_signal
 from ledger.errors import UnavailableError
 
 Event = dict[str, Any]

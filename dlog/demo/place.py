@@ -18,8 +18,8 @@ from pathlib import Path
 
 from dlog.client import connect
 from dlog.config import LogConfig
-from dlog.embedded import Standalone
 from dlog.errors import LogNotFoundError
+from dlog.local.embedded import Standalone
 from ledger.errors import MetadataUnavailableError, RecordNotFoundError
 from ledger.metadata.drivers import open_store
 from ledger.model import BookieId

@@ -18,8 +18,8 @@ from dlog.demo.flights import Flight, find_file, load, mean_delay_by_carrier
 from dlog.demo.place import Place, find_place
 from dlog.demo.proof import Proof, differences, longest_pause_ms
 from dlog.demo.spark_needs import require_spark
-from dlog.embedded import Standalone
 from dlog.errors import DataLossError, StandaloneError
+from dlog.local.embedded import Standalone
 from dlog.model import MessageId
 
 KILL_AT, TAKE_OVER_AT = 4_000, 9_000

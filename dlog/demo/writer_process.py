@@ -21,7 +21,7 @@ from dlog.demo.events import tell
 from dlog.demo.flights import Flight, load
 from dlog.demo.place import CONFIG
 from dlog.demo.proof import ROW_HEADER
-from dlog.writer import LogWriter
+from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError
 
 BATCH, SLOW_BATCH = 100, 3

@@ -9,7 +9,7 @@ from random import Random
 from dlog.client import LogClient
 from dlog.errors import LogExistsError, LogNotFoundError, LogSealedError, ShrinkRefusedError
 from dlog.testing.checking.recorder import Recorder
-from dlog.writer import LogWriter
+from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 
 OTHER_LOG = "other"

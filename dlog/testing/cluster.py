@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from bookie_server.storage_config import StorageConfig
 from dlog.client import DEFAULT_NAMESPACE, LogClient
 from dlog.config import LogConfig
-from dlog.core import record_keys
+from dlog.core import metadata_keys
 from dlog.testing.bookies import SimulatedBookie, small_storage
 from dlog.testing.changes import told_change
 from dlog.testing.disk_timing import DiskTiming
@@ -132,7 +132,7 @@ class SimulatedCluster:
         *,
         config: LogConfig | None = None,
         namespace: str = DEFAULT_NAMESPACE,
-        root: str = record_keys.DEFAULT_ROOT,
+        root: str = metadata_keys.DEFAULT_ROOT,
     ) -> LogClient:
         """A log client of the process that asks. Closing it closes all it opened."""
         client = LogClient(self.store(), namespace, config=config, environment=self.environment(), root=root)

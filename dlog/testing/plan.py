@@ -15,7 +15,7 @@ from dlog.core.batching import BatchLimits
 from dlog.core.degraded import DegradedPolicy
 from dlog.core.rotation_triggers import RotationLimits
 from dlog.format.entry import Codec
-from dlog.reader_config import ReaderConfig
+from dlog.read.config import ReaderConfig
 from dlog.testing.actions import Action
 from dlog.testing.bookies import KIB, small_storage
 from dlog.testing.faults import MetadataFault

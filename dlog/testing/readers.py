@@ -8,7 +8,7 @@ from random import Random
 from dlog.client import LogClient
 from dlog.errors import LogNotFoundError, TrimmedError
 from dlog.model import MessageId
-from dlog.reader_config import ReaderConfig
+from dlog.read.config import ReaderConfig
 from dlog.testing.checking.history import WholeRead
 from dlog.testing.checking.recorder import Recorder
 from ledger.errors import LogStoreError, UnavailableError

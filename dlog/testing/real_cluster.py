@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from dlog.embedded import AsyncStandalone
-from dlog.loop_thread import LoopThread
-from dlog.supervisor import BookieFacts
+from dlog.blocking.loop_thread import LoopThread
+from dlog.local.embedded import AsyncStandalone
+from dlog.local.supervisor import BookieFacts
 from dlog.testing.relay import BEHIND, FRONT, Relay
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dlog.client import LogClient
-from dlog.core import record_keys
+from dlog.core import metadata_keys
 from dlog.testing.actions import Action
 from dlog.testing.administrators import OTHER_LOG, SwarmAdministrator
 from dlog.testing.chaos import Chaos
@@ -366,7 +366,7 @@ class Swarm:
 
 def root_of(process: str) -> str:
     """Where the records of its logs are."""
-    return NEIGHBOUR_ROOT if process.startswith("neighbour") else record_keys.DEFAULT_ROOT
+    return NEIGHBOUR_ROOT if process.startswith("neighbour") else metadata_keys.DEFAULT_ROOT
 
 
 def _forget_the_last(history: History) -> None:

@@ -13,7 +13,7 @@ from dlog.model import MessageId
 from dlog.testing.checking.history import Outcome
 from dlog.testing.checking.recorder import Recorder
 from dlog.testing.plan import Plan
-from dlog.writer import LogWriter
+from dlog.write.writer import LogWriter
 from ledger.errors import (
     ConfigurationError,
     LogStoreError,

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from dlog.client import LogClient
-from dlog.core import record_keys
-from dlog.log_store import LogRef
+from dlog.core import metadata_keys
+from dlog.metadata.store import LogRef
 from dlog.model import LogName, PendingDelete
 from ledger.metadata.store import MetadataStore
 from ledger.model import EntryId, LedgerId, LedgerMetadata
@@ -18,11 +18,11 @@ from tests.conformance.support import B1, B2, B3, Driver, bookie, new_metadata, 
 
 NEIGHBOUR = "/neighbour"
 TAGGED_BEFORE_ROOTS = (
-    (record_keys.TAG_LOG_UUID, b"8a6f0f2e-1111-4222-8333-944444444444"),
-    (record_keys.TAG_LOG_NAME, b"default/orders"),
-    (record_keys.TAG_EPOCH, b"1"),
-    (record_keys.TAG_OWNER, b"somebody"),
-    (record_keys.TAG_CREATED_US, b"1700000000000000"),
+    (metadata_keys.TAG_LOG_UUID, b"8a6f0f2e-1111-4222-8333-944444444444"),
+    (metadata_keys.TAG_LOG_NAME, b"default/orders"),
+    (metadata_keys.TAG_EPOCH, b"1"),
+    (metadata_keys.TAG_OWNER, b"somebody"),
+    (metadata_keys.TAG_CREATED_US, b"1700000000000000"),
 )
 FOREIGN = {
     "without custom metadata": (),
@@ -32,14 +32,14 @@ FOREIGN = {
     "of a log under another root": (*TAGGED_BEFORE_ROOTS, ("dlog.root", NEIGHBOUR.encode())),
     "of a log that no name knows": (
         *((key, b"default/unknown" if key == "dlog.name" else value) for key, value in TAGGED_BEFORE_ROOTS),
-        ("dlog.root", record_keys.DEFAULT_ROOT.encode()),
+        ("dlog.root", metadata_keys.DEFAULT_ROOT.encode()),
     ),
     "with a root that is no text": (*TAGGED_BEFORE_ROOTS, ("dlog.root", b"\xff")),
 }
 
 
 @asynccontextmanager
-async def client(driver: Driver, root: str = record_keys.DEFAULT_ROOT) -> AsyncIterator[LogClient]:
+async def client(driver: Driver, root: str = metadata_keys.DEFAULT_ROOT) -> AsyncIterator[LogClient]:
     """A client of the logs under `root`; bookies are registered, and none is there."""
     found = LogClient(await driver.open(), root=root)
     await found.start()
@@ -71,7 +71,7 @@ async def kept(store: MetadataStore) -> set[LedgerId]:
 
 
 def tags_of(ref: LogRef) -> tuple[tuple[str, bytes], ...]:
-    return record_keys.ledger_tags(
+    return metadata_keys.ledger_tags(
         root=ref.root, log=ref.name, log_uuid=ref.log_uuid, epoch=1, owner_instance="somebody", created_us=1
     )
 
@@ -146,7 +146,7 @@ async def test_a_deleted_logs_orphan_goes_once_its_name_says_so(driver: Driver) 
         assert await own.admin.sweep(age_s=-1) == [orphan]
         assert await kept(store) == {full}
         second = await own.logs.find(own.name("orders"))
-        key = record_keys.record_key(second.root, second.name, second.log_uuid)
+        key = metadata_keys.record_key(second.root, second.name, second.log_uuid)
         await store.remove_record(key, (await store.read_record(key)).version)
         lost = await made(store, closed_at(-1, tags_of(second)))
         assert await own.admin.sweep(age_s=-1) == [], "its name says that the log is there"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import dlog
-from dlog.embedded import Standalone
+from dlog.local.embedded import Standalone
 
 
 @pytest.fixture(scope="module")

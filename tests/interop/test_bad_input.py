@@ -15,8 +15,8 @@ from kazoo.client import KazooClient
 
 from dlog.client import connect
 from dlog.config import LogConfig
-from dlog.embedded import Standalone
 from dlog.errors import AppendAbortedError, AppendIndeterminateError
+from dlog.local.embedded import Standalone
 from ledger.config import LedgerClientConfig
 from ledger.metadata.ledger_format import decode_ledger_metadata, encode_ledger_metadata
 from ledger.metadata.service_info import published

@@ -16,9 +16,9 @@ from dlog.client import LogClient, connect
 from dlog.config import LogConfig
 from dlog.demo.child import Child
 from dlog.errors import AppendIndeterminateError, WriterDeposedError
+from dlog.local.signalling import send_signal
 from dlog.model import MessageId
-from dlog.signalling import send_signal
-from dlog.writer import LogWriter
+from dlog.write.writer import LogWriter
 from ledger.config import LedgerClientConfig
 from ledger.errors import BookieUnavailableError
 from ledger.metadata.drivers import open_store

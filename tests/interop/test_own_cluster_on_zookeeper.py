@@ -10,7 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 
 import dlog
-from dlog.embedded import Standalone
+from dlog.local.embedded import Standalone
 from ledger.errors import ConfigurationError
 from tests.integration.cli.command import Command, bookie
 from tests.interop.zookeeper_process import ZooKeeperProcess

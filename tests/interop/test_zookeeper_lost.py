@@ -18,9 +18,9 @@ import pytest
 from dlog.client import LogClient, connect
 from dlog.config import LogConfig
 from dlog.core.rotation_triggers import RotationLimits
-from dlog.embedded import AsyncStandalone
+from dlog.local.embedded import AsyncStandalone
 from dlog.model import MessageId
-from dlog.writer import LogWriter
+from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError
 from tests.conformance.support import eventually_async
 from tests.interop.zookeeper_process import ZooKeeperProcess

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from dlog.client import LogClient
 from dlog.format.log_metadata import encode_record
-from dlog.log_store import LogRef
+from dlog.metadata.store import LogRef
 from dlog.model import LogRecord
 from dlog.testing.register_history import RegisterHistory
 from ledger.errors import LogStoreError

@@ -12,9 +12,9 @@ import sys
 import time
 from pathlib import Path
 
+from dlog.blocking.loop_thread import fastest_loop
 from dlog.client import LogClient, connect
 from dlog.errors import LogNotFoundError
-from dlog.loop_thread import fastest_loop
 from dlog.model import MessageId
 from ledger.errors import LogStoreError, UnavailableError
 from tests.nemesis.history_file import HistoryFile

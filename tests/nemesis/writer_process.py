@@ -14,12 +14,12 @@ import sys
 import time
 from pathlib import Path
 
+from dlog.blocking.loop_thread import fastest_loop
 from dlog.client import LogClient, connect
 from dlog.errors import AppendIndeterminateError, TakeoverLostError
-from dlog.loop_thread import fastest_loop
 from dlog.model import MessageId
 from dlog.testing.checking.history import Outcome
-from dlog.writer import LogWriter
+from dlog.write.writer import LogWriter
 from ledger.errors import (
     ConfigurationError,
     LogStoreError,

@@ -13,7 +13,7 @@ import pytest
 
 from dlog.client import LogClient, connect
 from dlog.demo.spark_needs import require_spark
-from dlog.embedded import Standalone
+from dlog.local.embedded import Standalone
 from dlog.model import Message
 from ledger.errors import ConfigurationError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dlog.client import LogClient
-from dlog.embedded import Standalone
+from dlog.local.embedded import Standalone
 from dlog.model import Message, MessageId
 
 if TYPE_CHECKING:

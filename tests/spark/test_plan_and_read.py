@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from dlog.client import LogClient, connect
 from dlog.config import LogConfig
-from dlog.embedded import Standalone
+from dlog.local.embedded import Standalone
 from dlog.model import Message, MessageId
 from ledger.model import QuorumSizes
 from spark_connector.errors import SparkSourceError, spark_errors

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from dlog.core.metadata_keys import record_key
 from dlog.core.orphans import Origin, origin_of
-from dlog.core.record_keys import record_key
 from dlog.format.log_metadata import decode_record
 from dlog.testing.register_history import Outcome, RegisterCall, RegisterHistory
 from ledger.metadata.ledger_format import decode_ledger_metadata

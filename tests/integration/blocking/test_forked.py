@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 import dlog
-from dlog.embedded import Standalone
+from dlog.blocking.client import Client, Reader
+from dlog.blocking.writer import Writer
 from dlog.errors import ForkedError
+from dlog.local.embedded import Standalone
 from dlog.model import MessageId
-from dlog.sync import Client, Reader
-from dlog.sync_writer import Writer
 
 pytestmark = pytest.mark.integration
 

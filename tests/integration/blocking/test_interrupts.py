@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import dlog
-from dlog.embedded import Standalone
+from dlog.blocking.client import Client, Reader
+from dlog.blocking.pending import Pending
+from dlog.blocking.writer import Writer
 from dlog.errors import AppendAbortedError, AppendIndeterminateError, LogStoreError
+from dlog.local.embedded import Standalone
 from dlog.model import MessageId
-from dlog.pending import Pending
-from dlog.sync import Client, Reader
-from dlog.sync_writer import Writer
 from ledger.errors import ConfigurationError
 from tests.integration.blocking.interrupts import Moment, alarm, moments
 

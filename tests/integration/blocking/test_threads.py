@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import dlog
-from dlog.embedded import Standalone
-from dlog.sync import Reader
+from dlog.blocking.client import Reader
+from dlog.local.embedded import Standalone
 
 pytestmark = pytest.mark.integration
 

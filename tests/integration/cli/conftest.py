@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dlog.embedded import Standalone
+from dlog.local.embedded import Standalone
 from tests.integration.cli.command import Command
 
 

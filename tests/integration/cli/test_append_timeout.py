@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dlog.embedded import Standalone
+from dlog.local.embedded import Standalone
 from tests.integration.cli.command import Command
 
 pytestmark = pytest.mark.integration

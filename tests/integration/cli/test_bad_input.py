@@ -13,8 +13,8 @@ from typing import TypeVar
 import pytest
 
 from dlog.client import LogClient, connect
-from dlog.core import record_keys
-from dlog.embedded import Standalone
+from dlog.core import metadata_keys
+from dlog.local.embedded import Standalone
 from ledger.metadata.drivers import open_store
 from tests.integration.cli.command import Command, bookie
 
@@ -192,7 +192,7 @@ def test_a_damaged_metadata_value(dlog: Command, cluster: Standalone) -> None:
 
     async def damage(client: LogClient) -> str:
         ref = await client.logs.find(client.name("damaged"))
-        key = record_keys.record_key(record_keys.DEFAULT_ROOT, ref.name, ref.log_uuid)
+        key = metadata_keys.record_key(metadata_keys.DEFAULT_ROOT, ref.name, ref.log_uuid)
         store = client.ledgers.store
         found = await store.read_record(key)
         await store.write_record(key, found.value[: len(found.value) // 2], found.version)
@@ -219,7 +219,7 @@ def test_a_record_of_a_newer_version(dlog: Command, cluster: Standalone) -> None
 
     async def change(client: LogClient) -> None:
         ref = await client.logs.find(client.name("newer"))
-        key = record_keys.record_key(record_keys.DEFAULT_ROOT, ref.name, ref.log_uuid)
+        key = metadata_keys.record_key(metadata_keys.DEFAULT_ROOT, ref.name, ref.log_uuid)
         found = await client.ledgers.store.read_record(key)
         await client.ledgers.store.write_record(
             key, found.value[:4] + b"\x09" + found.value[5:], found.version

@@ -17,7 +17,7 @@ import pytest
 
 from bookie_server.cli import app as bookie_app
 from dlog.cli.main import app as dlog_app
-from dlog.embedded import Standalone
+from dlog.local.embedded import Standalone
 from tests.integration.cli.command import Command
 
 pytestmark = pytest.mark.integration

@@ -13,7 +13,7 @@ import termios
 
 import pytest
 
-from dlog.embedded import Standalone
+from dlog.local.embedded import Standalone
 from tests.integration.cli.command import Command
 
 pytestmark = pytest.mark.integration

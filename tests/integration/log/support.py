@@ -12,7 +12,7 @@ from dlog.client import LogClient, connect
 from dlog.config import LogConfig
 from dlog.errors import AppendIndeterminateError
 from dlog.model import Message, MessageId
-from dlog.writer import LogWriter
+from dlog.write.writer import LogWriter
 from ledger.config import LedgerClientConfig
 from ledger.errors import LogStoreError
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.cluster import running_cluster
 from dlog.client import LogClient
-from dlog.core import record_keys
+from dlog.core import metadata_keys
 from dlog.errors import (
     LogExistsError,
     LogNotFoundError,
@@ -19,10 +19,10 @@ from dlog.errors import (
     UnknownPositionError,
     WriterDeposedError,
 )
-from dlog.ledger_maker import LedgerMaker
 from dlog.model import LogState, MessageId
-from dlog.resolving import Resolution
-from dlog.takeover_runner import new_owner
+from dlog.read.resolution import Resolution
+from dlog.write.ledger_creation import LedgerMaker
+from dlog.write.takeover_runner import new_owner
 from ledger.environment import SystemEnvironment
 from ledger.errors import LedgerNotFoundError
 from ledger.metadata.drivers import open_store
@@ -222,7 +222,7 @@ async def test_the_sweep_takes_ledgers_whose_log_has_no_record_any_more(tmp_path
         maker = LedgerMaker(ref, new_owner(SystemEnvironment(), ""), client.ledgers, client.config)
         orphan = (await maker.create(1)).ledger_id
         metadata = (await client.ledgers.store.read_ledger(orphan)).value
-        assert metadata.custom_value(record_keys.TAG_LOG_UUID) == ref.log_uuid.encode()
+        assert metadata.custom_value(metadata_keys.TAG_LOG_UUID) == ref.log_uuid.encode()
         assert await client.delete("orders")
         assert await client.admin.sweep(age_s=0) == [orphan]
 

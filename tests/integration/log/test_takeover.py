@@ -20,7 +20,7 @@ from dlog.errors import (
     WriterDeposedError,
 )
 from dlog.model import LogState, MessageId
-from dlog.writer import LogWriter
+from dlog.write.writer import LogWriter
 from ledger.environment import SystemEnvironment
 from ledger.errors import NotEnoughBookiesError
 from ledger.metadata.drivers import open_store

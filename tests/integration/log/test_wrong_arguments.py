@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 import dlog
+from dlog.blocking.client import Client
 from dlog.client import LogClient
 from dlog.core.batching import BatchLimits
 from dlog.core.rotation_triggers import RotationLimits
-from dlog.embedded import Standalone
-from dlog.reader_config import ReaderConfig
-from dlog.sync import Client
-from dlog.writer import LogWriter
+from dlog.local.embedded import Standalone
+from dlog.read.config import ReaderConfig
+from dlog.write.writer import LogWriter
 from ledger.client import LedgerClient
 from ledger.config import LedgerClientConfig
 from ledger.errors import ConfigurationError

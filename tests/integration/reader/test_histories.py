@@ -14,8 +14,8 @@ from itertools import count
 import pytest
 
 import dlog.aio
-from dlog.embedded import Standalone
 from dlog.errors import AppendIndeterminateError, TakeoverContendedError, TakeoverLostError
+from dlog.local.embedded import Standalone
 from dlog.model import MessageId
 from ledger.errors import LogStoreError
 

@@ -10,8 +10,8 @@ import pytest
 
 import dlog.aio
 from dlog.core.tailing import Gap
-from dlog.embedded import Standalone
 from dlog.errors import LogNotFoundError, TrimmedError, UnknownPositionError
+from dlog.local.embedded import Standalone
 from dlog.model import MessageId
 from ledger.errors import InvalidNameError
 

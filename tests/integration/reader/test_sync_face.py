@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import dlog
-from dlog.embedded import Standalone
 from dlog.errors import AppendAbortedError, AppendIndeterminateError, MessageTooLargeError, WriterDeposedError
+from dlog.local.embedded import Standalone
 from dlog.model import MessageId
-from dlog.reader import Lag
+from dlog.read.reader import Lag
 from ledger.errors import ConfigurationError
 
 pytestmark = pytest.mark.integration

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import dlog
-from dlog import supervisor
 from dlog.errors import StandaloneError
+from dlog.local import supervisor
 from ledger.errors import ConfigurationError, MetadataUnavailableError, NotEnoughBookiesError
 
 pytestmark = pytest.mark.integration

@@ -48,7 +48,7 @@ MUTATIONS = (
         "A listed entry that cannot be read now is waited for, or reported; it is never passed over.",
         (
             edit(
-                "dlog.fetcher:Fetcher._read_entries",
+                "dlog.read.fetcher:Fetcher._read_entries",
                 ("except EntryNotFoundError:", "except (EntryNotFoundError, UnavailableError):"),
             ),
             edit(
@@ -73,7 +73,7 @@ MUTATIONS = (
         "The tail lies in the first ledger that is not sealed: what that one has confirmed has succeeded, too.",
         (
             edit(
-                "dlog.tail_position:_tail_of_record",
+                "dlog.read.tail:_tail_of_record",
                 (
                     "tail = MessageId(listed.ledger_id, last + 1, 0)",
                     "tail = MessageId(listed.ledger_id, last + 1 if sealed else 0, 0)",
@@ -86,7 +86,7 @@ MUTATIONS = (
         "A reader that starts at an id returns nothing below it.",
         (
             edit(
-                "dlog.reader:Reader._clip",
+                "dlog.read.reader:Reader._clip",
                 (
                     "first = fetched.first_index if batch.entry_id == fetched.entries[0].entry_id else 0",
                     "first = 0",

@@ -21,7 +21,7 @@ _FORGETFUL = (
         ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
     ),
     edit(
-        "dlog.grace:deletions_are_durable",
+        "dlog.metadata.grace:deletions_are_durable",
         ("infos = (*registered.writable, *registered.read_only)", "infos = ()"),
     ),
 )
@@ -43,7 +43,7 @@ MUTATIONS = (
         "An append ends within the writer's limit, also behind a full ledger that nothing can replace.",
         (
             edit(
-                "dlog.append_deadline:AppendDeadline._look",
+                "dlog.write.append_deadline:AppendDeadline._look",
                 ("if waited_s >= self._limit_s:", "if False:"),
             ),
         ),
@@ -116,7 +116,7 @@ MUTATIONS = (
         "What recovery found of a failed ledger is acknowledged where it is; only the rest is sent again.",
         (
             edit(
-                "dlog.succession:Succession._settle",
+                "dlog.write.rotation_runner:Succession._settle",
                 ("self._queue.on_acked(*lane.deliver(metadata.last_entry))", "pass"),
             ),
         ),
@@ -126,7 +126,7 @@ MUTATIONS = (
         "What recovery did not find of a failed ledger is sent again, not acknowledged.",
         (
             edit(
-                "dlog.succession:Succession._settle",
+                "dlog.write.rotation_runner:Succession._settle",
                 ("lane.deliver(metadata.last_entry)", "lane.deliver(lane.handle.last_add_pushed)"),
             ),
         ),
@@ -136,7 +136,7 @@ MUTATIONS = (
         "An append whose fate is unknown is not sent again before the ledger that may hold it is settled.",
         (
             edit(
-                "dlog.succession:Succession.on_failure",
+                "dlog.write.rotation_runner:Succession.on_failure",
                 (
                     "self._warn(",
                     "taken = lane.take_back()\n    self._queue.take_back(taken)\n    self._warn(",
@@ -149,7 +149,7 @@ MUTATIONS = (
         "What was in flight when the writer lost its log is indeterminate: it may be there.",
         (
             edit(
-                "dlog.append_queue:AppendQueue.fail_indeterminate",
+                "dlog.write.append_queue:AppendQueue.fail_indeterminate",
                 (
                     "outgoing.fail_indeterminate(lane.ledger_id, cause)",
                     "outgoing.fail_absent(lambda: _copy(cause))",
@@ -162,7 +162,7 @@ MUTATIONS = (
         "An indeterminate append names the only id that it can have.",
         (
             edit(
-                "dlog.outgoing:Outgoing.fail_indeterminate",
+                "dlog.write.pending_entry:Outgoing.fail_indeterminate",
                 (
                     "MessageId(ledger_id, self.entry_id, index)",
                     "MessageId(ledger_id, self.entry_id + 1, index)",
@@ -175,7 +175,7 @@ MUTATIONS = (
         "An append is called absent when its ledger is sealed below it; before, it may still come.",
         (
             edit(
-                "dlog.resolving:resolve",
+                "dlog.read.resolution:resolve",
                 (
                     "return Resolution.ABSENT if sealed else Resolution.UNDECIDED",
                     "return Resolution.ABSENT",
@@ -198,7 +198,7 @@ MUTATIONS = (
         "Appends that come back from a failed ledger go before those that came later.",
         (
             edit(
-                "dlog.append_queue:AppendQueue.take_back",
+                "dlog.write.append_queue:AppendQueue.take_back",
                 ("self._held.extendleft(reversed(outgoing))", "self._held.extend(outgoing)"),
             ),
         ),
@@ -208,7 +208,7 @@ MUTATIONS = (
         "While appends wait for a ledger, later ones wait behind them.",
         (
             edit(
-                "dlog.append_queue:AppendQueue.submit_to",
+                "dlog.write.append_queue:AppendQueue.submit_to",
                 ("self._send(lane, held.popleft())", "self._send(lane, held.pop())"),
             ),
         ),
@@ -225,7 +225,7 @@ MUTATIONS = (
         ),
         given=(
             edit(
-                "dlog.succession:Succession._close_ledger",
+                "dlog.write.rotation_runner:Succession._close_ledger",
                 (
                     "metadata = await lane.handle.close()",
                     "metadata = await lane.handle.close()\n"
@@ -250,7 +250,7 @@ MUTATIONS = (
         "Where bookies forget deletions, an ack counts only while the epoch was confirmed within half the grace.",
         (
             edit(
-                "dlog.epoch_guard:EpochGuard.stale",
+                "dlog.write.epoch_guard:EpochGuard.stale",
                 (
                     "return half_s > 0 and self._environment.boot_s() - self._confirmed_at > half_s",
                     "return False",
@@ -265,7 +265,7 @@ MUTATIONS = (
         "Where bookies forget deletions, a ledger whose writer may sleep outlives its log's next takeover.",
         (
             edit(
-                "dlog.core.record_changes:_fenced",
+                "dlog.core.metadata_changes:_fenced",
                 ("now_us + record.grace_us if record.grace_us else 0", "0"),
             ),
         ),
@@ -277,7 +277,7 @@ MUTATIONS = (
         "The grace is the log's: a taker with a shorter one keeps what the sleeping owner counts on.",
         (
             edit(
-                "dlog.core.record_changes:_with_grace",
+                "dlog.core.metadata_changes:_with_grace",
                 ("max(record.grace_us, grace_us)", "grace_us"),
             ),
         ),
@@ -287,7 +287,7 @@ MUTATIONS = (
     Mutation(
         "durable-deletions-taken-for-granted",  # docs/pitfalls.md#late-add-to-a-deleted-ledger
         "Whether bookies remember a deletion is asked of each bookie of the ledger; one that forgets takes adds again.",
-        (edit("dlog.grace:deletions_are_durable", ("return False", "return True")),),
+        (edit("dlog.metadata.grace:deletions_are_durable", ("return False", "return True")),),
         given=_FORGETFUL,
         plan=focused(**_ASLEEP),
     ),

@@ -12,7 +12,7 @@ from tests.simulation.mutations.planting import edit
 # Fencing less than the rules say also means that seals are missing, which sound code asserts.
 _MISSING_SEALS_ARE_FINE = (
     edit(
-        "dlog.core.record_changes:_fenced",
+        "dlog.core.metadata_changes:_fenced",
         ("if listed.seal is None:", "if listed.seal is None and listed.ledger_id in seals:"),
     ),
 )
@@ -62,7 +62,7 @@ MUTATIONS = (
                 ),
             ),
             edit(
-                "dlog.takeover_runner:TakeoverRunner._run",
+                "dlog.write.takeover_runner:TakeoverRunner._run",
                 (
                     "if isinstance(last, Finish):",
                     "if isinstance(last, Finish):\n"
@@ -77,7 +77,7 @@ MUTATIONS = (
         "The record is set by compare-and-set at the version that was read before the fence.",
         (
             edit(
-                "dlog.takeover_runner:TakeoverRunner._do",
+                "dlog.write.takeover_runner:TakeoverRunner._do",
                 (
                     "self._logs.compare_and_set(self._ref, record, version)",
                     "self._logs.compare_and_set(self._ref, record, (await self._logs.read(self._ref)).version)",
@@ -106,7 +106,7 @@ MUTATIONS = (
         "A candidate refused at an unchanged epoch starts over: else a rotation leaves no writer at all.",
         (
             edit(
-                "dlog.core.record_update:takeover_verdict",
+                "dlog.core.metadata_update:takeover_verdict",
                 ("return StartOver(found)", "return Lost(found, may_delete_new=answer.definite)"),
             ),
         ),
@@ -117,7 +117,7 @@ MUTATIONS = (
         "Every takeover raises the epoch by one.",
         (
             edit(
-                "dlog.core.record_changes:taken_over",
+                "dlog.core.metadata_changes:taken_over",
                 (
                     "        epoch=record.epoch + 1,\n        owner=owner",
                     "        epoch=record.epoch,\n        owner=owner",
@@ -130,7 +130,7 @@ MUTATIONS = (
         "A compare-and-set whose answer was lost may have been made: nothing may be deleted on its strength.",
         (
             edit(
-                "dlog.log_store:LogStore._compare_and_set",
+                "dlog.metadata.store:LogStore._compare_and_set",
                 (
                     _UNKNOWN,
                     "except MetadataOutcomeUnknownError:\n"
@@ -145,7 +145,7 @@ MUTATIONS = (
         "A compare-and-set whose answer was lost may not have been made.",
         (
             edit(
-                "dlog.log_store:LogStore._compare_and_set",
+                "dlog.metadata.store:LogStore._compare_and_set",
                 (
                     _UNKNOWN,
                     "except MetadataOutcomeUnknownError:\n            return Applied(record, version + 1)",
@@ -159,7 +159,7 @@ MUTATIONS = (
         "A refusal of a repeated compare-and-set may come from its own first try.",
         (
             edit(
-                "dlog.log_store:LogStore._compare_and_set",
+                "dlog.metadata.store:LogStore._compare_and_set",
                 (
                     "if not in_doubt:\n                return NotOurs(",
                     "if True:\n                return NotOurs(",
@@ -173,7 +173,7 @@ MUTATIONS = (
         "A refused writer looks at epoch, owner and tail: if they have changed it has lost the log for good.",
         (
             edit(
-                "dlog.core.record_update:owner_verdict",
+                "dlog.core.metadata_update:owner_verdict",
                 ("if found is None or not same_ownership(before, found.value):", "if found is None:"),
                 ("return Deposed(found.value)", "return Rebase(found)"),
             ),
@@ -186,7 +186,7 @@ MUTATIONS = (
         "takeover.",
         (
             edit(
-                "dlog.succession:Succession._write",
+                "dlog.write.rotation_runner:Succession._write",
                 (
                     "self._logs.compare_and_set(self._ref, record, version)",
                     "self._logs.compare_and_set(self._ref, record, (await self._logs.read(self._ref)).version)",
@@ -198,9 +198,9 @@ MUTATIONS = (
         "rebase-keeps-a-barred-id",  # docs/pitfalls.md#ledger-id-given-out-twice, #write-before-the-list
         "A ledger enters the list above every id that was ever listed or barred; a lower one is replaced.",
         (
-            edit("dlog.core.record_update:may_enter_list", ("ledger_id > record.last_ledger_id", "True")),
+            edit("dlog.core.metadata_update:may_enter_list", ("ledger_id > record.last_ledger_id", "True")),
             edit(
-                "dlog.core.record_changes:_assert_may_enter",
+                "dlog.core.metadata_changes:_assert_may_enter",
                 ("assert new.ledger_id > record.last_ledger_id", "assert True"),
             ),
         ),
@@ -258,7 +258,7 @@ MUTATIONS = (
         "Each life of a log has a path of its own, so that a version of an earlier life never matches.",
         (
             edit(
-                "dlog.core.record_keys:record_key",
+                "dlog.core.metadata_keys:record_key",
                 ("/{log_uuid}/record", "/record"),
             ),
         ),
@@ -291,7 +291,8 @@ MUTATIONS = (
         "The sweep of one root deletes no ledger of a log under another one, be it empty.",
         (
             edit(
-                "dlog.orphan_sweep:OrphanSweep._sweep", ("origin.root not in (None, self._logs.root) or ", "")
+                "dlog.metadata.orphan_sweep:OrphanSweep._sweep",
+                ("origin.root not in (None, self._logs.root) or ", ""),
             ),
         ),
         plan=focused(**THREE, bookies=3, writers=1, readers=1, neighbours=2, chaos_s=16.0),
@@ -301,14 +302,15 @@ MUTATIONS = (
         "That one root has no record of a log proves nothing: another may have, and acknowledged entries with it.",
         (
             edit(
-                "dlog.orphan_sweep:OrphanSweep._sweep", ("origin.root not in (None, self._logs.root) or ", "")
+                "dlog.metadata.orphan_sweep:OrphanSweep._sweep",
+                ("origin.root not in (None, self._logs.root) or ", ""),
             ),
             edit(
-                "dlog.orphan_sweep:OrphanSweep._delete_if_empty",
+                "dlog.metadata.orphan_sweep:OrphanSweep._delete_if_empty",
                 ("if handle.last_readable >= 0:", "if False:"),
             ),
             edit(
-                "dlog.orphan_sweep:OrphanSweep._is_orphan",
+                "dlog.metadata.orphan_sweep:OrphanSweep._is_orphan",
                 ("return absence_is_final(origin, None if name is None else name.value)", "return True"),
             ),
         ),
@@ -319,7 +321,7 @@ MUTATIONS = (
         "Shrink drops ledgers whose seal the record holds, no others: nobody would fence the others any more.",
         (
             edit(
-                "dlog.core.record_changes:_wholly_below",
+                "dlog.core.metadata_changes:_wholly_below",
                 ("listed.seal is None or ", ""),
             ),
         ),

@@ -18,7 +18,7 @@ from dlog.testing.checking.transitions import c13_ledger_metadata_moves_legally,
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.plan import Plan
 from dlog.testing.writers import outcome_of
-from dlog.writer import LogWriter
+from dlog.write.writer import LogWriter
 from ledger.errors import OutcomeUnknownError, OwnershipLostError, UnavailableError
 
 LOG = "scene"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dlog.admin import LogInfo
 from dlog.cli.describe import document_of, facts_of, ledger_row
-from dlog.log_store import LogRef
+from dlog.metadata.store import LogRef
 from dlog.model import LogName, LogRecord, MessageId
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, QuorumSizes
 from tests.unit.dlog.records import listed, record, seal

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TypeVar
 
+from dlog.blocking.client import Client
+from dlog.blocking.loop_thread import LoopThread
 from dlog.client import LogClient
-from dlog.loop_thread import LoopThread
-from dlog.sync import Client
 from tests.unit.dlog.scripted_log import ScriptedLog, scripted_log
 
 T = TypeVar("T")

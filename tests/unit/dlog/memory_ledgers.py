@@ -9,11 +9,11 @@ from typing import cast
 
 from dlog.format.entry import Codec, encode_entry
 from dlog.format.message import Columns, Flat
-from dlog.log_store import LogRef, LogStore
+from dlog.metadata.store import LogRef, LogStore
 from dlog.model import EARLIEST_ID, ListedLedger, LogName, LogRecord, LogState, MessageId, SealFacts
-from dlog.read_range import ReadRange
-from dlog.reader import Reader
-from dlog.reader_config import ReaderConfig
+from dlog.read.config import ReaderConfig
+from dlog.read.range import ReadRange
+from dlog.read.reader import Reader
 from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.environment import SystemEnvironment

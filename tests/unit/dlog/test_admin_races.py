@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from dlog.client import LogClient
-from dlog.core import record_keys
+from dlog.core import metadata_keys
 from dlog.errors import ShrinkRefusedError
-from dlog.ledger_maker import LedgerMaker
 from dlog.model import MessageId
-from dlog.takeover_runner import new_owner
+from dlog.write.ledger_creation import LedgerMaker
+from dlog.write.takeover_runner import new_owner
 from ledger.model import LedgerId
 from tests.unit.dlog.scripted_log import environment_of, payloads, scripted_log
 
@@ -126,7 +126,7 @@ async def test_a_damaged_log_bars_the_sweep_of_no_other() -> None:
         await client.open_writer("orders")
         kept = (await client.describe("damaged")).record.ledger_ids
         damaged = await client.logs.find(client.name("damaged"))
-        key = record_keys.record_key(record_keys.DEFAULT_ROOT, damaged.name, damaged.log_uuid)
+        key = metadata_keys.record_key(metadata_keys.DEFAULT_ROOT, damaged.name, damaged.log_uuid)
         version = (await client.ledgers.store.read_record(key)).version
         await client.ledgers.store.write_record(key, b"no record", version)
         ref = await client.logs.find(client.name("orders"))

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from dlog import append_deadline
-from dlog.append_deadline import AppendDeadline
+from dlog.write import append_deadline
+from dlog.write.append_deadline import AppendDeadline
 from tests.unit.ledger.client.scripted import until
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from dlog.blocking.pending import Pending
+from dlog.blocking.writer import Writer
 from dlog.core.batching import BatchLimits
-from dlog.pending import Pending
-from dlog.sync_writer import Writer
 from ledger.config import LedgerClientConfig
 from ledger.errors import LogStoreError
 from tests.unit.dlog.blocking_log import blocking_log

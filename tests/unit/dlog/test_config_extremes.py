@@ -20,7 +20,7 @@ from dlog.core.batching import BatchLimits
 from dlog.core.degraded import DegradedPolicy
 from dlog.core.rotation_triggers import RotationLimits
 from dlog.format.entry import ENTRY_OVERHEAD_BYTES
-from dlog.reader_config import ReaderConfig
+from dlog.read.config import ReaderConfig
 from ledger.config import LedgerClientConfig, Visibility, WireProtocol
 from ledger.errors import ConfigurationError
 from ledger.model import ENTRY_BYTES_MAX, DigestType, QuorumSizes

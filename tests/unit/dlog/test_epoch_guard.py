@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dlog.epoch_guard import EpochGuard
-from dlog.grace import deletions_are_durable
+from dlog.metadata.grace import deletions_are_durable
+from dlog.write.epoch_guard import EpochGuard
 from ledger.model import (
     DURABLE_DELETIONS,
     BookieId,

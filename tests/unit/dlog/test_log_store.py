@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from dlog.core import record_keys
-from dlog.core.record_update import Applied, NotOurs
+from dlog.core import metadata_keys
+from dlog.core.metadata_update import Applied, NotOurs
 from dlog.errors import LogExistsError, LogNotFoundError, RecordFormatError
-from dlog.log_store import LogRef, LogStore
+from dlog.metadata.store import LogRef, LogStore
 from dlog.model import LogName, LogRecord, MessageId
 from ledger.environment import SystemEnvironment
 from ledger.errors import LayoutMismatchError, MetadataUnavailableError
@@ -49,7 +49,7 @@ async def test_a_name_in_use_is_refused_and_leaves_nothing_behind() -> None:
     ref = await logs.create(ORDERS)
     with pytest.raises(LogExistsError):
         await logs.create(ORDERS)
-    assert await store.list_records(record_keys.name_key("/dlog", ORDERS)) == [ref.log_uuid]
+    assert await store.list_records(metadata_keys.name_key("/dlog", ORDERS)) == [ref.log_uuid]
 
 
 async def test_of_many_creators_one_creates() -> None:
@@ -59,7 +59,7 @@ async def test_of_many_creators_one_creates() -> None:
     assert len(refs) == 1
     assert all(isinstance(one, LogExistsError) for one in outcomes if not isinstance(one, LogRef))
     assert await logs.find(ORDERS) == refs[0]
-    assert await store.list_records(record_keys.name_key("/dlog", ORDERS)) == [refs[0].log_uuid]
+    assert await store.list_records(metadata_keys.name_key("/dlog", ORDERS)) == [refs[0].log_uuid]
 
 
 @pytest.mark.parametrize("fault", [APPLIED, DROPPED])
@@ -89,7 +89,7 @@ async def test_a_deleted_name_is_used_again_by_a_new_incarnation() -> None:
     )
     await logs.end_name(old)
     assert await logs.find(ORDERS) == new
-    assert (await store.read_record(record_keys.name_key("/dlog", ORDERS))).version >= 3
+    assert (await store.read_record(metadata_keys.name_key("/dlog", ORDERS))).version >= 3
 
 
 async def test_end_name_survives_a_lost_answer() -> None:
@@ -233,6 +233,6 @@ async def test_a_record_of_another_cluster_is_an_error() -> None:
 async def test_a_damaged_record_is_a_format_error() -> None:
     logs, store = await logs_on("damaged")
     ref = await logs.create(ORDERS)
-    await store.write_record(record_keys.record_key("/dlog", ORDERS, ref.log_uuid), b"noise", 0)
+    await store.write_record(metadata_keys.record_key("/dlog", ORDERS, ref.log_uuid), b"noise", 0)
     with pytest.raises(RecordFormatError):
         await logs.read(ref)

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from dlog.loop_thread import LoopThread
-from dlog.pending import Board
+from dlog.blocking.loop_thread import LoopThread
+from dlog.blocking.pending import Board
 from ledger.errors import ConfigurationError
 
 

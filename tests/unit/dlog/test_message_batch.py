@@ -1,7 +1,7 @@
 """Columns become messages with derived ids, and only when asked for."""
 
-from dlog.batch import MessageBatch
 from dlog.model import Message, MessageId
+from dlog.read.batch import MessageBatch
 
 BATCH = MessageBatch(
     ledger_id=7,

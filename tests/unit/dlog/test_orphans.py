@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from dlog.core.metadata_keys import TAG_KIND, TAG_ROOT, ledger_tags
 from dlog.core.orphans import Verdict, absence_is_final, origin_of, verdict_of
-from dlog.core.record_keys import TAG_KIND, TAG_ROOT, ledger_tags
 from dlog.model import LogName, NameNode, NameState, PendingDelete
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, QuorumSizes
 from tests.unit.dlog.records import listed, record

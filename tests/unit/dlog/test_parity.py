@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from dlog.blocking.pending import Pending
 from dlog.core.batching import BatchLimits
 from dlog.errors import AppendsFailedError
 from dlog.model import MessageId
-from dlog.pending import Pending
 from ledger.config import LedgerClientConfig
 from tests.unit.dlog.blocking_log import BlockingLog, blocking_log
 from tests.unit.dlog.scripted_log import ScriptedLog, scripted_log

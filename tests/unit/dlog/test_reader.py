@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from dlog.batch import MessageBatch
 from dlog.core.tailing import Gap, GapReason
 from dlog.errors import (
     DataLossError,
@@ -18,9 +17,10 @@ from dlog.errors import (
     UnknownPositionError,
 )
 from dlog.model import LogState, Message, MessageId
-from dlog.read_range import Place, ReadRange, read_range
-from dlog.reader import Lag, Reader
-from dlog.reader_config import ReaderConfig
+from dlog.read.batch import MessageBatch
+from dlog.read.config import ReaderConfig
+from dlog.read.range import Place, ReadRange, read_range
+from dlog.read.reader import Lag, Reader
 from ledger.errors import ConfigurationError, ReadError
 from tests.unit.dlog.memory_ledgers import MemoryLog, poll
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dlog.core.record_changes import (
+from dlog.core.metadata_changes import (
     due_for_deletion,
     ended,
     shrink_limit,
@@ -17,7 +17,7 @@ from dlog.core.record_changes import (
     with_seals,
     without_deleted,
 )
-from dlog.core.record_update import may_enter_list
+from dlog.core.metadata_update import may_enter_list
 from dlog.format.log_metadata import decode_record, encode_record
 from dlog.model import GRACE_US, LogRecord, LogState, MessageId, PendingDelete
 from ledger.model import LedgerId

@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from dlog.core.record_changes import taken_over, with_new_ledger, with_seals
-from dlog.core.record_update import (
+from dlog.core.metadata_changes import taken_over, with_new_ledger, with_seals
+from dlog.core.metadata_update import (
     Applied,
     Deposed,
     Look,

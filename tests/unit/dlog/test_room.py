@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from dlog.errors import AppendAbortedError
-from dlog.room import Room
+from dlog.write.byte_budget import Room
 
 
 async def entrant(room: Room, name: str, size: int, order: list[str]) -> None:

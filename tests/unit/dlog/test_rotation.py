@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlog.core.record_update import Applied, NotOurs
+from dlog.core.metadata_update import Applied, NotOurs
 from dlog.core.rotation import Phase, Rotation
 from dlog.core.rotation_commands import (
     CloseLedger,

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from dlog.core import rotation_commands as rotation
-from dlog.core.record_update import Applied, NotOurs
+from dlog.core.metadata_update import Applied, NotOurs
 from dlog.core.rotation import Phase, Rotation
 from dlog.core.rotation_commands import Command
 from dlog.model import LogRecord, MessageId

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dlog.client import LogClient
-from dlog.log_store import LogStore
+from dlog.metadata.store import LogStore
 from dlog.model import LogName, MessageId
 from ledger.environment import SystemEnvironment
 from ledger.errors import ContendedError, LogStoreError, MetadataOutcomeUnknownError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from signal import SIGCONT, SIGKILL
 
-from dlog.signalling import send_signal
+from dlog.local.signalling import send_signal
 
 
 def test_a_signal_to_a_process_that_is_dying_does_not_take_its_status() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlog.core.record_changes import end_of_trimmed, shrunk, taken_over, with_new_ledger
+from dlog.core.metadata_changes import end_of_trimmed, shrunk, taken_over, with_new_ledger
 from dlog.core.tailing import (
     CountMessages,
     Finish,
@@ -25,7 +25,7 @@ from dlog.core.tailing import (
 )
 from dlog.errors import TrimmedError
 from dlog.model import EARLIEST_ID, LogRecord, LogState, MessageId, SealFacts
-from dlog.tail_position import _tail_of_record
+from dlog.read.tail import _tail_of_record
 from ledger.model import LedgerId
 from tests.unit.dlog.records import ALICE, listed, record
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from dlog import append_deadline
 from dlog.client import LogClient
 from dlog.core.degraded import DegradedPolicy
 from dlog.core.rotation import Phase
@@ -22,8 +21,9 @@ from dlog.errors import (
     WriterDeposedError,
 )
 from dlog.model import MessageId
-from dlog.resolving import Resolution
-from dlog.writer import LogWriter
+from dlog.read.resolution import Resolution
+from dlog.write import append_deadline
+from dlog.write.writer import LogWriter
 from ledger.config import LedgerClientConfig
 from ledger.model import LedgerId
 from ledger.wire.status import Status

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dlog.core.record_update import Applied, NotOurs
+from dlog.core.metadata_update import Applied, NotOurs
 from dlog.core.takeover import (
     TAKEOVER_ROUNDS_MAX,
     Command,

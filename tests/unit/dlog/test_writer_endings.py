@@ -10,7 +10,7 @@ import pytest
 from dlog.client import LogClient
 from dlog.errors import AppendIndeterminateError
 from dlog.model import MessageId
-from dlog.writer import LogWriter
+from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError
 from tests.unit.dlog.scripted_log import ScriptedLog, scripted_log, store_of
 from tests.unit.ledger.client.scripted import until

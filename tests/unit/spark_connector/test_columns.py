@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
-from dlog.batch import MessageBatch
 from dlog.model import MessageId
+from dlog.read.batch import MessageBatch
 from spark_connector.columns import ArrowColumns
 from spark_connector.errors import BadOptionError
 from spark_connector.schema import check_schema, read_schema

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlog.core.record_keys import DEFAULT_ROOT, ledger_tags, record_key
+from dlog.core.metadata_keys import DEFAULT_ROOT, ledger_tags, record_key
 from dlog.format.log_metadata import encode_record
 from dlog.model import LogName
 from dlog.testing.checking.deletions import c13_ledgers_are_deleted_by_their_own_log

@@ -16,25 +16,25 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import assert_never
 
-from dlog.append_deadline import AppendDeadline
-from dlog.append_queue import AppendQueue
-from dlog.chores import Chores
 from dlog.config import LogConfig
 from dlog.core import rotation_commands as to
-from dlog.core.record_update import Applied, same_ownership
+from dlog.core.metadata_update import Applied, same_ownership
 from dlog.core.rotation import Phase, Rotation
 from dlog.core.rotation_commands import Command
 from dlog.core.takeover import describe_owner
-from dlog.epoch_guard import EpochGuard
 from dlog.errors import AppendAbortedError, LogNotFoundError, RecordTooLargeError, WriterDeposedError
-from dlog.fencing import last_message
-from dlog.fullness import FullnessWatch
-from dlog.grace import deletions_are_durable
-from dlog.lane import Lane
-from dlog.ledger_maker import LedgerMaker
-from dlog.log_store import LogRef, LogStore
+from dlog.metadata.grace import deletions_are_durable
+from dlog.metadata.store import LogRef, LogStore
 from dlog.model import NO_MESSAGE, LogRecord, MessageId
-from dlog.takeover_runner import Claim
+from dlog.write.active_ledger import Lane
+from dlog.write.append_deadline import AppendDeadline
+from dlog.write.append_queue import AppendQueue
+from dlog.write.epoch_guard import EpochGuard
+from dlog.write.ledger_creation import LedgerMaker
+from dlog.write.ledger_recovery import last_message
+from dlog.write.rotation_monitor import FullnessWatch
+from dlog.write.takeover_runner import Claim
+from dlog.write.task_scope import Chores
 from ledger.client import LedgerClient
 from ledger.errors import (
     ConfigurationError,

@@ -1,4 +1,4 @@
-"""Starts a program as a child that dies with its parent: `python -m dlog.child PARENT_PID PROGRAM ARGUMENT…`.
+"""Starts a program as a child that dies with its parent: `python -m dlog.local.child PARENT_PID PROGRAM ARGUMENT…`.
 
 The kernel sends SIGTERM when the parent ends, however it ends. A session of its own keeps the terminal's Ctrl-C
 away from it: the parent decides when it stops. (Doing this between fork and exec in the parent would run Python

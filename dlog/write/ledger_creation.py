@@ -6,11 +6,11 @@ import asyncio
 
 from dlog.config import LogConfig
 from dlog.core.degraded import fallback_quorum
-from dlog.core.record_keys import ledger_tags
+from dlog.core.metadata_keys import ledger_tags
 from dlog.core.rotation_triggers import LedgerUse
-from dlog.lane import Lane
-from dlog.log_store import LogRef
+from dlog.metadata.store import LogRef
 from dlog.model import Owner
+from dlog.write.active_ledger import Lane
 from ledger.client import LedgerClient
 from ledger.errors import NotEnoughBookiesError
 from ledger.model import QuorumSizes

@@ -28,10 +28,10 @@ from dlog.core.tailing import (
     WaitForEntries,
     WaitForLedger,
 )
-from dlog.entry_count import message_count
-from dlog.log_store import LogRef, LogStore
+from dlog.metadata.store import LogRef, LogStore
 from dlog.model import MessageId
-from dlog.reader_config import ReaderConfig
+from dlog.read.config import ReaderConfig
+from dlog.read.entry_count import message_count
 from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError, UnavailableError

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dlog.backoff import Backoff
-from dlog.core import record_keys
-from dlog.core.record_update import Applied, Look, NotOurs, look_again
+from dlog.core import metadata_keys
+from dlog.core.metadata_update import Applied, Look, NotOurs, look_again
 from dlog.errors import LogExistsError, LogNotFoundError, RecordFormatError
 from dlog.format.log_metadata import decode_name, decode_record, encode_name, encode_record
 from dlog.model import GRACE_US, LogName, LogRecord, NameNode, NameState
@@ -40,7 +40,7 @@ class LogRef:
 
     name: LogName
     log_uuid: str
-    root: str = record_keys.DEFAULT_ROOT
+    root: str = metadata_keys.DEFAULT_ROOT
     """The key that the log's values are under. Logs under different roots know nothing of each other."""
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class LogStore:
     """The logs of one cluster. Cheap; holds no connection of its own."""
 
     def __init__(
-        self, store: MetadataStore, environment: Environment, *, root: str = record_keys.DEFAULT_ROOT
+        self, store: MetadataStore, environment: Environment, *, root: str = metadata_keys.DEFAULT_ROOT
     ) -> None:
         self._store = store
         self._environment = environment
@@ -74,7 +74,7 @@ class LogStore:
     async def names(self, namespace: str) -> list[str]:
         """Names of the logs in a namespace, sorted."""
         found = []
-        for name in await self._store.list_records(record_keys.namespace_key(self._root, namespace)):
+        for name in await self._store.list_records(metadata_keys.namespace_key(self._root, namespace)):
             node = await self.read_name(LogName(namespace=namespace, name=name))
             if node is not None and node.value.state is NameState.ACTIVE:
                 found.append(name)
@@ -111,7 +111,7 @@ class LogStore:
                 return
             try:
                 await self._store.write_record(
-                    record_keys.name_key(self._root, ref.name), encode_name(ended), node.version
+                    metadata_keys.name_key(self._root, ref.name), encode_name(ended), node.version
                 )
             except (MetadataVersionError, MetadataOutcomeUnknownError) as error:
                 await rounds.again(error)  # the loop re-reads and so learns what happened
@@ -191,7 +191,7 @@ class LogStore:
     # ---- parts
 
     def _record_key(self, ref: LogRef) -> str:
-        return record_keys.record_key(self._root, ref.name, ref.log_uuid)
+        return metadata_keys.record_key(self._root, ref.name, ref.log_uuid)
 
     async def _instance(self) -> str:
         if self._instance_id is None:
@@ -225,11 +225,11 @@ class LogStore:
     async def read_name(self, log: LogName) -> Versioned[NameNode] | None:
         """What the name stands for, linearizably. None if it was never used."""
         try:
-            found = await self._store.read_record(record_keys.name_key(self._root, log))
+            found = await self._store.read_record(metadata_keys.name_key(self._root, log))
         except RecordNotFoundError:
             return None
         return Versioned(
-            _decoded(record_keys.name_key(self._root, log), decode_name, found.value), found.version
+            _decoded(metadata_keys.name_key(self._root, log), decode_name, found.value), found.version
         )
 
     async def _free_name(self, log: LogName) -> Versioned[NameNode]:
@@ -237,7 +237,7 @@ class LogStore:
         node = await self.read_name(log)
         if node is None:
             unused = NameNode(log_uuid="", state=NameState.DELETED)
-            await self._create_value(record_keys.name_key(self._root, log), encode_name(unused))
+            await self._create_value(metadata_keys.name_key(self._root, log), encode_name(unused))
             node = await self.read_name(log)
             assert node is not None, "a name node is never removed"
         if node.value.state is NameState.ACTIVE:
@@ -259,7 +259,7 @@ class LogStore:
 
     async def _set_name(self, log: LogName, node: Versioned[NameNode], new: NameNode) -> None:
         """Compare-and-set the name. A fresh uuid is the nonce of this request. LogExistsError if refused."""
-        key = record_keys.name_key(self._root, log)
+        key = metadata_keys.name_key(self._root, log)
         rounds = Rounds(self._environment, f"the name of log {log}")
         while True:
             try:

@@ -16,12 +16,12 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from dlog.blocking.loop_thread import LoopThread
+from dlog.blocking.pending import Board, Pending
 from dlog.core.batching import Headers
 from dlog.errors import AppendAbortedError, QueueFullError
 from dlog.format.message import Buffer
-from dlog.loop_thread import LoopThread
-from dlog.pending import Board, Pending
-from dlog.writer import LogWriter
+from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError
 
 _CALLS_MAX = 5_000

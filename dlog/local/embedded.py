@@ -21,9 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from dlog.directory_lock import DirectoryLock
-from dlog.loop_thread import LoopThread
-from dlog.supervisor import ANY_PORT, STOP_TIMEOUT_S, BookieFacts, BookieSupervisor, Report
+from dlog.blocking.loop_thread import LoopThread
+from dlog.local.directory_lock import DirectoryLock
+from dlog.local.supervisor import ANY_PORT, STOP_TIMEOUT_S, BookieFacts, BookieSupervisor, Report
 from ledger.arguments import require_type
 from ledger.errors import AlreadyExistsError, ConfigurationError
 from ledger.extras import require

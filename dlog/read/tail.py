@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from dlog.errors import DataLossError
 from dlog.format.entry import decode_envelope
-from dlog.log_store import LogRef, LogStore
+from dlog.metadata.store import LogRef, LogStore
 from dlog.model import EARLIEST_ID, ListedLedger, LogRecord, MessageId
 from ledger.client import LedgerClient
 from ledger.errors import LedgerNotFoundError

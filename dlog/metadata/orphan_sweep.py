@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 
+from dlog.core.metadata_changes import with_orphan_barred
+from dlog.core.metadata_update import Applied
 from dlog.core.orphans import Origin, Verdict, absence_is_final, origin_of, verdict_of
-from dlog.core.record_changes import with_orphan_barred
-from dlog.core.record_update import Applied
 from dlog.errors import LogNotFoundError
-from dlog.log_store import LogRef, LogStore
+from dlog.metadata.store import LogRef, LogStore
 from ledger.client import LedgerClient
 from ledger.errors import (
     ContendedError,

@@ -6,7 +6,7 @@ from collections import deque
 
 from dlog.core.rotation_triggers import LedgerUse
 from dlog.model import SealFacts
-from dlog.outgoing import Outgoing
+from dlog.write.pending_entry import Outgoing
 from ledger.errors import LogStoreError
 from ledger.model import LedgerId, LedgerMetadata
 from ledger.write_handle import WriteHandle

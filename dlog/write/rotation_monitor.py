@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from dlog.chores import Chores
 from dlog.config import LogConfig
 from dlog.core.rotation_triggers import LedgerUse, at_hard_limit, is_full, next_check, reason_to_rotate
+from dlog.write.task_scope import Chores
 from ledger.model import BookieSet
 
 _DEGRADED_CHECK_S = 0.5

@@ -15,17 +15,17 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from dlog.append_deadline import AppendDeadline
 from dlog.config import LogConfig
 from dlog.core.batching import Batch, Batcher, Headers
 from dlog.errors import MessageTooLargeError, QueueFullError
 from dlog.format.entry import ENTRY_OVERHEAD_BYTES
 from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers
-from dlog.lane import Lane
-from dlog.message_ids import MessageIds
 from dlog.model import MessageId
-from dlog.outgoing import Outgoing, Waiter
-from dlog.room import Room
+from dlog.write.active_ledger import Lane
+from dlog.write.append_deadline import AppendDeadline
+from dlog.write.byte_budget import Room
+from dlog.write.message_ids import MessageIds
+from dlog.write.pending_entry import Outgoing, Waiter
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 

@@ -17,16 +17,16 @@ from collections.abc import Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from dlog.append_queue import AppendQueue
 from dlog.core.batching import Batch, BatchLimits, Headers
 from dlog.errors import AppendAbortedError, AppendRejectedError, AppendsFailedError
-from dlog.failures import raise_unless_raising, unread_failures
 from dlog.format.message import Buffer
-from dlog.log_store import LogRef
-from dlog.message_ids import MessageIds
+from dlog.metadata.store import LogRef
 from dlog.model import LogRecord, MessageId, Owner
-from dlog.outgoing import Waiter
-from dlog.succession import Succession
+from dlog.write.append_queue import AppendQueue
+from dlog.write.message_ids import MessageIds
+from dlog.write.pending_entry import Waiter
+from dlog.write.rotation_runner import Succession
+from dlog.write.unread_failures import raise_unless_raising, unread_failures
 from ledger.arguments import require_type
 from ledger.errors import LogStoreError
 from ledger.model import LedgerId
@@ -195,8 +195,8 @@ class LogWriter:
     async def flush(self, timeout_s: float | None = None) -> None:
         """Send what is batched now, and wait until everything submitted before is durable and readable.
 
-        AppendsFailedError if an append failed whose outcome nobody has read (dlog/failures.py). TimeoutError after
-        `timeout_s`; the appends go on.
+        AppendsFailedError if an append failed whose outcome nobody has read (dlog/write/unread_failures.py).
+        TimeoutError after `timeout_s`; the appends go on.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -253,7 +253,8 @@ class LogWriter:
         """Wait until everything accepted is acked, seal the ledger, give the log up.
 
         After `timeout_s`, or if cancelled, appends in flight end indeterminate and held ones are aborted.
-        AppendsFailedError, once all is closed, if an append failed whose outcome nobody has read (dlog/failures.py).
+        AppendsFailedError, once all is closed, if an append failed whose outcome nobody has read
+        (dlog/write/unread_failures.py).
         """
         require_type("timeout_s", timeout_s, float, type(None))
         if self._closing is None:

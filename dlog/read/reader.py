@@ -1,6 +1,6 @@
 """The reader of a log: what a program iterates over.
 
-A background task fetches raw entries (dlog/fetcher.py); here they are decoded, one at a time, when asked for. So
+A background task fetches raw entries (dlog/read/fetcher.py); here they are decoded, one at a time, when asked for. So
 what is fetched ahead costs its bytes and nothing else, and the next batch is under way while this one is decoded.
 A reader fences nothing and changes nothing.
 
@@ -19,15 +19,15 @@ from types import TracebackType
 from typing import Self
 from weakref import finalize
 
-from dlog.batch import MessageBatch
 from dlog.core.tailing import Gap, OnMissing, Tailing
 from dlog.errors import EntryFormatError
-from dlog.fetcher import Fetched, Fetcher
-from dlog.log_store import LogRef, LogStore
+from dlog.metadata.store import LogRef, LogStore
 from dlog.model import EARLIEST_ID, LogName, Message, MessageId
-from dlog.read_range import Place, ReadRange
-from dlog.reader_config import ReaderConfig
-from dlog.tail_position import opener, start_of_last, tail_of
+from dlog.read.batch import MessageBatch
+from dlog.read.config import ReaderConfig
+from dlog.read.fetcher import Fetched, Fetcher
+from dlog.read.range import Place, ReadRange
+from dlog.read.tail import opener, start_of_last, tail_of
 from ledger.arguments import require_type
 from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient

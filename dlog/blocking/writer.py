@@ -1,4 +1,4 @@
-"""The blocking API of a writer: appends cross to the loop in runs (dlog/crossing.py), outcomes come back in runs."""
+"""The blocking API of a writer: appends cross to the loop in runs (crossing.py), and so do their outcomes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
+from dlog.blocking.crossing import Crossing
+from dlog.blocking.loop_thread import LoopThread
+from dlog.blocking.pending import Board, Pending
 from dlog.core.batching import Headers
-from dlog.crossing import Crossing
 from dlog.errors import AppendsFailedError
-from dlog.failures import raise_unless_raising, unread_failures
 from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers, message_bytes
-from dlog.loop_thread import LoopThread
-from dlog.message_ids import MessageIds
 from dlog.model import MessageId, Owner
-from dlog.pending import Board, Pending
-from dlog.writer import LogWriter
+from dlog.write.message_ids import MessageIds
+from dlog.write.unread_failures import raise_unless_raising, unread_failures
+from dlog.write.writer import LogWriter
 from ledger.arguments import require_type
 from ledger.model import LedgerId
 

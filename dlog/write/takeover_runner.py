@@ -23,11 +23,11 @@ from dlog.core.takeover import (
     WriteRecord,
 )
 from dlog.errors import TakeoverTimeoutError
-from dlog.fencing import fence
-from dlog.lane import Lane
-from dlog.ledger_maker import LedgerMaker
-from dlog.log_store import LogRef, LogStore
+from dlog.metadata.store import LogRef, LogStore
 from dlog.model import LogRecord, LogState, Owner, SealFacts
+from dlog.write.active_ledger import Lane
+from dlog.write.ledger_creation import LedgerMaker
+from dlog.write.ledger_recovery import fence
 from ledger.client import LedgerClient
 from ledger.environment import Environment
 from ledger.errors import LogStoreError, OutcomeUnknownError, UnavailableError

@@ -1,8 +1,8 @@
 """The blocking API: the same client, writer and reader for programs without an event loop.
 
-Every object here holds its asyncio twin and passes calls to one background loop (dlog/loop_thread.py); nothing is
-decided here. Safe to use from several threads, each call on its own. After a fork the child connects again: what it
-inherited raises ForkedError.
+Every object here holds its asyncio twin and passes calls to one background loop (loop_thread.py); nothing is decided
+here. Safe to use from several threads, each call on its own. After a fork the child connects again: what it inherited
+raises ForkedError.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Self
 from weakref import WeakSet
 
 from dlog.admin import LogInfo
+from dlog.blocking.loop_thread import LoopThread
+from dlog.blocking.reader import Reader
+from dlog.blocking.writer import Writer
 from dlog.client import DEFAULT_NAMESPACE, LogClient
 from dlog.client import connect as connect_async
 from dlog.config import LogConfig
 from dlog.core.tailing import OnMissing
 from dlog.errors import AppendsFailedError
-from dlog.failures import in_one, raise_unless_raising
-from dlog.loop_thread import LoopThread
 from dlog.model import LogRecord, MessageId
-from dlog.read_range import Where
-from dlog.reader_config import ReaderConfig
-from dlog.sync_reader import Reader
-from dlog.sync_writer import Writer
+from dlog.read.config import ReaderConfig
+from dlog.read.range import Where
+from dlog.write.unread_failures import in_one, raise_unless_raising
 from ledger.model import LedgerId
 
 _log = logging.getLogger(__name__)

@@ -15,12 +15,12 @@ from operator import length_hint
 from types import TracebackType
 from typing import Any, Self
 
-from dlog.batch import MessageBatch
+from dlog.blocking.loop_thread import LoopThread
 from dlog.core.tailing import Gap
-from dlog.loop_thread import LoopThread
 from dlog.model import Message, MessageId
-from dlog.reader import Lag
-from dlog.reader import Reader as AsyncReader
+from dlog.read.batch import MessageBatch
+from dlog.read.reader import Lag
+from dlog.read.reader import Reader as AsyncReader
 
 _ITEMS_AT_ONCE = 64
 """Entries decoded in one visit to the loop: a visit costs as much as decoding some dozen small ones."""

@@ -1,7 +1,7 @@
 """What a blocking caller gets for an append under way, and where threads wait for what the loop does.
 
 Invariant: no lock is held while a thread waits or is interrupted, so Ctrl-C at any moment leaves the loop and other
-threads undisturbed (dlog/loop_thread.py says why `threading.Condition` is not used).
+threads undisturbed (dlog/blocking/loop_thread.py says why `threading.Condition` is not used).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
+from dlog.blocking.loop_thread import LOOK_S, LoopThread, closed, locked_gate
 from dlog.errors import AppendAbortedError
-from dlog.loop_thread import LOOK_S, LoopThread, closed, locked_gate
 from ledger.arguments import require_type
 
 T = TypeVar("T")

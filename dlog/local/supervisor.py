@@ -16,7 +16,7 @@ from pathlib import Path
 
 import dlog
 from dlog.errors import StandaloneError
-from dlog.signalling import send_signal
+from dlog.local.signalling import send_signal
 from ledger.errors import ConfigurationError
 
 Report = Callable[[str], None]
@@ -212,7 +212,7 @@ class BookieSupervisor:
     def _command(self) -> list[str]:
         python = [sys.executable, "-P", "-m"]
         bookie = ["bookie_server", "start", "--metadata", self._metadata_uri, "--data", str(self._directory)]
-        return [*python, "dlog.child", str(os.getpid()), *python, *bookie, *self._options]
+        return [*python, "dlog.local.child", str(os.getpid()), *python, *bookie, *self._options]
 
     async def _ready(self, process: asyncio.subprocess.Process) -> str:
         """The address in the line that the bookie prints when it serves."""

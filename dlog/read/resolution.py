@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from dlog.errors import LogNotFoundError, UnknownPositionError
-from dlog.log_store import LogRef, LogStore
+from dlog.metadata.store import LogRef, LogStore
 from dlog.model import ListedLedger, LogRecord, LogState, MessageId
 from ledger.client import LedgerClient
 from ledger.errors import LedgerNotFoundError

@@ -1,0 +1,1 @@
+"""The same client, writer and reader for programs without an event loop."""

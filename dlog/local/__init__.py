@@ -1,0 +1,1 @@
+"""A cluster of bookies on this machine, started and watched by this process."""
