@@ -16,11 +16,11 @@ from dlog.core.metadata_update import Applied
 from dlog.errors import LogNotFoundError, ShrinkRefusedError
 from dlog.metadata.grace import deletions_are_durable
 from dlog.metadata.orphan_sweep import CHANGE_S_MAX, OrphanSweep, delete_pending
-from dlog.metadata.store import LogRef, LogStore
-from dlog.model import LogName, LogRecord, LogState, MessageId
+from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.model import LogMetadata, LogName, LogState, MessageId
 from dlog.read.entry_count import message_count
 from dlog.read.tail import tail_of
-from dlog.write.takeover_runner import Claim, TakeoverRunner, new_owner
+from dlog.write.takeover_runner import TakeoverResult, TakeoverRunner, new_owner
 from ledger.client import LedgerClient
 from ledger.errors import (
     CorruptionError,
@@ -46,14 +46,14 @@ class LogInfo:
     """A log as its record describes it."""
 
     ref: LogRef
-    record: LogRecord
+    record: LogMetadata
     version: int
 
 
 class LogAdmin:
     """Administrative operations on the logs of one cluster."""
 
-    def __init__(self, logs: LogStore, ledgers: LedgerClient, config: LogConfig) -> None:
+    def __init__(self, logs: LogMetadataStore, ledgers: LedgerClient, config: LogConfig) -> None:
         self._logs = logs
         self._ledgers = ledgers
         self._config = config
@@ -67,7 +67,7 @@ class LogAdmin:
 
     # ---- shrink
 
-    async def shrink(self, log: LogName, before: MessageId) -> LogRecord:
+    async def shrink(self, log: LogName, before: MessageId) -> LogMetadata:
         """Make every message below `before` invisible for good, and drop the ledgers wholly below it.
 
         Metadata only, but for two looks at bookies: an id in an unsealed ledger is checked against its last add
@@ -96,7 +96,7 @@ class LogAdmin:
                 raise LogNotFoundError(f"log {log} was deleted meanwhile", log=str(log))
             await rounds.again()
 
-    async def _count_last(self, record: LogRecord, before: MessageId) -> int | None:
+    async def _count_last(self, record: LogMetadata, before: MessageId) -> int | None:
         """How many messages the last entry holds that the trim removes; None if there is none or it cannot be read."""
         end = metadata_changes.end_of_trimmed(record, before)
         if end is None:
@@ -111,7 +111,7 @@ class LogAdmin:
         except (UnavailableError, NotFoundError, CorruptionError, TimeoutError):
             return None
 
-    async def _check_limit(self, ref: LogRef, record: LogRecord, before: MessageId) -> None:
+    async def _check_limit(self, ref: LogRef, record: LogMetadata, before: MessageId) -> None:
         limit = metadata_changes.shrink_limit(record)
         if before <= limit:
             return
@@ -124,7 +124,7 @@ class LogAdmin:
 
     # ---- seal and delete
 
-    async def seal(self, log: LogName) -> LogRecord:
+    async def seal(self, log: LogName) -> LogMetadata:
         """End the log: whoever writes it is fenced, and it takes no appends any more. Once sealed, nothing."""
         info = await self.describe(log)
         if info.record.state is LogState.SEALED:
@@ -150,7 +150,7 @@ class LogAdmin:
         await self._logs.remove_record(ref)
         return True
 
-    async def _end(self, ref: LogRef, state: LogState) -> Claim:
+    async def _end(self, ref: LogRef, state: LogState) -> TakeoverResult:
         owner = new_owner(self._environment, self._config.owner_name)
         runner = TakeoverRunner(
             ref, owner, logs=self._logs, ledgers=self._ledgers, config=self._config, end=state
@@ -159,19 +159,19 @@ class LogAdmin:
 
     # ---- garbage
 
-    async def collect(self, log: LogName) -> LogRecord | None:
+    async def collect(self, log: LogName) -> LogMetadata | None:
         """Delete the log's ledgers whose time has come; finish its deletion. None once it is gone."""
         ref = await self._logs.find(log)
         return await self.collect_ref(ref)
 
-    async def collect_ref(self, ref: LogRef) -> LogRecord | None:
+    async def collect_ref(self, ref: LogRef) -> LogMetadata | None:
         record = await self._delete_due(ref)
         if record is None or record.state is not LogState.DELETING or record.pending_delete:
             return record
         await self._finish_delete(ref)
         return None
 
-    async def _delete_due(self, ref: LogRef) -> LogRecord | None:
+    async def _delete_due(self, ref: LogRef) -> LogMetadata | None:
         """Delete what is due, then forget it. Deleting is idempotent, so a crash between costs nothing."""
         rounds = Rounds(self._environment, f"the record of log {ref}")
         while True:

@@ -24,15 +24,15 @@ from dlog.core.tailing import OnMissing
 from dlog.errors import AppendsFailedError, LogExistsError, LogNotFoundError
 from dlog.format.entry import encode_entry
 from dlog.format.message import Columns
-from dlog.metadata.store import LogRef, LogStore
-from dlog.model import LogName, LogRecord, MessageId, check_log_name
+from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.model import LogMetadata, LogName, MessageId, check_log_name
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Where, read_range
 from dlog.read.reader import Reader
 from dlog.read.resolution import Resolution, resolve
 from dlog.write.append_queue import AppendQueue
 from dlog.write.ledger_creation import LedgerMaker
-from dlog.write.rotation_runner import Succession
+from dlog.write.rotation_runner import RotationRunner
 from dlog.write.takeover_runner import TakeoverRunner, new_owner
 from dlog.write.unread_failures import in_one, raise_unless_raising
 from dlog.write.writer import LogWriter
@@ -91,7 +91,7 @@ class LogClient:
         self._environment = environment or SystemEnvironment()
         self._store = store
         self.ledgers = LedgerClient(store, config=self.config.ledger, environment=self._environment)
-        self.logs = LogStore(store, self._environment, root=root)
+        self.logs = LogMetadataStore(store, self._environment, root=root)
         self.admin = LogAdmin(self.logs, self.ledgers, self.config)
         self._writers: dict[LogWriter, None] = {}
         # Weak: a reader that its user has dropped stops by itself.
@@ -218,19 +218,19 @@ class LogClient:
 
     async def _take_over(self, ref: LogRef, given_up: Collection[LedgerId]) -> LogWriter:
         owner = new_owner(self._environment, self.config.owner_name)
-        claim = await TakeoverRunner(
+        takeover = await TakeoverRunner(
             ref, owner, logs=self.logs, ledgers=self.ledgers, config=self.config, given_up=given_up
         ).run()
         queue = AppendQueue(
             self.config,
             self._environment,
-            epoch=claim.record.epoch,
-            last_append_us=_last_append_us(claim.record),
+            epoch=takeover.record.epoch,
+            last_append_us=_last_append_us(takeover.record),
         )
         maker = LedgerMaker(ref, owner, self.ledgers, self.config)
-        succession = Succession(
+        rotation = RotationRunner(
             ref,
-            claim,
+            takeover,
             queue,
             maker,
             logs=self.logs,
@@ -238,8 +238,8 @@ class LogClient:
             config=self.config,
             collect=lambda: self.admin.collect_ref(ref),
         )
-        succession.start()
-        return LogWriter(ref, owner, queue, succession, warns=self._warns)
+        rotation.start()
+        return LogWriter(ref, owner, queue, rotation, warns=self._warns)
 
     def _explain(self, error: NotEnoughBookiesError) -> LogStoreError:
         live, quorum = len(self.ledgers.bookies().writable), self.config.quorum
@@ -330,10 +330,10 @@ class LogClient:
         await writer.close()
         return await self.describe(log)
 
-    async def shrink(self, log: str, before: MessageId | str) -> LogRecord:
+    async def shrink(self, log: str, before: MessageId | str) -> LogMetadata:
         return await self.admin.shrink(self.name(log), MessageId.of(before))
 
-    async def seal(self, log: str) -> LogRecord:
+    async def seal(self, log: str) -> LogMetadata:
         return await self.admin.seal(self.name(log))
 
     async def delete(self, log: str) -> bool:
@@ -346,7 +346,7 @@ class LogClient:
         """
         return await self.admin.sweep()
 
-    async def collect(self, log: str) -> LogRecord | None:
+    async def collect(self, log: str) -> LogMetadata | None:
         """Delete the log's ledgers whose time has come. None once a log being deleted is gone."""
         return await self.admin.collect(self.name(log))
 
@@ -358,7 +358,7 @@ async def _close(writer: LogWriter, failures: list[AppendsFailedError]) -> None:
         failures.append(failure)
 
 
-def _last_append_us(record: LogRecord) -> int:
+def _last_append_us(record: LogMetadata) -> int:
     """The newest append time recorded: the next entry's is not below it, whatever the clock says.
 
     Of a ledger whose last entry could not be read when it was sealed only the time of its creation is known.

@@ -168,7 +168,7 @@ GRACE_US = 7 * 86_400 * 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogRecord:
+class LogMetadata:
     """The value that every change of a log compares and sets (docs/log-semantics.md#rule-1)."""
 
     log_uuid: str

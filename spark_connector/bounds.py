@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlog.errors import TrimmedError, UnknownPositionError
-from dlog.model import EARLIEST_ID, LogRecord, MessageId
+from dlog.model import EARLIEST_ID, LogMetadata, MessageId
 from spark_connector.options import EndingBound, StartingBound
 from spark_connector.partitions import Extent, within_bounds
 
 
 def bounded(
-    record: LogRecord, extents: Sequence[Extent], starting: StartingBound, ending: EndingBound
+    record: LogMetadata, extents: Sequence[Extent], starting: StartingBound, ending: EndingBound
 ) -> list[Extent]:
     """The parts of `extents`, the log up to its tail, between the bounds.
 
@@ -28,7 +28,7 @@ def bounded(
     return [part for part in parts if part is not None]
 
 
-def _start(record: LogRecord, starting: StartingBound, tail: MessageId) -> MessageId:
+def _start(record: LogMetadata, starting: StartingBound, tail: MessageId) -> MessageId:
     if starting == "earliest":
         return record.trim_before
     if starting == "latest":

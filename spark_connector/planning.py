@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dlog.metadata.store import LogStore
-from dlog.model import ListedLedger, LogName, LogRecord
+from dlog.metadata.store import LogMetadataStore
+from dlog.model import ListedLedger, LogMetadata, LogName
 from ledger.client import LedgerClient
 from ledger.read_handle import ReadHandle
 from spark_connector.bounds import bounded
@@ -34,7 +34,7 @@ class Plan:
 async def plan_read(options: ReadOptions) -> Plan:
     """Resolve the bounds of a batch read and split it."""
     async with open_cluster(options.metadata) as cluster:
-        logs = LogStore(cluster.store, cluster.environment)
+        logs = LogMetadataStore(cluster.store, cluster.environment)
         name = LogName(namespace=options.namespace, name=options.log)
         record = (await logs.read(await logs.find(name))).value
         extents = bounded(record, await _extents(cluster.ledgers, record), options.starting, options.ending)
@@ -45,7 +45,7 @@ async def plan_read(options: ReadOptions) -> Plan:
         return Plan(cluster.store.uri, await _counted(partitions, reader))
 
 
-async def _extents(ledgers: LedgerClient, record: LogRecord) -> list[Extent]:
+async def _extents(ledgers: LedgerClient, record: LogMetadata) -> list[Extent]:
     """All that is readable, ledger by ledger, up to the tail.
 
     Ends at the first ledger that is not sealed: its writer may have added to it, sealed it and gone on in the

@@ -25,7 +25,7 @@ from dlog.client import connect as connect_async
 from dlog.config import LogConfig
 from dlog.core.tailing import OnMissing
 from dlog.errors import AppendsFailedError
-from dlog.model import LogRecord, MessageId
+from dlog.model import LogMetadata, MessageId
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Where
 from dlog.write.unread_failures import in_one, raise_unless_raising
@@ -132,11 +132,11 @@ class Client:
         """Take the log over, which seals its ledger, and give it up again."""
         return self._thread.run(self._client.rotate, log)
 
-    def shrink(self, log: str, before: MessageId | str) -> LogRecord:
+    def shrink(self, log: str, before: MessageId | str) -> LogMetadata:
         """Make every message below `before` invisible for good. ShrinkRefusedError above the tail."""
         return self._thread.run(self._client.shrink, log, before)
 
-    def seal(self, log: str) -> LogRecord:
+    def seal(self, log: str) -> LogMetadata:
         """End the log for good: it stays readable and takes no writer any more."""
         return self._thread.run(self._client.seal, log)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from dlog.admin import LogInfo
 from dlog.cli.output import instant, json_instant, to_the_second
-from dlog.model import ListedLedger, LogRecord, MessageId, SealFacts
+from dlog.model import ListedLedger, LogMetadata, MessageId, SealFacts
 from ledger.model import LedgerMetadata, QuorumSizes
 
 LEDGER_COLUMNS = ("ledger", "epoch", "state", "entries", "messages", "bytes", "created", "first", "last")
@@ -62,7 +62,7 @@ def document_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -
     }
 
 
-def _sealed(record: LogRecord) -> list[SealFacts]:
+def _sealed(record: LogMetadata) -> list[SealFacts]:
     return [one.seal for one in record.ledgers if one.seal is not None]
 
 
@@ -80,12 +80,12 @@ def _messages(sealed: Sequence[SealFacts]) -> str:
     return known if _complete(sealed) else f"{known} and those not counted"
 
 
-def _first(record: LogRecord) -> MessageId:
+def _first(record: LogMetadata) -> MessageId:
     begin = MessageId(record.ledgers[0].ledger_id, 0, 0) if record.ledgers else record.trim_before
     return max(record.trim_before, begin)
 
 
-def _owner(record: LogRecord) -> str:
+def _owner(record: LogMetadata) -> str:
     owner = record.owner
     if owner is None:
         return "nobody yet"
@@ -93,7 +93,7 @@ def _owner(record: LogRecord) -> str:
     return f"{name}process {owner.process_id} on {owner.host} since {instant(owner.started_us)}"
 
 
-def _owner_document(record: LogRecord) -> dict[str, object] | None:
+def _owner_document(record: LogMetadata) -> dict[str, object] | None:
     owner = record.owner
     if owner is None:
         return None

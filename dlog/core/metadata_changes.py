@@ -17,7 +17,7 @@ from dlog.model import (
     EARLIEST_ID,
     RECORD_VERSION,
     ListedLedger,
-    LogRecord,
+    LogMetadata,
     LogState,
     MessageId,
     Owner,
@@ -29,12 +29,12 @@ from ledger.model import LedgerId
 Seals = Mapping[LedgerId, SealFacts]
 
 
-def with_seals(record: LogRecord, seals: Seals, nonce: int) -> LogRecord:
+def with_seals(record: LogMetadata, seals: Seals, nonce: int) -> LogMetadata:
     """Record what is known of sealed ledgers. Facts once recorded never change (docs/log-semantics.md#i10)."""
     return replace(record, ledgers=tuple(_sealed(listed, seals) for listed in record.ledgers), nonce=nonce)
 
 
-def with_new_ledger(record: LogRecord, new: ListedLedger, seals: Seals, nonce: int) -> LogRecord:
+def with_new_ledger(record: LogMetadata, new: ListedLedger, seals: Seals, nonce: int) -> LogMetadata:
     """Rotation: list + [new], epoch and owner unchanged."""
     _assert_may_enter(record, new)
     sealed = with_seals(record, seals, nonce)
@@ -42,7 +42,7 @@ def with_new_ledger(record: LogRecord, new: ListedLedger, seals: Seals, nonce: i
 
 
 def taken_over(
-    record: LogRecord,
+    record: LogMetadata,
     new: ListedLedger,
     owner: Owner,
     seals: Seals,
@@ -50,7 +50,7 @@ def taken_over(
     now_us: int,
     nonce: int,
     grace_us: int | None = None,
-) -> LogRecord:
+) -> LogMetadata:
     """Takeover: epoch + 1, owner, seal facts, list + [new]; empty ledgers leave the list.
 
     Every ledger whose seal the record did not hold is kept for the log's grace, which `grace_us` may raise.
@@ -72,7 +72,7 @@ def taken_over(
 
 
 def ended(
-    record: LogRecord,
+    record: LogMetadata,
     state: LogState,
     owner: Owner,
     seals: Seals,
@@ -80,7 +80,7 @@ def ended(
     now_us: int,
     nonce: int,
     grace_us: int | None = None,
-) -> LogRecord:
+) -> LogMetadata:
     """Seal and Delete: a takeover without a new ledger (docs/log-semantics.md#rule-34b). DELETING empties the list."""
     record = _with_grace(record, grace_us)
     fenced = _fenced(record, seals, now_us)
@@ -97,7 +97,9 @@ def ended(
     )
 
 
-def shrunk(record: LogRecord, before: MessageId, nonce: int, *, last_count: int | None = None) -> LogRecord:
+def shrunk(
+    record: LogMetadata, before: MessageId, nonce: int, *, last_count: int | None = None
+) -> LogMetadata:
     """Trim: raise `trim_before`; ledgers wholly below it whose seal is recorded leave the list.
 
     Never removes the last ledger, nor one whose seal the record does not hold, nor any behind such a one.
@@ -125,7 +127,7 @@ def shrunk(record: LogRecord, before: MessageId, nonce: int, *, last_count: int 
     )
 
 
-def end_of_trimmed(record: LogRecord, before: MessageId) -> MessageId | None:
+def end_of_trimmed(record: LogMetadata, before: MessageId) -> MessageId | None:
     """The last entry of the ledgers that a trim to `before` removes, as its first message's id; None if none."""
     for listed in reversed(_wholly_below(record, max(record.trim_before, before))):
         if listed.seal is not None and not listed.known_empty:
@@ -133,7 +135,7 @@ def end_of_trimmed(record: LogRecord, before: MessageId) -> MessageId | None:
     return None
 
 
-def _wholly_below(record: LogRecord, trim: MessageId) -> list[ListedLedger]:
+def _wholly_below(record: LogMetadata, trim: MessageId) -> list[ListedLedger]:
     gone: list[ListedLedger] = []
     for listed, successor in zip(record.ledgers, record.ledgers[1:], strict=False):
         if listed.seal is None or MessageId(successor.ledger_id, 0, 0) > trim:
@@ -142,19 +144,19 @@ def _wholly_below(record: LogRecord, trim: MessageId) -> list[ListedLedger]:
     return gone
 
 
-def with_orphan_barred(record: LogRecord, orphan: LedgerId, nonce: int) -> LogRecord:
+def with_orphan_barred(record: LogMetadata, orphan: LedgerId, nonce: int) -> LogMetadata:
     """The sweep's step for a ledger newer than all listed ones: after this it can never be listed."""
     assert orphan > record.last_ledger_id, "an older orphan can never be listed and needs no change"
     return replace(record, last_ledger_id=orphan, nonce=nonce)
 
 
-def without_deleted(record: LogRecord, deleted: Collection[LedgerId], nonce: int) -> LogRecord:
+def without_deleted(record: LogMetadata, deleted: Collection[LedgerId], nonce: int) -> LogMetadata:
     """Forget pending deletions that are done."""
     left = tuple(one for one in record.pending_delete if one.ledger_id not in deleted)
     return replace(record, pending_delete=left, nonce=nonce)
 
 
-def due_for_deletion(record: LogRecord, now_us: int) -> list[LedgerId]:
+def due_for_deletion(record: LogMetadata, now_us: int) -> list[LedgerId]:
     """Ledgers whose time has come. Never one that is listed (docs/log-semantics.md#i13)."""
     listed = set(record.ledger_ids)
     return [
@@ -164,7 +166,7 @@ def due_for_deletion(record: LogRecord, now_us: int) -> list[LedgerId]:
     ]
 
 
-def waiting_for_deletion(record: LogRecord, now_us: int) -> list[LedgerId]:
+def waiting_for_deletion(record: LogMetadata, now_us: int) -> list[LedgerId]:
     """Ledgers whose time has not come, and which somebody who sleeps may still write where deletions are forgotten."""
     listed = set(record.ledger_ids)
     return [
@@ -174,7 +176,7 @@ def waiting_for_deletion(record: LogRecord, now_us: int) -> list[LedgerId]:
     ]
 
 
-def shrink_limit(record: LogRecord) -> MessageId:
+def shrink_limit(record: LogMetadata) -> MessageId:
     """Ids up to this one may be trimmed to without asking a bookie (docs/log-semantics.md#rule-33)."""
     for listed in record.ledgers:
         if listed.seal is None:
@@ -189,7 +191,7 @@ def shrink_limit(record: LogRecord) -> MessageId:
 # ---- parts
 
 
-def _assert_may_enter(record: LogRecord, new: ListedLedger) -> None:
+def _assert_may_enter(record: LogMetadata, new: ListedLedger) -> None:
     # Source: docs/log-semantics.md#rule-3.
     assert new.ledger_id > record.last_ledger_id, "a ledger enters the list above every earlier id"
 
@@ -200,13 +202,13 @@ def _sealed(listed: ListedLedger, seals: Seals) -> ListedLedger:
     return replace(listed, seal=seals[listed.ledger_id])
 
 
-def _with_grace(record: LogRecord, grace_us: int | None) -> LogRecord:
+def _with_grace(record: LogMetadata, grace_us: int | None) -> LogMetadata:
     """In the newest format; the grace may rise, since whoever owned the log so far counted on less. It never falls."""
     raised = record.grace_us if grace_us is None else max(record.grace_us, grace_us)
     return replace(record, format_version=RECORD_VERSION, grace_us=raised)
 
 
-def _fenced(record: LogRecord, seals: Seals, now_us: int) -> tuple[ListedLedger, ...]:
+def _fenced(record: LogMetadata, seals: Seals, now_us: int) -> tuple[ListedLedger, ...]:
     """The list with the seals that a fencing found; the record's own facts win."""
     found = []
     keep_until_us = now_us + record.grace_us if record.grace_us else 0

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from dlog.model import LogRecord, LogState
+from dlog.model import LogMetadata, LogState
 from ledger.model import LedgerId, Versioned
 
 
@@ -22,7 +22,7 @@ from ledger.model import LedgerId, Versioned
 class Applied:
     """The change is in the store: `record` at `version`, perhaps with somebody's change on top."""
 
-    record: LogRecord
+    record: LogMetadata
     version: int
 
 
@@ -33,7 +33,7 @@ class NotOurs:
     `definite`: our request was certainly refused. Else it was refused, or applied and then changed again.
     """
 
-    found: Versioned[LogRecord] | None
+    found: Versioned[LogMetadata] | None
     definite: bool
 
 
@@ -45,7 +45,7 @@ class Look(Enum):
     DECIDED = "decided"
 
 
-def look_again(sent: LogRecord, expected_version: int, found: Versioned[LogRecord] | None) -> Look:
+def look_again(sent: LogMetadata, expected_version: int, found: Versioned[LogMetadata] | None) -> Look:
     """Judge a fresh read made after the answer to `sent` (a change of `expected_version`) was lost."""
     if found is None or found.value.log_uuid != sent.log_uuid:
         return Look.DECIDED
@@ -58,7 +58,7 @@ def look_again(sent: LogRecord, expected_version: int, found: Versioned[LogRecor
 class Won:
     """The takeover is in force."""
 
-    record: LogRecord
+    record: LogMetadata
     version: int
 
 
@@ -66,21 +66,21 @@ class Won:
 class StartOver:
     """Refused with the epoch unchanged: read, fence and try again. The new ledger can never be listed."""
 
-    found: Versioned[LogRecord]
+    found: Versioned[LogMetadata]
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
     """Another took the log over, or it ended. `may_delete_new`: the new ledger was definitely not listed."""
 
-    found: Versioned[LogRecord] | None
+    found: Versioned[LogMetadata] | None
     may_delete_new: bool
 
 
 TakeoverVerdict = Won | StartOver | Lost
 
 
-def takeover_verdict(before: LogRecord, sent: LogRecord, answer: Applied | NotOurs) -> TakeoverVerdict:
+def takeover_verdict(before: LogMetadata, sent: LogMetadata, answer: Applied | NotOurs) -> TakeoverVerdict:
     """Whether the candidate that sent `sent` (made from `before`) has won.
 
     Source: docs/log-semantics.md#rule-10, #rule-22.
@@ -103,20 +103,20 @@ def takeover_verdict(before: LogRecord, sent: LogRecord, answer: Applied | NotOu
 class Rebase:
     """Refused while we still own the log: make the change again from `found`."""
 
-    found: Versioned[LogRecord]
+    found: Versioned[LogMetadata]
 
 
 @dataclass(frozen=True, slots=True)
 class Deposed:
     """The log is no longer ours. Nothing may be deleted on the strength of this."""
 
-    found: LogRecord | None
+    found: LogMetadata | None
 
 
 OwnerVerdict = Applied | Rebase | Deposed
 
 
-def owner_verdict(before: LogRecord, sent: LogRecord, answer: Applied | NotOurs) -> OwnerVerdict:
+def owner_verdict(before: LogMetadata, sent: LogMetadata, answer: Applied | NotOurs) -> OwnerVerdict:
     """What became of a change by the owner: a rotation, or one that keeps the list.
 
     Source: docs/log-semantics.md#rule-9, #rule-10.
@@ -134,7 +134,7 @@ def owner_verdict(before: LogRecord, sent: LogRecord, answer: Applied | NotOurs)
     return Deposed(found.value)
 
 
-def same_ownership(ours: LogRecord, found: LogRecord) -> bool:
+def same_ownership(ours: LogMetadata, found: LogMetadata) -> bool:
     """Whether `found` still names us: incarnation, epoch, owner, and a log that takes appends."""
     return (
         found.log_uuid == ours.log_uuid
@@ -144,7 +144,7 @@ def same_ownership(ours: LogRecord, found: LogRecord) -> bool:
     )
 
 
-def may_enter_list(record: LogRecord, ledger_id: LedgerId) -> bool:
+def may_enter_list(record: LogMetadata, ledger_id: LedgerId) -> bool:
     """Only an id above everything ever listed or swept may enter; else make another ledger.
 
     Source: docs/log-semantics.md#rule-3.
@@ -152,5 +152,5 @@ def may_enter_list(record: LogRecord, ledger_id: LedgerId) -> bool:
     return ledger_id > record.last_ledger_id
 
 
-def _same_tail(one: LogRecord, other: LogRecord) -> bool:
+def _same_tail(one: LogMetadata, other: LogMetadata) -> bool:
     return one.ledger_ids[-1:] == other.ledger_ids[-1:]

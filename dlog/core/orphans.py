@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dlog.core import metadata_keys
-from dlog.model import LogName, LogRecord, NameNode, NameState
+from dlog.model import LogMetadata, LogName, NameNode, NameState
 from ledger.errors import InvalidNameError
 from ledger.model import LedgerId, LedgerMetadata
 
@@ -53,7 +53,7 @@ class Verdict(Enum):
     BAR_FIRST = "not listed yet; one compare-and-set makes that final"
 
 
-def verdict_of(record: LogRecord, ledger_id: LedgerId) -> Verdict:
+def verdict_of(record: LogMetadata, ledger_id: LedgerId) -> Verdict:
     """By the record of the log that the ledger's tags name."""
     if record.find(ledger_id) or any(one.ledger_id == ledger_id for one in record.pending_delete):
         return Verdict.KNOWN

@@ -50,7 +50,7 @@ from dlog.core.rotation_commands import (
     WaitForCandidate,
     WriteRecord,
 )
-from dlog.model import ListedLedger, LogRecord, SealFacts
+from dlog.model import ListedLedger, LogMetadata, SealFacts
 from ledger.model import LedgerId, Versioned
 
 
@@ -73,13 +73,13 @@ class Phase(Enum):
 class Rotation:
     """The decisions of one writer, from its takeover until it is closed or deposed."""
 
-    def __init__(self, record: LogRecord, version: int, current: LedgerId) -> None:
+    def __init__(self, record: LogMetadata, version: int, current: LedgerId) -> None:
         self._record = record
         self._version = version
         self._current: LedgerId | None = current
         self._next: LedgerId | None = None
         self._next_listed = False
-        self._sent: LogRecord | None = None
+        self._sent: LogMetadata | None = None
         self._seals: dict[LedgerId, SealFacts] = {}
         self._phase = Phase.STEADY
         self._attempts = 0
@@ -96,7 +96,7 @@ class Rotation:
         return self._phase
 
     @property
-    def record(self) -> LogRecord:
+    def record(self) -> LogMetadata:
         return self._record
 
     @property
@@ -288,7 +288,7 @@ class Rotation:
             return hold  # the request under way is decided first; then _settle_failed
         return [*hold, *self._settle_failed()]
 
-    def on_record(self, read: Versioned[LogRecord] | None) -> list[Command]:
+    def on_record(self, read: Versioned[LogMetadata] | None) -> list[Command]:
         """The record read again after FENCED."""
         if self._phase not in (Phase.CONFIRMING, Phase.RECHECKING):
             return self.on_record_seen(read)
@@ -300,7 +300,7 @@ class Rotation:
             return [Settle(self._to_settle())]
         return self._go_on()
 
-    def on_record_seen(self, read: Versioned[LogRecord] | None) -> list[Command]:
+    def on_record_seen(self, read: Versioned[LogMetadata] | None) -> list[Command]:
         """A watch or a confirmation of the epoch brought a fresh record: deposed, or a newer version."""
         if self.over:
             return []
@@ -455,7 +455,7 @@ class Rotation:
         done = self._closing and not self._left
         return [*discarded, *(self._finish() if done else self._create())]
 
-    def _adopt(self, record: LogRecord, version: int) -> None:
+    def _adopt(self, record: LogMetadata, version: int) -> None:
         self._record, self._version = record, version
         unrecorded = {one.ledger_id for one in record.ledgers if one.seal is None}
         self._seals = {one: seal for one, seal in self._seals.items() if one in unrecorded}

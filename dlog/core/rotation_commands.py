@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dlog.model import LogRecord
+from dlog.model import LogMetadata
 from ledger.model import LedgerId
 
 
@@ -47,7 +47,7 @@ class DiscardLedger:
 class WriteRecord:
     """Compare-and-set, lost answers resolved → on_answer, on_store_unavailable"""
 
-    record: LogRecord
+    record: LogMetadata
     version: int
 
 
@@ -102,7 +102,7 @@ class WaitForCandidate:
 class Depose:
     """The log is lost for good. `found` tells to whom, if it is known."""
 
-    found: LogRecord | None
+    found: LogMetadata | None
 
 
 @dataclass(frozen=True, slots=True)

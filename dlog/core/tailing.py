@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dlog.errors import DataLossError, LogNotFoundError, TrimmedError, UnknownPositionError
-from dlog.model import ListedLedger, LogRecord, LogState, MessageId
+from dlog.model import ListedLedger, LogMetadata, LogState, MessageId
 from ledger.model import NO_ENTRY
 
 # ---- what the shell is asked to do
@@ -161,7 +161,7 @@ class Tailing:
         self._from_earliest = from_earliest
         self._on_trimmed = on_trimmed
         self._on_data_loss = on_data_loss
-        self._record: LogRecord | None = None
+        self._record: LogMetadata | None = None
         self._ledger: _Ledger | None = None
         self._record_is_stale = True
         self._missing: _Missing | None = None
@@ -198,7 +198,7 @@ class Tailing:
 
     # ---- events
 
-    def on_record(self, record: LogRecord) -> None:
+    def on_record(self, record: LogMetadata) -> None:
         """A linearizable read of the record, begun after the step that asked for it."""
         if record.state is LogState.DELETING:
             raise LogNotFoundError(
@@ -276,7 +276,7 @@ class Tailing:
             return WaitForEntries(ledger.ledger_id, ledger.readable, self._why(record, ledger))
         return self._leave_ledger(record)
 
-    def _enter_ledger(self, record: LogRecord) -> Step:
+    def _enter_ledger(self, record: LogMetadata) -> Step:
         listed = _next_listed(record, self._position.ledger_id)
         if listed is None:
             return self._nothing_ahead(record)
@@ -285,7 +285,7 @@ class Tailing:
             return self._leave_ledger(record)
         return OpenLedger(listed.ledger_id)
 
-    def _leave_ledger(self, record: LogRecord) -> Step:
+    def _leave_ledger(self, record: LogMetadata) -> Step:
         """The ledger is sealed and read to its end, and the record is younger than that."""
         following = _next_listed(record, self._position.ledger_id + 1)
         if following is None:
@@ -293,7 +293,7 @@ class Tailing:
         self._move_to(MessageId(following.ledger_id, 0, 0))
         return self.next_step()
 
-    def _nothing_ahead(self, record: LogRecord) -> Step:
+    def _nothing_ahead(self, record: LogMetadata) -> Step:
         if record.state is LogState.SEALED:
             return Finish()
         if not record.ledgers:
@@ -311,7 +311,7 @@ class Tailing:
         last = until.entry_id if until.batch_index > 0 else until.entry_id - 1
         return min(ledger.readable, last)
 
-    def _why(self, record: LogRecord, ledger: _Ledger) -> str:
+    def _why(self, record: LogMetadata, ledger: _Ledger) -> str:
         following = _next_listed(record, ledger.ledger_id + 1)
         if following is None:
             return f"ledger {ledger.ledger_id} is read up to its last confirmed entry {ledger.readable}"
@@ -327,7 +327,7 @@ class Tailing:
         self._ledger = None
         self._missing = None
 
-    def _apply_trim(self, record: LogRecord, *, counted: bool = False) -> None:
+    def _apply_trim(self, record: LogMetadata, *, counted: bool = False) -> None:
         """Move behind what was trimmed; report it if a message at or after the position is among it."""
         self._trim_undecided = self._count_wanted = False
         requested, earliest = self._position, _earliest(record)
@@ -350,7 +350,7 @@ class Tailing:
         else:
             self._move_to(earliest)
 
-    def _inside_entry(self, record: LogRecord) -> bool:
+    def _inside_entry(self, record: LogMetadata) -> bool:
         """Whether the position is behind the first message of an entry that is there, in a ledger that is kept."""
         listed = record.find(self._position.ledger_id)
         if listed is None or self._position.batch_index == 0:
@@ -361,7 +361,7 @@ class Tailing:
             last = self.readable_entry if self._ledger is not None else NO_ENTRY
         return last >= self._position.entry_id
 
-    def _missed(self, record: LogRecord) -> bool | ListedLedger:
+    def _missed(self, record: LogMetadata) -> bool | ListedLedger:
         """Whether a message at or after the position was trimmed, or the ledger that must be opened to tell."""
         if self._position < record.trimmed_end:
             return True
@@ -391,7 +391,7 @@ class Tailing:
         if self._on_trimmed is OnMissing.GAP:
             self._gaps.append(Gap(requested, earliest, GapReason.TRIMMED))
 
-    def _apply_list(self, record: LogRecord) -> None:
+    def _apply_list(self, record: LogMetadata) -> None:
         ledger_id = self._position.ledger_id
         if ledger_id > max(record.last_ledger_id, 0):
             raise self._unknown_position(record)
@@ -407,7 +407,7 @@ class Tailing:
             # Behind what is lost the trim mark is to be looked at again, if it was not decided.
             self._record_is_stale = self._count_wanted
 
-    def _unknown_position(self, record: LogRecord) -> UnknownPositionError:
+    def _unknown_position(self, record: LogMetadata) -> UnknownPositionError:
         last = record.ledgers[-1].ledger_id if record.ledgers else None
         return UnknownPositionError(
             f"message {self._position} lies above the last ledger ({last}) of log {self._log}: "
@@ -416,7 +416,7 @@ class Tailing:
             last=last,
         )
 
-    def _lose(self, record: LogRecord, listed: ListedLedger, missing: _Missing) -> None:
+    def _lose(self, record: LogMetadata, listed: ListedLedger, missing: _Missing) -> None:
         """A fresh record still lists the ledger of which something was not found."""
         self._missing = None
         if listed.seal is not None and listed.seal.last_entry < self._position.entry_id:
@@ -444,7 +444,7 @@ class Tailing:
             self._ledger = _Ledger(listed.ledger_id, NO_ENTRY, sealed=True)
 
 
-def _next_listed(record: LogRecord, ledger_id: int) -> ListedLedger | None:
+def _next_listed(record: LogMetadata, ledger_id: int) -> ListedLedger | None:
     """The smallest listed ledger at or above `ledger_id`."""
     for listed in record.ledgers:
         if listed.ledger_id >= ledger_id:
@@ -452,7 +452,7 @@ def _next_listed(record: LogRecord, ledger_id: int) -> ListedLedger | None:
     return None
 
 
-def _earliest(record: LogRecord) -> MessageId:
+def _earliest(record: LogMetadata) -> MessageId:
     """The first id that is not trimmed."""
     listed = _next_listed(record, record.trim_before.ledger_id)
     if listed is None or listed.ledger_id == record.trim_before.ledger_id:

@@ -37,7 +37,7 @@ from dlog.errors import (
     TakeoverContendedError,
     TakeoverLostError,
 )
-from dlog.model import ListedLedger, LogRecord, LogState, Owner, SealFacts
+from dlog.model import ListedLedger, LogMetadata, LogState, Owner, SealFacts
 from ledger.errors import LogStoreError
 from ledger.model import LedgerId, Versioned
 
@@ -67,7 +67,7 @@ class CreateLedger:
 
 @dataclass(frozen=True, slots=True)
 class WriteRecord:
-    record: LogRecord
+    record: LogMetadata
     version: int
 
 
@@ -80,7 +80,7 @@ class DiscardLedger:
 class Finish:
     """The log is ours: append to the ledger created last (or go on deleting, sealing)."""
 
-    record: LogRecord
+    record: LogMetadata
     version: int
 
 
@@ -100,7 +100,7 @@ class Stamp:
     now_us: int
 
 
-def ledgers_to_fence(record: LogRecord) -> tuple[LedgerId, ...]:
+def ledgers_to_fence(record: LogMetadata) -> tuple[LedgerId, ...]:
     """The last two, and every one whose seal the record does not hold (docs/log-semantics.md#rule-20)."""
     last_two = record.ledger_ids[-2:]
     return tuple(one.ledger_id for one in record.ledgers if one.seal is None or one.ledger_id in last_two)
@@ -127,16 +127,16 @@ class Takeover:
         self._end = end
         self._given_up = frozenset(given_up)
         self._rounds = 0
-        self._before: Versioned[LogRecord] | None = None
+        self._before: Versioned[LogMetadata] | None = None
         self._missing: tuple[LedgerId, ...] = ()
         self._seals: Mapping[LedgerId, SealFacts] = {}
         self._new: LedgerId | None = None
-        self._sent: LogRecord | None = None
+        self._sent: LogMetadata | None = None
 
     def start(self) -> list[Command]:
         return [ReadRecord(0)]
 
-    def on_record(self, read: Versioned[LogRecord]) -> list[Command]:
+    def on_record(self, read: Versioned[LogMetadata]) -> list[Command]:
         """Fence what this record lists, or learn that a missing ledger really is missing."""
         before, self._before = self._before, read
         refusal = self._refusal(read.value)
@@ -207,11 +207,11 @@ class Takeover:
     # ---- parts
 
     @property
-    def _record(self) -> LogRecord:
+    def _record(self) -> LogMetadata:
         assert self._before is not None
         return self._before.value
 
-    def _write(self, record: LogRecord) -> list[Command]:
+    def _write(self, record: LogMetadata) -> list[Command]:
         assert self._before is not None
         self._sent = record
         return [WriteRecord(record, self._before.version)]
@@ -226,7 +226,7 @@ class Takeover:
             return [Fail(self._contended())]
         return [ReadRecord(self._rounds)]
 
-    def _refusal(self, record: LogRecord) -> LogStoreError | None:
+    def _refusal(self, record: LogMetadata) -> LogStoreError | None:
         if record.state is LogState.ACTIVE:
             return None
         if self._end is LogState.DELETING and record.state is LogState.SEALED:
@@ -251,7 +251,7 @@ class Takeover:
             rounds=self._rounds,
         )
 
-    def _lost(self, found: Versioned[LogRecord] | None) -> LogStoreError:
+    def _lost(self, found: Versioned[LogMetadata] | None) -> LogStoreError:
         if found is None:
             return LogNotFoundError(f"log {self._log} was deleted during the takeover", log=self._log)
         record = found.value

@@ -37,7 +37,7 @@ from dlog.model import (
     GRACE_US,
     RECORD_VERSION,
     ListedLedger,
-    LogRecord,
+    LogMetadata,
     LogState,
     MessageId,
     NameNode,
@@ -67,7 +67,7 @@ _DECODED_KEPT = 16
 _T = TypeVar("_T")
 
 
-def encode_record(record: LogRecord) -> bytes:
+def encode_record(record: LogMetadata) -> bytes:
     """The one byte form of `record`. RecordTooLargeError, RecordFormatError if it breaks another limit."""
     data = _seal(_KIND_RECORD, record.format_version, _record_fields(record))
     _decode_record_fields(
@@ -77,7 +77,7 @@ def encode_record(record: LogRecord) -> bytes:
 
 
 @lru_cache(maxsize=_DECODED_KEPT)
-def decode_record(data: bytes) -> LogRecord:
+def decode_record(data: bytes) -> LogMetadata:
     """Read a record strictly. RecordFormatError on every damage.
 
     Of the values decoded last the results are kept, since most reads find what the last one found.
@@ -159,7 +159,7 @@ def _check_canonical(data: bytes, encoded: bytes) -> None:
 # ---- values → msgpack
 
 
-def _record_fields(record: LogRecord) -> list[object]:
+def _record_fields(record: LogMetadata) -> list[object]:
     fields = [
         record.log_uuid,
         record.instance_id,
@@ -202,11 +202,11 @@ def _seal_fields(seal: SealFacts | None) -> list[object] | None:
 # ---- msgpack → values
 
 
-def _decode_record_fields(version: int, value: object) -> LogRecord:
+def _decode_record_fields(version: int, value: object) -> LogMetadata:
     fields = _array(value, 12 if version == 1 else 14, "record")
     if fields[11] != []:
         raise RecordFormatError("the record refers to history pages, which this release cannot read")
-    record = LogRecord(
+    record = LogMetadata(
         log_uuid=_text(fields[0], "uuid"),
         instance_id=_text(fields[1], "instance id"),
         epoch=_integer(fields[2], "epoch"),
@@ -226,7 +226,7 @@ def _decode_record_fields(version: int, value: object) -> LogRecord:
     return record
 
 
-def _check_rules(record: LogRecord) -> None:
+def _check_rules(record: LogMetadata) -> None:
     """What every version of a record obeys (docs/log-semantics.md#rule-3, #i1, #i3)."""
     ids = record.ledger_ids
     if any(later <= earlier for earlier, later in pairwise(ids)):

@@ -13,7 +13,7 @@ from dlog.core.metadata_changes import with_orphan_barred
 from dlog.core.metadata_update import Applied
 from dlog.core.orphans import Origin, Verdict, absence_is_final, origin_of, verdict_of
 from dlog.errors import LogNotFoundError
-from dlog.metadata.store import LogRef, LogStore
+from dlog.metadata.store import LogMetadataStore, LogRef
 from ledger.client import LedgerClient
 from ledger.errors import (
     ContendedError,
@@ -35,7 +35,7 @@ CHANGE_S_MAX = 60.0
 class OrphanSweep:
     """One sweep over all ledgers of the cluster, for the logs under one root."""
 
-    def __init__(self, logs: LogStore, ledgers: LedgerClient, *, age_s: float) -> None:
+    def __init__(self, logs: LogMetadataStore, ledgers: LedgerClient, *, age_s: float) -> None:
         """`age_s`: what was created later is left alone. It decides only when to try."""
         self._logs = logs
         self._ledgers = ledgers

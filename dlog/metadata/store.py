@@ -17,7 +17,7 @@ from dlog.core import metadata_keys
 from dlog.core.metadata_update import Applied, Look, NotOurs, look_again
 from dlog.errors import LogExistsError, LogNotFoundError, RecordFormatError
 from dlog.format.log_metadata import decode_name, decode_record, encode_name, encode_record
-from dlog.model import GRACE_US, LogName, LogRecord, NameNode, NameState
+from dlog.model import GRACE_US, LogMetadata, LogName, NameNode, NameState
 from ledger.environment import Environment
 from ledger.errors import (
     AlreadyExistsError,
@@ -47,7 +47,7 @@ class LogRef:
         return str(self.name)
 
 
-class LogStore:
+class LogMetadataStore:
     """The logs of one cluster. Cheap; holds no connection of its own."""
 
     def __init__(
@@ -87,7 +87,7 @@ class LogStore:
         """
         node = await self._free_name(log)
         ref = LogRef(log, self._environment.new_uuid(), self._root)
-        record = LogRecord(
+        record = LogMetadata(
             log_uuid=ref.log_uuid,
             instance_id=await self._instance(),
             nonce=self._environment.token(),
@@ -120,7 +120,7 @@ class LogStore:
 
     # ---- records
 
-    async def read(self, ref: LogRef) -> Versioned[LogRecord]:
+    async def read(self, ref: LogRef) -> Versioned[LogMetadata]:
         """The record, linearizably. LogNotFoundError if this incarnation is gone."""
         found = await self._read_or_none(ref)
         if found is None:
@@ -131,7 +131,7 @@ class LogStore:
         return self._store.watch_record(self._record_key(ref), watch)
 
     async def compare_and_set(
-        self, ref: LogRef, record: LogRecord, version: int, *, limit_s: float | None = None
+        self, ref: LogRef, record: LogMetadata, version: int, *, limit_s: float | None = None
     ) -> Applied | NotOurs:
         """Set the record if it still has `version`. Lost answers are resolved by fresh reads.
 
@@ -150,7 +150,7 @@ class LogStore:
                 log=str(ref),
             ) from error
 
-    async def _compare_and_set(self, ref: LogRef, record: LogRecord, version: int) -> Applied | NotOurs:
+    async def _compare_and_set(self, ref: LogRef, record: LogMetadata, version: int) -> Applied | NotOurs:
         value = encode_record(record)
         key = self._record_key(ref)
         in_doubt = False
@@ -198,7 +198,7 @@ class LogStore:
             self._instance_id = await self._store.instance_id()
         return self._instance_id
 
-    async def _read_or_none(self, ref: LogRef) -> Versioned[LogRecord] | None:
+    async def _read_or_none(self, ref: LogRef) -> Versioned[LogMetadata] | None:
         try:
             found = await self._store.read_record(self._record_key(ref))
         except RecordNotFoundError:

@@ -28,7 +28,7 @@ from dlog.core.tailing import (
     WaitForEntries,
     WaitForLedger,
 )
-from dlog.metadata.store import LogRef, LogStore
+from dlog.metadata.store import LogMetadataStore, LogRef
 from dlog.model import MessageId
 from dlog.read.config import ReaderConfig
 from dlog.read.entry_count import message_count
@@ -57,7 +57,7 @@ class Fetcher:
     def __init__(
         self,
         machine: Tailing,
-        logs: LogStore,
+        logs: LogMetadataStore,
         ref: LogRef,
         ledgers: LedgerClient,
         config: ReaderConfig,

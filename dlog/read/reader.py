@@ -21,7 +21,7 @@ from weakref import finalize
 
 from dlog.core.tailing import Gap, OnMissing, Tailing
 from dlog.errors import EntryFormatError
-from dlog.metadata.store import LogRef, LogStore
+from dlog.metadata.store import LogMetadataStore, LogRef
 from dlog.model import EARLIEST_ID, LogName, Message, MessageId
 from dlog.read.batch import MessageBatch
 from dlog.read.config import ReaderConfig
@@ -58,7 +58,7 @@ class Reader:
 
     def __init__(
         self,
-        logs: LogStore,
+        logs: LogMetadataStore,
         ledgers: LedgerClient,
         log: LogName,
         wanted: ReadRange,

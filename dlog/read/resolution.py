@@ -11,8 +11,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from dlog.errors import LogNotFoundError, UnknownPositionError
-from dlog.metadata.store import LogRef, LogStore
-from dlog.model import ListedLedger, LogRecord, LogState, MessageId
+from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.model import ListedLedger, LogMetadata, LogState, MessageId
 from ledger.client import LedgerClient
 from ledger.errors import LedgerNotFoundError
 from ledger.metadata.rounds import Rounds
@@ -29,7 +29,7 @@ class Resolution(StrEnum):
 
 
 async def resolve(
-    logs: LogStore, ref: LogRef, ledgers: LedgerClient, message_id: MessageId, password: bytes
+    logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient, message_id: MessageId, password: bytes
 ) -> Resolution:
     """The fate of `message_id`. Fences nothing.
 
@@ -57,7 +57,7 @@ async def resolve(
         return Resolution.ABSENT if sealed else Resolution.UNDECIDED
 
 
-def _unlisted(record: LogRecord, message_id: MessageId) -> Resolution:
+def _unlisted(record: LogMetadata, message_id: MessageId) -> Resolution:
     if message_id < record.trim_before:
         return Resolution.TRIMMED
     last = record.last_ledger_id

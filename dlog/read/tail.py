@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 
 from dlog.errors import DataLossError
 from dlog.format.entry import decode_envelope
-from dlog.metadata.store import LogRef, LogStore
-from dlog.model import EARLIEST_ID, ListedLedger, LogRecord, MessageId
+from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, MessageId
 from ledger.client import LedgerClient
 from ledger.errors import LedgerNotFoundError
 from ledger.metadata.rounds import Rounds
@@ -31,7 +31,9 @@ def opener(ledgers: LedgerClient, password: bytes) -> OpenLedger:
     return lambda ledger_id: ledgers.open(ledger_id, password)
 
 
-async def tail_of(logs: LogStore, ref: LogRef, ledgers: LedgerClient, password: bytes = b"") -> MessageId:
+async def tail_of(
+    logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient, password: bytes = b""
+) -> MessageId:
     """The id behind everything that has succeeded so far. DataLossError if an unsealed listed ledger is gone."""
     rounds = Rounds(ledgers.environment, f"the record of log {ref}")
     while True:
@@ -47,7 +49,7 @@ async def tail_of(logs: LogStore, ref: LogRef, ledgers: LedgerClient, password: 
             await rounds.again(error)
 
 
-async def _tail_of_record(record: LogRecord, open_ledger: OpenLedger) -> MessageId:
+async def _tail_of_record(record: LogMetadata, open_ledger: OpenLedger) -> MessageId:
     tail = EARLIEST_ID
     for listed in record.ledgers:
         last, sealed = await _end_of(listed, open_ledger)
@@ -66,7 +68,9 @@ async def _end_of(listed: ListedLedger, open_ledger: OpenLedger) -> tuple[int, b
     return handle.last_readable, handle.closed
 
 
-async def start_of_last(count: int, tail: MessageId, record: LogRecord, open_ledger: OpenLedger) -> MessageId:
+async def start_of_last(
+    count: int, tail: MessageId, record: LogMetadata, open_ledger: OpenLedger
+) -> MessageId:
     """The id at which the last `count` messages below `tail` begin; the earliest if there are fewer."""
     missing = count
     for listed in reversed(record.ledgers):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from dlog.errors import RecordFormatError
 from dlog.format.log_metadata import decode_record
-from dlog.model import ListedLedger, LogRecord
+from dlog.model import ListedLedger, LogMetadata
 from ledger.errors import MetadataFormatError
 from ledger.metadata import bookie_jobs, ledger_jobs
 from ledger.metadata.key_value import Node
@@ -59,7 +59,7 @@ def _value(value: bytes) -> str:
         return f"{len(value)} bytes"  # a name, for example
 
 
-def _log(record: LogRecord) -> str:
+def _log(record: LogMetadata) -> str:
     owner = "nobody" if record.owner is None else record.owner.host or record.owner.instance
     listed = [_listed(each) for each in record.ledgers]
     if len(listed) > _LISTED_MAX:

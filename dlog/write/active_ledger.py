@@ -6,13 +6,13 @@ from collections import deque
 
 from dlog.core.rotation_triggers import LedgerUse
 from dlog.model import SealFacts
-from dlog.write.pending_entry import Outgoing
+from dlog.write.pending_entry import PendingEntry
 from ledger.errors import LogStoreError
 from ledger.model import LedgerId, LedgerMetadata
 from ledger.write_handle import WriteHandle
 
 
-class Lane:
+class ActiveLedger:
     """Acks are delivered only while `released`: those of a successor wait for its predecessor's seal."""
 
     def __init__(self, handle: WriteHandle, use: LedgerUse) -> None:
@@ -22,7 +22,7 @@ class Lane:
         self.released = False
         self.detached = False
         """Given up by the writer: what the handle still says is about somebody else's recovery or our own."""
-        self._pending: deque[Outgoing] = deque()
+        self._pending: deque[PendingEntry] = deque()
         self._messages_acked = 0
         self._first_append_us = 0
         self._last_append_us = 0
@@ -36,12 +36,12 @@ class Lane:
         """When the oldest entry in flight was accepted, in loop time; None without any."""
         return self._pending[0].accepted_at if self._pending else None
 
-    def submit(self, outgoing: Outgoing, now: float) -> None:
+    def submit(self, pending_entry: PendingEntry, now: float) -> None:
         """Hand an encoded entry to the ledger; it gets the next entry id."""
-        outgoing.entry_id = self.handle.submit(outgoing.entry)
-        self._pending.append(outgoing)
+        pending_entry.entry_id = self.handle.submit(pending_entry.entry)
+        self._pending.append(pending_entry)
         use = self.use
-        use.bytes_taken += len(outgoing.entry)
+        use.bytes_taken += len(pending_entry.entry)
         use.entries_taken += 1
         use.last_append_at = now
 
@@ -50,18 +50,18 @@ class Lane:
         pending, ledger_id = self._pending, self.ledger_id
         entries = size = 0
         while pending and pending[0].entry_id <= through:
-            outgoing = pending.popleft()
+            pending_entry = pending.popleft()
             entries += 1
-            size += outgoing.size
-            self._messages_acked += outgoing.count
+            size += pending_entry.size
+            self._messages_acked += pending_entry.count
             if not self._first_append_us:
-                self._first_append_us = outgoing.append_time_us
-            self._last_append_us = outgoing.append_time_us
-            outgoing.succeed(ledger_id)
+                self._first_append_us = pending_entry.append_time_us
+            self._last_append_us = pending_entry.append_time_us
+            pending_entry.succeed(ledger_id)
         return entries, size
 
-    def take_back(self) -> list[Outgoing]:
-        """Everything in flight, in order; the lane forgets it."""
+    def take_back(self) -> list[PendingEntry]:
+        """Everything in flight, in order; the active_ledger forgets it."""
         taken = list(self._pending)
         self._pending.clear()
         return taken

@@ -1,7 +1,7 @@
 """From the caller to the ledger in use: batching, order, backpressure.
 
     append_many ─┐
-    submit ──► batcher ──► held ──► lane (one ledger) ──► acks, by the run
+    submit ──► batcher ──► held ──► active_ledger (one ledger) ──► acks, by the run
                                  └─ while a barrier is up, or no ledger can be written, entries wait here
 
 Invariant (docs/log-semantics.md#rule-6, #rule-7, #rule-8, #rule-11): order of calls is order of ids. What was not
@@ -21,11 +21,11 @@ from dlog.errors import MessageTooLargeError, QueueFullError
 from dlog.format.entry import ENTRY_OVERHEAD_BYTES
 from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers
 from dlog.model import MessageId
-from dlog.write.active_ledger import Lane
+from dlog.write.active_ledger import ActiveLedger
 from dlog.write.append_deadline import AppendDeadline
-from dlog.write.byte_budget import Room
+from dlog.write.byte_budget import ByteBudget
 from dlog.write.message_ids import MessageIds
-from dlog.write.pending_entry import Outgoing, Waiter
+from dlog.write.pending_entry import PendingEntry, Waiter
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 
@@ -45,12 +45,12 @@ class AppendQueue:
         self._last_append_us = last_append_us
         self._loop = asyncio.get_running_loop()
         self._batcher: Batcher[Waiter] = Batcher(config.batching)
-        self._room = Room(config.buffer_bytes_max)
+        self._budget = ByteBudget(config.buffer_bytes_max)
         self.buffer_bytes_max = config.buffer_bytes_max
-        self._held: deque[Outgoing] = deque()
-        self._lane: Lane | None = None
+        self._held: deque[PendingEntry] = deque()
+        self._active_ledger: ActiveLedger | None = None
         self._entries_in_flight = 0
-        self._unsettled: deque[Outgoing] = deque()
+        self._unsettled: deque[PendingEntry] = deque()
         """Everything dispatched, in order, up to the first entry that is not settled."""
         self._dispatched = 0
         self._flushes: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -83,27 +83,27 @@ class AppendQueue:
         return self._held[0].accepted_at if self._held else None
 
     @property
-    def lane(self) -> Lane | None:
-        return self._lane
+    def active_ledger(self) -> ActiveLedger | None:
+        return self._active_ledger
 
     @property
     def buffered_bytes(self) -> int:
-        return self._room.used + self._batcher.open_bytes
+        return self._budget.used + self._batcher.open_bytes
 
     # ---- appending
 
     async def submit(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
         """Take one message, waiting for room first; the future gets its id."""
-        if self._room.tight:
+        if self._budget.tight:
             self._check_open()
             size = _size(payload, key)
             self._check_size(size)
-            await self._room.wait(size)
+            await self._budget.wait(size)
         return self._take(payload, key, headers)
 
     def submit_nowait(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
         """The same without waiting: QueueFullError if the buffer is full."""
-        if self._room.tight:
+        if self._budget.tight:
             self._check_open()
             raise QueueFullError(
                 f"the writer holds {self.buffered_bytes} unacknowledged bytes, the limit is "
@@ -123,7 +123,7 @@ class AppendQueue:
         flat = flat_headers(headers) if headers else NO_HEADERS
         waiter: Waiter = self._loop.create_future()
         for batch in self._batcher.add(payload, key, flat, waiter, self._loop.time()):
-            self._dispatch(Outgoing(batch, whole=False))
+            self._dispatch(PendingEntry(batch, whole=False))
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush_due)
@@ -144,19 +144,19 @@ class AppendQueue:
         self._check_open()
         waiter: asyncio.Future[MessageIds] = self._loop.create_future()
         batch.tokens.append(waiter)
-        outgoing = Outgoing(batch, whole=True)
-        if self._room.tight:
-            await self._room.wait(outgoing.size)
+        pending_entry = PendingEntry(batch, whole=True)
+        if self._budget.tight:
+            await self._budget.wait(pending_entry.size)
             self._check_open()
         self.flush()
-        self._dispatch(outgoing)
+        self._dispatch(pending_entry)
         return waiter
 
     def flush(self) -> None:
         """Send the partial batch now."""
         batch = self._batcher.take()
         if batch is not None:
-            self._dispatch(Outgoing(batch, whole=False))
+            self._dispatch(PendingEntry(batch, whole=False))
 
     def flushed(self) -> asyncio.Future[None]:
         """Send the partial batch now; the future is done once everything accepted before is settled."""
@@ -190,7 +190,7 @@ class AppendQueue:
         self._flush_scheduled = False
         batch = self._batcher.due(self._loop.time(), in_flight=self._entries_in_flight > 0)
         if batch is not None:
-            self._dispatch(Outgoing(batch, whole=False))
+            self._dispatch(PendingEntry(batch, whole=False))
         deadline = self._batcher.deadline()
         if deadline is not None and self._timer is None:
             self._timer = self._loop.call_at(deadline, self._on_timer)
@@ -201,62 +201,62 @@ class AppendQueue:
 
     # ---- to the ledger
 
-    def _dispatch(self, outgoing: Outgoing) -> None:
-        self._room.take(outgoing.size)
-        outgoing.accepted_at = self._loop.time()
+    def _dispatch(self, pending_entry: PendingEntry) -> None:
+        self._budget.take(pending_entry.size)
+        pending_entry.accepted_at = self._loop.time()
         if self.deadline is not None and not self.deadline.running:
             self.deadline.start()
-        self._unsettled.append(outgoing)
+        self._unsettled.append(pending_entry)
         self._dispatched += 1
-        if self._lane is None or self._held:
-            self._held.append(outgoing)
+        if self._active_ledger is None or self._held:
+            self._held.append(pending_entry)
         else:
-            self._send(self._lane, outgoing)
+            self._send(self._active_ledger, pending_entry)
 
-    def _send(self, lane: Lane, outgoing: Outgoing) -> None:
+    def _send(self, active_ledger: ActiveLedger, pending_entry: PendingEntry) -> None:
         now_us = self._last_append_us = max(self._last_append_us, self._environment.wall_us())
-        if outgoing.encode(self._epoch, now_us, self._codec):
-            lane.submit(outgoing, self._loop.time())
-            self.tail = MessageId(lane.ledger_id, outgoing.entry_id, outgoing.count - 1)
+        if pending_entry.encode(self._epoch, now_us, self._codec):
+            active_ledger.submit(pending_entry, self._loop.time())
+            self.tail = MessageId(active_ledger.ledger_id, pending_entry.entry_id, pending_entry.count - 1)
             self._entries_in_flight += 1
         else:
-            outgoing.settled = True
-            self._room.give_back(outgoing.size)
+            pending_entry.settled = True
+            self._budget.give_back(pending_entry.size)
             self._drop_settled()
 
     def hold(self) -> None:
         """Hand nothing to any ledger until told which."""
-        self._lane = None
+        self._active_ledger = None
 
-    def submit_to(self, lane: Lane) -> None:
+    def submit_to(self, active_ledger: ActiveLedger) -> None:
         """Hand over what was held, in order, and then what comes."""
-        self._lane = lane
+        self._active_ledger = active_ledger
         held = self._held
-        while held and self._lane is lane and lane.handle.failed is None:
-            self._send(lane, held.popleft())
+        while held and self._active_ledger is active_ledger and active_ledger.handle.failed is None:
+            self._send(active_ledger, held.popleft())
 
     # ---- from the ledger
 
     def on_acked(self, entries: int, size: int) -> None:
         """Entries have been acked: their bytes are free, and a waiting partial batch may leave."""
         self._entries_in_flight -= entries
-        self._room.give_back(size)
+        self._budget.give_back(size)
         self._drop_settled()
         if self._batcher.open_count:
             self._flush_due()
 
-    def take_back(self, outgoing: Sequence[Outgoing]) -> None:
+    def take_back(self, pending_entry: Sequence[PendingEntry]) -> None:
         """Entries whose absence is proved wait again, before all others, with the bytes they had."""
-        self._entries_in_flight -= len(outgoing)
-        self._held.extendleft(reversed(outgoing))
+        self._entries_in_flight -= len(pending_entry)
+        self._held.extendleft(reversed(pending_entry))
 
-    def fail_indeterminate(self, lane: Lane, cause: LogStoreError) -> None:
+    def fail_indeterminate(self, active_ledger: ActiveLedger, cause: LogStoreError) -> None:
         """Nobody can tell now what became of the entries in flight in this ledger."""
-        taken = lane.take_back()
-        for outgoing in taken:
-            outgoing.fail_indeterminate(lane.ledger_id, cause)
-            self._failed.extend(filter(_is_unread, outgoing.waiters))
-        self.on_acked(len(taken), sum(outgoing.size for outgoing in taken))
+        taken = active_ledger.take_back()
+        for pending_entry in taken:
+            pending_entry.fail_indeterminate(active_ledger.ledger_id, cause)
+            self._failed.extend(filter(_is_unread, pending_entry.waiters))
+        self.on_acked(len(taken), sum(pending_entry.size for pending_entry in taken))
 
     # ---- the end
 
@@ -264,20 +264,20 @@ class AppendQueue:
         """Take nothing new; callers that wait for room get this error."""
         if self.refusal is None:
             self.refusal = error
-        self._room.refuse_all(error)
+        self._budget.refuse_all(error)
 
     def fail_held(self, error: LogStoreError) -> None:
         """What no ledger has taken is certainly absent, and its callers are told why."""
         self.refuse(error)
-        self._lane = None
+        self._active_ledger = None
         batch = self._batcher.take()
         if batch is not None:
-            self._dispatch(Outgoing(batch, whole=False))
+            self._dispatch(PendingEntry(batch, whole=False))
         held, self._held = self._held, deque()
-        for outgoing in held:
-            outgoing.fail_absent(lambda: _copy(error))
-            self._failed.extend(filter(_is_unread, outgoing.waiters))
-            self._room.give_back(outgoing.size)
+        for pending_entry in held:
+            pending_entry.fail_absent(lambda: _copy(error))
+            self._failed.extend(filter(_is_unread, pending_entry.waiters))
+            self._budget.give_back(pending_entry.size)
         self._drop_settled()
         if self._timer is not None:
             self._timer.cancel()

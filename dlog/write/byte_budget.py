@@ -8,7 +8,7 @@ from collections import deque
 from ledger.errors import LogStoreError
 
 
-class Room:
+class ByteBudget:
     """A first-come, first-served byte budget, entered while any of it is left: exceeded by an entry or two.
 
     Order is kept even between those woken and newcomers: whoever comes while somebody waits, or has been woken

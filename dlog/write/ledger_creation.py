@@ -10,7 +10,7 @@ from dlog.core.metadata_keys import ledger_tags
 from dlog.core.rotation_triggers import LedgerUse
 from dlog.metadata.store import LogRef
 from dlog.model import Owner
-from dlog.write.active_ledger import Lane
+from dlog.write.active_ledger import ActiveLedger
 from ledger.client import LedgerClient
 from ledger.errors import NotEnoughBookiesError
 from ledger.model import QuorumSizes
@@ -24,20 +24,20 @@ class LedgerMaker:
         self._ledgers = ledgers
         self._config = config
 
-    async def create(self, epoch: int) -> Lane:
+    async def create(self, epoch: int) -> ActiveLedger:
         """A new ledger. NotEnoughBookiesError if the policy permits no smaller ensemble.
 
         Source: docs/log-semantics.md#rule-19b.
         """
         wanted = self._config.quorum
         try:
-            return self._lane(await self._create(wanted, epoch), degraded=False)
+            return self._active_ledger(await self._create(wanted, epoch), degraded=False)
         except NotEnoughBookiesError:
             live = len(self._ledgers.bookies().writable)
             smaller = fallback_quorum(wanted, live, self._config.degraded)
             if smaller is None:
                 raise
-        return self._lane(await self._create(smaller, epoch), degraded=True)
+        return self._active_ledger(await self._create(smaller, epoch), degraded=True)
 
     async def _create(self, quorum: QuorumSizes, epoch: int) -> WriteHandle:
         tags = ledger_tags(
@@ -56,8 +56,8 @@ class LedgerMaker:
             visibility=self._config.visibility,
         )
 
-    def _lane(self, handle: WriteHandle, *, degraded: bool) -> Lane:
+    def _active_ledger(self, handle: WriteHandle, *, degraded: bool) -> ActiveLedger:
         now = asyncio.get_running_loop().time()
         use = LedgerUse(opened_at=now, chance=self._ledgers.environment.chance.random(), degraded=degraded)
         use.last_append_at = now
-        return Lane(handle, use)
+        return ActiveLedger(handle, use)

@@ -21,7 +21,7 @@ Waiter = asyncio.Future[Any]
 """Gets a MessageId, or MessageIds where one caller waits for the whole entry."""
 
 
-class Outgoing:
+class PendingEntry:
     """A batch until it is encoded, then the entry's bytes, which never change again (they may be sent twice).
 
     `whole`: one waiter for all messages (`append_many`), else one for each.

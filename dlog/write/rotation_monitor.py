@@ -7,21 +7,21 @@ from collections.abc import Callable
 
 from dlog.config import LogConfig
 from dlog.core.rotation_triggers import LedgerUse, at_hard_limit, is_full, next_check, reason_to_rotate
-from dlog.write.task_scope import Chores
+from dlog.write.task_scope import TaskScope
 from ledger.model import BookieSet
 
 _DEGRADED_CHECK_S = 0.5
 _CHECK_MIN_S = 0.05
 
 
-class FullnessWatch:
+class RotationMonitor:
     """Watches one ledger at a time. One timer, and a few comparisons for each run of acks."""
 
     def __init__(
         self,
         config: LogConfig,
         bookies: Callable[[], BookieSet],
-        chores: Chores,
+        tasks: TaskScope,
         *,
         on_due: Callable[[], None],
         on_hard_limit: Callable[[], None],
@@ -29,7 +29,7 @@ class FullnessWatch:
         self._limits = config.rotation
         self._ensemble = config.quorum.ensemble
         self._bookies = bookies
-        self._chores = chores
+        self._tasks = tasks
         self._on_due = on_due
         self._on_hard_limit = on_hard_limit
         self._use: LedgerUse | None = None
@@ -59,10 +59,10 @@ class FullnessWatch:
 
     def _schedule(self, use: LedgerUse) -> None:
         if self._timer is not None:
-            self._chores.cancel(self._timer)
+            self._tasks.cancel(self._timer)
         now = asyncio.get_running_loop().time()
         at = now + _DEGRADED_CHECK_S if use.degraded else next_check(use, self._limits)
-        self._timer = self._chores.later(max(at - now, _CHECK_MIN_S), self._on_timer)
+        self._timer = self._tasks.later(max(at - now, _CHECK_MIN_S), self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None

@@ -24,17 +24,17 @@ from dlog.core.rotation_commands import Command
 from dlog.core.takeover import describe_owner
 from dlog.errors import AppendAbortedError, LogNotFoundError, RecordTooLargeError, WriterDeposedError
 from dlog.metadata.grace import deletions_are_durable
-from dlog.metadata.store import LogRef, LogStore
-from dlog.model import NO_MESSAGE, LogRecord, MessageId
-from dlog.write.active_ledger import Lane
+from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.model import NO_MESSAGE, LogMetadata, MessageId
+from dlog.write.active_ledger import ActiveLedger
 from dlog.write.append_deadline import AppendDeadline
 from dlog.write.append_queue import AppendQueue
 from dlog.write.epoch_guard import EpochGuard
 from dlog.write.ledger_creation import LedgerMaker
 from dlog.write.ledger_recovery import last_message
-from dlog.write.rotation_monitor import FullnessWatch
-from dlog.write.takeover_runner import Claim
-from dlog.write.task_scope import Chores
+from dlog.write.rotation_monitor import RotationMonitor
+from dlog.write.takeover_runner import TakeoverResult
+from dlog.write.task_scope import TaskScope
 from ledger.client import LedgerClient
 from ledger.errors import (
     ConfigurationError,
@@ -54,22 +54,22 @@ _DRAIN_PATIENCE_S = 0.05
 """A drain that takes longer has the store probed, so that appends go on if the store is away."""
 
 
-class Succession:
+class RotationRunner:
     """The ledgers of one writer, from its takeover on."""
 
     def __init__(
         self,
         ref: LogRef,
-        claim: Claim,
+        takeover: TakeoverResult,
         queue: AppendQueue,
         maker: LedgerMaker,
         *,
-        logs: LogStore,
+        logs: LogMetadataStore,
         ledgers: LedgerClient,
         config: LogConfig,
         collect: Callable[[], Awaitable[object]],
     ) -> None:
-        assert claim.lane is not None
+        assert takeover.active_ledger is not None
         self._ref = ref
         self._queue = queue
         self._maker = maker
@@ -79,12 +79,12 @@ class Succession:
         self._collect = collect
         self._environment = ledgers.environment
         self._loop = asyncio.get_running_loop()
-        self._machine = Rotation(claim.record, claim.version, claim.lane.ledger_id)
-        self._lanes: dict[LedgerId, Lane] = {}
+        self._machine = Rotation(takeover.record, takeover.version, takeover.active_ledger.ledger_id)
+        self._active_ledgers: dict[LedgerId, ActiveLedger] = {}
         self._draining: LedgerId | None = None
         self._commands: deque[Command] = deque()
         self._carrying_out = False
-        self._chores = Chores(self._on_fault)
+        self._tasks = TaskScope(self._on_fault)
         self._stall: asyncio.TimerHandle | None = None
         self._deadline = AppendDeadline(
             config.hold_limit_s,
@@ -94,12 +94,12 @@ class Succession:
         )
         queue.deadline = self._deadline
         self._guard = EpochGuard(
-            ledgers.environment, lambda: self._machine.record.grace_us / 1e6, claim.confirmed_at
+            ledgers.environment, lambda: self._machine.record.grace_us / 1e6, takeover.confirmed_at
         )
-        self._fullness = FullnessWatch(
+        self._fullness = RotationMonitor(
             config,
             ledgers.bookies,
-            self._chores,
+            self._tasks,
             on_due=lambda: self._apply(self._machine.on_rotation_due()),
             on_hard_limit=lambda: self._apply(self._machine.on_hard_limit()),
         )
@@ -112,13 +112,13 @@ class Succession:
         self._rotated: list[asyncio.Future[LedgerId]] = []
         self.over: asyncio.Future[None] = self._loop.create_future()
         """Done when the writer is closed, deposed or has given up, and every append is settled."""
-        self._add_lane(claim.lane)
+        self._add_active_ledger(takeover.active_ledger)
         self._unwatch = logs.watch(ref, self._look_again_at_record)
 
     # ---- facts
 
     @property
-    def record(self) -> LogRecord:
+    def record(self) -> LogMetadata:
         return self._machine.record
 
     @property
@@ -126,18 +126,18 @@ class Succession:
         return self._machine.phase
 
     @property
-    def current(self) -> Lane | None:
+    def current(self) -> ActiveLedger | None:
         current = self._machine.current
-        return None if current is None else self._lanes.get(current)
+        return None if current is None else self._active_ledgers.get(current)
 
     # ---- what the writer asks
 
     def start(self) -> None:
         self._apply(self._machine.start())
         self._look_again_at_record()  # what changed before the watch was there went unnoticed
-        lane = self.current
-        if lane is not None and lane.handle.failed is not None:
-            self.on_failure(lane.handle, lane.handle.failed)
+        active_ledger = self.current
+        if active_ledger is not None and active_ledger.handle.failed is not None:
+            self.on_failure(active_ledger.handle, active_ledger.handle.failed)
 
     def rotate(self) -> asyncio.Future[LedgerId]:
         """Replace the ledger in use, empty ones excepted; the future gets the ledger in use afterwards."""
@@ -146,9 +146,13 @@ class Succession:
             assert self._over_error is not None
             done.set_exception(type(self._over_error)(str(self._over_error), **self._over_error.facts))
             return done
-        lane = self.current
-        if lane is not None and not lane.use.entries_taken and self._machine.phase is Phase.STEADY:
-            done.set_result(lane.ledger_id)
+        active_ledger = self.current
+        if (
+            active_ledger is not None
+            and not active_ledger.use.entries_taken
+            and self._machine.phase is Phase.STEADY
+        ):
+            done.set_result(active_ledger.ledger_id)
             return done
         self._rotated.append(done)
         self._apply(self._machine.on_rotation_due())
@@ -177,40 +181,44 @@ class Succession:
 
     def on_progress(self, handle: WriteHandle, done_through: int) -> None:
         """Entries are durable and visible; called once for a whole run of them."""
-        lane = self._lanes.get(handle.ledger_id)
-        if lane is not None and lane.released and not lane.detached:
-            self._deliver(lane, done_through)
+        active_ledger = self._active_ledgers.get(handle.ledger_id)
+        if active_ledger is not None and active_ledger.released and not active_ledger.detached:
+            self._deliver(active_ledger, done_through)
             self._fullness.look()
 
     def on_failure(self, handle: WriteHandle, error: LogStoreError) -> None:
-        lane = self._lanes.get(handle.ledger_id)
-        if lane is None or lane.detached:
+        active_ledger = self._active_ledgers.get(handle.ledger_id)
+        if active_ledger is None or active_ledger.detached:
             return
         if self._machine.over:
-            self._queue.fail_indeterminate(lane, self._over_error or error)
+            self._queue.fail_indeterminate(active_ledger, self._over_error or error)
             return
-        self._warn(f"ledger {lane.ledger_id} takes no more appends: {error}")
+        self._warn(f"ledger {active_ledger.ledger_id} takes no more appends: {error}")
         self._trouble = error
-        self._apply(self._machine.on_failed(lane.ledger_id, fenced=isinstance(error, LedgerFencedError)))
+        self._apply(
+            self._machine.on_failed(active_ledger.ledger_id, fenced=isinstance(error, LedgerFencedError))
+        )
 
-    def _deliver(self, lane: Lane, through: int) -> None:
-        if self._guard.stale and not deletions_are_durable([lane.handle.metadata], self._ledgers.bookies()):
+    def _deliver(self, active_ledger: ActiveLedger, through: int) -> None:
+        if self._guard.stale and not deletions_are_durable(
+            [active_ledger.handle.metadata], self._ledgers.bookies()
+        ):
             if self._machine.over:
-                self._queue.fail_indeterminate(lane, self._over_error or _unconfirmed(self._ref))
+                self._queue.fail_indeterminate(active_ledger, self._over_error or _unconfirmed(self._ref))
             else:
                 self._look_again_at_record()
             return
-        entries, size = lane.deliver(through)
+        entries, size = active_ledger.deliver(through)
         if entries:
             self._queue.on_acked(entries, size)
-        if self._draining == lane.ledger_id:
+        if self._draining == active_ledger.ledger_id:
             self._check_drained()
 
     def _check_drained(self) -> None:
-        lane = None if self._draining is None else self._lanes.get(self._draining)
-        if lane is not None and not lane.in_flight and lane.handle.failed is None:
+        active_ledger = None if self._draining is None else self._active_ledgers.get(self._draining)
+        if active_ledger is not None and not active_ledger.in_flight and active_ledger.handle.failed is None:
             self._draining = None
-            self._apply(self._machine.on_drained(lane.ledger_id))
+            self._apply(self._machine.on_drained(active_ledger.ledger_id))
 
     # ---- carrying out
 
@@ -230,32 +238,32 @@ class Succession:
     def _do(self, command: Command) -> None:
         match command:
             case to.SubmitTo(ledger_id):
-                self._queue.submit_to(self._lanes[ledger_id])
+                self._queue.submit_to(self._active_ledgers[ledger_id])
             case to.Hold():
                 self._queue.hold()
             case to.Release(ledger_id):
-                self._release(self._lanes[ledger_id])
+                self._release(self._active_ledgers[ledger_id])
             case to.CreateLedger():
-                self._chores.spawn(self._create())
+                self._tasks.spawn(self._create())
             case to.DiscardLedger(ledger_id):
-                self._chores.spawn(self._discard(ledger_id))
+                self._tasks.spawn(self._discard(ledger_id))
             case to.WriteRecord(record, version):
-                self._chores.spawn(self._write(record, version))
+                self._tasks.spawn(self._write(record, version))
             case to.ReadRecord():
-                self._chores.spawn(self._reread())
+                self._tasks.spawn(self._reread())
             case to.Drain(ledger_id):
                 self._drain(ledger_id)
             case to.CloseLedger(ledger_id):
-                self._chores.spawn(self._close_ledger(self._lanes[ledger_id]))
+                self._tasks.spawn(self._close_ledger(self._active_ledgers[ledger_id]))
             case to.Settle(ledger_ids):
-                self._chores.spawn(self._settle([self._lanes[one] for one in ledger_ids]))
+                self._tasks.spawn(self._settle([self._active_ledgers[one] for one in ledger_ids]))
             case to.Retry(attempt):
-                self._chores.later(self._pause_s(attempt), self._retry)
+                self._tasks.later(self._pause_s(attempt), self._retry)
             case to.ProbeStore():
-                self._chores.spawn(self._probe())
+                self._tasks.spawn(self._probe())
             case to.WaitForCandidate():
                 wait_s = self._config.candidate_wait_s * self._environment.chance.uniform(0.75, 1.25)
-                self._chores.later(wait_s, lambda: self._apply(self._machine.on_waited()))
+                self._tasks.later(wait_s, lambda: self._apply(self._machine.on_waited()))
             case to.Depose(found):
                 self._depose(found)
             case to.Finished():
@@ -263,37 +271,37 @@ class Succession:
             case _:
                 assert_never(command)
 
-    def _release(self, lane: Lane) -> None:
+    def _release(self, active_ledger: ActiveLedger) -> None:
         """The ledger is the one in use: deliver what it has, and let go of the one before."""
-        if lane.use.degraded:
+        if active_ledger.use.degraded:
             _log.warning(
                 "log %s: ledger %s has fewer bookies than configured; a full ensemble follows once there is one",
                 self._ref,
-                lane.ledger_id,
+                active_ledger.ledger_id,
             )
         self._trouble = None
         self._warned = ""
-        lane.released = True
-        for ledger_id in [one for one in self._lanes if one < lane.ledger_id]:
-            del self._lanes[ledger_id]
-        self._deliver(lane, lane.handle.done_through)
-        self._fullness.follow(lane.use)
+        active_ledger.released = True
+        for ledger_id in [one for one in self._active_ledgers if one < active_ledger.ledger_id]:
+            del self._active_ledgers[ledger_id]
+        self._deliver(active_ledger, active_ledger.handle.done_through)
+        self._fullness.follow(active_ledger.use)
         if self._machine.record.pending_delete:
-            self._chores.spawn(self._collect_garbage())
+            self._tasks.spawn(self._collect_garbage())
         waiting, self._rotated = self._rotated, []
         for future in waiting:
             if not future.done():
-                future.set_result(lane.ledger_id)
+                future.set_result(active_ledger.ledger_id)
 
     def _drain(self, ledger_id: LedgerId) -> None:
         self._draining = ledger_id
         if self._machine.phase is Phase.DRAINING:
-            self._chores.later(_DRAIN_PATIENCE_S, lambda: self._probe_store(ledger_id))
+            self._tasks.later(_DRAIN_PATIENCE_S, lambda: self._probe_store(ledger_id))
         self._check_drained()
 
     def _probe_store(self, ledger_id: LedgerId) -> None:
         if self._draining == ledger_id and self._machine.phase is Phase.DRAINING:
-            self._chores.spawn(self._probe())
+            self._tasks.spawn(self._probe())
 
     def _retry(self) -> None:
         self._apply(self._machine.on_retry(self._environment.wall_us(), self._environment.token()))
@@ -306,27 +314,27 @@ class Succession:
 
     async def _create(self) -> None:
         try:
-            lane = await self._maker.create(self._machine.record.epoch)
+            active_ledger = await self._maker.create(self._machine.record.epoch)
         except LogStoreError as error:
             self._warn(f"no new ledger could be created: {error}")
             self._trouble = error
             self._fail_rotations(error)
             self._apply(self._machine.on_create_failed())
             return
-        self._add_lane(lane)
+        self._add_active_ledger(active_ledger)
         now_us, nonce = self._environment.wall_us(), self._environment.token()
-        self._apply(self._machine.on_ledger_created(lane.ledger_id, now_us, nonce))
+        self._apply(self._machine.on_ledger_created(active_ledger.ledger_id, now_us, nonce))
 
     async def _discard(self, ledger_id: LedgerId) -> None:
-        lane = self._lanes.pop(ledger_id, None)
-        if lane is not None:
-            lane.detach(LogStoreError(f"ledger {ledger_id} was never listed"))
+        active_ledger = self._active_ledgers.pop(ledger_id, None)
+        if active_ledger is not None:
+            active_ledger.detach(LogStoreError(f"ledger {ledger_id} was never listed"))
         try:
             await self._ledgers.delete(ledger_id)
         except LogStoreError:
             return  # an orphan; the sweep finds it by its tags
 
-    async def _write(self, record: LogRecord, version: int) -> None:
+    async def _write(self, record: LogMetadata, version: int) -> None:
         asked_at = self._guard.now()
         try:
             answer = await self._logs.compare_and_set(self._ref, record, version)
@@ -341,7 +349,7 @@ class Succession:
         now_us, nonce = self._environment.wall_us(), self._environment.token()
         self._apply(self._machine.on_answer(answer, now_us, nonce))
 
-    async def _read(self) -> Versioned[LogRecord] | None:
+    async def _read(self) -> Versioned[LogMetadata] | None:
         """The record, however long it takes; None if it is gone."""
         attempt = 0
         while True:
@@ -366,9 +374,9 @@ class Succession:
             self._look_again = False
             self._apply(self._machine.on_record_seen(await self._read()))
         self._looking = False
-        for lane in list(self._lanes.values()):
-            if lane.released and not lane.detached:
-                self._deliver(lane, lane.handle.done_through)
+        for active_ledger in list(self._active_ledgers.values()):
+            if active_ledger.released and not active_ledger.detached:
+                self._deliver(active_ledger, active_ledger.handle.done_through)
 
     async def _probe(self) -> None:
         try:
@@ -386,30 +394,36 @@ class Succession:
         with suppress(LogStoreError):
             await self._collect()
 
-    async def _close_ledger(self, lane: Lane) -> None:
+    async def _close_ledger(self, active_ledger: ActiveLedger) -> None:
         try:
-            metadata = await lane.handle.close()
+            metadata = await active_ledger.handle.close()
         except LedgerFencedError:
-            if not lane.detached:
-                self._apply(self._machine.on_failed(lane.ledger_id, fenced=True))
+            if not active_ledger.detached:
+                self._apply(self._machine.on_failed(active_ledger.ledger_id, fenced=True))
         except LedgerNotFoundError:
             self._apply(self._machine.on_ledger_gone())
         except LogStoreError:
-            if not lane.detached:
+            if not active_ledger.detached:
                 self._apply(self._machine.on_close_undecided())
         else:
             nonce = self._environment.token()
-            self._apply(self._machine.on_closed(lane.ledger_id, lane.seal_facts(metadata), nonce))
+            self._apply(
+                self._machine.on_closed(active_ledger.ledger_id, active_ledger.seal_facts(metadata), nonce)
+            )
 
-    async def _settle(self, lanes: list[Lane]) -> None:
+    async def _settle(self, active_ledgers: list[ActiveLedger]) -> None:
         """Recover own ledgers in list order; only then decide the appends that were in flight in them."""
-        for lane in lanes:
+        for active_ledger in active_ledgers:
             # First of all: our own fence must not look like somebody's takeover.
-            lane.detach(LogStoreError(f"ledger {lane.ledger_id} is being recovered by its own writer"))
+            active_ledger.detach(
+                LogStoreError(f"ledger {active_ledger.ledger_id} is being recovered by its own writer")
+            )
         ends = []
-        for lane in lanes:
+        for active_ledger in active_ledgers:
             try:
-                handle = await self._ledgers.open_with_recovery(lane.ledger_id, self._config.password)
+                handle = await self._ledgers.open_with_recovery(
+                    active_ledger.ledger_id, self._config.password
+                )
             except LedgerNotFoundError:
                 self._apply(self._machine.on_ledger_gone())
                 return
@@ -420,7 +434,7 @@ class Succession:
                     self.give_up(AppendAbortedError(why, log=str(self._ref)))
                 return
             except LogStoreError as error:
-                self._warn(f"ledger {lane.ledger_id} is not settled yet: {error}")
+                self._warn(f"ledger {active_ledger.ledger_id} is not settled yet: {error}")
                 self._trouble = error
                 self._apply(self._machine.on_settle_failed())
                 return
@@ -429,10 +443,10 @@ class Succession:
             return
         left = []
         seals = {}
-        for lane, metadata in zip(lanes, ends, strict=True):
-            self._queue.on_acked(*lane.deliver(metadata.last_entry))
-            left += lane.take_back()
-            seals[lane.ledger_id] = lane.seal_facts(metadata)
+        for active_ledger, metadata in zip(active_ledgers, ends, strict=True):
+            self._queue.on_acked(*active_ledger.deliver(metadata.last_entry))
+            left += active_ledger.take_back()
+            seals[active_ledger.ledger_id] = active_ledger.seal_facts(metadata)
         self._queue.take_back(left)
         self._apply(self._machine.on_settled(seals, left=self._queue.holding))
 
@@ -442,13 +456,13 @@ class Succession:
         self._look_again = True
         if not self._looking and not self._machine.over:
             self._looking = True
-            self._chores.spawn(self._look_at_record())
+            self._tasks.spawn(self._look_at_record())
 
     # ---- appends that wait
 
     def _oldest_pending(self) -> float | None:
         """When the oldest append without an outcome was accepted, in loop time."""
-        accepted = [lane.oldest_at for lane in self._lanes.values()]
+        accepted = [active_ledger.oldest_at for active_ledger in self._active_ledgers.values()]
         accepted.append(self._queue.oldest_held_at)
         return min((at for at in accepted if at is not None), default=None)
 
@@ -480,9 +494,9 @@ class Succession:
     def _why_slow(self) -> str:
         """Who does not do what appends need, by name."""
         found = [
-            f"ledger {lane.ledger_id}: {', '.join(troubles)}"
-            for lane in self._lanes.values()
-            if not lane.detached and (troubles := lane.handle.troubles())
+            f"ledger {active_ledger.ledger_id}: {', '.join(troubles)}"
+            for active_ledger in self._active_ledgers.values()
+            if not active_ledger.detached and (troubles := active_ledger.handle.troubles())
         ]
         if self._trouble is not None:
             found.append(str(self._trouble))
@@ -502,14 +516,14 @@ class Succession:
         Source: docs/log-semantics.md#rule-19.
         """
         machine, queue = self._machine, self._queue
-        stuck = queue.lane is None or machine.phase in (Phase.CLOSING, Phase.SETTLING)
+        stuck = queue.active_ledger is None or machine.phase in (Phase.CLOSING, Phase.SETTLING)
         stuck = (stuck and not machine.merely_full) or (machine.closing and not queue.in_flight)
         stalled = stuck and not machine.over
         if not stalled and self._stall is not None:
-            self._chores.cancel(self._stall)
+            self._tasks.cancel(self._stall)
             self._stall = None
         elif stalled and self._stall is None:
-            self._stall = self._chores.later(self._config.hold_limit_s, self._on_stall)
+            self._stall = self._tasks.later(self._config.hold_limit_s, self._on_stall)
 
     def _on_stall(self) -> None:
         because = "" if self._trouble is None else f" ({self._trouble})"
@@ -521,7 +535,7 @@ class Succession:
             )
         )
 
-    def _depose(self, found: LogRecord | None) -> None:
+    def _depose(self, found: LogMetadata | None) -> None:
         """Terminal: what was held is absent; what is in flight may yet succeed, for a little while."""
         known = "" if found is None else f" by {describe_owner(found.owner)} in epoch {found.epoch}"
         error = WriterDeposedError(
@@ -534,25 +548,30 @@ class Succession:
         self._over_error = error
         self._queue.fail_held(error)
         waiting = False
-        for lane in self._lanes.values():
-            if lane.released and not lane.detached and lane.handle.failed is None and lane.in_flight:
+        for active_ledger in self._active_ledgers.values():
+            if (
+                active_ledger.released
+                and not active_ledger.detached
+                and active_ledger.handle.failed is None
+                and active_ledger.in_flight
+            ):
                 waiting = True
             else:
-                self._queue.fail_indeterminate(lane, error)
-        self._chores.later(self._config.late_success_s if waiting else 0, lambda: self._end(error))
+                self._queue.fail_indeterminate(active_ledger, error)
+        self._tasks.later(self._config.late_success_s if waiting else 0, lambda: self._end(error))
 
     def _end(self, error: LogStoreError) -> None:
         if self.over.done():
             return
         self._over_error = error
         self._queue.refuse(error)
-        for lane in self._lanes.values():
-            lane.detach(error)
-            self._queue.fail_indeterminate(lane, error)
+        for active_ledger in self._active_ledgers.values():
+            active_ledger.detach(error)
+            self._queue.fail_indeterminate(active_ledger, error)
         self._fail_rotations(error)
         self._deadline.stop()
         self._unwatch()
-        self._chores.stop()
+        self._tasks.stop()
         self.over.set_result(None)
 
     def _fail_rotations(self, error: LogStoreError) -> None:
@@ -563,9 +582,9 @@ class Succession:
 
     # ---- parts
 
-    def _add_lane(self, lane: Lane) -> None:
-        self._lanes[lane.ledger_id] = lane
-        lane.handle.listener = self
+    def _add_active_ledger(self, active_ledger: ActiveLedger) -> None:
+        self._active_ledgers[active_ledger.ledger_id] = active_ledger
+        active_ledger.handle.listener = self
 
     def _on_fault(self, error: BaseException) -> None:
         """An error that no event stands for ends the writer instead of leaving it half alive."""

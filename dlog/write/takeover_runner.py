@@ -23,9 +23,9 @@ from dlog.core.takeover import (
     WriteRecord,
 )
 from dlog.errors import TakeoverTimeoutError
-from dlog.metadata.store import LogRef, LogStore
-from dlog.model import LogRecord, LogState, Owner, SealFacts
-from dlog.write.active_ledger import Lane
+from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.model import LogMetadata, LogState, Owner, SealFacts
+from dlog.write.active_ledger import ActiveLedger
 from dlog.write.ledger_creation import LedgerMaker
 from dlog.write.ledger_recovery import fence
 from ledger.client import LedgerClient
@@ -35,12 +35,12 @@ from ledger.model import LedgerId
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class TakeoverResult:
     """A log that is ours: its record, and the new ledger (None after Seal and Delete)."""
 
-    record: LogRecord
+    record: LogMetadata
     version: int
-    lane: Lane | None
+    active_ledger: ActiveLedger | None
     confirmed_at: float
     """Boot clock just before the compare-and-set that proved our epoch."""
 
@@ -64,7 +64,7 @@ class TakeoverRunner:
         ref: LogRef,
         owner: Owner,
         *,
-        logs: LogStore,
+        logs: LogMetadataStore,
         ledgers: LedgerClient,
         config: LogConfig,
         end: LogState | None = None,
@@ -79,10 +79,10 @@ class TakeoverRunner:
         self._machine = Takeover(str(ref), owner, end=end, given_up=given_up, grace_us=config.grace_us)
         self._backoff = Backoff(ledgers.environment)
         self._known: dict[LedgerId, SealFacts] = {}
-        self._lane: Lane | None = None
+        self._active_ledger: ActiveLedger | None = None
         self._confirmed_at = 0.0
 
-    async def run(self) -> Claim:
+    async def run(self) -> TakeoverResult:
         """Take the log over.
 
         TakeoverLostError, TakeoverContendedError, TakeoverTimeoutError, LogSealedError, LogNotFoundError,
@@ -92,24 +92,24 @@ class TakeoverRunner:
             async with asyncio.timeout(self._config.takeover_timeout_s):
                 return await self._run()
         except TimeoutError as error:
-            self._drop_lane()
+            self._drop_active_ledger()
             raise TakeoverTimeoutError(
                 f"taking over log {self._ref} took more than {self._config.takeover_timeout_s} s: it may have "
                 "happened; open the log again, or raise takeover_timeout_s",
                 log=str(self._ref),
             ) from error
         except BaseException:
-            self._drop_lane()
+            self._drop_active_ledger()
             raise
 
-    async def _run(self) -> Claim:
+    async def _run(self) -> TakeoverResult:
         todo: list[Command] = self._machine.start()
         while True:
             for command in todo[:-1]:
                 await self._do(command)
             last = todo[-1]
             if isinstance(last, Finish):
-                return Claim(last.record, last.version, self._lane, self._confirmed_at)
+                return TakeoverResult(last.record, last.version, self._active_ledger, self._confirmed_at)
             todo = await self._do(last)
 
     async def _do(self, command: Command) -> list[Command]:
@@ -124,13 +124,13 @@ class TakeoverRunner:
                 fenced = await fence(self._ledgers, ledger_ids, self._known, self._config.password)
                 return self._machine.on_fenced(fenced.seals, fenced.missing, self._stamp())
             case CreateLedger(epoch):
-                self._lane = await self._maker.create(epoch)
-                return self._machine.on_ledger_created(self._lane.ledger_id, self._stamp())
+                self._active_ledger = await self._maker.create(epoch)
+                return self._machine.on_ledger_created(self._active_ledger.ledger_id, self._stamp())
             case WriteRecord(record, version):
                 self._confirmed_at = self._environment.boot_s()
                 return self._machine.on_answer(await self._logs.compare_and_set(self._ref, record, version))
             case DiscardLedger(ledger_id):
-                self._drop_lane()
+                self._drop_active_ledger()
                 with suppress(UnavailableError, OutcomeUnknownError):
                     await self._ledgers.delete(ledger_id)  # else an orphan: the sweep finds it by its tags
                 return []
@@ -144,7 +144,7 @@ class TakeoverRunner:
     def _stamp(self) -> Stamp:
         return Stamp(nonce=self._environment.token(), now_us=self._environment.wall_us())
 
-    def _drop_lane(self) -> None:
-        if self._lane is not None:
-            lane, self._lane = self._lane, None
-            lane.detach(LogStoreError(f"the takeover of log {self._ref} did not succeed"))
+    def _drop_active_ledger(self) -> None:
+        if self._active_ledger is not None:
+            active_ledger, self._active_ledger = self._active_ledger, None
+            active_ledger.detach(LogStoreError(f"the takeover of log {self._ref} did not succeed"))

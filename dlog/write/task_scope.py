@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 
-class Chores:
+class TaskScope:
     """What an owner has under way. `on_fault` gets the error of a task that failed; nothing is swallowed."""
 
     def __init__(self, on_fault: Callable[[BaseException], None]) -> None:

@@ -21,11 +21,11 @@ from dlog.core.batching import Batch, BatchLimits, Headers
 from dlog.errors import AppendAbortedError, AppendRejectedError, AppendsFailedError
 from dlog.format.message import Buffer
 from dlog.metadata.store import LogRef
-from dlog.model import LogRecord, MessageId, Owner
+from dlog.model import LogMetadata, MessageId, Owner
 from dlog.write.append_queue import AppendQueue
 from dlog.write.message_ids import MessageIds
 from dlog.write.pending_entry import Waiter
-from dlog.write.rotation_runner import Succession
+from dlog.write.rotation_runner import RotationRunner
 from dlog.write.unread_failures import raise_unless_raising, unread_failures
 from ledger.arguments import require_type
 from ledger.errors import LogStoreError
@@ -43,7 +43,7 @@ class LogWriter:
         ref: LogRef,
         owner: Owner,
         queue: AppendQueue,
-        succession: Succession,
+        rotation: RotationRunner,
         *,
         warns: bool = True,
     ) -> None:
@@ -52,7 +52,7 @@ class LogWriter:
         self._ref = ref
         self._owner = owner
         self._queue = queue
-        self._succession = succession
+        self._rotation = rotation
         self._closing: asyncio.Future[None] | None = None
         self._found_tail: MessageId | None = None
 
@@ -69,30 +69,30 @@ class LogWriter:
     @property
     def over(self) -> asyncio.Future[None]:
         """Done once the writer is closed, deposed or has given up and every append is settled. Do not cancel."""
-        return self._succession.over
+        return self._rotation.over
 
     @property
     def epoch(self) -> int:
-        return self._succession.record.epoch
+        return self._rotation.record.epoch
 
     @property
-    def record(self) -> LogRecord:
+    def record(self) -> LogMetadata:
         """The log's record as this writer last knew it."""
-        return self._succession.record
+        return self._rotation.record
 
     @property
     def position(self) -> MessageId | None:
         """The id that the next entry would get, were it sent now; None while no ledger takes appends."""
-        lane = self._queue.lane
-        if lane is None or self._queue.holding:
+        active_ledger = self._queue.active_ledger
+        if active_ledger is None or self._queue.holding:
             return None
-        return MessageId(lane.ledger_id, lane.handle.last_add_pushed + 1, 0)
+        return MessageId(active_ledger.ledger_id, active_ledger.handle.last_add_pushed + 1, 0)
 
     @property
     def degraded(self) -> bool:
         """Whether the ledger in use has fewer bookies than configured (docs/log-semantics.md#rule-19b)."""
-        lane = self._succession.current
-        return lane is not None and lane.use.degraded
+        active_ledger = self._rotation.current
+        return active_ledger is not None and active_ledger.use.degraded
 
     @property
     def buffered_bytes(self) -> int:
@@ -116,7 +116,7 @@ class LogWriter:
     @property
     def active(self) -> bool:
         """False once closed, deposed, or given up."""
-        return self._closing is None and not self._succession.over.done()
+        return self._closing is None and not self._rotation.over.done()
 
     # ---- appending
 
@@ -227,7 +227,7 @@ class LogWriter:
         Source: docs/log-semantics.md#rule-12.
         """
         if self._queue.tail is None and self._found_tail is None:
-            self._found_tail = await self._succession.last_sealed_message()
+            self._found_tail = await self._rotation.last_sealed_message()
         self._queue.flush()
         tail = self._queue.tail or self._found_tail
         if self._queue.holding or tail != expected:
@@ -245,7 +245,7 @@ class LogWriter:
 
         Appends go on meanwhile. An error means that the old ledger stays in use; a later attempt is made anyway.
         """
-        return await self._succession.rotate()
+        return await self._rotation.rotate()
 
     # ---- the end
 
@@ -258,10 +258,10 @@ class LogWriter:
         """
         require_type("timeout_s", timeout_s, float, type(None))
         if self._closing is None:
-            self._closing = self._succession.over
+            self._closing = self._rotation.over
             self._queue.flush()
             self._queue.refuse(self.closed_error())
-            self._succession.close()
+            self._rotation.close()
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.shield(self._closing)
@@ -274,8 +274,8 @@ class LogWriter:
 
     def abort(self) -> None:
         """Stop at once and leave the ledger unsealed; the next writer recovers it."""
-        self._succession.give_up(self.closed_error())
-        self._closing = self._succession.over
+        self._rotation.give_up(self.closed_error())
+        self._closing = self._rotation.over
 
     async def __aenter__(self) -> Self:
         return self

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dlog.client import LogClient
 from dlog.format.log_metadata import encode_record
 from dlog.metadata.store import LogRef
-from dlog.model import LogRecord
+from dlog.model import LogMetadata
 from dlog.testing.register_history import RegisterHistory
 from ledger.errors import LogStoreError
 from ledger.metadata.ledger_format import encode_ledger_metadata, rewritten
@@ -34,7 +34,7 @@ class MetadataWatch:
                 await self.look()
             await asyncio.sleep(_EVERY_S)
 
-    async def look(self) -> LogRecord:
+    async def look(self) -> LogMetadata:
         """Read the record, and each ledger that it lists."""
         ref = await self._client.logs.find(self._client.name(self._log))
         record = await self._record(ref)
@@ -43,7 +43,7 @@ class MetadataWatch:
                 await self._ledger(listed.ledger_id)
         return record
 
-    async def _record(self, ref: LogRef) -> LogRecord:
+    async def _record(self, ref: LogRef) -> LogMetadata:
         call = self.history.invoke("watch", f"{ref}/record", "read")
         reading = self._client.logs.read(ref)
         found = await self.history.follow(call, reading, lambda it: (it.version, encode_record(it.value)))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from dlog.format.log_metadata import decode_record
-from dlog.model import LogRecord
+from dlog.model import LogMetadata
 from dlog.testing.register_history import RegisterHistory
 from ledger.metadata.ledger_format import decode_ledger_metadata
 from ledger.model import LedgerMetadata, LedgerState
@@ -81,7 +81,7 @@ def c13_log_records_move_legally(history: RegisterHistory) -> Iterator[str]:
                         yield f"{register}: unsealed {ledger_id} has left the list and nobody took over"
 
 
-def _record(record: LogRecord) -> Iterator[str]:
+def _record(record: LogMetadata) -> Iterator[str]:
     """Source: docs/log-semantics.md#i1, #i2."""
     ids = record.ledger_ids
     if any(after <= before for before, after in pairwise(ids)):
@@ -93,14 +93,14 @@ def _record(record: LogRecord) -> Iterator[str]:
         yield f"I2: unsealed are {unsealed} of {ids}"
 
 
-def _dropped_unsealed(before: LogRecord, after: LogRecord) -> list[int]:
+def _dropped_unsealed(before: LogMetadata, after: LogMetadata) -> list[int]:
     """No takeover would fence these any more (docs/log-semantics.md#rule-33)."""
     return [
         each.ledger_id for each in before.ledgers if each.seal is None and after.find(each.ledger_id) is None
     ]
 
 
-def _record_change(before: LogRecord, after: LogRecord) -> Iterator[str]:
+def _record_change(before: LogMetadata, after: LogMetadata) -> Iterator[str]:
     """Versions may be missing between the two, if no client saw them (docs/log-semantics.md#i3, #i10)."""
     if after.epoch < before.epoch:
         yield f"I3: epoch went from {before.epoch} to {after.epoch}"

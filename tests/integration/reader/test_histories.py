@@ -50,7 +50,7 @@ class History:
 async def write(history: History, writer: dlog.aio.LogWriter, name: str) -> None:
     """Appends, sixteen at a time, until the log is lost; a rotation every now and then."""
 
-    async def lane(number: int) -> None:
+    async def active_ledger(number: int) -> None:
         for index in count():
             if not await history.append(writer, f"{name}-{number}-{index}".encode()):
                 return
@@ -58,7 +58,7 @@ async def write(history: History, writer: dlog.aio.LogWriter, name: str) -> None
                 with suppress(LogStoreError):
                     await writer.rotate()
 
-    await asyncio.gather(*(lane(number) for number in range(16)))
+    await asyncio.gather(*(active_ledger(number) for number in range(16)))
 
 
 async def follow(uri: str, log: str, seen: list[tuple[MessageId, bytes | None]], delay_s: float) -> None:

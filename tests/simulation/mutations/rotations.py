@@ -116,8 +116,8 @@ MUTATIONS = (
         "What recovery found of a failed ledger is acknowledged where it is; only the rest is sent again.",
         (
             edit(
-                "dlog.write.rotation_runner:Succession._settle",
-                ("self._queue.on_acked(*lane.deliver(metadata.last_entry))", "pass"),
+                "dlog.write.rotation_runner:RotationRunner._settle",
+                ("self._queue.on_acked(*active_ledger.deliver(metadata.last_entry))", "pass"),
             ),
         ),
     ),
@@ -126,8 +126,11 @@ MUTATIONS = (
         "What recovery did not find of a failed ledger is sent again, not acknowledged.",
         (
             edit(
-                "dlog.write.rotation_runner:Succession._settle",
-                ("lane.deliver(metadata.last_entry)", "lane.deliver(lane.handle.last_add_pushed)"),
+                "dlog.write.rotation_runner:RotationRunner._settle",
+                (
+                    "active_ledger.deliver(metadata.last_entry)",
+                    "active_ledger.deliver(active_ledger.handle.last_add_pushed)",
+                ),
             ),
         ),
     ),
@@ -136,10 +139,10 @@ MUTATIONS = (
         "An append whose fate is unknown is not sent again before the ledger that may hold it is settled.",
         (
             edit(
-                "dlog.write.rotation_runner:Succession.on_failure",
+                "dlog.write.rotation_runner:RotationRunner.on_failure",
                 (
                     "self._warn(",
-                    "taken = lane.take_back()\n    self._queue.take_back(taken)\n    self._warn(",
+                    "taken = active_ledger.take_back()\n    self._queue.take_back(taken)\n    self._warn(",
                 ),
             ),
         ),
@@ -151,8 +154,8 @@ MUTATIONS = (
             edit(
                 "dlog.write.append_queue:AppendQueue.fail_indeterminate",
                 (
-                    "outgoing.fail_indeterminate(lane.ledger_id, cause)",
-                    "outgoing.fail_absent(lambda: _copy(cause))",
+                    "pending_entry.fail_indeterminate(active_ledger.ledger_id, cause)",
+                    "pending_entry.fail_absent(lambda: _copy(cause))",
                 ),
             ),
         ),
@@ -162,7 +165,7 @@ MUTATIONS = (
         "An indeterminate append names the only id that it can have.",
         (
             edit(
-                "dlog.write.pending_entry:Outgoing.fail_indeterminate",
+                "dlog.write.pending_entry:PendingEntry.fail_indeterminate",
                 (
                     "MessageId(ledger_id, self.entry_id, index)",
                     "MessageId(ledger_id, self.entry_id + 1, index)",
@@ -199,7 +202,7 @@ MUTATIONS = (
         (
             edit(
                 "dlog.write.append_queue:AppendQueue.take_back",
-                ("self._held.extendleft(reversed(outgoing))", "self._held.extend(outgoing)"),
+                ("self._held.extendleft(reversed(pending_entry))", "self._held.extend(pending_entry)"),
             ),
         ),
     ),
@@ -209,7 +212,7 @@ MUTATIONS = (
         (
             edit(
                 "dlog.write.append_queue:AppendQueue.submit_to",
-                ("self._send(lane, held.popleft())", "self._send(lane, held.pop())"),
+                ("self._send(active_ledger, held.popleft())", "self._send(active_ledger, held.pop())"),
             ),
         ),
     ),
@@ -225,10 +228,10 @@ MUTATIONS = (
         ),
         given=(
             edit(
-                "dlog.write.rotation_runner:Succession._close_ledger",
+                "dlog.write.rotation_runner:RotationRunner._close_ledger",
                 (
-                    "metadata = await lane.handle.close()",
-                    "metadata = await lane.handle.close()\n"
+                    "metadata = await active_ledger.handle.close()",
+                    "metadata = await active_ledger.handle.close()\n"
                     "        await asyncio.sleep(1.5 * self._environment.chance.random())",
                 ),
             ),

@@ -130,7 +130,7 @@ MUTATIONS = (
         "A compare-and-set whose answer was lost may have been made: nothing may be deleted on its strength.",
         (
             edit(
-                "dlog.metadata.store:LogStore._compare_and_set",
+                "dlog.metadata.store:LogMetadataStore._compare_and_set",
                 (
                     _UNKNOWN,
                     "except MetadataOutcomeUnknownError:\n"
@@ -145,7 +145,7 @@ MUTATIONS = (
         "A compare-and-set whose answer was lost may not have been made.",
         (
             edit(
-                "dlog.metadata.store:LogStore._compare_and_set",
+                "dlog.metadata.store:LogMetadataStore._compare_and_set",
                 (
                     _UNKNOWN,
                     "except MetadataOutcomeUnknownError:\n            return Applied(record, version + 1)",
@@ -159,7 +159,7 @@ MUTATIONS = (
         "A refusal of a repeated compare-and-set may come from its own first try.",
         (
             edit(
-                "dlog.metadata.store:LogStore._compare_and_set",
+                "dlog.metadata.store:LogMetadataStore._compare_and_set",
                 (
                     "if not in_doubt:\n                return NotOurs(",
                     "if True:\n                return NotOurs(",
@@ -186,7 +186,7 @@ MUTATIONS = (
         "takeover.",
         (
             edit(
-                "dlog.write.rotation_runner:Succession._write",
+                "dlog.write.rotation_runner:RotationRunner._write",
                 (
                     "self._logs.compare_and_set(self._ref, record, version)",
                     "self._logs.compare_and_set(self._ref, record, (await self._logs.read(self._ref)).version)",

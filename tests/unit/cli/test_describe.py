@@ -7,7 +7,7 @@ from dataclasses import replace
 from dlog.admin import LogInfo
 from dlog.cli.describe import document_of, facts_of, ledger_row
 from dlog.metadata.store import LogRef
-from dlog.model import LogName, LogRecord, MessageId
+from dlog.model import LogMetadata, LogName, MessageId
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, QuorumSizes
 from tests.unit.dlog.records import listed, record, seal
 
@@ -15,7 +15,7 @@ TAIL = MessageId(5, 0, 0)
 UNCOUNTED = replace(listed(4, 9), seal=replace(seal(9), message_count=-1))
 
 
-def info(of: LogRecord) -> LogInfo:
+def info(of: LogMetadata) -> LogInfo:
     return LogInfo(ref=LogRef(LogName(namespace="default", name="orders"), "uuid-1"), record=of, version=7)
 
 

@@ -9,8 +9,8 @@ from typing import cast
 
 from dlog.format.entry import Codec, encode_entry
 from dlog.format.message import Columns, Flat
-from dlog.metadata.store import LogRef, LogStore
-from dlog.model import EARLIEST_ID, ListedLedger, LogName, LogRecord, LogState, MessageId, SealFacts
+from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, LogName, LogState, MessageId, SealFacts
 from dlog.read.config import ReaderConfig
 from dlog.read.range import ReadRange
 from dlog.read.reader import Reader
@@ -133,7 +133,7 @@ class MemoryLedgers:
 class MemoryLog:
     """A log whose record and ledgers a test changes by hand."""
 
-    def __init__(self, logs: LogStore, ref: LogRef) -> None:
+    def __init__(self, logs: LogMetadataStore, ref: LogRef) -> None:
         self.logs = logs
         self.ref = ref
         self.ledgers = MemoryLedgers()
@@ -143,7 +143,7 @@ class MemoryLog:
     async def create(cls, name: str) -> MemoryLog:
         store = await open_store(f"memory:{name}")
         await store.init_cluster()
-        logs = LogStore(store, SystemEnvironment())
+        logs = LogMetadataStore(store, SystemEnvironment())
         return cls(logs, await logs.create(ORDERS))
 
     def add_ledger(self, ledger_id: int, *entries: tuple[bytes, ...], sealed: bool = False) -> MemoryLedger:
@@ -166,7 +166,7 @@ class MemoryLog:
             ledger_id: SealFacts(last_entry=last, message_count=-1, byte_count=0)
             for ledger_id, last in (seals or {}).items()
         }
-        record = LogRecord(
+        record = LogMetadata(
             log_uuid=self.ref.log_uuid,
             instance_id=found.value.instance_id,
             ledgers=tuple(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from dlog.model import (
     ListedLedger,
-    LogRecord,
+    LogMetadata,
     LogState,
     MessageId,
     Owner,
@@ -39,9 +39,11 @@ def listed(ledger_id: int, last_entry: int | None = None, *, epoch: int = 1) -> 
     )
 
 
-def record(*ledgers: ListedLedger, epoch: int = 1, owner: Owner | None = ALICE, nonce: int = 1) -> LogRecord:
+def record(
+    *ledgers: ListedLedger, epoch: int = 1, owner: Owner | None = ALICE, nonce: int = 1
+) -> LogMetadata:
     """A record whose high-water mark is its last ledger."""
-    return LogRecord(
+    return LogMetadata(
         log_uuid="uuid-1",
         instance_id="cluster-1",
         epoch=epoch,
@@ -56,7 +58,7 @@ def ids(ledgers: Iterable[ListedLedger]) -> list[int]:
     return [one.ledger_id for one in ledgers]
 
 
-FULL = LogRecord(
+FULL = LogMetadata(
     log_uuid="8a6f0f2e-1111-4222-8333-944444444444",
     instance_id="7b6f0f2e-1111-4222-8333-944444444444",
     epoch=7,

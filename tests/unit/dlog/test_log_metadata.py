@@ -19,7 +19,16 @@ from dlog.format.log_metadata import (
     encode_name,
     encode_record,
 )
-from dlog.model import GRACE_US, LogRecord, LogState, MessageId, NameNode, NameState, PendingDelete, SinkMark
+from dlog.model import (
+    GRACE_US,
+    LogMetadata,
+    LogState,
+    MessageId,
+    NameNode,
+    NameState,
+    PendingDelete,
+    SinkMark,
+)
 from ledger.model import LedgerId
 from tests.unit.dlog.records import FULL, listed, record
 
@@ -170,7 +179,7 @@ def test_a_value_above_the_size_limit_is_never_written() -> None:
         replace(FULL, sinks=tuple(SinkMark(writer_id=str(i), batch=1, time_us=1) for i in range(65))),
     ],
 )
-def test_a_record_that_breaks_a_rule_is_never_written(broken: LogRecord) -> None:
+def test_a_record_that_breaks_a_rule_is_never_written(broken: LogMetadata) -> None:
     with pytest.raises(RecordFormatError):
         encode_record(broken)
 

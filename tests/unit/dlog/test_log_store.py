@@ -10,8 +10,8 @@ import pytest
 from dlog.core import metadata_keys
 from dlog.core.metadata_update import Applied, NotOurs
 from dlog.errors import LogExistsError, LogNotFoundError, RecordFormatError
-from dlog.metadata.store import LogRef, LogStore
-from dlog.model import LogName, LogRecord, MessageId
+from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.model import LogMetadata, LogName, MessageId
 from ledger.environment import SystemEnvironment
 from ledger.errors import LayoutMismatchError, MetadataUnavailableError
 from ledger.metadata.drivers import open_store
@@ -22,14 +22,14 @@ ORDERS = LogName(namespace="default", name="orders")
 ENVIRONMENT = SystemEnvironment()
 
 
-async def logs_on(name: str, *faults: str | None) -> tuple[LogStore, UnsureStore]:
+async def logs_on(name: str, *faults: str | None) -> tuple[LogMetadataStore, UnsureStore]:
     inner = await open_store(f"memory:{name}")
     await inner.init_cluster()
     unsure = UnsureStore(inner, *faults)
-    return LogStore(unsure, ENVIRONMENT), unsure
+    return LogMetadataStore(unsure, ENVIRONMENT), unsure
 
 
-def changed(read: Versioned[LogRecord], trim: int = 1) -> LogRecord:
+def changed(read: Versioned[LogMetadata], trim: int = 1) -> LogMetadata:
     return replace(read.value, trim_before=MessageId(trim, 0), nonce=ENVIRONMENT.token())
 
 
@@ -128,7 +128,7 @@ async def test_a_change_in_doubt_with_another_on_top_is_decided_but_not_definite
     logs, store = await logs_on(f"doubt-{fault}")
     ref = await logs.create(ORDERS)
     before = await logs.read(ref)
-    other = LogStore(store, ENVIRONMENT)
+    other = LogMetadataStore(store, ENVIRONMENT)
 
     async def somebody_else() -> None:
         store.before_fault = None
@@ -162,7 +162,7 @@ async def test_a_change_in_doubt_of_a_log_that_is_gone_is_not_definitely_refused
     logs, store = await logs_on(f"doubt-gone-{fault}")
     ref = await logs.create(ORDERS)
     before = await logs.read(ref)
-    other = LogStore(store, ENVIRONMENT)
+    other = LogMetadataStore(store, ENVIRONMENT)
 
     async def somebody_deletes() -> None:
         store.before_fault = None

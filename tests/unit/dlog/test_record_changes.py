@@ -19,7 +19,7 @@ from dlog.core.metadata_changes import (
 )
 from dlog.core.metadata_update import may_enter_list
 from dlog.format.log_metadata import decode_record, encode_record
-from dlog.model import GRACE_US, LogRecord, LogState, MessageId, PendingDelete
+from dlog.model import GRACE_US, LogMetadata, LogState, MessageId, PendingDelete
 from ledger.model import LedgerId
 from tests.unit.dlog.records import ALICE, BOB, ids, listed, record, seal
 
@@ -49,7 +49,7 @@ def test_recorded_seal_facts_never_change() -> None:
     assert once.ledgers == (listed(1, 4), listed(2, 1))
 
 
-def brief(log: LogRecord) -> LogRecord:
+def brief(log: LogMetadata) -> LogMetadata:
     return replace(log, grace_us=400)
 
 

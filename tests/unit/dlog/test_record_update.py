@@ -21,7 +21,7 @@ from dlog.core.metadata_update import (
     owner_verdict,
     takeover_verdict,
 )
-from dlog.model import LogRecord, LogState, MessageId
+from dlog.model import LogMetadata, LogState, MessageId
 from ledger.model import Versioned
 from tests.unit.dlog.records import ALICE, BOB, listed, record, seal
 
@@ -42,12 +42,12 @@ CLAIMED = taken_over(BEFORE, listed(3), BOB, {2: seal(8)}, now_us=0, nonce=88)
     ],
 )
 def test_a_lost_answer_is_settled_by_nonce_then_by_version(
-    found: Versioned[LogRecord] | None, look: Look
+    found: Versioned[LogMetadata] | None, look: Look
 ) -> None:
     assert look_again(ROTATED, 5, found) is look
 
 
-def findings() -> list[LogRecord]:
+def findings() -> list[LogMetadata]:
     """Every record that could be found: incarnation, epoch, owner, tail and state vary freely."""
     tails = [BEFORE.ledgers, ROTATED.ledgers, (*BEFORE.ledgers, listed(9))]
     return [

@@ -24,7 +24,7 @@ from dlog.core.rotation_commands import (
     WaitForCandidate,
     WriteRecord,
 )
-from dlog.model import LogRecord, MessageId
+from dlog.model import LogMetadata, MessageId
 from ledger.model import LedgerId, Versioned
 from tests.unit.dlog.records import BOB, ids, listed, record, seal
 
@@ -38,12 +38,12 @@ def machine() -> Rotation:
     return rotation
 
 
-def written(commands: list[Command]) -> LogRecord:
+def written(commands: list[Command]) -> LogMetadata:
     assert isinstance(commands[-1], WriteRecord)
     return commands[-1].record
 
 
-def listing(rotation: Rotation, new: LedgerId = N) -> LogRecord:
+def listing(rotation: Rotation, new: LedgerId = N) -> LogMetadata:
     assert rotation.on_rotation_due() == [CreateLedger()]
     return written(rotation.on_ledger_created(new, 1000, 77))
 

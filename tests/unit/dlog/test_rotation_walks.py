@@ -12,7 +12,7 @@ from dlog.core import rotation_commands as rotation
 from dlog.core.metadata_update import Applied, NotOurs
 from dlog.core.rotation import Phase, Rotation
 from dlog.core.rotation_commands import Command
-from dlog.model import LogRecord, MessageId
+from dlog.model import LogMetadata, MessageId
 from ledger.model import LedgerId, Versioned
 from tests.unit.dlog.records import BOB, listed, record, seal
 
@@ -132,7 +132,7 @@ class World:
         self.in_flight[new] = 0
         return self.machine.on_ledger_created(new, 9, self.chance.getrandbits(60))
 
-    def write(self, sent: LogRecord, version: int) -> list[Command]:
+    def write(self, sent: LogMetadata, version: int) -> list[Command]:
         nonce = self.chance.getrandbits(60)
         if self.flip(0.2):
             return self.machine.on_store_unavailable()
@@ -150,7 +150,7 @@ class World:
         answer = NotOurs(Versioned(self.stored, self.version), definite=not in_doubt)
         return self.machine.on_answer(answer, 9, nonce)
 
-    def store(self, value: LogRecord) -> None:
+    def store(self, value: LogMetadata) -> None:
         self.stored = value
         self.version += 1
         unsealed = [one for one in self.own() if one not in self.sealed]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dlog.client import LogClient
-from dlog.metadata.store import LogStore
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogName, MessageId
 from ledger.environment import SystemEnvironment
 from ledger.errors import ContendedError, LogStoreError, MetadataOutcomeUnknownError
@@ -23,11 +23,11 @@ ORDERS = LogName(namespace="default", name="orders")
 LIMIT_S = 30.0
 
 
-async def unsure(name: str) -> tuple[UnsureStore, LogStore]:
+async def unsure(name: str) -> tuple[UnsureStore, LogMetadataStore]:
     inner = await open_store(f"memory:rounds-{name}")
     await inner.init_cluster()
     store = UnsureStore(inner)
-    return store, LogStore(store, SystemEnvironment())
+    return store, LogMetadataStore(store, SystemEnvironment())
 
 
 async def fails(work: Awaitable[Any], error: type[LogStoreError]) -> LogStoreError:

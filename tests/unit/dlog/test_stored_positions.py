@@ -24,7 +24,7 @@ from dlog.core.tailing import (
     WaitForLedger,
 )
 from dlog.errors import TrimmedError
-from dlog.model import EARLIEST_ID, LogRecord, LogState, MessageId, SealFacts
+from dlog.model import EARLIEST_ID, LogMetadata, LogState, MessageId, SealFacts
 from dlog.read.tail import _tail_of_record
 from ledger.model import LedgerId
 from tests.unit.dlog.records import ALICE, listed, record
@@ -34,7 +34,7 @@ from tests.unit.dlog.records import ALICE, listed, record
 class Log:
     """Each ledger's entries by the messages they hold; a ledger is closed when its successor takes appends."""
 
-    record: LogRecord = field(default_factory=lambda: record(listed(0)))
+    record: LogMetadata = field(default_factory=lambda: record(listed(0)))
     entries: dict[LedgerId, list[int]] = field(default_factory=lambda: {LedgerId(0): []})
 
     @property

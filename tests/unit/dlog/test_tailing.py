@@ -20,7 +20,7 @@ from dlog.core.tailing import (
     WaitForLedger,
 )
 from dlog.errors import DataLossError, LogNotFoundError, TrimmedError, UnknownPositionError
-from dlog.model import EARLIEST_ID, ListedLedger, LogRecord, LogState, MessageId, SealFacts
+from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, LogState, MessageId, SealFacts
 from ledger.model import LedgerId
 
 
@@ -34,10 +34,10 @@ def record(
     trim_before: MessageId = EARLIEST_ID,
     state: LogState = LogState.ACTIVE,
     last_ledger_id: int | None = None,
-) -> LogRecord:
+) -> LogMetadata:
     values = tuple(listed(item) if isinstance(item, int) else item for item in ledgers)
     highest = last_ledger_id if last_ledger_id is not None else max((v.ledger_id for v in values), default=-1)
-    return LogRecord(
+    return LogMetadata(
         log_uuid="u",
         instance_id="i",
         ledgers=values,

@@ -28,7 +28,7 @@ from dlog.errors import (
     TakeoverContendedError,
     TakeoverLostError,
 )
-from dlog.model import ListedLedger, LogRecord, LogState, MessageId
+from dlog.model import ListedLedger, LogMetadata, LogState, MessageId
 from ledger.errors import LogStoreError
 from ledger.model import LedgerId, Versioned
 from tests.unit.dlog.records import ALICE, BOB, ids, listed, record, seal
@@ -42,7 +42,7 @@ def machine(**options: object) -> Takeover:
     return Takeover("default/orders", BOB, **options)  # type: ignore[arg-type]  # options of the test
 
 
-def until_write(takeover: Takeover, read: LogRecord = BEFORE, version: int = 5) -> WriteRecord:
+def until_write(takeover: Takeover, read: LogMetadata = BEFORE, version: int = 5) -> WriteRecord:
     """Run an undisturbed takeover up to its compare-and-set."""
     takeover.start()
     [fence] = takeover.on_record(Versioned(read, version))

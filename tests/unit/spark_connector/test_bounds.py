@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlog.errors import TrimmedError, UnknownPositionError
-from dlog.model import EARLIEST_ID, LogRecord, MessageId
+from dlog.model import EARLIEST_ID, LogMetadata, MessageId
 from spark_connector.bounds import bounded
 from spark_connector.options import EndingBound, StartingBound
 from spark_connector.partitions import Extent
@@ -17,7 +17,7 @@ LEDGERS = [
 
 
 def ids(starting: StartingBound, ending: EndingBound, trim: MessageId = EARLIEST_ID) -> list[str]:
-    record = LogRecord(log_uuid="u", instance_id="i", last_ledger_id=8, trim_before=trim)
+    record = LogMetadata(log_uuid="u", instance_id="i", last_ledger_id=8, trim_before=trim)
     return [f"{part.start} {part.end}" for part in bounded(record, LEDGERS, starting, ending)]
 
 
@@ -54,6 +54,6 @@ def test_a_start_in_a_ledger_to_come_is_an_error() -> None:
 
 
 def test_an_empty_log_reads_as_nothing() -> None:
-    record = LogRecord(log_uuid="u", instance_id="i")
+    record = LogMetadata(log_uuid="u", instance_id="i")
     assert bounded(record, [], "earliest", "latest") == []
     assert bounded(record, [], "latest", "latest") == []

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dlog.format.log_metadata import encode_record
-from dlog.model import LogRecord, MessageId
+from dlog.model import LogMetadata, MessageId
 from dlog.testing.checking.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from dlog.testing.register_history import Outcome, RegisterCall, RegisterHistory
 from ledger.metadata.ledger_format import encode_ledger_metadata
@@ -38,7 +38,7 @@ def ledger_findings(*states: LedgerMetadata) -> list[str]:
     return list(c13_ledger_metadata_moves_legally(history("ledger/1", *values)))
 
 
-def record_findings(*records: LogRecord) -> list[str]:
+def record_findings(*records: LogMetadata) -> list[str]:
     return list(c13_log_records_move_legally(history("/logs/x/record", *map(encode_record, records))))
 
 
@@ -91,7 +91,7 @@ def test_a_logs_life_is_legal() -> None:
         replace(START, last_ledger_id=5, ledgers=START.ledgers[:1]),
     ],
 )
-def test_an_illegal_change_of_a_log_is_found(after: LogRecord) -> None:
+def test_an_illegal_change_of_a_log_is_found(after: LogMetadata) -> None:
     assert record_findings(replace(START, last_ledger_id=5), after)
 
 

@@ -77,7 +77,7 @@ async def test_a_recovered_ledger_decides_what_was_in_flight_and_the_rest_is_sen
         log.cluster.store.before_read = recovering.wait  # type: ignore[assignment]  # something to await
         for bookie in log.bookies:
             bookie.speak()
-        await until(lambda: writer._succession.phase is Phase.SETTLING)
+        await until(lambda: writer._rotation.phase is Phase.SETTLING)
         futures += await entries(writer, b"8", b"9")
         recovering.set()
         async with asyncio.timeout(10):
@@ -103,7 +103,7 @@ async def test_what_is_cancelled_before_a_ledger_took_it_is_absent() -> None:
         await fence(tool, current(writer))
         log.cluster.store.before_read = recovering.wait  # type: ignore[assignment]  # something to await
         in_flight = await entries(writer, b"3")
-        await until(lambda: writer._succession.phase is Phase.SETTLING)
+        await until(lambda: writer._rotation.phase is Phase.SETTLING)
         many = await writer.submit_many([b"4", b"5"])
         held = await entries(writer, b"6", b"7")
         many.cancel()
@@ -130,9 +130,9 @@ async def test_no_ack_of_the_successor_before_its_predecessor_is_sealed() -> Non
         [future] = await entries(writer, b"two")
         successor = current(writer)
         await until(lambda: all((successor, 0) in bookie.entries for bookie in log.bookies))
-        lane = writer._queue.lane
-        assert lane is not None
-        await until(lambda: lane.handle.done_through == 0)
+        active_ledger = writer._queue.active_ledger
+        assert active_ledger is not None
+        await until(lambda: active_ledger.handle.done_through == 0)
         assert not future.done()
         gate.set()
         assert (await future).ledger_id == successor == await rotated
@@ -148,9 +148,9 @@ async def test_while_the_store_is_away_a_rotation_that_began_leaves_the_old_ledg
             bookie.late = lambda what: what == "add 1"
         [slow] = await entries(writer, b"slow")
         rotated = asyncio.ensure_future(writer.rotate())
-        await until(lambda: writer._succession.phase is Phase.DRAINING)
+        await until(lambda: writer._rotation.phase is Phase.DRAINING)
         store_of(client).away = True
-        await until(lambda: writer._succession.phase is Phase.LIFTED)
+        await until(lambda: writer._rotation.phase is Phase.LIFTED)
         for bookie in log.bookies:
             bookie.speak()
         await slow
@@ -197,12 +197,12 @@ async def test_a_log_whose_last_fragment_is_empty_is_taken_over_though_all_older
     async with scripted_log(6) as log, log.client() as client:
         writer = await client.open_writer("orders")
         await writer.append(b"zero")
-        lane = writer._succession.current
-        assert lane is not None
-        old = log.cluster.ensemble(lane.handle)
+        active_ledger = writer._rotation.current
+        assert active_ledger is not None
+        old = log.cluster.ensemble(active_ledger.handle)
         for bookie in old:
             bookie.go_away()
-        await until(lambda: not set(old) & set(log.cluster.ensemble(lane.handle)))
+        await until(lambda: not set(old) & set(log.cluster.ensemble(active_ledger.handle)))
         writer.abort()
         async with asyncio.timeout(10):
             again = await client.open_writer("orders")
@@ -421,7 +421,7 @@ async def test_a_success_from_before_the_fence_is_still_delivered() -> None:
         for bookie in log.bookies:
             bookie.late = lambda what: False
         new = await client.open_writer("orders")
-        await until(lambda: old._succession.phase is Phase.OVER)
+        await until(lambda: old._rotation.phase is Phase.OVER)
         with pytest.raises(WriterDeposedError):
             await old.append(b"three")
         for bookie in log.bookies:

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from dlog.errors import AppendAbortedError
-from dlog.write.byte_budget import Room
+from dlog.write.byte_budget import ByteBudget
 
 
-async def entrant(room: Room, name: str, size: int, order: list[str]) -> None:
+async def entrant(room: ByteBudget, name: str, size: int, order: list[str]) -> None:
     if room.tight:
         await room.wait(size)
     room.take(size)
@@ -24,7 +24,7 @@ async def settled() -> None:
 
 
 async def test_newcomers_queue_behind_those_who_wait_and_those_just_woken() -> None:
-    room, order = Room(10), list[str]()
+    room, order = ByteBudget(10), list[str]()
     await entrant(room, "first", 10, order)
     tasks = [asyncio.create_task(entrant(room, name, 4, order)) for name in "abcde"]
     await settled()
@@ -40,7 +40,7 @@ async def test_newcomers_queue_behind_those_who_wait_and_those_just_woken() -> N
 
 
 async def test_an_entry_larger_than_the_whole_room_enters_an_empty_one() -> None:
-    room, order = Room(10), list[str]()
+    room, order = ByteBudget(10), list[str]()
     await entrant(room, "huge", 50, order)
     waiting = asyncio.create_task(entrant(room, "next", 50, order))
     await settled()
@@ -51,7 +51,7 @@ async def test_an_entry_larger_than_the_whole_room_enters_an_empty_one() -> None
 
 
 async def test_who_is_cancelled_gives_the_place_to_the_next() -> None:
-    room, order = Room(10), list[str]()
+    room, order = ByteBudget(10), list[str]()
     await entrant(room, "first", 10, order)
     waiting = asyncio.create_task(entrant(room, "waiting", 4, order))
     woken = asyncio.create_task(entrant(room, "woken", 4, order))
@@ -71,7 +71,7 @@ async def test_who_is_cancelled_gives_the_place_to_the_next() -> None:
 
 async def test_a_woken_entrant_that_takes_nothing_lets_the_next_one_in() -> None:
     """Its message turned out too large, say."""
-    room, order = Room(10), list[str]()
+    room, order = ByteBudget(10), list[str]()
     await entrant(room, "first", 10, order)
 
     async def takes_nothing() -> None:
@@ -86,7 +86,7 @@ async def test_a_woken_entrant_that_takes_nothing_lets_the_next_one_in() -> None
 
 
 async def test_a_closed_room_refuses_those_who_wait() -> None:
-    room = Room(10)
+    room = ByteBudget(10)
     room.take(10)
     waiting = asyncio.create_task(entrant(room, "waiting", 4, []))
     await settled()
