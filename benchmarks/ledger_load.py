@@ -13,7 +13,7 @@ from ledger.config import Visibility
 from ledger.errors import LogStoreError
 from ledger.metadata.drivers import open_store
 from ledger.model import EntryId, QuorumSizes
-from ledger.write_handle import WriteHandle
+from ledger.writing.write_handle import WriteHandle
 
 QUORUM = QuorumSizes(ensemble=3, write=3, ack=2)
 

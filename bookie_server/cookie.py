@@ -25,7 +25,7 @@ from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage_config import StorageConfig
 from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, RecordNotFoundError
-from ledger.metadata.cookie_format import Cookie, cookie_differences, decode_cookie, encode_cookie
+from ledger.metadata.format.cookie import Cookie, cookie_differences, decode_cookie, encode_cookie
 from ledger.metadata.store import MetadataStore
 from ledger.model import check_bookie_id
 

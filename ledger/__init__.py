@@ -9,15 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ledger.bookie_reads import Entry
     from ledger.client import LedgerClient
     from ledger.config import LedgerClientConfig, Visibility, WireProtocol
-    from ledger.deferred_handle import DeferredWriteHandle
     from ledger.errors import LogStoreError
     from ledger.metadata.drivers import open_store, register_driver
     from ledger.model import DigestType, LedgerMetadata, LedgerState, QuorumSizes
-    from ledger.read_handle import ReadHandle
-    from ledger.write_handle import WriteHandle
+    from ledger.reading.bookie_reads import Entry
+    from ledger.reading.read_handle import ReadHandle
+    from ledger.writing.deferred_handle import DeferredWriteHandle
+    from ledger.writing.write_handle import WriteHandle
 
 __all__ = [
     "DeferredWriteHandle",
@@ -38,19 +38,19 @@ __all__ = [
 ]
 
 _OWNERS = {
-    "DeferredWriteHandle": "ledger.deferred_handle",
+    "DeferredWriteHandle": "ledger.writing.deferred_handle",
     "DigestType": "ledger.model",
-    "Entry": "ledger.bookie_reads",
+    "Entry": "ledger.reading.bookie_reads",
     "LedgerClient": "ledger.client",
     "LedgerClientConfig": "ledger.config",
     "LedgerMetadata": "ledger.model",
     "LedgerState": "ledger.model",
     "LogStoreError": "ledger.errors",
     "QuorumSizes": "ledger.model",
-    "ReadHandle": "ledger.read_handle",
+    "ReadHandle": "ledger.reading.read_handle",
     "Visibility": "ledger.config",
     "WireProtocol": "ledger.config",
-    "WriteHandle": "ledger.write_handle",
+    "WriteHandle": "ledger.writing.write_handle",
     "open_store": "ledger.metadata.drivers",
     "register_driver": "ledger.metadata.drivers",
 }

@@ -6,9 +6,9 @@ import asyncio
 from contextlib import suppress
 
 from ledger.arguments import require_type
+from ledger.client_context import ClientContext, OpenWriter
 from ledger.config import LedgerClientConfig, Visibility
 from ledger.core.placement import choose_ensemble
-from ledger.deferred_handle import DeferredWriteHandle
 from ledger.environment import Environment, SystemEnvironment
 from ledger.errors import (
     AddFailedError,
@@ -31,11 +31,11 @@ from ledger.model import (
     Versioned,
     address_in,
 )
-from ledger.read_handle import ReadHandle
+from ledger.reading.read_handle import ReadHandle
 from ledger.recovery import Recovery
-from ledger.services import OpenWriter, Services
 from ledger.transport.pool import ConnectionPool
-from ledger.write_handle import WriteHandle, WriteListener
+from ledger.writing.deferred_handle import DeferredWriteHandle
+from ledger.writing.write_handle import WriteHandle, WriteListener
 
 _TICK_S = 0.1
 """How often handles with something under way look at their clocks. One timer serves them all."""
@@ -62,7 +62,7 @@ class LedgerClient:
         # Where a bookie was last seen: one that is down is still tried there, in case it is back already.
         self._last_seen: dict[BookieId, BookieInfo] = {}
         self._pool = ConnectionPool(self._resolve, self.config)
-        self._services = Services(
+        self._context = ClientContext(
             store, self._pool, self.config, self.environment, self.bookies, self._watch, self._forget
         )
         # In the order in which they were opened: a set's own order is another in each process.
@@ -121,7 +121,7 @@ class LedgerClient:
         nobody knows of may have been left in metadata.
         """
         found = await self._create(quorum, digest_type, password, custom)
-        handle = WriteHandle(*found, self._services, visibility=visibility, listener=listener)
+        handle = WriteHandle(*found, self._context, visibility=visibility, listener=listener)
         self._handles[handle] = None
         return handle
 
@@ -135,7 +135,7 @@ class LedgerClient:
     ) -> DeferredWriteHandle:
         """As `create`, for a writer that says itself when its entries are to be durable: `force`."""
         found = await self._create(quorum, digest_type, password, custom)
-        handle = DeferredWriteHandle(*found, self._services)
+        handle = DeferredWriteHandle(*found, self._context)
         self._handles[handle] = None
         return handle
 
@@ -178,7 +178,7 @@ class LedgerClient:
         LedgerNotFoundError, UnauthorizedError, ReadError if too few bookies answer.
         """
         metadata = await self._read(ledger_id, password)
-        handle = ReadHandle(ledger_id, metadata, self._services)
+        handle = ReadHandle(ledger_id, metadata, self._context)
         if not handle.closed:
             await handle.refresh()
         return handle
@@ -192,7 +192,7 @@ class LedgerClient:
         metadata = await self._read(ledger_id, password)
         if not metadata.value.closed:
             metadata = await self._recover(ledger_id, metadata)
-        return ReadHandle(ledger_id, metadata, self._services)
+        return ReadHandle(ledger_id, metadata, self._context)
 
     async def _recover(
         self, ledger_id: LedgerId, metadata: Versioned[LedgerMetadata]
@@ -200,7 +200,7 @@ class LedgerClient:
         # Two recoveries in one process would do the same twice: they share a run.
         task = self._recoveries.get(ledger_id)
         if task is None:
-            run = Recovery(ledger_id, metadata, self._services).run()
+            run = Recovery(ledger_id, metadata, self._context).run()
             task = asyncio.get_running_loop().create_task(run)
             self._recoveries[ledger_id] = task
             task.add_done_callback(lambda done: self._recovered(ledger_id, done))

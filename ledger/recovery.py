@@ -14,20 +14,20 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from ledger.bookie_reads import BookieAnswer, Entry, fence_read_entry
+from ledger.client_context import ClientContext
 from ledger.core import recovery as decide
 from ledger.core.distribution import write_set
 from ledger.core.lac import LacCollector
 from ledger.core.read import EntryRead, Verdict
 from ledger.errors import BookieUnavailableError, LedgerRecoveryError
-from ledger.first_copy import first_copy
 from ledger.metadata.update_loop import update_ledger
 from ledger.model import NO_ENTRY, BookieId, EntryId, LedgerId, LedgerMetadata, Versioned
+from ledger.reading.bookie_reads import BookieAnswer, Entry, fence_read_entry
+from ledger.reading.speculative_read import speculative_read
 from ledger.refusal import unauthorized
-from ledger.services import Services
 from ledger.wire.digest import make_digester, master_key
 from ledger.wire.status import Answer, Status
-from ledger.write_back import WriteBack
+from ledger.writing.write_back import WriteBack
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -36,11 +36,13 @@ _log = logging.getLogger(__name__)
 class Recovery:
     """One recovery of one ledger. `run` may be cancelled at any point; the next recovery repeats it."""
 
-    def __init__(self, ledger_id: LedgerId, metadata: Versioned[LedgerMetadata], services: Services) -> None:
+    def __init__(
+        self, ledger_id: LedgerId, metadata: Versioned[LedgerMetadata], context: ClientContext
+    ) -> None:
         self._ledger_id = ledger_id
         self._local = metadata
-        self._services = services
-        self._connections = services.pool.for_recovery()
+        self._context = context
+        self._connections = context.pool.for_recovery()
         self._digester = make_digester(metadata.value.digest_type, metadata.value.password)
         self._key = master_key(metadata.value.password)
         self._answering: set[BookieId] = set()
@@ -69,12 +71,12 @@ class Recovery:
         transform: Callable[[LedgerMetadata], LedgerMetadata],
     ) -> None:
         self._local = await update_ledger(
-            self._services.store,
+            self._context.store,
             self._ledger_id,
             self._local,
             needs_update,
             transform,
-            self._services.environment,
+            self._context.environment,
         )
 
     # ---- fencing
@@ -120,7 +122,7 @@ class Recovery:
     async def _go_forward(self, lac: EntryId, length: int) -> None:
         metadata = self._local.value
         write_back = WriteBack(
-            self._ledger_id, metadata, lac, self._services, self._connections, self._digester, self._key
+            self._ledger_id, metadata, lac, self._context, self._connections, self._digester, self._key
         )
         try:
             last = await self._read_forward(metadata, lac, write_back)
@@ -169,7 +171,7 @@ class Recovery:
     ) -> Entry | None:
         """Read and write back until an entry is proved absent; returns the last one found."""
         last: Entry | None = None
-        next_entry, ahead = lac + 1, decide.next_read_ahead(0, self._services.config.recovery_read_ahead)
+        next_entry, ahead = lac + 1, decide.next_read_ahead(0, self._context.config.recovery_read_ahead)
         while True:
             reads = [self._start(self._read(metadata, next_entry + offset)) for offset in range(ahead)]
             for read in reads:
@@ -181,7 +183,7 @@ class Recovery:
                 write_back.add(entry)
                 last = entry
             next_entry += ahead
-            ahead = decide.next_read_ahead(ahead, self._services.config.recovery_read_ahead)
+            ahead = decide.next_read_ahead(ahead, self._context.config.recovery_read_ahead)
 
     async def _read(
         self, metadata: LedgerMetadata, entry_id: int, *, confirmed: bool = False
@@ -193,10 +195,10 @@ class Recovery:
         replicas.sort(key=lambda bookie_id: bookie_id not in self._answering)
         machine = EntryRead(replicas, metadata.quorum, confirmed=confirmed)
         failures: list[BookieAnswer] = []
-        found = await first_copy(
+        found = await speculative_read(
             machine,
             lambda replica: self._recovery_read(replica, entry_id),
-            self._services.config.speculative_read_s,
+            self._context.config.speculative_read_s,
             failures,
         )
         if found is not None:
@@ -232,7 +234,7 @@ class Recovery:
             self._key,
             priority,
             self._digester,
-            self._services.config.read_timeout_s,
+            self._context.config.read_timeout_s,
         )
 
     def _start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

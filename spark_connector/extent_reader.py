@@ -15,11 +15,11 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, 
 
 from dlog.format.entry import decode_envelope
 from dlog.read.batch import MessageBatch
-from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError, RequestTimeoutError, UnavailableError
 from ledger.model import LedgerId
-from ledger.read_handle import ReadHandle
+from ledger.reading.bookie_reads import Entry
+from ledger.reading.read_handle import ReadHandle
 from spark_connector.errors import PartitionDataLossError
 from spark_connector.partitions import Extent
 

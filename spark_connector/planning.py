@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import ListedLedger, LogMetadata, LogName
 from ledger.client import LedgerClient
-from ledger.read_handle import ReadHandle
+from ledger.reading.read_handle import ReadHandle
 from spark_connector.bounds import bounded
 from spark_connector.cluster import open_cluster
 from spark_connector.extent_reader import ExtentReader

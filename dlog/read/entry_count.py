@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlog.errors import EntryFormatError
 from dlog.format.entry import decode_envelope
-from ledger.read_handle import ReadHandle
+from ledger.reading.read_handle import ReadHandle
 
 
 async def message_count(handle: ReadHandle, entry_id: int) -> int:

@@ -32,12 +32,12 @@ from dlog.metadata.store import LogMetadataStore, LogRef
 from dlog.model import MessageId
 from dlog.read.config import ReaderConfig
 from dlog.read.entry_count import message_count
-from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError, UnavailableError
 from ledger.metadata.store import Unwatch
 from ledger.model import EntryId, LedgerId
-from ledger.read_handle import ReadHandle
+from ledger.reading.bookie_reads import Entry
+from ledger.reading.read_handle import ReadHandle
 from ledger.signal import Signal
 
 

@@ -29,9 +29,9 @@ from dlog.read.fetcher import Fetched, Fetcher
 from dlog.read.range import Place, ReadRange
 from dlog.read.tail import opener, start_of_last, tail_of
 from ledger.arguments import require_type
-from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.errors import ConfigurationError
+from ledger.reading.bookie_reads import Entry
 
 _NOTHING: Iterator[Message] = iter(())
 

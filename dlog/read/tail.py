@@ -17,7 +17,7 @@ from ledger.client import LedgerClient
 from ledger.errors import LedgerNotFoundError
 from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
-from ledger.read_handle import ReadHandle
+from ledger.reading.read_handle import ReadHandle
 
 _ENTRIES_AT_ONCE = 16
 """Read backwards in steps of so many entries: few round trips, little memory."""

@@ -8,9 +8,9 @@ from dlog.errors import RecordFormatError
 from dlog.format.log_metadata import decode_record
 from dlog.model import ListedLedger, LogMetadata
 from ledger.errors import MetadataFormatError
-from ledger.metadata import bookie_jobs, ledger_jobs
-from ledger.metadata.key_value import Node
-from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.metadata.format.ledger import decode_ledger_metadata
+from ledger.metadata.transactions import bookies, ledgers
+from ledger.metadata.transactions.key_value import Node
 from ledger.model import LedgerMetadata
 
 _LISTED_MAX = 6
@@ -18,11 +18,11 @@ _LISTED_MAX = 6
 
 def told_change(key: str, node: Node | None, name_of: Callable[[str], str]) -> str:
     """`name_of` says which node has an address; `node` is what the key holds now."""
-    if key.startswith(ledger_jobs.PREFIX):
-        ledger = f"ledger {key.removeprefix(ledger_jobs.PREFIX).lstrip('0')}"
+    if key.startswith(ledgers.PREFIX):
+        ledger = f"ledger {key.removeprefix(ledgers.PREFIX).lstrip('0')}"
         return f"{ledger} " + ("removed" if node is None else _ledger(node.value, name_of))
-    if key.startswith(bookie_jobs.PREFIX):
-        list_name, _, address = key.removeprefix(bookie_jobs.PREFIX).partition("/")
+    if key.startswith(bookies.PREFIX):
+        list_name, _, address = key.removeprefix(bookies.PREFIX).partition("/")
         return (
             f"{name_of(address)} " + ("withdrawn from" if node is None else "registered as") + f" {list_name}"
         )

@@ -35,9 +35,9 @@ from dlog.testing.network import Network
 from dlog.testing.nodes import Node
 from dlog.testing.seeds import Seeds
 from dlog.testing.trace import Trace
-from ledger.metadata.key_value import Node as StoredValue
-from ledger.metadata.ledger_jobs import LAST_ID_KEY
 from ledger.metadata.store import MetadataStore
+from ledger.metadata.transactions.key_value import Node as StoredValue
+from ledger.metadata.transactions.ledgers import LAST_ID_KEY
 
 T = TypeVar("T")
 

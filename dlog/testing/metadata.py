@@ -23,12 +23,12 @@ from dlog.testing.notes import Notes, Span, Streams
 from dlog.testing.register_history import RegisterHistory
 from ledger.environment import Environment
 from ledger.errors import ConfigurationError, LedgerNotFoundError, LogStoreError, MetadataUnavailableError
-from ledger.metadata import bookie_jobs, ledger_jobs
 from ledger.metadata.drivers import register_driver
-from ledger.metadata.key_value import Job, Node, Transaction
-from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.metadata.memory import MemoryCluster, MemoryTransaction
 from ledger.metadata.store import MetadataStore
+from ledger.metadata.transactions import bookies, ledgers
+from ledger.metadata.transactions.key_value import Job, Node, Transaction
 from ledger.metadata.uri import MetadataUri
 from ledger.model import LedgerMetadata
 
@@ -75,7 +75,7 @@ class SimulatedMetadata:
     def ledger(self, ledger_id: int) -> LedgerMetadata | None:
         """As the server holds it at this instant; None if there is none."""
         try:
-            node = ledger_jobs.read(MemoryTransaction(self._cluster), ledger_id)
+            node = ledgers.read(MemoryTransaction(self._cluster), ledger_id)
         except LedgerNotFoundError:
             return None
         return decode_ledger_metadata(node.value)
@@ -257,14 +257,14 @@ class SimulatedMetadata:
         if _owner_lives(session):
             self.faults.note("session_loss", f"{session.node}: {why}")
         self._leave(session)
-        self._run(partial(bookie_jobs.end_session, session=session.name), session.node)
+        self._run(partial(bookies.end_session, session=session.name), session.node)
 
     def goodbye(self, session: Session) -> Job[None]:
         """The job that ends a session in good order."""
 
         def end(tx: Transaction) -> None:
             self._leave(session)
-            bookie_jobs.end_session(tx, session.name)
+            bookies.end_session(tx, session.name)
 
         return end
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from dlog.testing.metadata_timing import MetadataTiming
 from dlog.testing.notes import Span
 from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, MetadataUnavailableError
-from ledger.metadata.key_value import Job, T
 from ledger.metadata.store import Unwatch, Watch
+from ledger.metadata.transactions.key_value import Job, T
 
 
 @dataclass(eq=False, slots=True)

@@ -13,12 +13,12 @@ from dlog.testing.metadata_session import Session
 from dlog.testing.register_history import Operation, RegisterCall, RegisterHistory
 from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, LogStoreError
-from ledger.metadata import ledger_jobs
-from ledger.metadata.key_value import Job, Transaction
-from ledger.metadata.key_value_store import KeyValueRegistration, KeyValueStore
-from ledger.metadata.ledger_format import encode_ledger_metadata, rewritten
+from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_value
 from ledger.metadata.store import OnLost, Registration, nobody_told
+from ledger.metadata.transactions import ledgers
+from ledger.metadata.transactions.key_value import Job, Transaction
+from ledger.metadata.transactions.store import KeyValueRegistration, KeyValueStore
 from ledger.model import BookieInfo, LedgerId, LedgerMetadata, Versioned
 
 _AGAIN_S = 1.0
@@ -68,7 +68,7 @@ class SimulatedStore(KeyValueStore):
         call = self._invoke("", "create", value=_bytes(metadata))
 
         def create(tx: Transaction) -> int:
-            ledger_id = ledger_jobs.create_new(tx, data)
+            ledger_id = ledgers.create_new(tx, data)
             # The history knows the id even if the client never learns it.
             call.register = _ledger(ledger_id)
             return ledger_id

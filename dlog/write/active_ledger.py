@@ -9,7 +9,7 @@ from dlog.model import SealFacts
 from dlog.write.pending_entry import PendingEntry
 from ledger.errors import LogStoreError
 from ledger.model import LedgerId, LedgerMetadata
-from ledger.write_handle import WriteHandle
+from ledger.writing.write_handle import WriteHandle
 
 
 class ActiveLedger:

@@ -14,7 +14,7 @@ from dlog.write.active_ledger import ActiveLedger
 from ledger.client import LedgerClient
 from ledger.errors import NotEnoughBookiesError
 from ledger.model import QuorumSizes
-from ledger.write_handle import WriteHandle
+from ledger.writing.write_handle import WriteHandle
 
 
 class LedgerMaker:

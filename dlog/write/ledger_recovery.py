@@ -12,7 +12,7 @@ from dlog.model import MessageId, SealFacts
 from ledger.client import LedgerClient
 from ledger.errors import CorruptionError, LedgerNotFoundError, NotFoundError, UnavailableError
 from ledger.model import LedgerId
-from ledger.read_handle import ReadHandle
+from ledger.reading.read_handle import ReadHandle
 
 NOT_COUNTED = -1
 UNKNOWN_TIME_US = 0

@@ -44,7 +44,7 @@ from ledger.errors import (
     MetadataUnavailableError,
 )
 from ledger.model import LedgerId, Versioned
-from ledger.write_handle import WriteHandle
+from ledger.writing.write_handle import WriteHandle
 
 _log = logging.getLogger(__name__)
 

@@ -46,7 +46,7 @@ async def _open_memory(uri: MetadataUri, environment: Environment) -> MetadataSt
 
 
 async def _open_sqlite(uri: MetadataUri, environment: Environment) -> MetadataStore:
-    from ledger.metadata.sqlite import open_sqlite
+    from ledger.metadata.sqlite.store import open_sqlite
 
     return await open_sqlite(uri.rest, uri.query, environment)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 
 from ledger.errors import ConfigurationError, MetadataFormatError
-from ledger.metadata.layout import LayoutType
+from ledger.metadata.format.layout import LayoutType
 from ledger.model import LEDGER_ID_MAX, LedgerId
 
 SHORT_ID_END = 2**31 - 1

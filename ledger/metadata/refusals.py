@@ -10,7 +10,7 @@ from ledger.errors import (
     MetadataVersionError,
     RecordNotFoundError,
 )
-from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.model import LEDGER_ID_MAX, LedgerMetadata
 
 

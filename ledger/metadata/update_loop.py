@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ledger.environment import Environment
 from ledger.errors import MetadataOutcomeUnknownError, MetadataVersionError, UnavailableError
-from ledger.metadata.ledger_format import rewritten
+from ledger.metadata.format.ledger import rewritten
 from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId, LedgerMetadata, Versioned

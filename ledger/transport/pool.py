@@ -22,7 +22,7 @@ C = TypeVar("C", bound=BookieConnection)
 Resolve = Callable[[BookieId], Awaitable[BookieInfo | None]]
 
 
-class Line(Generic[C]):
+class ConnectionSet(Generic[C]):
     """The connections of one protocol for one purpose, and the attempts under way."""
 
     def __init__(self, make: Callable[[BookieId], C], resolve: Resolve, config: LedgerClientConfig) -> None:
@@ -123,24 +123,24 @@ class ConnectionPool:
     def __init__(self, resolve: Resolve, config: LedgerClientConfig) -> None:
         self._resolve = resolve
         self._config = config
-        self._entries = self._line_for_entries()
+        self._entries = self._set_for_entries()
         queue, frame = config.send_queue_bytes_max, config.frame_bytes_max
-        self._v3 = Line(lambda bookie_id: V3Connection(bookie_id, queue, frame), resolve, config)
+        self._v3 = ConnectionSet(lambda bookie_id: V3Connection(bookie_id, queue, frame), resolve, config)
         self._txn_ids = itertools.count(1) if config.wire is WireProtocol.V3 else None
 
-    def _line_for_entries(self) -> Line[EntryConnection]:
+    def _set_for_entries(self) -> ConnectionSet[EntryConnection]:
         queue, frame = self._config.send_queue_bytes_max, self._config.frame_bytes_max
         carrier = V2Connection if self._config.wire is WireProtocol.V2 else V3Connection
-        return Line(lambda bookie_id: carrier(bookie_id, queue, frame), self._resolve, self._config)
+        return ConnectionSet(lambda bookie_id: carrier(bookie_id, queue, frame), self._resolve, self._config)
 
-    def for_recovery(self) -> Line[EntryConnection]:
+    def for_recovery(self) -> ConnectionSet[EntryConnection]:
         """Connections of one recovery's own, which ends them.
 
         Its adds must not be answered to a writer of the same ledger. And none may be older than the recovery: one
         that was idle may have lost its peer unnoticed, which costs whoever relies on it a timeout, and there is no
         time for that when a log has no writer.
         """
-        return self._line_for_entries()
+        return self._set_for_entries()
 
     def txn_ids_of_adds(self) -> Iterator[int] | None:
         """For adds in version 3: no two of one client are alike. None if adds are in version 2, which has none."""

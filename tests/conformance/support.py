@@ -11,10 +11,10 @@ from dlog.testing.metadata import SimulatedMetadata
 from dlog.testing.metadata_timing import MetadataTiming
 from ledger.environment import SystemEnvironment
 from ledger.metadata.drivers import open_store
-from ledger.metadata.key_value_store import KeyValueStore
-from ledger.metadata.sqlite import SqliteBackend
-from ledger.metadata.sqlite_thread import SqliteThreads
+from ledger.metadata.sqlite.store import SqliteBackend
+from ledger.metadata.sqlite.thread import SqliteThreads
 from ledger.metadata.store import MetadataStore
+from ledger.metadata.transactions.store import KeyValueStore
 from ledger.metadata.zookeeper.store import ZooKeeperStore
 from ledger.model import BookieId, BookieInfo, EntryId, Fragment, LedgerMetadata, QuorumSizes
 from tests.unit.testing.kit import CountedNotes, streams

@@ -14,7 +14,7 @@ from ledger.errors import (
 )
 from ledger.metadata.drivers import open_store
 from ledger.metadata.errors import ClusterInUseError
-from ledger.metadata.layout import Layout, decode_layout
+from ledger.metadata.format.layout import Layout, decode_layout
 from ledger.model import LedgerId
 from tests.conformance.support import B1, Driver, bookie, new_metadata, on_loop
 

@@ -18,8 +18,8 @@ from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage_config import StorageConfig
 from dlog.testing.disk_image import DiskImage
 from ledger.environment import SystemEnvironment
-from ledger.metadata.key_value_store import KeyValueStore
 from ledger.metadata.memory import MemoryBackend, MemoryCluster
+from ledger.metadata.transactions.store import KeyValueStore
 from ledger.model import BookieId
 from tests.crash.stories import HOME, SETTINGS
 from tests.crash.telling import Ledgers, Telling, check, copy_of

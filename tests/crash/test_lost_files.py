@@ -19,7 +19,7 @@ from bookie_server.cookie import COOKIE_FILE
 from bookie_server.errors import CookieMismatchError, IndexDamagedError, JournalDamagedError, StorageError
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.system_disk import SystemDisk
-from ledger.metadata.cookie_format import decode_cookie, encode_cookie
+from ledger.metadata.format.cookie import decode_cookie, encode_cookie
 from tests.crash.identities import Known, new_known, start
 from tests.crash.stories import SETTINGS
 from tests.crash.telling import LARGE_FROM, entry_of

@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 
 import dlog
 from ledger.client import LedgerClient
-from ledger.metadata.cookie_format import decode_cookie
+from ledger.metadata.format.cookie import decode_cookie
 from ledger.model import LedgerId, QuorumSizes
 from tests.integration.cli.command import Command, bookie
 from tests.integration.ledger.support import client_of, payload_of, read_all

@@ -18,8 +18,8 @@ from dlog.config import LogConfig
 from dlog.errors import AppendAbortedError, AppendIndeterminateError
 from dlog.local.embedded import Standalone
 from ledger.config import LedgerClientConfig
-from ledger.metadata.ledger_format import decode_ledger_metadata, encode_ledger_metadata
-from ledger.metadata.service_info import published
+from ledger.metadata.format.ledger import decode_ledger_metadata, encode_ledger_metadata
+from ledger.metadata.format.service_info import published
 from ledger.model import BookieId, BookieInfo, DigestType, LedgerId
 from tests.integration.cli.command import Command, bookie
 from tests.interop.apache_bookie import SMALL_JVM

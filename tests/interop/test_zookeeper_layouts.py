@@ -10,8 +10,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from ledger.errors import ConfigurationError, LayoutMismatchError, MetadataFormatError, RecordNotFoundError
-from ledger.metadata.cookie_format import decode_cookie, encode_cookie
 from ledger.metadata.drivers import open_store
+from ledger.metadata.format.cookie import decode_cookie, encode_cookie
 from ledger.metadata.zookeeper.store import ZooKeeperStore
 from ledger.metadata.zookeeper.under_replication import UnderReplicated
 from ledger.model import BookieId, BookieInfo, LedgerId

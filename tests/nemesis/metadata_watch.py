@@ -11,7 +11,7 @@ from dlog.metadata.store import LogRef
 from dlog.model import LogMetadata
 from dlog.testing.register_history import RegisterHistory
 from ledger.errors import LogStoreError
-from ledger.metadata.ledger_format import encode_ledger_metadata, rewritten
+from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.model import LedgerId, LedgerMetadata, Versioned
 
 _EVERY_S = 0.1

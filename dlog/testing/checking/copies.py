@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ledger.bookie_reads import read_entry
 from ledger.client import LedgerClient
 from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId, BookieInfo, LedgerId, LedgerMetadata
+from ledger.reading.bookie_reads import read_entry
 from ledger.transport.pool import ConnectionPool
 from ledger.wire.digest import Digester, make_digester
 from ledger.wire.status import Answer

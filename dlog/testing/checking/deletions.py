@@ -11,7 +11,7 @@ from dlog.core.metadata_keys import record_key
 from dlog.core.orphans import Origin, origin_of
 from dlog.format.log_metadata import decode_record
 from dlog.testing.register_history import Outcome, RegisterCall, RegisterHistory
-from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.metadata.format.ledger import decode_ledger_metadata
 
 
 def c13_ledgers_are_deleted_by_their_own_log(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dlog.testing.checking.history import History, Outcome
 from dlog.testing.checking.transitions import values
 from dlog.testing.register_history import RegisterHistory
-from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.metadata.format.ledger import decode_ledger_metadata
 
 
 def c1_acknowledged_within_its_ledger(history: History, registers: RegisterHistory) -> Iterator[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from dlog.testing.checking.transitions import values
 from dlog.testing.register_history import RegisterHistory
-from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.model import BookieId, LedgerMetadata, LedgerState
 
 IsFenced = Callable[[BookieId, int], bool]

@@ -19,7 +19,7 @@ from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.stored_entry import EntryRun
 from dlog.testing.checking.transitions import values
 from dlog.testing.register_history import RegisterHistory
-from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.wire.status import Status
 
 Added = Callable[[Status, frozenset[int]], None]

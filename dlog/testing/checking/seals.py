@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dlog.format.log_metadata import decode_record
 from dlog.testing.checking.transitions import values
 from dlog.testing.register_history import RegisterHistory
-from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.metadata.format.ledger import decode_ledger_metadata
 
 
 def c12_recoverers_agree(history: RegisterHistory) -> Iterator[str]:

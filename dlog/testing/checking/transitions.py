@@ -12,7 +12,7 @@ from itertools import pairwise
 from dlog.format.log_metadata import decode_record
 from dlog.model import LogMetadata
 from dlog.testing.register_history import RegisterHistory
-from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.model import LedgerMetadata, LedgerState
 
 _UNSEALED_MAX = 2

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from ledger.errors import ConfigurationError
-from ledger.metadata.layout import LayoutType
+from ledger.metadata.format.layout import LayoutType
 from ledger.metadata.uri import MetadataUri, without_password
 
 DEFAULT_PORT = 2181

@@ -12,12 +12,12 @@ import logging
 from kazoo.exceptions import NoNodeError
 
 from ledger.errors import InvalidNameError, MetadataFormatError
+from ledger.metadata.format.service_info import bookie_info
 from ledger.metadata.refusals import no_cluster
-from ledger.metadata.service_info import bookie_info
 from ledger.metadata.store import Unwatch, Watch
 from ledger.metadata.zookeeper.paths import Paths
-from ledger.metadata.zookeeper.session import ZooKeeperSession
-from ledger.metadata.zookeeper.watches import Watches
+from ledger.metadata.zookeeper.session.session import ZooKeeperSession
+from ledger.metadata.zookeeper.session.watches import Watches
 from ledger.model import BookieInfo, BookieSet, check_bookie_id
 
 _READ_ONLY_NAME = "readonly"

@@ -10,14 +10,14 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, MetadataFormatError, RecordNotFoundError
-from ledger.metadata.layout import Layout, LayoutType, decode_layout, encode_layout, obey
+from ledger.metadata.format.layout import Layout, LayoutType, decode_layout, encode_layout, obey
 from ledger.metadata.refusals import no_cluster
 from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import Unwatch
-from ledger.metadata.zookeeper.id_floor import IdFloor
+from ledger.metadata.zookeeper.ledgers.id_floor import IdFloor
 from ledger.metadata.zookeeper.paths import Paths, parents
-from ledger.metadata.zookeeper.session import ZooKeeperSession
-from ledger.metadata.zookeeper.watches import Watches
+from ledger.metadata.zookeeper.session.session import ZooKeeperSession
+from ledger.metadata.zookeeper.session.watches import Watches
 
 
 class Cluster:

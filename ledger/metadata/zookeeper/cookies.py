@@ -8,7 +8,7 @@ from ledger.errors import AlreadyExistsError, LogStoreError
 from ledger.metadata.refusals import no_cluster, record_moved_on, record_not_found
 from ledger.metadata.zookeeper.cluster import children_quietly, create_quietly
 from ledger.metadata.zookeeper.paths import Paths
-from ledger.metadata.zookeeper.session import ZooKeeperSession
+from ledger.metadata.zookeeper.session.session import ZooKeeperSession
 from ledger.model import BookieId, Versioned
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ledger.metadata.layout import LayoutType
+from ledger.metadata.format.layout import LayoutType
 from ledger.metadata.ledger_paths import ledger_path
 from ledger.model import LEDGER_ID_MAX, LedgerId
 

@@ -17,7 +17,7 @@ from ledger.metadata.rounds import Rounds
 from ledger.metadata.zookeeper.cluster import children_quietly
 from ledger.metadata.zookeeper.paths import Paths, parent, parents
 from ledger.metadata.zookeeper.record_values import NO_RECORD, decode_value, encode_value
-from ledger.metadata.zookeeper.session import ZooKeeperSession
+from ledger.metadata.zookeeper.session.session import ZooKeeperSession
 from ledger.model import Versioned
 
 

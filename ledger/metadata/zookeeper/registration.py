@@ -23,13 +23,13 @@ from ledger.errors import (
     LogStoreError,
     RecordNotFoundError,
 )
+from ledger.metadata.format.service_info import published
 from ledger.metadata.refusals import no_cluster
-from ledger.metadata.service_info import published
 from ledger.metadata.store import OnLost, nobody_told
 from ledger.metadata.zookeeper.cluster import Cluster, create_quietly
 from ledger.metadata.zookeeper.paths import Paths
-from ledger.metadata.zookeeper.session import ZooKeeperSession
-from ledger.metadata.zookeeper.watches import Watches
+from ledger.metadata.zookeeper.session.session import ZooKeeperSession
+from ledger.metadata.zookeeper.session.watches import Watches
 from ledger.model import BookieInfo, check_bookie_id
 
 AGAIN_S = 1.0

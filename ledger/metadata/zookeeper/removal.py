@@ -16,13 +16,13 @@ from kazoo.exceptions import NoNodeError, NotEmptyError
 from ledger.environment import Environment
 from ledger.errors import LayoutMismatchError, RecordNotFoundError
 from ledger.metadata.errors import ClusterInUseError
-from ledger.metadata.layout import LayoutType, decode_layout
+from ledger.metadata.format.layout import LayoutType, decode_layout
 from ledger.metadata.ledger_paths import is_first_level
 from ledger.metadata.rounds import Rounds
 from ledger.metadata.zookeeper.cluster import Cluster, children_quietly, create_quietly, remove_quietly
-from ledger.metadata.zookeeper.id_floor import WITH_LONG_IDS, IdFloor
+from ledger.metadata.zookeeper.ledgers.id_floor import WITH_LONG_IDS, IdFloor
 from ledger.metadata.zookeeper.paths import Paths
-from ledger.metadata.zookeeper.session import ZooKeeperSession
+from ledger.metadata.zookeeper.session.session import ZooKeeperSession
 
 _AT_ONCE = 500
 """Nodes removed by one round of requests."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, ConfigurationError, RecordNotFoundError
-from ledger.metadata.ledger_format import encode_ledger_metadata, rewritten
+from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_key, check_value
 from ledger.metadata.refusals import checked_ledger_id, no_cluster, stored_ledger
 from ledger.metadata.store import Registration, Unwatch, Watch
@@ -20,16 +20,16 @@ from ledger.metadata.zookeeper.address import ZooKeeperAddress, parse_address
 from ledger.metadata.zookeeper.bookie_list import BookieList
 from ledger.metadata.zookeeper.cluster import Cluster
 from ledger.metadata.zookeeper.cookies import Cookies
-from ledger.metadata.zookeeper.ledger_ids import LedgerIds
-from ledger.metadata.zookeeper.ledger_nodes import LedgerNodes
-from ledger.metadata.zookeeper.ledger_walk import LedgerWalk
+from ledger.metadata.zookeeper.ledgers.ids import LedgerIds
+from ledger.metadata.zookeeper.ledgers.nodes import LedgerNodes
+from ledger.metadata.zookeeper.ledgers.walk import LedgerWalk
 from ledger.metadata.zookeeper.paths import Paths
 from ledger.metadata.zookeeper.records import Records
 from ledger.metadata.zookeeper.registration import ZooKeeperRegistration
 from ledger.metadata.zookeeper.removal import Removal
-from ledger.metadata.zookeeper.session import ZooKeeperSession
+from ledger.metadata.zookeeper.session.session import ZooKeeperSession
+from ledger.metadata.zookeeper.session.watches import Watches
 from ledger.metadata.zookeeper.under_replication import UnderReplicated, UnderReplicationMarks
-from ledger.metadata.zookeeper.watches import Watches
 from ledger.model import (
     BookieId,
     BookieInfo,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from kazoo.exceptions import NoNodeError
 
 from ledger.errors import InvalidNameError, MetadataFormatError
-from ledger.metadata.data_formats_pb2 import UnderreplicatedLedgerFormat
+from ledger.metadata.format.data_formats_pb2 import UnderreplicatedLedgerFormat
 from ledger.metadata.proto_text import parse_text
 from ledger.metadata.zookeeper.cluster import children_quietly
 from ledger.metadata.zookeeper.paths import Paths, under_replicated_id
-from ledger.metadata.zookeeper.session import ZooKeeperSession
+from ledger.metadata.zookeeper.session.session import ZooKeeperSession
 from ledger.model import BookieId, LedgerId, check_bookie_id
 
 _DIRECTORIES = 4

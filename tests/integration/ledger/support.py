@@ -11,7 +11,7 @@ from ledger.config import LedgerClientConfig
 from ledger.errors import LogStoreError
 from ledger.metadata.drivers import open_store
 from ledger.model import EntryId, LedgerId
-from ledger.write_handle import WriteHandle
+from ledger.writing.write_handle import WriteHandle
 
 
 @asynccontextmanager

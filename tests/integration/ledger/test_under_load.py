@@ -12,7 +12,7 @@ from benchmarks.cluster import Cluster, running_cluster
 from ledger.client import LedgerClient
 from ledger.errors import LedgerFencedError, LedgerNotFoundError, LogStoreError
 from ledger.model import EntryId, QuorumSizes
-from ledger.write_handle import WriteHandle
+from ledger.writing.write_handle import WriteHandle
 from tests.integration.ledger.support import client_of, payload_of, read_all, until
 
 pytestmark = pytest.mark.integration

@@ -27,8 +27,8 @@ from ledger.config import LedgerClientConfig
 from ledger.errors import ConfigurationError
 from ledger.metadata.drivers import open_store, register_driver
 from ledger.model import QuorumSizes
-from ledger.read_handle import ReadHandle
-from ledger.write_handle import WriteHandle
+from ledger.reading.read_handle import ReadHandle
+from ledger.writing.write_handle import WriteHandle
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.metadata.format.ledger import decode_ledger_metadata
 from tests.integration.ledger.support import payload_of
 from tests.interop.matrix.cells import Scene
 from tests.interop.matrix.plant import plant_entry

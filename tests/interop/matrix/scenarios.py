@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.metadata.layout import LayoutType
-from ledger.metadata.ledger_format import decode_ledger_metadata
+from ledger.metadata.format.layout import LayoutType
+from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.metadata.ledger_paths import ledger_path
 from ledger.model import ENTRY_BYTES_MAX, DigestType, QuorumSizes
 from ledger.wire.digest import make_digester

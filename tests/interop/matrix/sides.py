@@ -10,8 +10,8 @@ from ledger.client import LedgerClient
 from ledger.errors import LedgerFencedError, LedgerNotFoundError
 from ledger.metadata.store import MetadataStore, Unwatch, Watch
 from ledger.model import BookieSet, DigestType, LedgerId, QuorumSizes
-from ledger.read_handle import ReadHandle
-from ledger.write_handle import WriteHandle
+from ledger.reading.read_handle import ReadHandle
+from ledger.writing.write_handle import WriteHandle
 from tests.integration.ledger.support import payload_of
 from tests.interop.java_client import JavaClient, JavaError, JavaLedger, shown
 

@@ -44,7 +44,7 @@ MUTATIONS = (
         "A replaced member is detached: its late answer is no copy of its successor's.",
         (
             edit(
-                "ledger.member:Member.detach",
+                "ledger.writing.ensemble_member:EnsembleMember.detach",
                 ("self.connection.detach(ledger_id, self)", "pass"),
             ),
         ),
@@ -114,7 +114,7 @@ MUTATIONS = (
         "Acks of a new member count once metadata names it; else no reader and no recovery looks for its copies.",
         (
             edit(
-                "ledger.ensemble_keeper:EnsembleKeeper._change",
+                "ledger.writing.ensemble_keeper:EnsembleKeeper._change",
                 (
                     "try:\n        return await self._update(",
                     "try:\n"
@@ -145,7 +145,7 @@ MUTATIONS = (
         "behind recovery's back.",
         (
             edit(
-                "ledger.write_handle:WriteHandle.on_add_refused",
+                "ledger.writing.write_handle:WriteHandle.on_add_refused",
                 ("if status is Status.EFENCED:", "if False:"),
             ),
             edit(
@@ -153,11 +153,11 @@ MUTATIONS = (
                 ("metadata.state is LedgerState.OPEN and any(", "any("),
             ),
             edit(
-                "ledger.ensemble_keeper:EnsembleKeeper._adopt",
+                "ledger.writing.ensemble_keeper:EnsembleKeeper._adopt",
                 ("if updated.value.state is not LedgerState.OPEN:", "if updated.value.closed:"),
             ),
             edit(
-                "ledger.ensemble_keeper:EnsembleKeeper._look",
+                "ledger.writing.ensemble_keeper:EnsembleKeeper._look",
                 ("if found.value.state is not LedgerState.OPEN:", "if found.value.closed:"),
             ),
         ),
@@ -188,7 +188,7 @@ MUTATIONS = (
         "back before that is decided.",
         (
             edit(
-                "ledger.ensemble_keeper:EnsembleKeeper._update",
+                "ledger.writing.ensemble_keeper:EnsembleKeeper._update",
                 ("before, self._unsettled = self._unsettled, True", "before = False"),
             ),
         ),
@@ -227,7 +227,7 @@ MUTATIONS = (
         "A bookie that refuses an explicit LAC has not stored it.",
         (
             edit(
-                "ledger.write_handle:WriteHandle._lac_written",
+                "ledger.writing.write_handle:WriteHandle._lac_written",
                 (
                     "if isinstance(outcome, Exception):",
                     "if isinstance(outcome, Exception):\n"

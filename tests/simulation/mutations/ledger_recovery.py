@@ -79,7 +79,7 @@ MUTATIONS = (
         "Recovery's adds carry the LAC it began with: a reader must not trust what another recovery may cut off.",
         (
             edit(
-                "ledger.write_back:WriteBack.add",
+                "ledger.writing.write_back:WriteBack.add",
                 (
                     "self._ledger_id, entry.entry_id, self._lac, entry.length",
                     "self._ledger_id, entry.entry_id, entry.entry_id - 1, entry.length",
@@ -100,7 +100,7 @@ MUTATIONS = (
     Mutation(
         "recovery-adds-with-another-length",
         "Recovery's adds are the writer's, with the ledger length that the entry had.",
-        (edit("ledger.write_back:WriteBack.add", ("entry.length", "len(entry.payload)")),),
+        (edit("ledger.writing.write_back:WriteBack.add", ("entry.length", "len(entry.payload)")),),
     ),
     Mutation(
         "recovery-records-its-change-early",  # docs/pitfalls.md#change-recorded-before-the-close
@@ -108,7 +108,7 @@ MUTATIONS = (
         "the entries.",
         (
             edit(
-                "ledger.write_back:WriteBack._replace_failed",
+                "ledger.writing.write_back:WriteBack._replace_failed",
                 (
                     "for position in replaced:",
                     "store = self._services.store\n"
@@ -138,7 +138,7 @@ MUTATIONS = (
         "The writer closes at its LAC: whatever lies behind the last entry of a closed ledger is cut off.",
         (
             edit(
-                "ledger.write_handle:WriteHandle.close",
+                "ledger.writing.write_handle:WriteHandle.close",
                 ("self._machine.lac, self._sent", "max(self._machine.lac - 1, -1), self._sent"),
             ),
         ),

@@ -19,7 +19,7 @@ MUTATIONS = (
         "misses messages that were acknowledged before it was opened.",
         (
             edit(
-                "ledger.lac_reader:LacReader.covering",
+                "ledger.reading.lac_reader:LacReader.covering",
                 (
                     "while not collector.covered:",
                     "while len(collector._known) < metadata.quorum.ensemble - metadata.quorum.ack:",
@@ -52,7 +52,7 @@ MUTATIONS = (
                 ("EntryId(metadata.last_fragment.first_entry - 1)", "EntryId(-1)"),
             ),
             edit(
-                "ledger.read_handle:ReadHandle.__init__",
+                "ledger.reading.read_handle:ReadHandle.__init__",
                 ("EntryId(metadata.value.last_fragment.first_entry - 1)", "EntryId(-1)"),
             ),
         ),
@@ -143,7 +143,7 @@ MUTATIONS = (
         "Only an explicit denial is a no: a bookie that does not answer in time may have the entry.",
         (
             edit(
-                "ledger.bookie_reads:_ask",
+                "ledger.reading.bookie_reads:_ask",
                 (
                     "except TimeoutError:\n        return BookieAnswer(Answer.UNKNOWN",
                     "except TimeoutError:\n        return BookieAnswer(Answer.PROVED_NO",

@@ -15,7 +15,7 @@ MUTATIONS = (
         "A reader of an open ledger goes to the LAC: an entry that some bookie holds may yet be cut off.",
         (
             edit(
-                "ledger.lac_reader:LacReader._verified",
+                "ledger.reading.lac_reader:LacReader._verified",
                 ("self._ledger_id, None).lac)", "self._ledger_id, None).entry_id)"),
             ),
         ),
@@ -25,7 +25,7 @@ MUTATIONS = (
         "A reader of an open ledger goes to the LAC, not to the entry behind it.",
         (
             edit(
-                "ledger.read_handle:ReadHandle.refresh",
+                "ledger.reading.read_handle:ReadHandle.refresh",
                 ("covering(self.metadata))", "covering(self.metadata) + 1)"),
             ),
         ),

@@ -9,7 +9,7 @@ import pytest
 
 from bookie_server.cookie import FoundDirectory, Verdict, judge, own_cookie
 from bookie_server.errors import CookieMismatchError
-from ledger.metadata.cookie_format import Cookie
+from ledger.metadata.format.cookie import Cookie
 
 JOURNAL, LEDGERS = Path("/disk1/journal"), Path("/disk2/ledgers")
 OURS = own_cookie("127.0.0.1:3181", JOURNAL, LEDGERS, "cluster-1")

@@ -11,9 +11,9 @@ from bookie_server.errors import BookieAliveError
 from bookie_server.registration import RETRY_S, Presence, register
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, MetadataUnavailableError
-from ledger.metadata.key_value_store import KeyValueStore
 from ledger.metadata.memory import MemoryBackend, MemoryCluster
 from ledger.metadata.store import Registration, nobody_told
+from ledger.metadata.transactions.store import KeyValueStore
 from ledger.model import BookieId, BookieInfo
 from tests.unit.testing.kit import run
 

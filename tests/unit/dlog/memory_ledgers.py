@@ -14,12 +14,12 @@ from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, LogName, LogState
 from dlog.read.config import ReaderConfig
 from dlog.read.range import ReadRange
 from dlog.read.reader import Reader
-from ledger.bookie_reads import Entry
 from ledger.client import LedgerClient
 from ledger.environment import SystemEnvironment
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError
 from ledger.metadata.drivers import open_store
 from ledger.model import EntryId, LedgerId
+from ledger.reading.bookie_reads import Entry
 
 ORDERS = LogName(namespace="default", name="orders")
 

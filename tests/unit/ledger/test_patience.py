@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from ledger.bookie_quarantine import BookieQuarantine
 from ledger.model import BookieId
-from ledger.patience import Patience
 
 A, B = BookieId("a"), BookieId("b")
 
 
 def test_a_useless_bookie_rests_twice_as_long_each_time_up_to_the_limit() -> None:
-    patience, now, rests = Patience(0.5, 3.0), 0.0, []
+    patience, now, rests = BookieQuarantine(0.5, 3.0), 0.0, []
     for _ in range(5):
         patience.on_failed(A, useful=False, now=now)
         started = now
@@ -20,7 +20,7 @@ def test_a_useless_bookie_rests_twice_as_long_each_time_up_to_the_limit() -> Non
 
 
 def test_one_that_was_of_use_starts_anew() -> None:
-    patience = Patience(0.5, 60.0)
+    patience = BookieQuarantine(0.5, 60.0)
     for now in (0.0, 10.0, 20.0):
         patience.on_failed(A, useful=False, now=now)
     patience.on_failed(A, useful=True, now=30.0)
@@ -29,6 +29,6 @@ def test_one_that_was_of_use_starts_anew() -> None:
 
 
 def test_bookies_are_told_apart() -> None:
-    patience = Patience(0.5, 60.0)
+    patience = BookieQuarantine(0.5, 60.0)
     patience.on_failed(A, useful=True, now=0.0)
     assert B not in patience.resting(0.1)

@@ -13,7 +13,7 @@ from ledger.client import LedgerClient
 from ledger.config import LedgerClientConfig, WireProtocol
 from ledger.environment import SystemEnvironment
 from ledger.metadata.drivers import open_store
-from ledger.metadata.ledger_format import decode_ledger_metadata, encode_ledger_metadata
+from ledger.metadata.format.ledger import decode_ledger_metadata, encode_ledger_metadata
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, QuorumSizes
 from ledger.wire import v2, v3

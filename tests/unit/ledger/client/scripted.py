@@ -42,7 +42,7 @@ from ledger.wire.messages import (
     WriteLacResponse,
 )
 from ledger.wire.status import Status
-from ledger.write_handle import WriteHandle
+from ledger.writing.write_handle import WriteHandle
 
 _names = itertools.count()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from ledger.bookie_reads import BookieAnswer
 from ledger.core.read import EntryRead
-from ledger.first_copy import first_copy
 from ledger.model import BookieId, QuorumSizes
+from ledger.reading.bookie_reads import BookieAnswer
+from ledger.reading.speculative_read import speculative_read
 from ledger.wire.status import Answer
 
 
@@ -22,5 +22,5 @@ async def test_of_copies_that_come_at_once_that_of_the_replica_asked_first_is_ta
         async def ask(replica: BookieId, answer: asyncio.Future[BookieAnswer] = answer) -> BookieAnswer:
             return await asyncio.shield(answer)
 
-        found = await first_copy(EntryRead(replicas, sizes), ask, 0.001, [])
+        found = await speculative_read(EntryRead(replicas, sizes), ask, 0.001, [])
         assert found is not None and found[0] == replicas[0]

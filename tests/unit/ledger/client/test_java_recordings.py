@@ -15,7 +15,7 @@ import pytest
 
 from ledger.config import Visibility
 from ledger.errors import LedgerFencedError
-from ledger.metadata.ledger_format import encode_ledger_metadata
+from ledger.metadata.format.ledger import encode_ledger_metadata
 from ledger.model import LedgerMetadata, LedgerState, QuorumSizes
 from tests.recordings import java_conversations
 from tests.unit.ledger.client.recorded_cluster import (

@@ -14,7 +14,7 @@ import pytest
 from ledger.errors import ReadError
 from ledger.model import QuorumSizes
 from ledger.wire.digest import make_digester
-from ledger.write_handle import WriteHandle
+from ledger.writing.write_handle import WriteHandle
 from tests.unit.ledger.client.scripted import Cluster, ScriptedBookie, scripted_cluster
 
 

@@ -18,8 +18,8 @@ from ledger.errors import (
     ReadError,
 )
 from ledger.model import EntryId, Fragment, QuorumSizes
-from ledger.read_handle import ReadHandle
-from ledger.write_handle import WriteHandle
+from ledger.reading.read_handle import ReadHandle
+from ledger.writing.write_handle import WriteHandle
 from tests.unit.ledger.client.scripted import GUARD_S, NEVER_S, Cluster, scripted_cluster
 
 

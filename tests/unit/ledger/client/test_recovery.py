@@ -10,7 +10,7 @@ from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerClosedError, LedgerRecoveryError
 from ledger.model import LedgerState, QuorumSizes
 from ledger.wire.status import Status
-from ledger.write_handle import WriteHandle
+from ledger.writing.write_handle import WriteHandle
 from tests.unit.ledger.client.scripted import (
     GUARD_S,
     NEVER_S,

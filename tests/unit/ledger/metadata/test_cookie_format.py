@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.errors import InvalidNameError, MetadataFormatError
-from ledger.metadata.cookie_format import Cookie, cookie_differences, decode_cookie, encode_cookie
-from ledger.metadata.data_formats_pb2 import CookieFormat
+from ledger.metadata.format.cookie import Cookie, cookie_differences, decode_cookie, encode_cookie
+from ledger.metadata.format.data_formats_pb2 import CookieFormat
 from ledger.model import BookieId
 from tests.unit.ledger.metadata import vectors
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.errors import ConfigurationError, LayoutMismatchError, MetadataFormatError
-from ledger.metadata.layout import Layout, LayoutType, decode_layout, encode_layout, obey
-from ledger.metadata.ledger_format import HEADER
+from ledger.metadata.format.layout import Layout, LayoutType, decode_layout, encode_layout, obey
+from ledger.metadata.format.ledger import HEADER
 from ledger.metadata.ledger_paths import is_first_level, ledger_id_of, ledger_path
 from ledger.model import LEDGER_ID_MAX
 from tests.unit.ledger.metadata import vectors

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.errors import MetadataFormatError
-from ledger.metadata.ledger_format import (
+from ledger.metadata.format.ledger import (
     HEADER,
     LEDGER_METADATA_BYTES_MAX,
     decode_ledger_metadata,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from ledger.environment import SystemEnvironment
-from ledger.metadata.key_value import Transaction
 from ledger.metadata.memory import MemoryBackend, MemoryCluster
+from ledger.metadata.transactions.key_value import Transaction
 
 KEYS = [f"/key/{number}" for number in (5, 1, 4, 0, 3, 2)]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.errors import MetadataFormatError
-from ledger.metadata.service_info import (
+from ledger.metadata.format.service_info import (
     Endpoint,
     ServiceInfo,
     bookie_info,

@@ -16,17 +16,19 @@ from ledger.errors import (
     MetadataUnavailableError,
     MetadataVersionError,
 )
-from ledger.metadata import record_jobs, sqlite_engine, sqlite_file
-from ledger.metadata.sqlite_engine import Kind, SqliteEngine, Work
-from ledger.metadata.sqlite_thread import SqliteThread
-from ledger.metadata.sqlite_watches import Watcher
+from ledger.metadata.sqlite import engine as sqlite_engine
+from ledger.metadata.sqlite import file
+from ledger.metadata.sqlite.engine import Kind, SqliteEngine, Work
+from ledger.metadata.sqlite.thread import SqliteThread
+from ledger.metadata.sqlite.watches import Watcher
+from ledger.metadata.transactions import records
 
-create = partial(record_jobs.create, prefix="records", key="/a", value=b"")
-read = partial(record_jobs.read, prefix="records", key="/a")
+create = partial(records.create, prefix="records", key="/a", value=b"")
+read = partial(records.read, prefix="records", key="/a")
 
 
 def write(value: bytes, version: int) -> Callable[[Any], int]:
-    return lambda tx: record_jobs.write(tx, "records", "/a", value, version)
+    return lambda tx: records.write(tx, "records", "/a", value, version)
 
 
 class FailingConnection(sqlite3.Connection):
@@ -48,7 +50,7 @@ class FailingConnection(sqlite3.Connection):
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteEngine]:
     real = sqlite3.connect
-    monkeypatch.setattr(sqlite_file.sqlite3, "connect", partial(real, factory=FailingConnection))
+    monkeypatch.setattr(file.sqlite3, "connect", partial(real, factory=FailingConnection))
     made = SqliteEngine(str(tmp_path / "meta.db"))
     one(made, Kind.CREATE, create)
     yield made

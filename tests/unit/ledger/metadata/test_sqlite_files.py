@@ -18,9 +18,9 @@ from ledger.errors import (
     LogStoreError,
     MetadataUnavailableError,
 )
-from ledger.metadata import sqlite_file
 from ledger.metadata.drivers import open_store
 from ledger.metadata.errors import MetadataStoreDamagedError
+from ledger.metadata.sqlite import file
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, BookieInfo
 
@@ -83,7 +83,7 @@ def test_the_file_and_its_directories_are_private(tmp_path: Path) -> None:
 
 
 def test_the_file_is_set_up_for_several_processes(path: Path) -> None:
-    with closing(sqlite_file.open_file(str(path))) as connection:
+    with closing(file.open_file(str(path))) as connection:
         pragmas = [
             connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")
         ]

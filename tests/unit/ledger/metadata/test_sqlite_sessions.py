@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.metadata.sqlite_sessions import begin, is_alive, sweep
+from ledger.metadata.sqlite.sessions import begin, is_alive, sweep
 
 A, B = "1-00000000000000aa", "2-00000000000000bb"
 

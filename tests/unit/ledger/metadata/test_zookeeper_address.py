@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.errors import ConfigurationError
-from ledger.metadata.layout import LayoutType
+from ledger.metadata.format.layout import LayoutType
 from ledger.metadata.uri import parse_uri
 from ledger.metadata.zookeeper.address import ZooKeeperAddress, parse_address
 

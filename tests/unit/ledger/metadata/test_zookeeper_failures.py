@@ -7,7 +7,7 @@ from kazoo import exceptions as kazoo
 
 from ledger.errors import MetadataOutcomeUnknownError, MetadataUnavailableError, UnauthorizedError
 from ledger.metadata.zookeeper.address import ZooKeeperAddress
-from ledger.metadata.zookeeper.failures import Failures
+from ledger.metadata.zookeeper.session.failures import Failures
 
 FAILURES = Failures(ZooKeeperAddress(servers=("h:2181",), root="/ledgers"))
 

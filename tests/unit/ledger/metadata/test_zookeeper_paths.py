@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.errors import MetadataFormatError
-from ledger.metadata.layout import LayoutType
+from ledger.metadata.format.layout import LayoutType
 from ledger.metadata.zookeeper.paths import Paths, high_bits_of, parents, under_replicated_id
 from ledger.metadata.zookeeper.record_values import NO_RECORD, decode_value, encode_value
 from ledger.metadata.zookeeper.under_replication import UnderReplicated, decode_mark

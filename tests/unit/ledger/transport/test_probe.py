@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from ledger.bookie_reads import fence_read_entry
 from ledger.config import LedgerClientConfig
 from ledger.model import DigestType, LedgerId
+from ledger.reading.bookie_reads import fence_read_entry
 from ledger.transport.probe import answers
 from ledger.transport.v2_connection import V2Connection
 from ledger.wire import v2

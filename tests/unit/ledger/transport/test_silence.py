@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from ledger.bookie_reads import read_entry
 from ledger.config import Visibility
 from ledger.core.append import AppendMachine
 from ledger.core.commands import AppendCommand
 from ledger.errors import BookieUnavailableError
-from ledger.member import Member
 from ledger.model import BookieId, DigestType, LedgerId, QuorumSizes
+from ledger.reading.bookie_reads import read_entry
 from ledger.transport.v2_connection import V2Connection
 from ledger.transport.v3_connection import V3Connection
 from ledger.wire import v2
 from ledger.wire.digest import make_digester
 from ledger.wire.messages import AddResponse, ReadResponse
 from ledger.wire.status import Answer, Status
+from ledger.writing.ensemble_member import EnsembleMember
 from tests.unit.testing.kit import VirtualTimeLoop, run
 
 BOOKIE = BookieId("b")
@@ -146,16 +146,16 @@ class _Owner:
 
     def carry_out(self, commands: list[AppendCommand]) -> None: ...
 
-    def on_add_refused(self, member: Member, entry_id: int, status: Status) -> None: ...
+    def on_add_refused(self, member: EnsembleMember, entry_id: int, status: Status) -> None: ...
 
-    def on_member_lost(self, member: Member, error: Exception) -> None:
+    def on_member_lost(self, member: EnsembleMember, error: Exception) -> None:
         self.lost.append(asyncio.get_running_loop().time())
 
 
 def test_adds_that_are_still_owed_after_an_answer_count_from_there() -> None:
     async def scene() -> None:
         connection, owner = v2_connection(), _Owner()
-        member = Member(owner, 0, BOOKIE, 5.0)
+        member = EnsembleMember(owner, 0, BOOKIE, 5.0)
         member.attach(LedgerId(1), connection)
         member.send_adds(b"three", 3)
         await asyncio.sleep(3)

@@ -7,7 +7,7 @@ from dlog.format.log_metadata import encode_record
 from dlog.model import LogName
 from dlog.testing.checking.deletions import c13_ledgers_are_deleted_by_their_own_log
 from dlog.testing.register_history import Operation, Outcome, RegisterCall, RegisterHistory
-from ledger.metadata.ledger_format import encode_ledger_metadata
+from ledger.metadata.format.ledger import encode_ledger_metadata
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, QuorumSizes
 from tests.unit.dlog.records import listed, record
 

@@ -7,7 +7,7 @@ import pytest
 from dlog.model import MessageId
 from dlog.testing.checking.ends import c1_acknowledged_within_its_ledger
 from dlog.testing.checking.history import Append, History, Outcome
-from ledger.metadata.ledger_format import encode_ledger_metadata
+from ledger.metadata.format.ledger import encode_ledger_metadata
 from tests.unit.testing.checking.test_transitions import CHANGED, CLOSED, history
 
 

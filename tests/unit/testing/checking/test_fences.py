@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlog.testing.checking.fences import c15_fenced_for_ever
-from ledger.metadata.ledger_format import encode_ledger_metadata
+from ledger.metadata.format.ledger import encode_ledger_metadata
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, LedgerState, QuorumSizes
 from tests.unit.testing.checking.test_transitions import history
 

@@ -15,7 +15,7 @@ from bookie_server.stored_entry import EntryRun
 from dlog.testing.checking.promises import BookiePromises, c15_no_ledger_ends_below_its_lac
 from dlog.testing.disk import SimulatedDisk
 from ledger.environment import SystemEnvironment
-from ledger.metadata.ledger_format import encode_ledger_metadata
+from ledger.metadata.format.ledger import encode_ledger_metadata
 from ledger.wire.status import Status
 from tests.storage_kit import KEY, durable, make_entry, open_storage, run_of
 from tests.unit.testing.checking.test_transitions import CHANGED, CLOSED, history

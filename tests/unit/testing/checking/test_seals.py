@@ -6,7 +6,7 @@ from dlog.format.log_metadata import encode_record
 from dlog.model import ListedLedger
 from dlog.testing.checking.seals import c12_recoverers_agree
 from dlog.testing.register_history import Outcome, RegisterCall, RegisterHistory
-from ledger.metadata.ledger_format import encode_ledger_metadata
+from ledger.metadata.format.ledger import encode_ledger_metadata
 from tests.unit.dlog.records import listed, record
 from tests.unit.testing.checking.test_transitions import CLOSED
 

@@ -10,7 +10,7 @@ from dlog.format.log_metadata import encode_record
 from dlog.model import LogMetadata, MessageId
 from dlog.testing.checking.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from dlog.testing.register_history import Outcome, RegisterCall, RegisterHistory
-from ledger.metadata.ledger_format import encode_ledger_metadata
+from ledger.metadata.format.ledger import encode_ledger_metadata
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, LedgerState, QuorumSizes
 from tests.unit.dlog.records import BOB, listed, record, seal
 

@@ -1,0 +1,47 @@
+"""What a client lends to its handles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ledger.config import LedgerClientConfig
+from ledger.environment import Environment
+from ledger.errors import LogStoreError
+from ledger.metadata.store import MetadataStore
+from ledger.model import BookieSet, EntryId, LedgerId
+from ledger.transport.pool import ConnectionPool
+
+
+class OpenWriter(Protocol):
+    """A writer as its client sees it."""
+
+    ledger_id: LedgerId
+
+    @property
+    def lac(self) -> EntryId: ...
+
+    def tick(self, now: float) -> bool:
+        """Look at the clocks; False if there is nothing left to look for."""
+
+    def excuse(self, pause_s: float) -> None:
+        """This process was stopped for so long: nobody is to blame for having said nothing meanwhile."""
+
+    def on_bookies_changed(self, bookies: BookieSet) -> None: ...
+
+    def fail(self, error: LogStoreError) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClientContext:
+    store: MetadataStore
+    pool: ConnectionPool
+    config: LedgerClientConfig
+    environment: Environment
+    bookies: Callable[[], BookieSet]
+    """The latest snapshot of registered bookies; never blocks, may be stale."""
+    watch: Callable[[OpenWriter], None]
+    """Have the handle's `tick` called until it returns False."""
+    forget: Callable[[OpenWriter], None]
+    """The handle is closed or failed for good."""

@@ -1,0 +1,1 @@
+"""BookKeeper's own metadata as bytes."""

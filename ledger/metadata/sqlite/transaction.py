@@ -1,0 +1,89 @@
+"""Transaction over one SQLite connection (key_value.py has the meaning of each call)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+from ledger.metadata.sqlite.errors import damaged
+from ledger.metadata.transactions.key_value import Node
+
+_COLUMNS = "value, version, session"
+
+
+class SqliteTransaction:
+    """Lives as long as its connection; whoever runs jobs takes `changed` and empties it."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str, is_alive: Callable[[str], bool]) -> None:
+        self._execute = connection.execute
+        self._path = path
+        self._is_alive = is_alive
+        self.changed: set[str] = set()
+
+    def get(self, key: str) -> Node | None:
+        row = self._execute(f"SELECT {_COLUMNS} FROM nodes WHERE key = ?", (key,)).fetchone()
+        return None if row is None else self._node(*row)
+
+    def keys(self, prefix: str, *, start: str = "", limit: int) -> list[str]:
+        rows = self._execute(
+            "SELECT key FROM nodes WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
+            (max(prefix, start), _end(prefix), limit),
+        )
+        return [key for (key,) in rows]
+
+    def nodes(self, prefix: str) -> list[tuple[str, Node]]:
+        rows = self._execute(
+            f"SELECT key, {_COLUMNS} FROM nodes WHERE key >= ? AND key < ? ORDER BY key",
+            (prefix, _end(prefix)),
+        )
+        return [(key, self._node(*row)) for key, *row in rows]
+
+    def create(self, key: str, value: bytes, session: str | None = None) -> bool:
+        return self._change(
+            key,
+            "INSERT OR IGNORE INTO nodes (key, version, value, session) VALUES (?, 0, ?, ?)",
+            value,
+            session,
+        )
+
+    def update(self, key: str, value: bytes, version: int) -> bool:
+        done = self._execute(
+            "UPDATE nodes SET value = ?, version = version + 1 WHERE key = ? AND version = ?",
+            (value, key, version),
+        )
+        return self._note(key, done.rowcount)
+
+    def remove(self, key: str, version: int | None = None) -> bool:
+        if version is None:
+            done = self._execute("DELETE FROM nodes WHERE key = ?", (key,))
+        else:
+            done = self._execute("DELETE FROM nodes WHERE key = ? AND version = ?", (key, version))
+        return self._note(key, done.rowcount)
+
+    def remove_range(self, prefix: str) -> None:
+        bounds = (prefix, _end(prefix))
+        self.changed.update(
+            key for (key,) in self._execute("SELECT key FROM nodes WHERE key >= ? AND key < ?", bounds)
+        )
+        self._execute("DELETE FROM nodes WHERE key >= ? AND key < ?", bounds)
+
+    def is_alive(self, session: str) -> bool:
+        return self._is_alive(session)
+
+    def _node(self, value: object, version: object, session: object) -> Node:
+        if isinstance(value, bytes) and isinstance(version, int) and isinstance(session, str | None):
+            return Node(value, version, session)
+        raise damaged(self._path, "a value has the wrong type")
+
+    def _change(self, key: str, statement: str, value: bytes, session: str | None) -> bool:
+        return self._note(key, self._execute(statement, (key, value, session)).rowcount)
+
+    def _note(self, key: str, rows: int) -> bool:
+        if rows == 1:
+            self.changed.add(key)
+        return rows == 1
+
+
+def _end(prefix: str) -> str:
+    """The least string above all that begin with `prefix`."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)

@@ -1,0 +1,89 @@
+"""Jobs on the cluster as a whole (key_value.py has the law for jobs): init, format, nuke, identity."""
+
+from __future__ import annotations
+
+from ledger.errors import (
+    AlreadyExistsError,
+    LayoutMismatchError,
+    MetadataFormatError,
+    RecordNotFoundError,
+)
+from ledger.metadata.errors import ClusterInUseError
+from ledger.metadata.format.layout import Layout, encode_layout
+from ledger.metadata.refusals import no_cluster
+from ledger.metadata.transactions import bookies, ledgers, records
+from ledger.metadata.transactions.key_value import Transaction
+from ledger.model import BookieInfo
+
+COOKIE_PREFIX = "cookies/"
+_INSTANCE_ID = "cluster/INSTANCEID"
+_LAYOUT = "cluster/LAYOUT"
+
+
+def init(tx: Transaction, instance_id: str) -> None:
+    if tx.get(_INSTANCE_ID) is not None:
+        raise AlreadyExistsError(
+            "the metadata store holds a cluster already: use it as it is, or give another address",
+            key="INSTANCEID",
+        )
+    tx.create(_INSTANCE_ID, instance_id.encode())
+    tx.create(_LAYOUT, encode_layout(Layout()))
+
+
+def format_cluster(tx: Transaction, instance_id: str) -> None:
+    tx.remove_range(ledgers.PREFIX)
+    tx.remove_range(records.PREFIX)
+    tx.remove_range(COOKIE_PREFIX)
+    tx.remove(_INSTANCE_ID)
+    tx.create(_INSTANCE_ID, instance_id.encode())
+
+
+def nuke(tx: Transaction, instance_id: str) -> None:
+    """Remove everything but the id counter: ledger ids stay unique in this store for ever."""
+    found = read_instance_id(tx)
+    if found != instance_id:
+        raise LayoutMismatchError(
+            f"this is cluster {found}, not {instance_id}: nothing was removed, check the address"
+        )
+    registered = [info.bookie_id for info in _all_bookies(tx)]
+    if registered:
+        raise ClusterInUseError(
+            f"{len(registered)} bookies are registered ({', '.join(registered[:3])}): stop them first",
+            bookies=registered,
+        )
+    for prefix in (
+        ledgers.PREFIX,
+        records.PREFIX,
+        COOKIE_PREFIX,
+        bookies.PREFIX,
+        _INSTANCE_ID,
+        _LAYOUT,
+    ):
+        tx.remove_range(prefix)
+
+
+def require_cluster(tx: Transaction, uri: str) -> None:
+    if tx.get(_INSTANCE_ID) is None:
+        raise no_cluster(uri)
+
+
+def read_instance_id(tx: Transaction) -> str:
+    node = tx.get(_INSTANCE_ID)
+    if node is None:
+        raise RecordNotFoundError("no cluster is initialised here", key="INSTANCEID")
+    try:
+        return node.value.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise MetadataFormatError(f"INSTANCEID is {node.value[:40]!r}, not text", key="INSTANCEID") from error
+
+
+def read_layout(tx: Transaction) -> bytes:
+    node = tx.get(_LAYOUT)
+    if node is None:
+        raise RecordNotFoundError("no cluster is initialised here", key="LAYOUT")
+    return node.value
+
+
+def _all_bookies(tx: Transaction) -> list[BookieInfo]:
+    found = bookies.bookies(tx)
+    return [*found.writable, *found.read_only]

@@ -1,0 +1,1 @@
+"""Ledgers in ZooKeeper: their ids, nodes and listing."""

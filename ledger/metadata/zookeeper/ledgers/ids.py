@@ -1,0 +1,132 @@
+"""Ledger ids from ZooKeeper's sequence numbers, as BookKeeper draws them.
+
+    short   the number of an ephemeral sequential `idgen/ID-`, below 2147483647
+    long    (h << 32) | the number of an ephemeral sequential `idgen-long/HOB-<h>/ID-`
+
+Once `idgen-long` exists ids are long; it is made when the short numbers are used up. The nodes are removed
+again; they only count. A lost answer wastes a number and nothing else, so it counts as nothing done.
+
+Protocol: docs/bookkeeper.md#ledger-ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kazoo.exceptions import NoNodeError
+
+from ledger.errors import ConfigurationError, MetadataOutcomeUnknownError, MetadataUnavailableError
+from ledger.metadata.format.layout import LayoutType
+from ledger.metadata.ledger_paths import SHORT_ID_END
+from ledger.metadata.zookeeper.cluster import create_quietly
+from ledger.metadata.zookeeper.ledgers.id_floor import WITH_LONG_IDS
+from ledger.metadata.zookeeper.paths import ID_PREFIX, Paths, high_bits_of
+from ledger.metadata.zookeeper.session.session import ZooKeeperSession
+from ledger.model import LedgerId
+
+_HIGH_BITS_KEPT = 3
+_HIGH_BITS_MAX = 2**31 - 1
+
+
+class LedgerIds:
+    def __init__(self, session: ZooKeeperSession, paths: Paths) -> None:
+        self._session = session
+        self._paths = paths
+        self._is_long = False
+
+    async def draw(self, layout: LayoutType) -> tuple[LedgerId, str]:
+        """An id never drawn before, and the node that counted it: `release` it."""
+        try:
+            if layout not in WITH_LONG_IDS:
+                drawn = await self._short(layout)
+                if drawn is None:
+                    raise ConfigurationError(
+                        f"the {layout.value} layout has given out all its ids: it cannot hold another ledger"
+                    )
+                return drawn
+            if self._is_long:
+                try:
+                    return await self._long()
+                except NoNodeError:
+                    self._is_long = False  # that cluster was removed
+            return await self._short_unless_long(layout) or await self._long()
+        except MetadataOutcomeUnknownError as error:
+            raise MetadataUnavailableError(f"no ledger id could be drawn: {error}") from error
+
+    def release(self, node: str) -> None:
+        """Remove the node of an id once the id was used, without waiting; it ends with the session anyhow."""
+        self._session.forget(self._session.delete(node))
+
+    async def _short_unless_long(self, layout: LayoutType) -> tuple[LedgerId, str] | None:
+        """A short id, drawn while it is asked whether ids are long by now; then it is wasted."""
+        asked = self._session.exists(self._paths.long_ids)
+        try:
+            drawn = await self._short(layout)
+        except BaseException:
+            self._session.forget(asked)
+            raise
+        if await asked is None:
+            if drawn is not None:
+                return drawn
+            await create_quietly(self._session, self._paths.long_ids)
+        elif drawn is not None:
+            self.release(drawn[1])
+        self._is_long = True
+        return None
+
+    async def _short(self, layout: LayoutType) -> tuple[LedgerId, str] | None:
+        counter = self._paths.short_ids(layout)
+        while True:
+            try:
+                return await self._count(counter)
+            except NoNodeError:
+                if layout is LayoutType.FLAT:
+                    raise MetadataUnavailableError(f"{counter} is gone: the cluster was removed") from None
+                await self._create_counter(counter)
+
+    async def _long(self) -> tuple[LedgerId, str]:
+        """NoNodeError where ids are not long."""
+        high = await self._high_bits()
+        while high <= _HIGH_BITS_MAX:
+            try:
+                counted = await self._count(self._paths.high_bits(high))
+            except NoNodeError:
+                await self._create_counter(self._paths.high_bits(high))
+                continue
+            if counted is not None:
+                return LedgerId(high << 32 | counted[0]), counted[1]
+            high += 1
+            await self._create_counter(self._paths.high_bits(high))
+            await self._drop_old_counters()
+        raise ConfigurationError("all 63-bit ledger ids have been given out")
+
+    async def _count(self, counter: str) -> tuple[LedgerId, str] | None:
+        """The next number, or None when the counter has run over (its node is left to the session's end)."""
+        prefix = f"{counter}/{ID_PREFIX}"
+        node = await self._session.create(prefix, ephemeral=True, sequence=True)
+        number = int(node.removeprefix(prefix))
+        return (LedgerId(number), node) if 0 <= number < SHORT_ID_END else None
+
+    async def _create_counter(self, path: str) -> None:
+        try:
+            await create_quietly(self._session, path)
+        except NoNodeError:
+            raise MetadataUnavailableError(f"{path} cannot be made: the cluster was removed") from None
+
+    async def _high_bits(self) -> int:
+        known = await self._known_high_bits()
+        if known:
+            return known[-1]
+        await self._create_counter(self._paths.high_bits(1))
+        return 1
+
+    async def _known_high_bits(self) -> list[int]:
+        names = await self._session.children(self._paths.long_ids)
+        return sorted(high for high in map(high_bits_of, names) if high is not None)
+
+    async def _drop_old_counters(self) -> None:
+        old = (await self._known_high_bits())[:-_HIGH_BITS_KEPT]
+        # One that still counts somebody's id is refused and stays; so does one that was changed.
+        await asyncio.gather(
+            *(self._session.delete(self._paths.high_bits(high), 0) for high in old), return_exceptions=True
+        )

@@ -1,0 +1,292 @@
+"""A ZooKeeper session as the loop sees it: requests in order, each with a deadline, and what their failure means.
+
+Laws:
+- Requests reach the server in the order in which they were made, so that a watch set before a read counts for
+  it; at most `_UNDER_WAY_MAX` are under way at once.
+- While there is no connection nothing is sent. A request waits for one until its deadline, and then certainly
+  did nothing.
+- A change that was sent and not answered is never sent again: MetadataOutcomeUnknownError. A read is harmless:
+  MetadataUnavailableError.
+- That a node is there or missing, at another version or not empty comes out as kazoo's own error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss as ConnectionLostError
+from kazoo.exceptions import SessionExpiredError
+from kazoo.handlers.utils import AsyncResult
+
+from ledger.environment import Environment
+from ledger.errors import ConfigurationError, MetadataUnavailableError
+from ledger.metadata.zookeeper.address import ZooKeeperAddress
+from ledger.metadata.zookeeper.session.failures import Failures
+from ledger.metadata.zookeeper.session.kazoo_bridge import (
+    Answered,
+    Arrival,
+    Connected,
+    Disconnected,
+    KazooBridge,
+    NodeEvent,
+)
+
+_UNDER_WAY_MAX = 256
+_REQUEST_BYTES_MAX = 1024 * 1024 - 256
+"""ZooKeeper drops a connection on which a larger request comes (jute.maxbuffer, with room for its header)."""
+
+_log = logging.getLogger(__name__)
+
+Request = Callable[[KazooClient], AsyncResult]
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    request: Request
+    is_change: bool
+    future: asyncio.Future[Any]
+    is_sent: bool = False
+    deadline: asyncio.TimerHandle | None = None
+
+
+@dataclass(slots=True)
+class Listeners:
+    """Who hears of what on the loop. `connected` says whether the session is a new one."""
+
+    connected: list[Callable[[bool], None]] = field(default_factory=list)
+    node_event: list[Callable[[NodeEvent], None]] = field(default_factory=list)
+
+
+class ZooKeeperSession:
+    """Goes on by itself: after a loss kazoo connects again, with the same session or, if it expired, a new one."""
+
+    def __init__(
+        self, address: ZooKeeperAddress, credential: tuple[str, str] | None, environment: Environment
+    ) -> None:
+        self.uri = address.uri
+        self.listeners = Listeners()
+        self.session_id = 0
+        self.timeout_s = address.session_timeout_ms / 1000
+        self.failures = Failures(address)
+        self._servers = ", ".join(address.servers)
+        self._request_timeout_s = address.request_timeout_ms / 1000
+        self.environment = environment
+        self._process_id = environment.process_id()
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[_Call] = deque()
+        self._sent: set[_Call] = set()
+        self._is_connected = False
+        self._is_closed = False
+        self._first_state: asyncio.Future[bool] = self._loop.create_future()
+        self._bridge = KazooBridge(
+            ",".join(address.servers), self.timeout_s, credential, self._loop, self._on_arrival
+        )
+
+    @property
+    def is_connected(self) -> bool:
+        return self._is_connected
+
+    async def open(self) -> None:
+        """Returns once there is a session; MetadataUnavailableError when no server answers in time."""
+        self._bridge.start()
+        try:
+            async with asyncio.timeout(self._request_timeout_s):
+                accepted = await asyncio.shield(self._first_state)
+        except TimeoutError:
+            await self.close()
+            raise MetadataUnavailableError(
+                f"no ZooKeeper answered at {self._servers} within {self._request_timeout_s:g} s: "
+                f"start it, or correct the metadata address {self.uri}"
+            ) from None
+        if not accepted:
+            await self.close()
+            raise self.failures.refused()
+
+    async def close(self) -> None:
+        """End the session and what lives with it. Returns once others can see that."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._is_connected = False
+        for call in (*self._waiting, *self._sent):
+            self._fail(call, "was closed")
+        self._waiting.clear()
+        await self._bridge.stop()
+
+    # ---- requests; each is made at once, and the answer is what is awaited
+
+    def create(
+        self, path: str, value: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+    ) -> asyncio.Future[str]:
+        """The path made, with its number when in sequence."""
+        _check_size(path, value)
+        return self._ask(
+            lambda client: client.create_async(path, value, ephemeral=ephemeral, sequence=sequence),
+            change=True,
+        )
+
+    def set(self, path: str, value: bytes, version: int = -1) -> asyncio.Future[Any]:
+        """The node's new stat."""
+        _check_size(path, value)
+        return self._ask(lambda client: client.set_async(path, value, version), change=True)
+
+    def delete(self, path: str, version: int = -1) -> asyncio.Future[Any]:
+        return self._ask(lambda client: client.delete_async(path, version), change=True)
+
+    def get(self, path: str) -> asyncio.Future[Any]:
+        """(data, stat), as the server knows it that we are connected to: it may lag behind the others."""
+        return self._ask(lambda client: client.get_async(path), change=False)
+
+    async def get_fresh(self, path: str) -> Any:
+        """(data, stat), not older than what any server had confirmed to anybody before this call."""
+        synced = self._ask(lambda client: client.sync_async(path), change=False)
+        found = self.get(path)
+        try:
+            await synced
+        except BaseException:
+            self.forget(found)
+            raise
+        return await found
+
+    def exists(self, path: str) -> asyncio.Future[Any]:
+        """The node's stat, or None."""
+        return self._ask(lambda client: client.exists_async(path), change=False)
+
+    def children(self, path: str) -> asyncio.Future[list[str]]:
+        return self._ask(lambda client: client.get_children_async(path), change=False)
+
+    def commit(self, changes: Sequence[tuple[str, str, bytes]]) -> asyncio.Future[list[Any]]:
+        """All of (`create` or `delete`, path, data), or none: then the results hold the errors."""
+
+        def request(client: KazooClient) -> AsyncResult:
+            transaction = client.transaction()
+            for kind, path, data in changes:
+                if kind == "create":
+                    transaction.create(path, data)
+                else:
+                    transaction.delete(path)
+            return transaction.commit_async()
+
+        return self._ask(request, change=True)
+
+    def watch_node(self, path: str) -> asyncio.Future[Any]:
+        """Have the next change of the node, its coming and going too, told to the listeners."""
+        return self._ask(lambda client: client.exists_async(path, self._bridge.on_event), change=False)
+
+    def watch_children(self, path: str) -> asyncio.Future[list[str]]:
+        """As `watch_node` for the names of the children. NoNodeError: then nothing is watched."""
+        return self._ask(lambda client: client.get_children_async(path, self._bridge.on_event), change=False)
+
+    def forget(self, future: asyncio.Future[Any]) -> None:
+        """Nobody waits for this one; what becomes of it matters to nobody."""
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    # ---- how they are carried out
+
+    def check_usable(self) -> None:
+        if self._is_closed:
+            raise MetadataUnavailableError(f"the metadata store {self.uri} is closed on this handle")
+        if self.environment.process_id() != self._process_id:
+            raise ConfigurationError(
+                f"{self.uri} was opened before this process was forked: open it again in the child"
+            )
+
+    def _ask(self, request: Request, *, change: bool) -> asyncio.Future[Any]:
+        self.check_usable()
+        call = _Call(request, change, self._loop.create_future())
+        self._start_deadline(call)
+        self._waiting.append(call)
+        self._send()
+        return call.future
+
+    def _send(self) -> None:
+        while self._is_connected and self._waiting and len(self._sent) < _UNDER_WAY_MAX:
+            call = self._waiting.popleft()
+            if call.future.done():
+                continue  # cancelled or given up before its turn: it is not sent
+            call.is_sent = True
+            self._start_deadline(call)
+            self._sent.add(call)
+            self._bridge.submit(call, call.request)
+
+    def _start_deadline(self, call: _Call) -> None:
+        """One for the way to the server and one for its answer: a long queue is not a slow server."""
+        if call.deadline is not None:
+            call.deadline.cancel()
+        call.deadline = self._loop.call_later(self._request_timeout_s, self._on_deadline, call)
+
+    def _on_deadline(self, call: _Call) -> None:
+        self._fail(call, f"did not answer within {self._request_timeout_s:g} s")
+
+    def _fail(self, call: _Call, what: str) -> None:
+        _settle(call, None, self.failures.unanswered(what, is_change=call.is_sent and call.is_change))
+
+    # ---- what comes from kazoo
+
+    def _on_arrival(self, arrival: Arrival) -> None:
+        match arrival:
+            case Answered(call, value, error):
+                self._on_answer(call, value, error)
+            case NodeEvent():
+                for hear in self.listeners.node_event:
+                    hear(arrival)
+            case Connected(session_id):
+                self._on_connected(session_id)
+            case Disconnected(refused):
+                self._on_disconnected(refused)
+
+    def _on_answer(self, call: _Call, value: Any, error: Exception | None) -> None:
+        self._sent.discard(call)
+        if isinstance(error, (ConnectionLostError, SessionExpiredError)):
+            # kazoo tells of its calls first and of the loss itself afterwards: send nothing between the two.
+            self._is_connected = False
+        _settle(
+            call, value, None if error is None else self.failures.of_answer(error, is_change=call.is_change)
+        )
+        self._send()
+
+    def _on_connected(self, session_id: int) -> None:
+        is_new = session_id != self.session_id
+        if is_new and self.session_id:
+            _log.warning("the ZooKeeper session at %s had expired and a new one has begun", self._servers)
+        elif self.session_id:
+            _log.warning("the connection to ZooKeeper at %s is back", self._servers)
+        self.session_id = session_id
+        self._is_connected = not self._is_closed
+        if not self._first_state.done():
+            self._first_state.set_result(True)
+        for hear in self.listeners.connected:
+            hear(is_new)
+        self._send()
+
+    def _on_disconnected(self, refused: bool) -> None:
+        self._is_connected = False
+        if refused and not self._first_state.done():
+            self._first_state.set_result(False)
+        if not self._is_closed:
+            _log.warning("the connection to ZooKeeper at %s is lost, connecting again", self._servers)
+
+
+def _settle(call: _Call, value: Any, error: Exception | None) -> None:
+    if call.deadline is not None:
+        call.deadline.cancel()
+    if call.future.done():
+        return  # cancelled or given up meanwhile; what was done stays done
+    if error is not None:
+        call.future.set_exception(error)
+    else:
+        call.future.set_result(value)
+
+
+def _check_size(path: str, value: bytes) -> None:
+    size = len(path.encode()) + len(value)
+    if size > _REQUEST_BYTES_MAX:
+        raise ConfigurationError(
+            f"{path[:100]} and its value have {size} bytes, ZooKeeper takes {_REQUEST_BYTES_MAX}: shorten it"
+        )

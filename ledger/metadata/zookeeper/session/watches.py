@@ -1,0 +1,141 @@
+"""Watches that stay: ZooKeeper's fire once and end with the connection, so each is set again by itself.
+
+Law: a watcher is told once the watch is set again, so that whatever it reads then, and even if it reads
+nothing, a later change is told again. After a connection was lost everybody is told once, as nothing is known
+about the time between. An early watcher is told at the event too, before any answer that knows of the change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import NoNodeError
+
+from ledger.errors import LogStoreError
+from ledger.metadata.store import Unwatch, Watch
+from ledger.metadata.zookeeper.session.kazoo_bridge import NodeEvent
+from ledger.metadata.zookeeper.session.session import ZooKeeperSession
+
+_AGAIN_S = 1.0
+"""Pause before a watch is set again that the server refused for another reason than the connection."""
+
+
+@dataclass(eq=False, slots=True)
+class _Watcher:
+    """`context` is that of whoever watches: a change is made by somebody else."""
+
+    watch: Watch
+    is_early: bool
+    active: bool = True
+    context: Context = field(default_factory=copy_context)
+
+
+@dataclass(slots=True)
+class _Kind:
+    """All watches on nodes, or all on their children. `ask` sets one at the server; `is_set` has those that are."""
+
+    ask: Callable[[str], asyncio.Future[Any]]
+    watchers: dict[str, dict[_Watcher, None]] = field(default_factory=dict)
+    is_set: set[str] = field(default_factory=set)
+
+
+class Watches:
+    def __init__(self, session: ZooKeeperSession) -> None:
+        self._session = session
+        self._loop = asyncio.get_running_loop()
+        self._nodes = _Kind(session.watch_node)
+        self._children = _Kind(session.watch_children)
+        session.listeners.node_event.append(self._on_event)
+        session.listeners.connected.append(self._on_connected)
+
+    def watch_node(self, path: str, watch: Watch, *, early: bool = False) -> Unwatch:
+        """Be called when the node comes, goes or gets another value."""
+        return self._add(self._nodes, path, watch, early)
+
+    def watch_children(self, path: str, watch: Watch, *, early: bool = False) -> Unwatch:
+        """Be called when the node gets or loses children; it may come later itself."""
+        return self._add(self._children, path, watch, early)
+
+    def _add(self, kind: _Kind, path: str, watch: Watch, early: bool) -> Unwatch:
+        self._session.check_usable()
+        watcher = _Watcher(watch, early)
+        kind.watchers.setdefault(path, {})[watcher] = None
+        self._set(kind, path, tell=False)
+        return partial(_remove, kind, path, watcher)
+
+    def _on_event(self, event: NodeEvent) -> None:
+        if event.of_children or event.deleted:
+            self._on_change(self._children, event.path)
+        if not event.of_children:
+            self._on_change(self._nodes, event.path)
+            if event.path not in self._children.is_set:
+                # It was missing, so the node was watched in place of its children.
+                self._on_change(self._children, event.path)
+
+    def _on_connected(self, _is_new: bool) -> None:
+        for kind in (self._nodes, self._children):
+            kind.is_set.clear()
+            for path in tuple(kind.watchers):
+                self._on_change(kind, path)
+
+    def _on_change(self, kind: _Kind, path: str) -> None:
+        kind.is_set.discard(path)
+        for watcher in tuple(kind.watchers.get(path, ())):
+            if watcher.is_early:
+                _call(watcher)
+        self._set(kind, path, tell=True)
+
+    def _set(self, kind: _Kind, path: str, *, tell: bool) -> None:
+        # Without a connection there is nothing to do: all are set once there is one.
+        if path in kind.watchers and path not in kind.is_set and self._session.is_connected:
+            kind.is_set.add(path)
+            kind.ask(path).add_done_callback(partial(self._on_set, kind, path, tell))
+
+    def _on_set(self, kind: _Kind, path: str, tell: bool, asked: asyncio.Future[object]) -> None:
+        error = None if asked.cancelled() else asked.exception()
+        if isinstance(error, NoNodeError):
+            self._set_in_place(kind, path, tell)
+        elif error is not None:
+            if not isinstance(error, LogStoreError):
+                raise error
+            kind.is_set.discard(path)
+            if self._session.is_connected:
+                self._loop.call_later(_AGAIN_S, self._on_change, kind, path)
+        elif tell:
+            self._tell(kind, path)
+
+    def _set_in_place(self, kind: _Kind, path: str, tell: bool) -> None:
+        """Watch for the coming of a node whose children are to be watched."""
+
+        def on_set(asked: asyncio.Future[object]) -> None:
+            kind.is_set.discard(path)
+            if asked.cancelled() or asked.exception() is not None:
+                return
+            if asked.result() is not None:
+                self._on_change(kind, path)
+            elif tell:
+                self._tell(kind, path)
+
+        self._session.watch_node(path).add_done_callback(on_set)
+
+    def _tell(self, kind: _Kind, path: str) -> None:
+        for watcher in kind.watchers.get(path, ()):
+            self._loop.call_soon(_call, watcher, context=watcher.context)
+
+
+def _remove(kind: _Kind, path: str, watcher: _Watcher) -> None:
+    watcher.active = False
+    watchers = kind.watchers.get(path, {})
+    watchers.pop(watcher, None)
+    if not watchers:
+        kind.watchers.pop(path, None)
+
+
+def _call(watcher: _Watcher) -> None:
+    if watcher.active:
+        watcher.watch()

@@ -1,0 +1,1 @@
+"""Reading a ledger: entries from its bookies, and how far it is confirmed."""

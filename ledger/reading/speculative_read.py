@@ -1,0 +1,44 @@
+"""Carries out the read of one entry or batch: replicas are asked one after another until one has it.
+
+Protocol: docs/bookkeeper.md#speculative-reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ledger.core.read import EntryRead, Verdict
+from ledger.model import BookieId
+from ledger.reading.bookie_reads import BookieAnswer
+
+
+async def speculative_read(
+    machine: EntryRead,
+    ask: Callable[[BookieId], Coroutine[Any, Any, BookieAnswer]],
+    speculative_s: float,
+    failures: list[BookieAnswer],
+) -> tuple[BookieId, BookieAnswer] | None:
+    """The replica that has it and its answer; None once the machine's verdict is another.
+
+    The next replica is asked after every answer that is no copy, and beside one that is slow. Answers that are
+    no copy are added to `failures`. Whatever is still asked at the end is cancelled.
+    """
+    tasks: dict[asyncio.Task[BookieAnswer], BookieId] = {}
+    loop = asyncio.get_running_loop()
+    try:
+        while machine.verdict is Verdict.PENDING:
+            if (replica := machine.ask_next()) is not None:
+                tasks[loop.create_task(ask(replica))] = replica
+            await asyncio.wait(tasks, timeout=speculative_s, return_when=asyncio.FIRST_COMPLETED)
+            # In the order in which they were asked: `wait` returns a set, whose order is another in each process.
+            for task in [each for each in tasks if each.done()]:
+                replica, answer = tasks.pop(task), task.result()
+                if machine.on_answer(replica, answer.answer) is Verdict.FOUND:
+                    return replica, answer
+                failures.append(answer)
+        return None
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,159 @@
+"""One position of a writer's ensemble: its connection, and the answers it owes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from ledger.core.append import AppendMachine
+from ledger.core.commands import AppendCommand
+from ledger.errors import BookieUnavailableError
+from ledger.model import BookieId, LedgerId
+from ledger.transport.entry_connection import EntryConnection
+from ledger.wire.status import Status
+
+
+class EnsembleMemberOwner(Protocol):
+    """Whoever sends the adds and does what the machine makes of the answers."""
+
+    @property
+    def machine(self) -> AppendMachine: ...
+
+    def carry_out(self, commands: list[AppendCommand]) -> None: ...
+
+    def on_add_refused(self, member: EnsembleMember, entry_id: int, status: Status) -> None: ...
+
+    def on_member_lost(self, member: EnsembleMember, error: Exception) -> None: ...
+
+
+class EnsembleMember:
+    """Receives a connection's answers for one ledger and passes them on with its position.
+
+    A replaced member is detached, so a late answer of its bookie reaches nobody.
+    """
+
+    __slots__ = (
+        "_now",
+        "add_timeout_s",
+        "bookie_id",
+        "connection",
+        "failed",
+        "missing_since",
+        "owed_adds",
+        "owed_lacs",
+        "owner",
+        "position",
+        "quiet_since",
+        "useful",
+    )
+
+    def __init__(
+        self, owner: EnsembleMemberOwner, position: int, bookie_id: BookieId, add_timeout_s: float
+    ) -> None:
+        self.owner = owner
+        self.position = position
+        self.bookie_id = bookie_id
+        self.add_timeout_s = add_timeout_s
+        self._now = asyncio.get_running_loop().time
+        self.connection: EntryConnection | None = None
+        self.failed: Exception | None = None
+        self.owed_adds = 0
+        """Adds sent on the connection and not answered yet."""
+        self.owed_lacs = 0
+        """Explicit LACs sent, on a connection of their own, and not answered yet."""
+        self.quiet_since = 0.0
+        """Loop time since which nothing came although something was owed."""
+        self.missing_since: float | None = None
+        self.useful = False
+        """It has answered an add or an explicit LAC since it took this position."""
+
+    def attach(self, ledger_id: LedgerId, connection: EntryConnection) -> None:
+        self.connection = connection
+        connection.attach(ledger_id, self)
+
+    def detach(self, ledger_id: LedgerId) -> None:
+        if self.connection is not None:
+            self.connection.detach(ledger_id, self)
+            self.connection = None
+
+    @property
+    def owes(self) -> bool:
+        return self.owed_adds > 0 or self.owed_lacs > 0
+
+    def send_adds(self, frames: bytes, count: int) -> None:
+        if self.connection is None:
+            return  # still connecting, or failed: a resend follows, or a replacement
+        if not self.owes:
+            self.quiet_since = self._now()
+        self.owed_adds += count
+        self.connection.send(frames, self.add_timeout_s)
+
+    def recount(self) -> None:
+        """Answers to adds of an earlier position may have paid for later ones: what lacks an answer is owed still."""
+        if self.connection is None or self.owes:
+            return
+        self.owed_adds = self.owner.machine.unanswered(self.position)
+        if self.owed_adds:
+            self.quiet_since = self._now()
+
+    def sent_lac(self) -> None:
+        if not self.owes:
+            self.quiet_since = self._now()
+        self.owed_lacs += 1
+
+    def lac_answered(self) -> None:
+        self.owed_lacs = max(0, self.owed_lacs - 1)
+        self._answered()
+
+    def _adds_answered(self, count: int) -> None:
+        # A bookie that was taken back may still answer what it was sent before: that is owed no more.
+        self.owed_adds = max(0, self.owed_adds - count)
+        self._answered()
+        if self.owed_adds and self.connection is not None:
+            self.connection.expect(self.add_timeout_s)
+
+    def _answered(self) -> None:
+        self.quiet_since = self._now()
+        self.useful = True
+
+    def excuse(self, pause_s: float) -> None:
+        """This process was stopped for so long; the bookie is not to blame."""
+        self.quiet_since += pause_s
+        if self.missing_since is not None:
+            self.missing_since += pause_s
+
+    def trouble(self, now: float) -> str | None:
+        """Why adds may have to wait for this bookie, as a sentence; None if it answers."""
+        if self.failed is not None:
+            return str(self.failed)
+        if self.connection is None:
+            return f"bookie {self.bookie_id} is not connected yet"
+        quiet_s = now - self.quiet_since
+        if self.owes and quiet_s >= 1.0:
+            return f"bookie {self.bookie_id} has not responded for {quiet_s:.0f} s"
+        return None
+
+    def overdue(self, now: float) -> bool:
+        return self.owes and now - self.quiet_since > self.add_timeout_s
+
+    def overdue_error(self) -> BookieUnavailableError:
+        return BookieUnavailableError(
+            f"bookie {self.bookie_id} did not respond within {self.add_timeout_s:g} s",
+            bookie_id=self.bookie_id,
+        )
+
+    # ---- AddSink
+
+    def on_adds_acked(self, first: int, last: int) -> None:
+        self._adds_answered(last - first + 1)
+        self.owner.carry_out(self.owner.machine.on_adds_acked(self.position, first, last))
+
+    def on_scattered_adds_acked(self, entry_ids: list[int]) -> None:
+        self._adds_answered(len(entry_ids))
+        self.owner.carry_out(self.owner.machine.on_scattered_adds_acked(self.position, entry_ids))
+
+    def on_add_refused(self, entry_id: int, status: Status) -> None:
+        self.owner.on_add_refused(self, entry_id, status)
+
+    def on_connection_lost(self, error: Exception) -> None:
+        self.owner.on_member_lost(self, error)
