@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks.options import Options
 from benchmarks.report import Report
 from benchmarks.rows import Runs
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.index import Index, Interval
-from bookie_server.system_disk import SystemDisk
 
 _PER_CHECKPOINT = 1000
 _LOOKUPS = 50

@@ -15,7 +15,7 @@ def main() -> None:
     except MissingExtraError as error:
         print(f"bookie: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    from bookie_server.cli import main as run
+    from bookie_server.tools.cli import main as run
 
     run()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bookie_server.storage_config import StorageConfig
+from bookie_server.storage.config import StorageConfig
 from ledger.errors import ConfigurationError
 from ledger.model import FRAME_BYTES_MAX, BookieId, check_bookie_id
 

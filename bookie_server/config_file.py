@@ -21,7 +21,7 @@ from typing import Any
 
 from bookie_server.config import BookieConfig, Limits
 from bookie_server.setting_types import check_types
-from bookie_server.storage_config import StorageConfig
+from bookie_server.storage.config import StorageConfig
 from ledger.errors import ConfigurationError
 
 PLACES = ("data", "journal_dir", "ledger_dir")

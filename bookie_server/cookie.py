@@ -18,11 +18,11 @@ from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 
-from bookie_server.disk import Disk
+from bookie_server.disk.disk import Disk
 from bookie_server.errors import CookieMismatchError
-from bookie_server.storage.first_files import journal_is_unused, ledgers_are_unused, make_first_files
+from bookie_server.storage.config import StorageConfig
+from bookie_server.storage.start.first_files import journal_is_unused, ledgers_are_unused, make_first_files
 from bookie_server.storage.storage_paths import StoragePaths
-from bookie_server.storage_config import StorageConfig
 from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, RecordNotFoundError
 from ledger.metadata.format.cookie import Cookie, cookie_differences, decode_cookie, encode_cookie

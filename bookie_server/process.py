@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from bookie_server.allocator import return_large_blocks
 from bookie_server.config import BookieConfig
-from bookie_server.descriptors import limits_within, raise_descriptor_limit
+from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.net.descriptors import limits_within, raise_descriptor_limit
 from bookie_server.server import BookieServer
-from bookie_server.system_disk import SystemDisk
 from ledger.command_line import say, tell
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError

@@ -20,20 +20,20 @@ from contextlib import AsyncExitStack
 from typing import TypeVar
 
 from bookie_server.config import BookieConfig
-from bookie_server.connections import Connections
 from bookie_server.cookie import own_cookie, prove_identity
-from bookie_server.descriptors import BACKLOG
-from bookie_server.directory_lock import lock_directories
-from bookie_server.disk import Disk
-from bookie_server.disk_watch import follow_disks, writability_of
-from bookie_server.durable import until_durable
+from bookie_server.disk.directory_lock import lock_directories
+from bookie_server.disk.disk import Disk
+from bookie_server.disk.disk_watch import follow_disks, writability_of
+from bookie_server.disk.durable import until_durable
 from bookie_server.errors import BookieAliveError, ClusterMissingError, PortTakenError
-from bookie_server.gc_task import GarbageTask
-from bookie_server.long_poll import LacWatchers
-from bookie_server.port import keep_port, kept_port
+from bookie_server.net.connections import Connections
+from bookie_server.net.descriptors import BACKLOG
+from bookie_server.net.port import keep_port, kept_port
+from bookie_server.protocol.long_poll import LacWatchers
+from bookie_server.protocol.service import BookieService
 from bookie_server.registration import Presence, register
-from bookie_server.service import BookieService
 from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig
+from bookie_server.storage.gc_task import GarbageTask
 from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.environment import Environment
 from ledger.errors import LogStoreError, RecordNotFoundError

@@ -8,14 +8,14 @@ import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from bookie_server.checksum import crc32c
-from bookie_server.disk import Disk
-from bookie_server.storage.first_files import journal_is_unused, ledgers_are_unused, make_first_files
-from bookie_server.storage.ledger_state import LedgerState
+from bookie_server.disk.checksum import crc32c
+from bookie_server.disk.disk import Disk
+from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.storage_config import StorageConfig
-from bookie_server.stored_entry import EntryRun
-from bookie_server.system_disk import SystemDisk
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from bookie_server.storage.start.first_files import journal_is_unused, ledgers_are_unused, make_first_files
+from bookie_server.storage.stored_entry import EntryRun
 from ledger.environment import Environment, SystemEnvironment
 
 KEY = b"k" * 20
@@ -95,11 +95,11 @@ async def durable(call: Callable[[Callable[[Exception | None], None]], None]) ->
         raise error
 
 
-async def add(storage: LedgerStorage, state: LedgerState, ids: Iterable[int]) -> None:
+async def add(storage: LedgerStorage, state: StoredLedger, ids: Iterable[int]) -> None:
     await durable(lambda done: storage.add(state, run_of(state.ledger_id, ids), done))
 
 
-async def fence(storage: LedgerStorage, state: LedgerState) -> None:
+async def fence(storage: LedgerStorage, state: StoredLedger) -> None:
     await durable(lambda done: storage.fence(state, done))
 
 

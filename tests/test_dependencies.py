@@ -183,7 +183,7 @@ SENTENCE = (
         ),
         (
             "rocksdict",
-            "from pathlib import Path; from bookie_server.key_values import open_key_values;"
+            "from pathlib import Path; from bookie_server.disk.rocksdb_store import open_key_values;"
             "open_key_values(Path('unused'))",
             "ledger.errors.MissingExtraError: a bookie's index",
             "rocksdict",

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bookie_server.disk import Disk, DiskFile
+from bookie_server.disk.disk import Disk, DiskFile
+from bookie_server.disk.numbered_files import numbers_of
 from bookie_server.errors import DiskFailedError, DiskFullError, TooManyFilesError
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import (
@@ -28,7 +29,6 @@ from bookie_server.journal.record import (
     file_name,
     ledger_body,
 )
-from bookie_server.numbered_files import numbers_of
 from ledger.errors import LogStoreError
 
 NEXT_FILE = "next.tmp"

@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from bookie_server.checksum import crc32c
+from bookie_server.disk.checksum import crc32c
 from bookie_server.errors import IndexDamagedError, IndexVersionError
 
 MAGIC = b"DLOGMARK"

@@ -32,7 +32,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from bookie_server.checksum import crc32c
+from bookie_server.disk.checksum import crc32c
 from bookie_server.errors import JournalDamagedError, JournalVersionError
 
 SUFFIX = ".journal"

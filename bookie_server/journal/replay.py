@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bookie_server.disk import Disk
+from bookie_server.disk.disk import Disk
 from bookie_server.errors import JournalDamagedError
 from bookie_server.journal.files import Segment, file_ids
 from bookie_server.journal.log_mark import LogMark

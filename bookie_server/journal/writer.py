@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bookie_server.disk import DiskWorker
+from bookie_server.disk.disk import DiskWorker
 from bookie_server.errors import DiskFullError, StorageClosedError
 from bookie_server.journal.files import Body, JournalFiles
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import RecordType, adds_body
-from bookie_server.stored_entry import StoredEntry
+from bookie_server.storage.stored_entry import StoredEntry
 from ledger.errors import LogStoreError
 
 OnDurable = Callable[[Exception | None], None]

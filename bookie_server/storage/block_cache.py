@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import OrderedDict
 
-from bookie_server.storage.entry_log_format import Block
+from bookie_server.storage.entry_logs.format import Block
 
 
 class BlockCache:

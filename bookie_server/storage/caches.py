@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bookie_server.storage.ranges import Range
+from bookie_server.storage.stored_entry import StoredEntry
 from bookie_server.storage.write_cache import WriteCache
-from bookie_server.stored_entry import StoredEntry
 
 
 class Caches:

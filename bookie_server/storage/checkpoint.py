@@ -15,18 +15,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 
-from bookie_server.disk import Disk
+from bookie_server.disk.disk import Disk
+from bookie_server.disk.reserve import Reserve
 from bookie_server.errors import DiskFullError, TooManyFilesError
 from bookie_server.journal.files import remove_before
 from bookie_server.journal.log_mark import LogMark, encode_log_mark
-from bookie_server.storage.entry_log import EntryLogWriter
-from bookie_server.storage.entry_log_format import encode_block
+from bookie_server.storage.entry_logs.entry_log import EntryLogWriter
+from bookie_server.storage.entry_logs.format import encode_block
 from bookie_server.storage.index import Index, Interval, interval_of
-from bookie_server.storage.reserve import Reserve
-from bookie_server.storage.state_log import StateLog
+from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.storage.stored_entry import StoredEntry
 from bookie_server.storage.write_cache import Run, WriteCache
-from bookie_server.stored_entry import StoredEntry
 
 _WRITE_BYTES = 4 * 1024 * 1024
 """Written and synced at a time: the journal's syncs on the same disk wait for no more than this."""

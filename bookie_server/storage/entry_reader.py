@@ -12,14 +12,14 @@ from collections import OrderedDict
 from functools import partial
 from pathlib import Path
 
-from bookie_server.disk import Disk, DiskWorker
+from bookie_server.disk.disk import Disk, DiskWorker
 from bookie_server.errors import StorageError
 from bookie_server.storage.block_cache import BlockCache
-from bookie_server.storage.entry_log import EntryLogReader
-from bookie_server.storage.entry_log_format import Block
+from bookie_server.storage.config import StorageConfig
+from bookie_server.storage.entry_logs.entry_log import EntryLogReader
+from bookie_server.storage.entry_logs.format import Block
 from bookie_server.storage.index import Index, Interval
 from bookie_server.storage.ranges import Range, dense_ranges
-from bookie_server.storage_config import StorageConfig
 
 _RECENT_BLOCKS = 32
 _READ_POSITIONS_MAX = 4096

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from bookie_server.durable import until_durable
+from bookie_server.disk.durable import until_durable
 from bookie_server.errors import StorageError
 from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.errors import ConfigurationError, LedgerNotFoundError, LogStoreError

@@ -19,9 +19,9 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from bookie_server.disk.rocksdb_store import KeyValues
 from bookie_server.errors import IndexVersionError
-from bookie_server.key_values import KeyValues
-from bookie_server.storage.ledger_state import LedgerState
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.ranges import dense_ranges
 
 VERSION = 1
@@ -151,7 +151,7 @@ class Index:
 
     # ---- ledgers
 
-    def state(self, ledger_id: int) -> LedgerState | None:
+    def state(self, ledger_id: int) -> StoredLedger | None:
         value = self._store.get(_STATE_KEY.pack(b"S", ledger_id))
         return None if value is None else state_of(ledger_id, value)
 
@@ -289,7 +289,7 @@ def _interval_record(ledger_id: int, interval: Interval) -> tuple[bytes, bytes]:
     return _BLOCK_KEY.pack(b"I", ledger_id, interval.first), value
 
 
-def state_record(state: LedgerState) -> tuple[bytes, bytes]:
+def state_record(state: StoredLedger) -> tuple[bytes, bytes]:
     """Flags, last entry, LAC, explicit LAC, key length, packet length, key, packet."""
     packet = state.explicit_lac or b""
     flags = _FENCED * state.fenced | _DELETED * state.deleted
@@ -299,11 +299,11 @@ def state_record(state: LedgerState) -> tuple[bytes, bytes]:
     return _STATE_KEY.pack(b"S", state.ledger_id), b"".join((head, state.master_key, packet))
 
 
-def state_of(ledger_id: int, value: bytes) -> LedgerState:
+def state_of(ledger_id: int, value: bytes) -> StoredLedger:
     """The state that `state_record` made the value of."""
     flags, last_entry, lac, explicit_value, key_bytes, packet_bytes = _STATE_VALUE.unpack_from(value)
     key_end = _STATE_VALUE.size + key_bytes
-    state = LedgerState(ledger_id, value[_STATE_VALUE.size : key_end])
+    state = StoredLedger(ledger_id, value[_STATE_VALUE.size : key_end])
     state.fenced = state.fence_durable = bool(flags & _FENCED)
     state.deleted = bool(flags & _DELETED)
     state.last_entry, state.lac, state.explicit_lac_value = last_entry, lac, explicit_value

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import lt
 
-from bookie_server.disk import Disk, DiskWorker
-from bookie_server.durable import until_durable
+from bookie_server.disk.disk import Disk, DiskWorker
+from bookie_server.disk.disk_limits import DirectoryUsage
+from bookie_server.disk.durable import until_durable
 from bookie_server.errors import (
     DiskFullError,
     EntryConflictError,
@@ -24,16 +25,15 @@ from bookie_server.errors import (
 )
 from bookie_server.journal.record import RecordType, explicit_lac_body, key_body, ledger_body
 from bookie_server.journal.writer import Journal
-from bookie_server.storage.disk_limits import DirectoryUsage
+from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_reader import EntryReader
-from bookie_server.storage.ledger_state import LedgerState
-from bookie_server.storage.opening import Parts, open_parts
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from bookie_server.storage.maintenance import Callbacks, StorageMaintenance
 from bookie_server.storage.ranges import merge_ranges
-from bookie_server.storage.recovery import keep_explicit_lac
 from bookie_server.storage.same_payload import same_payload
-from bookie_server.storage.upkeep import Callbacks, Upkeep
-from bookie_server.storage_config import StorageConfig
-from bookie_server.stored_entry import EntryRun, StoredEntry
+from bookie_server.storage.start.opening import Parts, open_parts
+from bookie_server.storage.start.recovery import keep_explicit_lac
+from bookie_server.storage.stored_entry import EntryRun, StoredEntry
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 
@@ -68,7 +68,9 @@ class LedgerStorage:
         """Called on the loop when `writable` changes (disk above or below its limit)."""
         self._journal = Journal(parts.files, self._journal_worker, self._fail, self._on_group)
         callbacks = Callbacks(fail=self._fail, wake=self._wake, writable_changed=self._announce)
-        self._upkeep = Upkeep(config, parts, self._journal, storage_worker, self._reader, callbacks)
+        self._upkeep = StorageMaintenance(
+            config, parts, self._journal, storage_worker, self._reader, callbacks
+        )
 
     @classmethod
     async def open(cls, config: StorageConfig, disk: Disk, environment: Environment) -> LedgerStorage:
@@ -101,7 +103,7 @@ class LedgerStorage:
 
     # ---- ledgers
 
-    def ledger(self, ledger_id: int) -> LedgerState | None:
+    def ledger(self, ledger_id: int) -> StoredLedger | None:
         """The ledger's state (also of a deleted one), None if it was certainly never here.
 
         StorageError if the index cannot tell, LimboError if the storage is in limbo and does not know it.
@@ -113,17 +115,17 @@ class LedgerStorage:
             )
         return state
 
-    def ledger_in_memory(self, ledger_id: int) -> LedgerState | None:
+    def ledger_in_memory(self, ledger_id: int) -> StoredLedger | None:
         """As `ledger`, of what takes no look at the disk; None says nothing. For who watches and must not disturb."""
         return self._states.in_memory(ledger_id)
 
-    def create_ledger(self, ledger_id: int, master_key: bytes) -> LedgerState:
+    def create_ledger(self, ledger_id: int, master_key: bytes) -> StoredLedger:
         """Note a ledger that `ledger` does not know. Its key is durable before any add or fence of it."""
         state = self._states.create(ledger_id, bytes(master_key))
         self._journal_key(state)
         return state
 
-    def _journal_key(self, state: LedgerState) -> None:
+    def _journal_key(self, state: StoredLedger) -> None:
         def on_durable(error: Exception | None) -> None:
             if error is not None:  # the disk was full; the next change of the ledger tries again
                 self._keyless.add(state.ledger_id)
@@ -141,7 +143,7 @@ class LedgerStorage:
 
     # ---- changes
 
-    def add(self, state: LedgerState, run: EntryRun, on_durable: OnDurable) -> None:
+    def add(self, state: StoredLedger, run: EntryRun, on_durable: OnDurable) -> None:
         """Take a run of entries of one ledger, in the order received; visible to reads at once.
 
         Views are kept without copying; each is one entry as stored: ledger id, entry id, LAC, length,
@@ -159,7 +161,7 @@ class LedgerStorage:
 
     def _accept(
         self,
-        state: LedgerState,
+        state: StoredLedger,
         ids: Sequence[int],
         entries: Sequence[StoredEntry],
         on_durable: OnDurable,
@@ -178,7 +180,7 @@ class LedgerStorage:
         if self._caches.active.size >= self._config.write_cache_bytes_max:
             self._upkeep.flush()
 
-    def _advance(self, state: LedgerState, last: int, last_entry: StoredEntry) -> None:
+    def _advance(self, state: StoredLedger, last: int, last_entry: StoredEntry) -> None:
         # A writer's LAC never falls, so the last entry of a run carries the highest.
         lac = int.from_bytes(last_entry[16:24], "big", signed=True)
         if lac > state.lac:
@@ -187,7 +189,7 @@ class LedgerStorage:
             state.last_entry = last
         self._states.changed(state)
 
-    def _add_late(self, state: LedgerState, run: EntryRun, on_durable: OnDurable) -> None:
+    def _add_late(self, state: StoredLedger, run: EntryRun, on_durable: OnDurable) -> None:
         """Entries that may be here already, or that fill gaps: compare each with what is stored."""
         new: dict[int, StoredEntry] = {}
         conflicts: set[int] = set()
@@ -215,7 +217,7 @@ class LedgerStorage:
         # What is here is journaled once more: the first time may have met a full disk.
         self._accept(state, ids, [new[entry_id] for entry_id in ids], on_durable, again)
 
-    def _stored(self, state: LedgerState, entry_id: int) -> StoredEntry | None:
+    def _stored(self, state: StoredLedger, entry_id: int) -> StoredEntry | None:
         if entry_id > state.last_entry:
             return None
         entry = self.read_cached(state, entry_id)
@@ -224,7 +226,7 @@ class LedgerStorage:
             entry = None if block is None else block.entry(entry_id)
         return entry
 
-    def fence(self, state: LedgerState, on_durable: OnDurable) -> None:
+    def fence(self, state: StoredLedger, on_durable: OnDurable) -> None:
         """Set `state.fenced` now; durable, with every add accepted before, when `on_durable` is called."""
         if self._refused(state, on_durable):
             return
@@ -240,7 +242,7 @@ class LedgerStorage:
         self._states.changed(state)
         self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), on_fence_durable)
 
-    def set_explicit_lac(self, state: LedgerState, packet: bytes, lac: int, on_durable: OnDurable) -> None:
+    def set_explicit_lac(self, state: StoredLedger, packet: bytes, lac: int, on_durable: OnDurable) -> None:
         """Keep the packet if `lac` is the highest so far; it or a higher one is durable when `on_durable` is called."""
         if self._refused(state, on_durable):
             return
@@ -270,7 +272,7 @@ class LedgerStorage:
         self._reader.forget_ledger(ledger_id)
         self._journal.append(RecordType.TOMBSTONE, ledger_body(ledger_id), on_durable)
 
-    def _refused(self, state: LedgerState | None, on_durable: OnDurable) -> bool:
+    def _refused(self, state: StoredLedger | None, on_durable: OnDurable) -> bool:
         """True if the storage takes no change any more (the caller was or will be told)."""
         error = self.failed or (StorageClosedError("the storage is closed") if self._closed else None)
         if error is not None:
@@ -282,7 +284,7 @@ class LedgerStorage:
 
     # ---- reads
 
-    def read_cached(self, state: LedgerState, entry_id: int) -> StoredEntry | None:
+    def read_cached(self, state: StoredLedger, entry_id: int) -> StoredEntry | None:
         """The entry if it is in memory. None says nothing: go on with `read`."""
         ledger_id = state.ledger_id
         entry = self._caches.entry(ledger_id, entry_id)
@@ -291,7 +293,7 @@ class LedgerStorage:
             entry = None if block is None else block.entry(entry_id)
         return entry
 
-    async def read(self, state: LedgerState, entry_id: int) -> StoredEntry | None:
+    async def read(self, state: StoredLedger, entry_id: int) -> StoredEntry | None:
         """The entry as stored, None if proved absent. StorageError on any doubt."""
         entry = None if state.deleted else self.read_cached(state, entry_id)
         if entry is None and 0 <= entry_id <= state.last_entry and not state.deleted:
@@ -304,7 +306,7 @@ class LedgerStorage:
             _require_not_lost(state, entry_id)
         return entry
 
-    def _check_absence(self, state: LedgerState) -> None:
+    def _check_absence(self, state: StoredLedger) -> None:
         if state.limbo or self.limbo:
             raise LimboError(
                 f"ledger {state.ledger_id} is in limbo: what is not here may have been lost",
@@ -312,7 +314,7 @@ class LedgerStorage:
             )
 
     async def read_batch(
-        self, state: LedgerState, first: int, max_count: int, max_bytes: int
+        self, state: StoredLedger, first: int, max_count: int, max_bytes: int
     ) -> list[StoredEntry]:
         """Consecutive entries from `first` on, up to the first gap; empty if `first` is proved absent.
 
@@ -348,7 +350,7 @@ class LedgerStorage:
             found = () if block is None else block.consecutive(entry_id, count_max)
         return found
 
-    async def _load_next(self, state: LedgerState, entry_id: int, *, tolerant: bool) -> StoredEntry | None:
+    async def _load_next(self, state: StoredLedger, entry_id: int, *, tolerant: bool) -> StoredEntry | None:
         try:
             block = await self._reader.load(state.ledger_id, entry_id, sequential=True)
         except LogStoreError:
@@ -358,12 +360,12 @@ class LedgerStorage:
         entry = None if block is None else block.entry(entry_id)
         return entry or self._caches.entry(state.ledger_id, entry_id)
 
-    def last_entry(self, state: LedgerState) -> int:
+    def last_entry(self, state: StoredLedger) -> int:
         """Highest entry id accepted, -1 for none. LimboError if the ledger is in limbo."""
         self._check_absence(state)
         return state.last_entry
 
-    async def entry_ranges(self, state: LedgerState) -> list[tuple[int, int]]:
+    async def entry_ranges(self, state: StoredLedger) -> list[tuple[int, int]]:
         """Ascending, disjoint (first, last) ranges of all entries that are here. StorageError, LimboError."""
         self._check_absence(state)
         before = self._caches.ranges(state.ledger_id)
@@ -487,7 +489,7 @@ class LedgerStorage:
         self.on_writable_change(writable)
 
 
-def _require_not_lost(state: LedgerState, entry_id: int) -> None:
+def _require_not_lost(state: StoredLedger, entry_id: int) -> None:
     """StorageError if the entry, which was not found, is the last one: that was accepted, so it was lost."""
     if entry_id == state.last_entry and entry_id >= 0 and not state.deleted:
         raise StorageError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from bookie_server.storage_config import StorageConfig
+from bookie_server.storage.config import StorageConfig
 
 LOG_MARK = "log-mark"
 

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from bookie_server.storage.ranges import Range, dense_ranges
-from bookie_server.stored_entry import StoredEntry
+from bookie_server.storage.stored_entry import StoredEntry
 
 ENTRY_OVERHEAD_BYTES = 256
 """Memory of one slice and its share of the run and of the receive buffer, beside its bytes (measured)."""

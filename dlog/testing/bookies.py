@@ -9,8 +9,8 @@ from pathlib import Path
 
 from bookie_server.config import BookieConfig
 from bookie_server.server import BookieServer
+from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.storage_config import StorageConfig
 from dlog.testing.checking.durable_entries import DurableEntries
 from dlog.testing.checking.promises import BookiePromises
 from dlog.testing.disk import SimulatedDisk

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from bookie_server.storage_config import StorageConfig
+from bookie_server.storage.config import StorageConfig
 from dlog.client import DEFAULT_NAMESPACE, LogClient
 from dlog.config import LogConfig
 from dlog.core import metadata_keys

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
-from bookie_server.disk import Disk, DiskFile, DiskLock
+from bookie_server.disk.disk import Disk, DiskFile, DiskLock
+from bookie_server.disk.rocksdb_store import KeyValues
 from bookie_server.errors import DirectoryInUseError, DiskFailedError
-from bookie_server.key_values import KeyValues
 from dlog.testing.disk_effects import Effect, Effects
 from dlog.testing.disk_file import SimulatedFile, SimulatedLock
 from dlog.testing.disk_image import DiskImage, PowerCut, load

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bookie_server.disk import DiskFile, DiskLock
+from bookie_server.disk.disk import DiskFile, DiskLock
 from bookie_server.errors import DiskFailedError
 from dlog.testing.disk_image import SECTOR_BYTES
 from dlog.testing.disk_life import Life

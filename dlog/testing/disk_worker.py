@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bookie_server.disk import DiskWorker, Done, T
+from bookie_server.disk.disk import DiskWorker, Done, T
 from bookie_server.errors import DiskFailedError, StorageClosedError
 from dlog.testing.disk_effects import SimulatedCrash
 from dlog.testing.disk_life import Life

@@ -1,4 +1,4 @@
-"""The twin of the index's store: RocksDB without its write-ahead log, as far as the law in key_values.py goes.
+"""The twin of the index's store: RocksDB without its write-ahead log, as far as the law in rocksdb_store.py goes.
 
 A write is in memory until `sync`, or until the store itself decides to flush; so the end of the process, a power
 cut, a failed sync or `close` leave a prefix of the unsynced writes, any prefix.

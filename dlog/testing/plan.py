@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Any, get_args
 
-from bookie_server.storage_config import StorageConfig
+from bookie_server.storage.config import StorageConfig
 from dlog.config import LogConfig
 from dlog.core.batching import BatchLimits
 from dlog.core.degraded import DegradedPolicy

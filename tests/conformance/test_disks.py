@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
-from bookie_server.disk import Disk, DiskFile
+from bookie_server.disk.disk import Disk, DiskFile
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import DirectoryInUseError, DiskFailedError, StorageClosedError
-from bookie_server.system_disk import SystemDisk
 from tests.unit.testing.kit import new_disk
 
 Place = tuple[Disk, Path]

@@ -10,10 +10,10 @@ from threading import Event
 
 import pytest
 
-from bookie_server.disk import Disk
+from bookie_server.disk.disk import Disk
+from bookie_server.disk.rocksdb_store import KeyValues
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import StorageError, StorageInUseError
-from bookie_server.key_values import KeyValues
-from bookie_server.system_disk import SystemDisk
 from tests.unit.testing.kit import new_disk
 
 

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from bookie_server.disk.rocksdb_store import KeyValues
+from bookie_server.disk.system_disk import SystemDisk, SystemFile
 from bookie_server.errors import DiskFailedError
-from bookie_server.key_values import KeyValues
-from bookie_server.system_disk import SystemDisk, SystemFile
 
 Hook = Callable[[str, Path], None]
 

@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bookie_server.cookie import Verdict, own_cookie, prove_identity
-from bookie_server.directory_lock import lock_directories
-from bookie_server.disk import Disk
+from bookie_server.disk.directory_lock import lock_directories
+from bookie_server.disk.disk import Disk
 from bookie_server.errors import CookieMismatchError
-from bookie_server.formatting import give_up, identity_of
-from bookie_server.port import keep_port, kept_port
+from bookie_server.net.port import keep_port, kept_port
+from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.storage_config import StorageConfig
+from bookie_server.tools.formatting import give_up, identity_of
 from dlog.testing.disk_image import DiskImage
 from ledger.environment import SystemEnvironment
 from ledger.metadata.memory import MemoryBackend, MemoryCluster

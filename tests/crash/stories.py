@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from bookie_server.disk import Disk
+from bookie_server.disk.disk import Disk
 from tests.crash.telling import LARGE_FROM, Ledgers, Telling
 from tests.storage_kit import open_storage
 

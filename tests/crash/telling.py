@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.stored_entry import EntryRun
+from bookie_server.storage.stored_entry import EntryRun
 from tests.storage_kit import KEY, durable, make_entry
 
 LARGE = bytes(range(256)) * 32

@@ -13,9 +13,9 @@ from random import Random
 import pytest
 
 from bookie_server.errors import DiskFailedError, DiskFullError, StorageError, TooManyFilesError
-from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.stored_entry import EntryRun
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from bookie_server.storage.stored_entry import EntryRun
 from dlog.testing.disk import SimulatedDisk
 from dlog.testing.disk_timing import DiskTiming
 from dlog.testing.loop import SimulatedLoop
@@ -207,7 +207,7 @@ def test_a_checkpoint_that_has_failed_is_not_tried_again(where: str) -> None:
     run(main())
 
 
-async def keep_adding(storage: LedgerStorage, state: LedgerState) -> None:
+async def keep_adding(storage: LedgerStorage, state: StoredLedger) -> None:
     for entry_id in count(1):
         run = EntryRun([entry_id], [make_entry(1, entry_id, payload=LARGE)])
         storage.add(state, run, lambda _: None)

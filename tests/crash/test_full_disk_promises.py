@@ -17,7 +17,7 @@ import pytest
 from bookie_server.errors import DiskFullError, EntryConflictError
 from bookie_server.journal.files import _SEAL_BYTES
 from bookie_server.journal.record import FILE_HEADER_BYTES, RECORD_HEADER_BYTES
-from bookie_server.stored_entry import EntryRun
+from bookie_server.storage.stored_entry import EntryRun
 from dlog.testing.disk import SimulatedDisk
 from dlog.testing.disk_timing import DiskTiming
 from tests.crash.stories import HOME

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from bookie_server.cookie import COOKIE_FILE
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import CookieMismatchError, IndexDamagedError, JournalDamagedError, StorageError
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.system_disk import SystemDisk
 from ledger.metadata.format.cookie import decode_cookie, encode_cookie
 from tests.crash.identities import Known, new_known, start
 from tests.crash.stories import SETTINGS

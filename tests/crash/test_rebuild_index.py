@@ -14,13 +14,13 @@ from random import Random
 
 import pytest
 
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import LimboError, StorageError
-from bookie_server.requests import Writability, refuse_add, refuse_fence
-from bookie_server.storage.entry_log import log_ids
-from bookie_server.storage.entry_log_format import encode_block, encode_file_header, file_name
-from bookie_server.storage.entry_log_scan import FoundBlock, scan
-from bookie_server.storage.rebuild import Progress, Rebuilt, rebuild_index
-from bookie_server.system_disk import SystemDisk
+from bookie_server.protocol.requests import Writability, refuse_add, refuse_fence
+from bookie_server.storage.entry_logs.entry_log import log_ids
+from bookie_server.storage.entry_logs.format import encode_block, encode_file_header, file_name
+from bookie_server.storage.entry_logs.scan import FoundBlock, scan
+from bookie_server.storage.start.rebuild import Progress, Rebuilt, rebuild_index
 from dlog.testing.disk import SimulatedDisk
 from dlog.testing.disk_effects import Effect
 from dlog.testing.disk_image import DiskImage

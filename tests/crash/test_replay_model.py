@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from tests.storage_kit import KEY, add, copy_as_after_kill, durable, fence, found_ids, open_storage
 
 ledgers = st.integers(0, 2)
@@ -39,7 +39,7 @@ class StorageModel(RuleBasedStateMachine):
     def start(self) -> None:
         self.storage = self.runner.run(open_storage(self.directory))
 
-    def state(self, ledger_id: int) -> LedgerState:
+    def state(self, ledger_id: int) -> StoredLedger:
         state = self.storage.ledger(ledger_id)
         if state is None:
             assert ledger_id not in self.entries

@@ -11,7 +11,7 @@ from typing import Self
 
 import pytest
 
-from bookie_server.bookie_link import linked
+from bookie_server.tools.admin_connection import linked
 from dlog.client import LogClient, connect
 from dlog.config import LogConfig
 from dlog.demo.child import Child

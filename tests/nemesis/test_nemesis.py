@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.cluster import Cluster, running_cluster
+from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.index import Index
-from bookie_server.storage_config import StorageConfig
-from bookie_server.system_disk import SystemDisk
 from dlog.client import LogClient, connect
 from dlog.testing.checking.checks import check
 from dlog.testing.checking.copies import audit

@@ -7,16 +7,16 @@ from tests.simulation.mutations.planting import Edit, edit
 OLD_MISTAKES: dict[str, tuple[Edit, ...]] = {
     "cancelled-collection": (
         edit(
-            "bookie_server.durable:until_durable",
+            "bookie_server.disk.durable:until_durable",
             ("if not outcome.done():\n            outcome.set_result(error)", "outcome.set_result(error)"),
         ),
     ),
     "checkpoint-tried-again": (
-        edit("bookie_server.storage.upkeep:Upkeep.flush", (" and not self._failed", "")),
+        edit("bookie_server.storage.maintenance:StorageMaintenance.flush", (" and not self._failed", "")),
     ),
     "closed-room": (
         edit(
-            "bookie_server.storage.upkeep:Upkeep.on_journal_progress",
+            "bookie_server.storage.maintenance:StorageMaintenance.on_journal_progress",
             ("if self._closed:\n        return\n    if full", "if full"),
         ),
     ),

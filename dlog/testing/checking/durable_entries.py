@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from bookie_server.errors import EntryConflictError
-from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.storage.ledger_storage import LedgerStorage, OnDurable
-from bookie_server.stored_entry import EntryRun
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from bookie_server.storage.stored_entry import EntryRun
 
 
 class DurableEntries:
@@ -41,7 +41,7 @@ class DurableEntries:
             return False
         return self._before.get(ledger_id, state.last_entry) < entry_id
 
-    def _add(self, add: Any, state: LedgerState, run: EntryRun, on_durable: OnDurable) -> None:
+    def _add(self, add: Any, state: StoredLedger, run: EntryRun, on_durable: OnDurable) -> None:
         self._before.setdefault(state.ledger_id, state.last_entry)
         self._heard_of.add(state.ledger_id)
 

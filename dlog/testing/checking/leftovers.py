@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bookie_server.disk import Disk
+from bookie_server.disk.disk import Disk
 from bookie_server.journal.files import file_ids
 from bookie_server.journal.log_mark import decode_log_mark
+from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.index import Index
 from bookie_server.storage.storage_paths import StoragePaths
-from bookie_server.storage_config import StorageConfig
 
 _KNOWN = {
     "journal": re.compile(r"[0-9a-f]{16}\.journal|(next|spare)\.tmp|(VERSION|lock|port)(\.tmp)?"),

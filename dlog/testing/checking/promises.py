@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any
 
 from bookie_server.errors import StorageError
-from bookie_server.service import BookieService
-from bookie_server.storage.ledger_state import LedgerState
-from bookie_server.stored_entry import EntryRun
+from bookie_server.protocol.service import BookieService
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from bookie_server.storage.stored_entry import EntryRun
 from dlog.testing.checking.transitions import values
 from dlog.testing.register_history import RegisterHistory
 from ledger.metadata.format.ledger import decode_ledger_metadata
@@ -56,7 +56,7 @@ class BookiePromises:
             self._compare(ledger_id, promised, state)
         self._listen(service)
 
-    def _compare(self, ledger_id: int, promised: _Promised, state: LedgerState | None) -> None:
+    def _compare(self, ledger_id: int, promised: _Promised, state: StoredLedger | None) -> None:
         if state is None:
             self._broken(f"has forgotten ledger {ledger_id}, of which it knew {promised}")
         elif state.deleted:
@@ -127,8 +127,8 @@ class BookiePromises:
 
     def _fence(
         self,
-        fence: Callable[[LedgerState, Callable[[Exception | None], None]], None],
-        state: LedgerState,
+        fence: Callable[[StoredLedger, Callable[[Exception | None], None]], None],
+        state: StoredLedger,
         on_durable: Callable[[Exception | None], None],
     ) -> None:
         def answer(error: Exception | None) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.journal.record import (
     FILE_HEADER_BYTES,
     RecordType,
@@ -18,8 +19,7 @@ from bookie_server.journal.record import (
     decode_file_header,
     encode_record,
 )
-from bookie_server.offline import FoundRecord, journal_records
-from bookie_server.system_disk import SystemDisk
+from bookie_server.tools.offline import FoundRecord, journal_records
 from ledger.wire.status import Status
 from tests.integration.bookie.bookie_process import BookieProcess, eventually, run_bookie
 from tests.integration.bookie.entries import add, add_answer, entry, fence, read, read_answer

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bookie_server.config_file import make_config
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError
 from bookie_server.server import BookieServer
-from bookie_server.system_disk import SystemDisk
 from ledger.environment import SystemEnvironment
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore

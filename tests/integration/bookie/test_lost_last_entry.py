@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from bookie_server.system_disk import SystemDisk
+from bookie_server.disk.system_disk import SystemDisk
 from ledger.wire import v3
 from ledger.wire.messages import (
     ListEntriesRequest,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from bookie_server.cli import app as bookie_app
+from bookie_server.tools.cli import app as bookie_app
 from dlog.cli.main import app as dlog_app
 from tests.integration.cli.command import Command, bookie
 

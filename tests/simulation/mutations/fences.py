@@ -17,10 +17,10 @@ from tests.simulation.mutations.planting import edit
 _FENCE = "self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), on_fence_durable)"
 
 MARK_MADE_WHEN_OPENED = edit(
-    "bookie_server.storage.opening:open_parts",
+    "bookie_server.storage.start.opening:open_parts",
     (
         "mark = read_mark(disk, paths)",
-        "from bookie_server.storage.first_files import make_first_files\n"
+        "from bookie_server.storage.start.first_files import make_first_files\n"
         "    if not disk.exists(paths.mark):\n"
         "        make_first_files(disk, config, environment.token)\n"
         "    mark = read_mark(disk, paths)",
@@ -43,7 +43,7 @@ MUTATIONS = (
         "A fenced ledger takes no add of a normal writer.",
         (
             edit(
-                "bookie_server.requests:refuse_add",
+                "bookie_server.protocol.requests:refuse_add",
                 ("if (ledger.fenced or ledger.limbo) and not recovery:", "if ledger.limbo and not recovery:"),
             ),
         ),
@@ -53,7 +53,7 @@ MUTATIONS = (
         "A fenced ledger takes the adds of a recovery.",
         (
             edit(
-                "bookie_server.requests:refuse_add",
+                "bookie_server.protocol.requests:refuse_add",
                 ("if (ledger.fenced or ledger.limbo) and not recovery:", "if ledger.fenced or ledger.limbo:"),
             ),
         ),
@@ -121,7 +121,7 @@ MUTATIONS = (
         "A fence of a ledger that the bookie never heard of is kept, so that its first add is refused.",
         (
             edit(
-                "bookie_server.fencing:fence",
+                "bookie_server.protocol.fencing:fence",
                 (
                     "ledger = service.storage.create_ledger(ledger_id, key)",
                     "done(Status.ENOLEDGER)\n            return",
@@ -134,7 +134,7 @@ MUTATIONS = (
         "Replay restores fences like adds.",
         (
             edit(
-                "bookie_server.storage.recovery:Recovery._on_fence",
+                "bookie_server.storage.start.recovery:Recovery._on_fence",
                 ("state.fenced = state.fence_durable = True", "pass"),
             ),
         ),
@@ -154,7 +154,7 @@ MUTATIONS = (
         "Replay restores explicit LACs like adds: an append was acknowledged because they were stored.",
         (
             edit(
-                "bookie_server.storage.recovery:Recovery._on_explicit_lac",
+                "bookie_server.storage.start.recovery:Recovery._on_explicit_lac",
                 ("keep_explicit_lac(self._state(ledger_id), lac, packet)", "pass"),
             ),
         ),
@@ -183,7 +183,7 @@ MUTATIONS = (
         "A bookie's LAC of a ledger never falls, in whatever order the writes come.",
         (
             edit(
-                "bookie_server.storage.recovery:keep_explicit_lac",
+                "bookie_server.storage.start.recovery:keep_explicit_lac",
                 ("if lac < state.explicit_lac_value:", "if False:"),
             ),
         ),
@@ -209,7 +209,7 @@ MUTATIONS = (
         "A bookie says no only when a healthy lookup proves it; whatever it cannot read is unknown.",
         (
             edit(
-                "bookie_server.service:status_of",
+                "bookie_server.protocol.service:status_of",
                 ("case _:\n            return Status.EIO", "case _:\n            return Status.ENOENTRY"),
             ),
         ),
@@ -240,14 +240,14 @@ MUTATIONS = (
         "as a whole it is read-only, and each of its ledgers refuses.",
         (
             edit(
-                "bookie_server.requests:refuse_add",
+                "bookie_server.protocol.requests:refuse_add",
                 (
                     "if (ledger.fenced or ledger.limbo) and not recovery:",
                     "if ledger.fenced and not recovery:",
                 ),
             ),
             edit(
-                "bookie_server.disk_watch:writability_of",
+                "bookie_server.disk.disk_watch:writability_of",
                 ("storage.writable and not storage.limbo", "storage.writable"),
             ),
         ),

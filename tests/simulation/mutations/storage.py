@@ -205,14 +205,14 @@ MUTATIONS = (
     Mutation(
         "log-mark-not-synced",
         "A file that replaces another one is synced before it gets the name.",
-        (edit("bookie_server.disk:Disk.replace_file", ("file.sync()", "pass")),),
+        (edit("bookie_server.disk.disk:Disk.replace_file", ("file.sync()", "pass")),),
     ),
     Mutation(
         "log-mark-name-not-durable",  # docs/pitfalls.md#name-or-mark-not-durable
         "Journal files go away when the new log mark is durable, name and all.",
         (
             edit(
-                "bookie_server.disk:Disk.replace_file",
+                "bookie_server.disk.disk:Disk.replace_file",
                 ("self.rename_durably(temporary, path)", "self.rename(temporary, path)"),
             ),
         ),
@@ -237,7 +237,7 @@ MUTATIONS = (
         "The name of a new entry log is durable before the index speaks of it.",
         (
             edit(
-                "bookie_server.storage.entry_log:EntryLogWriter._roll",
+                "bookie_server.storage.entry_logs.entry_log:EntryLogWriter._roll",
                 ("self._disk.sync_directory(self._directory)", "pass"),
             ),
         ),
@@ -253,7 +253,7 @@ MUTATIONS = (
         (
             edit("bookie_server.storage.index:Index.sync", ("self._store.sync()", "pass")),
             edit(
-                "bookie_server.storage.recovery:require_current",
+                "bookie_server.storage.start.recovery:require_current",
                 ("if index.generation() < mark.generation:", "if False:"),
             ),
         ),
@@ -273,7 +273,7 @@ MUTATIONS = (
         "An entry log goes away when no ledger lives in it.",
         (
             edit(
-                "bookie_server.storage.upkeep:Upkeep._remove_dead_logs",
+                "bookie_server.storage.maintenance:StorageMaintenance._remove_dead_logs",
                 (" and not parts.index.has_live_ledger(log_id)", ""),
             ),
         ),
@@ -297,7 +297,7 @@ MUTATIONS = (
                 ),
             ),
             edit(
-                "bookie_server.gc_task:GarbageTask._pass",
+                "bookie_server.storage.gc_task:GarbageTask._pass",
                 (
                     "if await self._store.instance_id() != self._instance_id:",
                     "if False:",
@@ -340,7 +340,7 @@ MUTATIONS = (
         "A deleted ledger leaves a mark for ever: a writer that slept through its deletion is refused.",
         (
             edit(
-                "bookie_server.requests:refuse_add",
+                "bookie_server.protocol.requests:refuse_add",
                 ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
             ),
         ),

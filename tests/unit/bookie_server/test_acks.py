@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bookie_server.acks import SHORT_RUN, answers
+from bookie_server.protocol.acks import SHORT_RUN, answers
 from ledger.wire import v2
 from ledger.wire.constants import ADD_HEADER
 from ledger.wire.messages import AddResponse

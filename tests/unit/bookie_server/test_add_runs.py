@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bookie_server.add_runs import VIEW_BYTES_MIN, RunHead, frame_end, gather
-from bookie_server.stored_entry import EntryRun
+from bookie_server.protocol.add_runs import VIEW_BYTES_MIN, RunHead, frame_end, gather
+from bookie_server.storage.stored_entry import EntryRun
 from ledger.errors import ProtocolError
 from ledger.wire import v2
 from ledger.wire.constants import HIGH_PRIORITY, RECOVERY_ADD

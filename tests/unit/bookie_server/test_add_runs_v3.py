@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bookie_server.add_runs_v3 import Echo, RunV3, answers_v3, gather_v3
+from bookie_server.protocol.add_runs_v3 import Echo, RunV3, answers_v3, gather_v3
 from ledger.wire import v3
 from ledger.wire.entry import EntryHeader
 from ledger.wire.messages import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bookie_server.answer_budget import LIGHT_BYTES, AnswerBudget
 from bookie_server.config import Limits
+from bookie_server.net.answer_budget import LIGHT_BYTES, AnswerBudget
 
 MIB = 1024 * 1024
 LIMITS = Limits(unsent_bytes_max=64 * MIB, unsent_reserve_bytes=64 * MIB)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bookie_server.config import Limits
-from bookie_server.deadlines import PeerActivity, overdue
+from bookie_server.net.deadlines import PeerActivity, overdue
 
 LIMITS = Limits(first_frame_s=5, frame_progress_s=30, frame_bytes_per_s=1000, idle_s=600, send_stall_s=20)
 QUIET = PeerActivity(

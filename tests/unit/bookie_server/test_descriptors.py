@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bookie_server.config import Limits
-from bookie_server.descriptors import CONNECTIONS_MIN, limits_within, reserved_descriptors
-from bookie_server.storage_config import StorageConfig
+from bookie_server.net.descriptors import CONNECTIONS_MIN, limits_within, reserved_descriptors
+from bookie_server.storage.config import StorageConfig
 from ledger.errors import ConfigurationError
 
 STORAGE = StorageConfig(journal_directory=Path("/j"), ledger_directory=Path("/l"))

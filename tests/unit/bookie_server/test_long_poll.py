@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from bookie_server.long_poll import LacWatchers, Wake
+from bookie_server.protocol.long_poll import LacWatchers, Wake
 
 SOON_S = 0.001
 NEVER_S = 3600.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bookie_server.numbered_files import numbers_of
-from bookie_server.storage.entry_log_format import SUFFIX, file_name
-from bookie_server.system_disk import SystemDisk
+from bookie_server.disk.numbered_files import numbers_of
+from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.storage.entry_logs.format import SUFFIX, file_name
 
 
 def test_numbers_ascend_whatever_order_the_directory_has(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from bookie_server.read_queue import URGENT_SLOTS, ReadQueue, ReadSlots
+from bookie_server.net.read_queue import URGENT_SLOTS, ReadQueue, ReadSlots
 
 
 class Gate:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bookie_server.receive_buffer import SMALL_BYTES, SPACE_BYTES, ReceiveBudget, ReceiveBuffer
+from bookie_server.net.receive_buffer import SMALL_BYTES, SPACE_BYTES, ReceiveBudget, ReceiveBuffer
 from ledger.errors import ProtocolError
 
 FRAME_BYTES_MAX = 1024 * 1024

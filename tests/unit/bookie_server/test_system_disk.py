@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import DiskFailedError, StorageClosedError, StorageInUseError
-from bookie_server.system_disk import SystemDisk
 from tests.storage_kit import open_storage
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from bookie_server.config import BookieConfig
 from bookie_server.server import BookieServer
-from bookie_server.storage_config import StorageConfig
+from bookie_server.storage.config import StorageConfig
 from dlog.client import LogClient
 from dlog.testing.disk import SimulatedDisk
 from dlog.testing.environment import SimulatedEnvironment

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import JournalDamagedError
 from bookie_server.journal.files import JournalFiles, file_ids
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import FILE_HEADER_BYTES, RecordType, file_name
 from bookie_server.journal.replay import ReplayEnd, reopen_at, replay
-from bookie_server.system_disk import SystemDisk
 
 SEGMENT_BYTES = 64 * 1024
 START = LogMark(1, FILE_HEADER_BYTES, 1)

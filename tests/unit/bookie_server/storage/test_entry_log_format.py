@@ -3,7 +3,7 @@
 import pytest
 
 from bookie_server.errors import StorageError
-from bookie_server.storage.entry_log_format import (
+from bookie_server.storage.entry_logs.format import (
     check_file_header,
     decode_block,
     encode_block,

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig
 from bookie_server.storage.index import state_record
-from bookie_server.storage.ledger_state import LedgerState
 from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from ledger.errors import LedgerNotFoundError, MetadataUnavailableError
 from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId
@@ -188,7 +188,7 @@ def test_a_pass_over_many_states_does_not_hold_up_the_loop(tmp_path: Path) -> No
         storage = await open_storage(tmp_path)
         states = []
         for ledger_id in range(200_000):
-            state = LedgerState(ledger_id, KEY)
+            state = StoredLedger(ledger_id, KEY)
             state.deleted = ledger_id % 1000 > 0
             states.append(state_record(state))
         storage._parts.index.put_states(states)

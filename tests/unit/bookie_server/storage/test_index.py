@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import IndexVersionError
 from bookie_server.storage.index import Index, Interval, LogEnd, state_record
-from bookie_server.storage.ledger_state import LedgerState
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.ranges import dense_ranges
-from bookie_server.system_disk import SystemDisk
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_ledgers_do_not_see_each_other(index: Index) -> None:
 
 
 def test_a_state_comes_back_as_it_was(index: Index) -> None:
-    state = LedgerState(5, b"key")
+    state = StoredLedger(5, b"key")
     state.fenced, state.lac, state.last_entry = True, 4, 6
     state.explicit_lac, state.explicit_lac_value = b"packet", 3
     index.put_states([state_record(state)])
@@ -89,7 +89,7 @@ def test_a_state_comes_back_as_it_was(index: Index) -> None:
 
 def test_deleted_ledgers_are_not_listed_but_known(index: Index) -> None:
     for ledger_id in (3, 1, 2):
-        state = LedgerState(ledger_id, b"key")
+        state = StoredLedger(ledger_id, b"key")
         state.deleted = ledger_id == 2
         index.put_states([state_record(state)])
     assert list(index.ledger_ids()) == [1, 3]
@@ -114,7 +114,7 @@ def test_a_log_that_only_a_deleted_ledger_is_counted_for_is_dead(index: Index) -
     index.append(5, [Interval(0, 9, 1, 64, 10, True)])
     index.insert(5, Interval(0, 9, 2, 64, 10, True), 10)
     assert index.has_live_ledger(1)
-    state = LedgerState(5, b"")
+    state = StoredLedger(5, b"")
     state.deleted = True
     index.put_states([state_record(state)])
     index.remove_entries(5)

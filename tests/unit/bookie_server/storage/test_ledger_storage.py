@@ -11,7 +11,7 @@ import pytest
 from bookie_server.errors import EntryConflictError, StorageClosedError
 from bookie_server.journal.log_mark import LogMark, decode_log_mark
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.stored_entry import EntryRun
+from bookie_server.storage.stored_entry import EntryRun
 from tests.storage_kit import (
     KEY,
     add,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bookie_server.storage.state_log_format import (
+from bookie_server.storage.ledgers.state_log_format import (
     FILE_HEADER_BYTES,
     REMOVED,
     decode_state_file,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bookie_server.fencing import fence
-from bookie_server.long_poll import LacWatchers
-from bookie_server.service import BookieService
-from bookie_server.storage.ledger_state import LedgerState
-from bookie_server.stored_entry import EntryRun
+from bookie_server.protocol.fencing import fence
+from bookie_server.protocol.long_poll import LacWatchers
+from bookie_server.protocol.service import BookieService
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from bookie_server.storage.stored_entry import EntryRun
 from dlog.testing.checking.promises import BookiePromises, c15_no_ledger_ends_below_its_lac
 from dlog.testing.disk import SimulatedDisk
 from ledger.environment import SystemEnvironment
@@ -52,7 +52,7 @@ async def fence_it(service: BookieService) -> None:
     await durable(lambda done: fence(service, 1, KEY, lambda _: done(None)))
 
 
-def state_of(service: BookieService) -> LedgerState:
+def state_of(service: BookieService) -> StoredLedger:
     state = service.storage.ledger(1)
     assert state is not None
     return state

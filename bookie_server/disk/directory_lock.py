@@ -1,0 +1,66 @@
+"""One process at a time works on a bookie's directories: the bookie itself or an offline command.
+
+Directories of Apache BookKeeper's bookie are refused before anything is made in them: its files are not ours to
+read, and least of all to delete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bookie_server.disk.disk import Disk, DiskLock
+from bookie_server.errors import DirectoryInUseError, ForeignStorageError
+from bookie_server.storage.config import StorageConfig
+from ledger.errors import ConfigurationError
+
+LOCK_FILE = "lock"
+APACHE_COOKIE = Path("current", "VERSION")
+"""Where Apache's bookie keeps its cookie, in each of its directories; ours is not below `current`."""
+
+
+def lock_directories(disk: Disk, config: StorageConfig) -> list[DiskLock]:
+    """Lock both directories, made if missing. DirectoryInUseError, ForeignStorageError. Blocks."""
+    directories = (config.journal_directory, config.ledger_directory)
+    _refuse_apaches(disk, directories)
+    locks: list[DiskLock] = []
+    for directory in directories:
+        disk.make_directory(directory)
+        try:
+            locks.append(disk.lock(directory / LOCK_FILE))
+        except DirectoryInUseError:
+            for each in locks:
+                each.release()
+            raise
+    return locks
+
+
+def _refuse_apaches(disk: Disk, directories: Iterable[Path]) -> None:
+    """Neither one of its directories, nor ours made inside of one."""
+    for directory in directories:
+        for place in (directory, directory.parent):
+            if disk.exists(place / APACHE_COOKIE):
+                raise ForeignStorageError(
+                    f"{place} belongs to a bookie of Apache BookKeeper ({place / APACHE_COOKIE} is there), which "
+                    "stores its entries in another way: give this bookie a directory of its own",
+                    path=place,
+                )
+
+
+@contextmanager
+def exclusively(disk: Disk, config: StorageConfig) -> Iterator[None]:
+    """For offline commands: the directories must exist, and no bookie may run on them. Blocks."""
+    directories = (config.journal_directory, config.ledger_directory)
+    _refuse_apaches(disk, directories)
+    for directory in directories:
+        if not disk.exists(directory):
+            raise ConfigurationError(
+                f"directory {directory} does not exist: give the directories that the bookie was started with"
+            )
+    locks = lock_directories(disk, config)
+    try:
+        yield
+    finally:
+        for each in locks:
+            each.release()

@@ -1,0 +1,310 @@
+"""The real disk: the only module that opens, writes, syncs and renames files, and that owns threads.
+
+The laws are those of `bookie_server/disk/disk.py`. Errors of the operating system become ours here, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+from bookie_server.disk.disk import Disk, DiskFile, DiskLock, DiskWorker, Done, T
+from bookie_server.disk.rocksdb_store import KeyValues, open_key_values
+from bookie_server.errors import (
+    DirectoryInUseError,
+    DiskFailedError,
+    DiskFullError,
+    StorageClosedError,
+    TooManyFilesError,
+)
+from ledger.errors import LogStoreError
+
+_FILE_MODE = 0o600
+_DIRECTORY_MODE = 0o700
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+_VECTOR_MAX = 1024  # IOV_MAX of Linux
+
+
+@contextmanager
+def _translated(doing: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _ours(doing, path, error) from error
+
+
+def _ours(doing: str, path: Path, error: OSError) -> DiskFullError | DiskFailedError:
+    if error.errno in _FULL:
+        return DiskFullError(f"no space left to {doing} {path}: free space on this disk", path=path)
+    if error.errno in _NO_DESCRIPTOR:
+        whose = "this process" if error.errno == errno.EMFILE else "this machine"
+        return TooManyFilesError(
+            f"cannot {doing} {path}: {whose} has too many open files; raise its limit or close some",
+            path=path,
+        )
+    return DiskFailedError(
+        f"cannot {doing} {path}: {error.strerror}", path=path, missing=error.errno == errno.ENOENT
+    )
+
+
+class SystemFile(DiskFile):
+    """A file descriptor."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def size(self) -> int:
+        with _translated("examine", self.path):
+            return os.fstat(self._descriptor).st_size
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        with _translated("read", self.path):
+            data = os.pread(self._descriptor, size, offset)
+            while data and len(data) < size:
+                more = os.pread(self._descriptor, size - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+            return data
+
+    def write_at(self, offset: int, parts: Sequence[bytes]) -> int:
+        # As in `sync`, no context manager: it would cost a lone append as much as the system call.
+        try:
+            for start in range(0, len(parts), _VECTOR_MAX):
+                offset = self._write_vector(offset, parts[start : start + _VECTOR_MAX])
+        except OSError as error:
+            raise _ours("write", self.path, error) from error
+        return offset
+
+    def _write_vector(self, offset: int, parts: Sequence[bytes]) -> int:
+        end = offset + sum(map(len, parts))
+        offset += os.pwritev(self._descriptor, parts, offset)
+        if offset < end:  # a short write: rare enough to pay for a join
+            rest = memoryview(b"".join(parts))
+            while offset < end:
+                offset += os.pwrite(self._descriptor, rest[len(rest) - (end - offset) :], offset)
+        return offset
+
+    def preallocate(self, offset: int, size: int) -> None:
+        with _translated("make room in", self.path):
+            os.posix_fallocate(self._descriptor, offset, size)
+
+    def sync(self) -> None:
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise _ours("sync", self.path, error) from error
+
+    def close(self) -> None:
+        with _translated("close", self.path):
+            os.close(self._descriptor)
+
+
+class SystemLock(DiskLock):
+    """A locked file; the kernel drops the lock when its holder dies."""
+
+    def __init__(self, file: SystemFile) -> None:
+        self._file = file
+
+    def release(self) -> None:
+        self._file.close()
+
+
+BRIEF_S_MAX = 0.0005
+"""Running a job on the loop keeps everybody else waiting for so long: about what waking the thread costs."""
+STALL_S = 0.005
+"""From here on a job that runs on the loop is felt by every reader."""
+STALL_SHARE = 1000
+"""After a job of d seconds that long, none runs on the loop for this many times d: stalls take 1/1000 of the time."""
+
+
+class _Job(NamedTuple):
+    work: Callable[[], Any]
+    done: Callable[[Any, LogStoreError | None], None]
+    brief: bool
+
+
+class SystemWorker(DiskWorker):
+    """One thread that carries out jobs in order.
+
+    Waking a thread and being woken by it costs more than a quick sync. So a job announced as brief runs on the
+    loop itself, if nothing else is under way and the last such job was quick; a slow disk gets the thread.
+    How long a sync will take shows only when it has ended, so one on the loop can stall it. That is bounded by
+    what follows: after a stall the thread has all jobs for a while, however quick they are.
+    The order of jobs is that of `submit`, wherever they run.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._under_way = 0
+        self._brief: _Job | None = None
+        self._brief_s = BRIEF_S_MAX + 1.0
+        """How long the last brief job took, in seconds; the first one goes to the thread."""
+        self._in_thread_until = 0.0
+        """No job runs on the loop before this time of `perf_counter`."""
+        self._ended = False
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[[], T], done: Done[T], *, brief: bool = False) -> None:
+        if self._ended:
+            raise StorageClosedError(f"disk worker {self._thread.name} has stopped")
+        job = _Job(work, done, brief)
+        idle = self._under_way == 0
+        self._under_way += 1
+        if brief and idle and self._brief_s <= BRIEF_S_MAX and time.perf_counter() >= self._in_thread_until:
+            self._brief = job
+            self._loop.call_soon(self._run_brief)
+        else:
+            self._hand_over_brief()
+            self._jobs.put(job)
+
+    def _run_brief(self) -> None:
+        job, self._brief = self._brief, None
+        if job is not None:
+            self._carry_out(job, self._finish)
+
+    def _hand_over_brief(self) -> None:
+        """What waits for the end of this iteration comes before what is submitted now."""
+        job, self._brief = self._brief, None
+        if job is not None:
+            self._jobs.put(job)
+
+    def _finish(self, job: _Job, result: Any, error: LogStoreError | None) -> None:
+        self._under_way -= 1
+        job.done(result, error)
+
+    async def close(self) -> None:
+        if not self._ended:
+            ended: asyncio.Future[None] = self._loop.create_future()
+            self.submit(lambda: None, lambda _result, _error: ended.set_result(None))
+            self._jobs.put(None)
+            await ended
+            self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            while (job := self._jobs.get()) is not None:
+                self._carry_out(job, self._finish_on_loop)
+        finally:
+            self._ended = True
+
+    def _finish_on_loop(self, job: _Job, result: Any, error: LogStoreError | None) -> None:
+        self._loop.call_soon_threadsafe(self._finish, job, result, error)
+
+    def _carry_out(self, job: _Job, deliver: Callable[[_Job, Any, LogStoreError | None], object]) -> None:
+        result: Any = None
+        error: LogStoreError | None = None
+        began = time.perf_counter()
+        try:
+            result = job.work()
+        except LogStoreError as failure:
+            error = failure
+        except BaseException:
+            # The work has a bug. It comes out loudly, and nobody waits for ever.
+            error = DiskFailedError(f"disk worker {self._thread.name} broke down")
+            raise
+        finally:
+            if job.brief:
+                ended = time.perf_counter()
+                self._brief_s = ended - began
+                if self._brief_s > STALL_S:
+                    self._in_thread_until = ended + STALL_SHARE * self._brief_s
+            deliver(job, result, error)
+
+
+class SystemDisk(Disk):
+    """The machine's own file systems."""
+
+    def worker(self, name: str) -> DiskWorker:
+        return SystemWorker(name)
+
+    # ---- files
+
+    def create(self, path: Path) -> DiskFile:
+        return self._open("create", path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+
+    def open_write(self, path: Path) -> DiskFile:
+        return self._open("open", path, os.O_RDWR)
+
+    def open_read(self, path: Path) -> DiskFile:
+        return self._open("open", path, os.O_RDONLY)
+
+    def _open(self, doing: str, path: Path, flags: int) -> SystemFile:
+        with _translated(doing, path):
+            return SystemFile(path, os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE))
+
+    # ---- names
+
+    def rename(self, source: Path, target: Path) -> None:
+        with _translated("rename", source):
+            source.rename(target)
+
+    def sync_directory(self, directory: Path) -> None:
+        with _translated("sync directory", directory):
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def make_name(self, directory: Path) -> None:
+        with _translated("make directory", directory):
+            directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+
+    def list(self, directory: Path) -> list[str]:
+        with _translated("list", directory):
+            return sorted(path.name for path in directory.iterdir())
+
+    def exists(self, path: Path) -> bool:
+        with _translated("examine", path):
+            return path.exists()
+
+    def remove(self, path: Path) -> None:
+        with _translated("remove", path):
+            path.unlink(missing_ok=True)
+
+    def lock(self, path: Path) -> DiskLock:
+        file = self._open("lock", path, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise DirectoryInUseError(
+                f"{path.parent} is used by another process: stop that bookie or command first",
+                path=path.parent,
+            ) from error
+        return SystemLock(file)
+
+    def remove_tree(self, directory: Path) -> None:
+        with _translated("remove", directory):
+            if directory.is_dir() and not directory.is_symlink():
+                shutil.rmtree(directory)
+
+    def free_space(self, directory: Path) -> tuple[int, int]:
+        with _translated("measure", directory):
+            numbers = os.statvfs(directory)
+        used = numbers.f_blocks - numbers.f_bfree
+        return (used + numbers.f_bavail) * numbers.f_frsize, numbers.f_bavail * numbers.f_frsize
+
+    # ---- the index's store
+
+    def open_key_values(self, directory: Path) -> KeyValues:
+        self.make_directory(directory)
+        return open_key_values(directory)

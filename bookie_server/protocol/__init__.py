@@ -1,0 +1,1 @@
+"""What a bookie answers: both wire versions, and the rules they share."""

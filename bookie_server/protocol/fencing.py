@@ -1,0 +1,50 @@
+"""Fencing reads: the ledger refuses its old writer from here on, and the answer proves it.
+
+Order: the fence is set in memory (no add of a normal writer is accepted any more), its record becomes
+durable together with everything accepted before it, and only then the entry is read and answered, also when
+there is none. So a "no entry" is a promise: no such entry will be accepted from the old writer, not even
+after a crash. Apache's bookie answers ENOENTRY without waiting; a client cannot tell.
+
+Protocol: docs/bookkeeper.md#fencing.
+Pitfalls: docs/pitfalls.md#fence-not-durable, #fence-of-an-unknown-ledger, #fence-overtakes-an-add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from bookie_server.protocol.requests import refuse_fence
+from bookie_server.protocol.service import BookieService, status_of
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from ledger.errors import LogStoreError
+from ledger.wire.status import Status
+
+OnFenced = Callable[[StoredLedger | Status], None]
+"""The fenced ledger, or the status that ends the request."""
+
+
+def fence(service: BookieService, ledger_id: int, key: bytes, done: OnFenced) -> None:
+    """Fence the ledger, creating it when this bookie never heard of it, and report once that is durable."""
+    try:
+        ledger = service.ledger(ledger_id)
+        refusal = refuse_fence(ledger, ledger_id, key)
+        if refusal is not None:
+            done(refusal)
+            return
+        if ledger is None:
+            ledger = service.storage.create_ledger(ledger_id, key)
+    except LogStoreError as error:
+        done(status_of(error))
+        return
+    if ledger.fence_durable:
+        done(ledger)
+        return
+    if not ledger.fenced:
+        service.watchers.fenced(ledger_id)
+    service.storage.fence(ledger, partial(_report, done, ledger))
+
+
+def _report(done: OnFenced, ledger: StoredLedger, error: Exception | None) -> None:
+    # A fence that may not have been written is no fence: EIO is "unknown" to the recovering client.
+    done(ledger if error is None else Status.EIO)

@@ -1,0 +1,201 @@
+"""What a bookie does for its clients, whatever wire version they speak.
+
+Law: decision and acceptance happen in one step on the event loop, so the adds, fences and reads of one
+ledger have one serial order; an answer that promises something is given when it is durable.
+
+Outcomes go to a callback, which is called once and possibly before the call returns; adds take no task, no
+future and no timer.
+
+Protocol: docs/bookkeeper.md#bookie-answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from bookie_server.errors import DiskFullError, EntryConflictError, LimboError
+from bookie_server.protocol.long_poll import LacWatchers
+from bookie_server.protocol.requests import (
+    LAST_ENTRY,
+    Writability,
+    refuse_add,
+    refuse_read,
+    refuse_write_lac,
+)
+from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from bookie_server.storage.stored_entry import EntryRun, StoredEntry
+from ledger.environment import Environment
+from ledger.errors import LogStoreError
+from ledger.wire.status import Status
+
+OnStatus = Callable[[Status], None]
+OnAdded = Callable[[Status, frozenset[int]], None]
+"""Status of the run, and the entries of it that were refused because other bytes hold their ids."""
+
+NONE_REFUSED: frozenset[int] = frozenset()
+UNLIMITED = 2**31 - 1
+
+
+class DiskRoom(NamedTuple):
+    total_bytes: int
+    free_bytes: int
+
+
+class Found(NamedTuple):
+    """Outcome of a read: EOK with the entry as stored, or what stands in its place."""
+
+    status: Status
+    entry: StoredEntry = b""
+
+
+def status_of(error: Exception | None) -> Status:
+    """Status that a storage outcome becomes. Everything unforeseen is EIO: unknown, never a "no"."""
+    match error:
+        case None:
+            return Status.EOK
+        case LimboError():
+            return Status.EUNKNOWNLEDGERSTATE
+        case DiskFullError():
+            return Status.EREADONLY
+        case _:
+            return Status.EIO
+
+
+class BookieService:
+    """Storage, waiting readers and writability, shared by all connections."""
+
+    def __init__(self, storage: LedgerStorage, watchers: LacWatchers, environment: Environment) -> None:
+        self.storage = storage
+        self.watchers = watchers
+        self.writability = Writability()
+        self._environment = environment
+
+    def wall_ms(self) -> int:
+        """Wall clock for the time a LAC moved; shown, never relied on."""
+        return self._environment.wall_us() // 1000
+
+    def disk_room(self) -> DiskRoom:
+        """Size and room of the ledger directories, each file system counted once."""
+        usage = {(each.total_bytes, each.free_bytes) for each in self.storage.usage()}
+        return DiskRoom(sum(total for total, _ in usage), sum(free for _, free in usage))
+
+    def ledger(self, ledger_id: int) -> StoredLedger | None:
+        """What is known of the ledger; nothing of a negative id, which no ledger can have."""
+        return None if ledger_id < 0 else self.storage.ledger(ledger_id)
+
+    def add(
+        self,
+        ledger_id: int,
+        key: bytes,
+        run: EntryRun,
+        *,
+        recovery: bool,
+        priority: bool,
+        done: OnAdded,
+    ) -> None:
+        """Store a run of one ledger's entries; `done` hears EOK when they are durable."""
+        try:
+            ledger = self.ledger(ledger_id)
+            refusal = refuse_add(
+                self.writability, ledger, ledger_id, key, recovery=recovery, priority=priority
+            )
+            if refusal is not None:
+                done(refusal, NONE_REFUSED)
+                return
+            if ledger is None:
+                ledger = self.storage.create_ledger(ledger_id, key)
+        except LimboError:
+            # Whether the ledger was fenced here is not known: the writer must use another bookie.
+            done(Status.EREADONLY, NONE_REFUSED)
+            return
+        except LogStoreError as error:
+            done(status_of(error), NONE_REFUSED)
+            return
+        self.storage.add(ledger, run, partial(_report_added, done))
+        self.watchers.advanced(ledger_id, ledger.lac)
+
+    def write_lac(self, ledger_id: int, key: bytes, packet: bytes, done: OnStatus) -> None:
+        """Keep an explicit LAC; `done` hears EOK when it is durable."""
+        try:
+            ledger = self.ledger(ledger_id)
+            refusal = refuse_write_lac(self.writability, ledger, ledger_id, key, packet)
+            if refusal is not None:
+                done(refusal)
+                return
+            if ledger is None:
+                ledger = self.storage.create_ledger(ledger_id, key)
+        except LogStoreError as error:
+            done(status_of(error))
+            return
+        lac = int.from_bytes(packet[8:16], "big", signed=True)
+        self.storage.set_explicit_lac(ledger, packet, lac, partial(_report, done))
+        self.watchers.advanced(ledger_id, ledger.lac)
+
+    def force(self, done: OnStatus) -> None:
+        """`done` hears EOK when everything accepted so far is durable."""
+        self.storage.force(partial(_report, done))
+
+    def readable(self, ledger_id: int, entry_id: int) -> StoredLedger | Status:
+        """The ledger a plain read goes to, or the status that ends the read."""
+        try:
+            ledger = self.ledger(ledger_id)
+        except LogStoreError as error:
+            return status_of(error)
+        refusal = refuse_read(ledger, ledger_id, entry_id)
+        if refusal is not None:
+            return refusal
+        assert ledger is not None, "refuse_read passes known ledgers only"
+        return ledger
+
+    def read_cached(self, ledger: StoredLedger, entry_id: int) -> StoredEntry | None:
+        """The entry if memory holds it; None says nothing."""
+        if entry_id != LAST_ENTRY:
+            return self.storage.read_cached(ledger, entry_id)
+        if ledger.limbo or ledger.last_entry < 0:
+            return None
+        return self.storage.read_cached(ledger, ledger.last_entry)
+
+    async def read(self, ledger: StoredLedger, entry_id: int) -> Found:
+        """One entry, or the last one."""
+        try:
+            if entry_id == LAST_ENTRY:
+                entry_id = self.storage.last_entry(ledger)
+                if entry_id < 0:
+                    return Found(Status.ENOENTRY)
+            entry = await self.storage.read(ledger, entry_id)
+        except LogStoreError as error:
+            return Found(status_of(error))
+        return Found(Status.ENOENTRY) if entry is None else Found(Status.EOK, entry)
+
+    async def read_batch(
+        self, ledger: StoredLedger, first: int, max_count: int, max_bytes: int
+    ) -> tuple[Status, list[StoredEntry]]:
+        """Entries from `first` on while they fit; the first one comes however large it is."""
+        try:
+            if first == LAST_ENTRY:
+                first = self.storage.last_entry(ledger)
+                max_count = 1
+            entries = (
+                await self.storage.read_batch(
+                    ledger, first, max_count if max_count > 0 else UNLIMITED, max_bytes
+                )
+                if first >= 0
+                else []
+            )
+        except LogStoreError as error:
+            return status_of(error), []
+        return (Status.EOK if entries else Status.ENOENTRY), entries
+
+
+def _report(done: OnStatus, error: Exception | None) -> None:
+    done(status_of(error))
+
+
+def _report_added(done: OnAdded, error: Exception | None) -> None:
+    if isinstance(error, EntryConflictError):
+        done(Status.EOK, error.entry_ids)
+    else:
+        done(status_of(error), NONE_REFUSED)

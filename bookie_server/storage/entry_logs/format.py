@@ -1,0 +1,163 @@
+"""Bytes of an entry log: a header and blocks of entries of one ledger. Pure: no files are opened here.
+
+    file header, 64 bytes
+    offset  size  field
+    0       8     magic        "DLOGELOG"
+    8       4     version      u32 big-endian, like all numbers here
+    12      4     crc          CRC32C of the other 60 bytes
+    16      8     log id       u64, the number in the file's name
+    24      40    zeros
+
+    block
+    0       4     magic        "EBLK"
+    4       4     crc          CRC32C of log id (u64), offset of this block (u64), bytes 8 to the end
+    8       8     ledger id    i64
+    16      8     first entry  i64
+    24      8     last entry   i64
+    32      4     count        u32
+    36      4     body bytes   u32
+    40      4n    lengths      count times u32
+    40+4n   ...   entries as stored, ascending ids, one after the other
+
+The CRC starts from where the block lies, so a block read from a wrong place, or from a file that was swapped
+with another, is as wrong as a flipped bit. Ids are dense if count is last - first + 1; else each id is read
+from its entry (bytes 8-15). One block is the unit of reading: larger costs more for one random read, smaller
+needs more index records.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+from bookie_server.disk.checksum import crc32c
+from bookie_server.errors import StorageError
+from bookie_server.storage.stored_entry import StoredEntry
+
+SUFFIX = ".log"
+MAGIC = b"DLOGELOG"
+VERSION = 1
+FILE_HEADER_BYTES = 64
+BLOCK_HEADER_BYTES = 40
+
+_FILE_HEADER = struct.Struct(">8sIIQ40x")
+BLOCK_MAGIC = b"EBLK"
+_BLOCK_HEADER = struct.Struct(">4sIqqqII")
+_BLOCK_FACTS = struct.Struct(">qqqII")
+_PLACE = struct.Struct(">QQ")
+_ID = struct.Struct(">q")
+
+
+def file_name(log_id: int) -> str:
+    return f"{log_id:016x}{SUFFIX}"
+
+
+def encode_file_header(log_id: int) -> bytes:
+    blank = _FILE_HEADER.pack(MAGIC, VERSION, 0, log_id)
+    return blank[:12] + crc32c(blank[16:], crc32c(blank[:12])).to_bytes(4, "big") + blank[16:]
+
+
+def check_file_header(data: bytes, log_id: int, path: object) -> None:
+    """StorageError unless this is the header of that log in a version we read."""
+    if len(data) < FILE_HEADER_BYTES or data[:8] != MAGIC:
+        raise StorageError(f"{path} does not start like an entry log", path=path)
+    _, version, crc, found_id = _FILE_HEADER.unpack(data[:FILE_HEADER_BYTES])
+    if version > VERSION:
+        raise StorageError(
+            f"{path} has entry log version {version}, this bookie reads up to {VERSION}", path=path
+        )
+    if crc32c(data[16:FILE_HEADER_BYTES], crc32c(data[:12])) != crc or found_id != log_id:
+        raise StorageError(f"the header of entry log {path} is damaged or of log {found_id}", path=path)
+
+
+def block_bytes(count: int, body_bytes: int) -> int:
+    return BLOCK_HEADER_BYTES + 4 * count + body_bytes
+
+
+def encode_block(
+    log_id: int, offset: int, ledger_id: int, ids: Sequence[int], entries: Sequence[StoredEntry]
+) -> tuple[bytes, bytes]:
+    """The block of these entries for this place, as head and body, so that no entry is copied twice; ids ascend."""
+    lengths = list(map(len, entries))
+    body = b"".join(entries)
+    facts = _BLOCK_FACTS.pack(ledger_id, ids[0], ids[-1], len(ids), len(body))
+    facts += struct.pack(f">{len(lengths)}I", *lengths)
+    crc = crc32c(body, crc32c(facts, crc32c(_PLACE.pack(log_id, offset))))
+    return b"".join((BLOCK_MAGIC, crc.to_bytes(4, "big"), facts)), body
+
+
+class Block:
+    """A block that proved intact. Entries are slices of its bytes."""
+
+    __slots__ = ("_data", "_ends", "first", "ids", "last", "ledger_id", "size")
+
+    def __init__(
+        self, data: memoryview, ledger_id: int, first: int, last: int, ends: Sequence[int], ids: Sequence[int]
+    ) -> None:
+        self._data = data
+        self._ends = ends
+        self.ledger_id = ledger_id
+        self.first = first
+        self.last = last
+        self.ids = ids
+        self.size = len(data)
+
+    def entry(self, entry_id: int) -> memoryview | None:
+        """The entry as stored, None if it is not in this block."""
+        index = bisect_left(self.ids, entry_id)
+        if index == len(self.ids) or self.ids[index] != entry_id:
+            return None
+        return self._data[self._ends[index] : self._ends[index + 1]]
+
+    def consecutive(self, entry_id: int, count_max: int) -> Sequence[memoryview]:
+        """The entry and those that follow it in this block, none if it is not here; fewer than there are is fine."""
+        ids, data = self.ids, self._data
+        if not isinstance(ids, range):
+            entry = self.entry(entry_id)
+            return () if entry is None else (entry,)
+        if entry_id not in ids:
+            return ()
+        index = entry_id - ids.start
+        return [data[start:end] for start, end in pairwise(self._ends[index : index + count_max + 1])]
+
+
+def decode_block(data: memoryview, log_id: int, offset: int, ledger_id: int, path: object) -> Block:
+    """The block that fills `data`, read from `offset` of this log. StorageError if anything is wrong."""
+    block = _decoded(data, log_id, offset, ledger_id)
+    if block is None:
+        raise StorageError(
+            f"entry log {path} is damaged at offset {offset}: read ledger {ledger_id} from other replicas",
+            path=path,
+            offset=offset,
+            ledger_id=ledger_id,
+        )
+    return block
+
+
+def block_start(data: bytes) -> tuple[int, int] | None:
+    """Ledger id and size of the block whose header begins `data`, None if none begins here. Not proved by its CRC."""
+    if len(data) < BLOCK_HEADER_BYTES or data[:4] != BLOCK_MAGIC:
+        return None
+    _, _, ledger_id, _, _, count, body_bytes = _BLOCK_HEADER.unpack_from(data)
+    return ledger_id, block_bytes(count, body_bytes)
+
+
+def _decoded(data: memoryview, log_id: int, offset: int, ledger_id: int) -> Block | None:
+    if len(data) < BLOCK_HEADER_BYTES:
+        return None
+    magic, crc, found_ledger, first, last, count, body_bytes = _BLOCK_HEADER.unpack_from(data)
+    if magic != BLOCK_MAGIC or len(data) != block_bytes(count, body_bytes) or found_ledger != ledger_id:
+        return None
+    if crc32c(bytes(data[8:]), crc32c(_PLACE.pack(log_id, offset))) != crc:
+        return None
+    lengths = struct.unpack_from(f">{count}I", data, BLOCK_HEADER_BYTES)
+    ends = list(accumulate(lengths, initial=BLOCK_HEADER_BYTES + 4 * count))
+    return Block(data, ledger_id, first, last, ends, _ids(data, first, last, count, ends))
+
+
+def _ids(data: memoryview, first: int, last: int, count: int, ends: Sequence[int]) -> Sequence[int]:
+    if count == last - first + 1:
+        return range(first, last + 1)
+    return [_ID.unpack_from(data, start + 8)[0] for start in ends[:-1]]

@@ -1,0 +1,108 @@
+"""All blocks of an entry log, found without the index, and the places where there should be one. Blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bookie_server.disk.disk import Disk, DiskFile
+from bookie_server.errors import DiskFailedError, StorageError
+from bookie_server.storage.entry_logs.format import (
+    BLOCK_HEADER_BYTES,
+    BLOCK_MAGIC,
+    FILE_HEADER_BYTES,
+    Block,
+    block_start,
+    check_file_header,
+    decode_block,
+    file_name,
+)
+
+_WINDOW_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBlock:
+    log_id: int
+    offset: int
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes of an entry log in which blocks may have been and are not any more."""
+
+    path: Path
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.path} is damaged from {self.start} to {self.end}"
+
+
+def scan(disk: Disk, directory: Path, log_id: int, end: int | None) -> Iterator[FoundBlock | Damage]:
+    """In the order of the file, up to `end`; to the end of the file if it is None."""
+    path = directory / file_name(log_id)
+    try:
+        file = disk.open_read(path)
+    except DiskFailedError:
+        yield Damage(path, 0, end or 0)
+        return
+    try:
+        yield from _scan(file, log_id, file.size() if end is None else end)
+    finally:
+        file.close()
+
+
+def _scan(file: DiskFile, log_id: int, end: int) -> Iterator[FoundBlock | Damage]:
+    try:
+        check_file_header(_read(file, 0, FILE_HEADER_BYTES), log_id, file.path)
+    except StorageError:
+        yield Damage(file.path, 0, FILE_HEADER_BYTES)
+    offset = FILE_HEADER_BYTES
+    while offset < end:
+        block = _block_at(file, log_id, offset, end)
+        if block is None:
+            next_offset = _next_block(file, log_id, offset + 1, end)
+            yield Damage(file.path, offset, next_offset)
+            offset = next_offset
+        else:
+            yield FoundBlock(log_id, offset, block)
+            offset += block.size
+
+
+def _block_at(file: DiskFile, log_id: int, offset: int, end: int) -> Block | None:
+    started = block_start(_read(file, offset, BLOCK_HEADER_BYTES))
+    if started is None:
+        return None
+    ledger_id, size = started
+    if offset + size > end:
+        return None
+    try:
+        return decode_block(memoryview(_read(file, offset, size)), log_id, offset, ledger_id, file.path)
+    except StorageError:
+        return None
+
+
+def _next_block(file: DiskFile, log_id: int, offset: int, end: int) -> int:
+    """Where the next good block begins, `end` if there is none."""
+    while offset < end:
+        window = _read(
+            file, offset, min(_WINDOW_BYTES, end - offset)
+        )  # empty: unreadable, or the file has ended
+        at = window.find(BLOCK_MAGIC)
+        while at >= 0:
+            if _block_at(file, log_id, offset + at, end) is not None:
+                return offset + at
+            at = window.find(BLOCK_MAGIC, at + 1)
+        offset += max(len(window) - len(BLOCK_MAGIC) + 1, 1) if window else _WINDOW_BYTES
+    return end
+
+
+def _read(file: DiskFile, offset: int, size: int) -> bytes:
+    """What can be read: nothing where the disk has an error or the file has ended."""
+    try:
+        return file.read_at(offset, size)
+    except DiskFailedError:
+        return b""

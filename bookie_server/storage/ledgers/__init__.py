@@ -1,0 +1,1 @@
+"""What a bookie knows of each ledger besides its entries."""

@@ -1,0 +1,138 @@
+"""A second copy of what only the index holds: keys, fences, LACs and tombstones of ledgers, limbo, ends of logs.
+
+Entries can be found again in the entry logs, which describe themselves; these facts cannot. Invariant: when the log
+mark names a generation, this file has everything up to it, so damage to the index loses no fence.
+Written as a whole at the first checkpoint after a start and when it has grown too large, else appended to. Lives in
+the storage worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from bookie_server.disk.disk import Disk, DiskFile
+from bookie_server.errors import DiskFullError
+from bookie_server.storage.index import Index, LogEnd
+from bookie_server.storage.ledgers.state_log_format import (
+    NOT_KNOWN,
+    REMOVED,
+    Record,
+    decode_state_file,
+    encode_file_header,
+    encode_frame,
+    log_end_record,
+)
+from bookie_server.storage.storage_paths import StoragePaths
+
+_FRAME_RECORDS = 4096
+_GROWTH_BYTES = 4 * 1024 * 1024
+"""The file is written anew when it is so much larger than twice what it was when it was last written."""
+
+
+class StateLog:
+    """Writes the file; `storage/rebuild.py` reads it."""
+
+    def __init__(self, disk: Disk, paths: StoragePaths, index: Index, end: LogEnd | None) -> None:
+        """`end` is what the index knows at the start."""
+        self._disk = disk
+        self._path = paths.states
+        self._index = index
+        self._end_at_start = end
+        self._file: DiskFile | None = None
+        self._offset = 0
+        self._offset_max = 0
+        self._log_ends: dict[int, int] | None = None
+
+    def store(self, generation: int, states: Sequence[Record], end: LogEnd | None) -> None:
+        """Everything that the index holds at this generation is durable here on return.
+
+        `states` are the records that are new in it. DiskFullError: what is here is still that of an earlier one.
+        """
+        ends = self._ends()
+        changed: list[Record] = []
+        if end is not None:
+            ends[end.log_id] = end.offset
+            changed.append(log_end_record(end.log_id, end.offset))
+        self._put(generation, [*changed, *states])
+
+    def forget_logs(self, log_ids: Sequence[int]) -> None:
+        """Before these entry logs are removed: from now on they are not missed."""
+        ends = self._ends()
+        for log_id in log_ids:
+            ends.pop(log_id, None)
+        self._put(self._index.generation(), [log_end_record(log_id, REMOVED) for log_id in log_ids])
+
+    def write_anew(self) -> None:
+        """After limbo has ended: what is here would bring it back."""
+        self.close()
+        self._put(self._index.generation(), ())
+
+    def _put(self, generation: int, records: Sequence[Record]) -> None:
+        try:
+            if self._file is not None and self._offset < self._offset_max:
+                self._append(self._file, encode_frame(self._offset, generation, records))
+            else:
+                self._write_whole(generation)
+        except BaseException:
+            self.close()  # what is behind the last good frame is not known: the next call writes all of it
+            raise
+
+    def _append(self, file: DiskFile, frame: bytes) -> None:
+        file.preallocate(self._offset, len(frame))
+        self._offset = file.write_at(self._offset, [frame])
+        file.sync()
+
+    def _write_whole(self, generation: int) -> None:
+        self.close()
+        file = self._disk.create(self._path.with_name(self._path.name + ".tmp"))
+        try:
+            self._write_frames(file, generation)
+            file.sync()
+            self._disk.rename_durably(file.path, self._path)
+        except DiskFullError:
+            file.close()
+            self._disk.remove(file.path)
+            raise
+        except BaseException:
+            file.close()
+            raise
+        file.path = self._path
+        self._file, self._offset_max = file, 2 * self._offset + _GROWTH_BYTES
+
+    def _write_frames(self, file: DiskFile, generation: int) -> None:
+        self._offset = 0
+        logs = [log_end_record(log_id, offset) for log_id, offset in sorted(self._ends().items())]
+        frames = (
+            encode_frame(self._offset, 0, records)
+            for records in _pieces((*logs, *self._index.limbo_record()), self._index.state_records())
+        )
+        self._write(file, encode_file_header())
+        for frame in frames:
+            self._write(file, frame)
+        self._write(file, encode_frame(self._offset, generation, ()))
+
+    def _write(self, file: DiskFile, part: bytes) -> None:
+        file.preallocate(self._offset, len(part))
+        self._offset = file.write_at(self._offset, [part])
+
+    def _ends(self) -> dict[int, int]:
+        if self._log_ends is None:
+            data = self._disk.read_file(self._path) if self._disk.exists(self._path) else b""
+            found = decode_state_file(data).log_ends
+            # What an older bookie left, or the file was lost: a log that is missed later must have been known.
+            self._log_ends = dict.fromkeys(self._index.log_ids(), NOT_KNOWN) | found
+            if self._end_at_start is not None:
+                self._log_ends[self._end_at_start.log_id] = self._end_at_start.offset
+        return self._log_ends
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _pieces(first: Iterable[Record], others: Iterator[Record]) -> Iterator[list[Record]]:
+    yield list(first)
+    while piece := list(islice(others, _FRAME_RECORDS)):
+        yield piece

@@ -1,0 +1,118 @@
+"""Bytes of the file `ledger-states`: what the index holds and the entry logs do not tell. Pure.
+
+    file header, 16 bytes
+    offset  size  field
+    0       8     magic        "DLOGSTAT"
+    8       4     version      u32 big-endian, like all numbers here
+    12      4     crc          CRC32C of the other 12 bytes
+
+    frame
+    0       4     magic        "STAT"
+    4       4     crc          CRC32C of the offset of this frame (u64) and of bytes 8 to the end
+    8       8     generation   u64: with this frame everything up to this generation is here; 0 if more follows
+    16      4     body bytes   u32
+    20      ...   records: key bytes u16, value bytes u32, key, value
+
+A record is one of the index, "S" (ledger state) or "M" (limbo), or "E" with a log id (u64): where the blocks of this
+entry log end (u64), 0 once it is removed, all ones if that is not known. The last record with a key counts. What
+does not begin with a good frame is the torn end of the file, or damage: the file is complete if its generations
+reach that of the log mark.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from bookie_server.disk.checksum import crc32c
+
+MAGIC = b"DLOGSTAT"
+VERSION = 1
+FILE_HEADER_BYTES = 16
+LOG_END = b"E"
+REMOVED = 0
+"""In place of the end of an entry log that was removed."""
+NOT_KNOWN = 2**64 - 1
+"""In place of the end of one that was full before this file was there: its blocks go on to the end of the file."""
+
+_FILE_HEADER = struct.Struct(">8sII")
+_FRAME_MAGIC = b"STAT"
+_FRAME = struct.Struct(">4sIQI")
+_PLACE = struct.Struct(">Q")
+_RECORD = struct.Struct(">HI")
+_LOG = struct.Struct(">cQ")
+_NUMBER = struct.Struct(">Q")
+
+Record = tuple[bytes, bytes]
+
+
+@dataclass(slots=True)
+class StateFile:
+    """What the good frames of such a file say."""
+
+    records: dict[bytes, bytes] = field(default_factory=dict)
+    """Of the index, by key: ledger states, and limbo if it is in limbo."""
+    log_ends: dict[int, int] = field(default_factory=dict)
+    generation: int = -1
+    """Everything up to this generation is here; -1 if the file is none of ours or its first frames are damaged."""
+
+
+def encode_file_header() -> bytes:
+    head = MAGIC + VERSION.to_bytes(4, "big")
+    return head + crc32c(head).to_bytes(4, "big")
+
+
+def log_end_record(log_id: int, offset: int) -> Record:
+    return _LOG.pack(LOG_END, log_id), _NUMBER.pack(offset)
+
+
+def encode_frame(offset: int, generation: int, records: Iterable[Record]) -> bytes:
+    """The frame for this place in the file; `generation` 0 unless it is the last one of its generation."""
+    body = b"".join(
+        part for key, value in records for part in (_RECORD.pack(len(key), len(value)), key, value)
+    )
+    rest = _FRAME.pack(_FRAME_MAGIC, 0, generation, len(body))[8:] + body
+    return b"".join((_FRAME_MAGIC, crc32c(rest, crc32c(_PLACE.pack(offset))).to_bytes(4, "big"), rest))
+
+
+def decode_state_file(data: bytes) -> StateFile:
+    """Everything up to the first frame that is not whole."""
+    found = StateFile()
+    if data[:FILE_HEADER_BYTES] != encode_file_header():
+        return found
+    offset = FILE_HEADER_BYTES
+    while (frame := _frame_at(data, offset)) is not None:
+        generation, body = frame
+        for key, value in _records(body):
+            if key[:1] != LOG_END:
+                found.records[key] = value
+            elif value == _NUMBER.pack(REMOVED):
+                found.log_ends.pop(_LOG.unpack(key)[1], None)
+            else:
+                found.log_ends[_LOG.unpack(key)[1]] = _NUMBER.unpack(value)[0]
+        found.generation = generation or found.generation
+        offset += _FRAME.size + len(body)
+    return found
+
+
+def _frame_at(data: bytes, offset: int) -> tuple[int, memoryview] | None:
+    start = offset + _FRAME.size
+    if start > len(data):
+        return None
+    magic, crc, generation, body_bytes = _FRAME.unpack_from(data, offset)
+    end = start + body_bytes
+    if magic != _FRAME_MAGIC or end > len(data):
+        return None
+    if crc32c(data[offset + 8 : end], crc32c(_PLACE.pack(offset))) != crc:
+        return None
+    return generation, memoryview(data)[start:end]
+
+
+def _records(body: memoryview) -> Iterator[Record]:
+    offset = 0
+    while offset < len(body):
+        key_bytes, value_bytes = _RECORD.unpack_from(body, offset)
+        middle = offset + _RECORD.size + key_bytes
+        yield bytes(body[offset + _RECORD.size : middle]), bytes(body[middle : middle + value_bytes])
+        offset = middle + value_bytes

@@ -1,0 +1,268 @@
+"""What the storage does beside serving: flush and checkpoint, watch the disk, give space back.
+
+Law: at most one checkpoint at a time, and a job that met a full disk is repeated before a new one begins, so
+the log mark never passes what is not stored. Any other error of a checkpoint ends the storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from bookie_server.disk.disk import DiskWorker
+from bookie_server.disk.disk_limits import DirectoryUsage, DiskLimits
+from bookie_server.errors import DiskFullError
+from bookie_server.journal.writer import Journal
+from bookie_server.storage.checkpoint import CheckpointJob
+from bookie_server.storage.config import StorageConfig
+from bookie_server.storage.entry_logs.entry_log import log_ids
+from bookie_server.storage.entry_logs.format import file_name
+from bookie_server.storage.entry_reader import EntryReader
+from bookie_server.storage.start.opening import Parts
+from ledger.errors import LogStoreError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callbacks:
+    """How upkeep tells the storage, always on the loop."""
+
+    fail: Callable[[Exception], None]
+    wake: Callable[[], None]
+    writable_changed: Callable[[bool], None]
+
+
+class StorageMaintenance:
+    def __init__(
+        self,
+        config: StorageConfig,
+        parts: Parts,
+        journal: Journal,
+        storage_worker: DiskWorker,
+        reader: EntryReader,
+        callbacks: Callbacks,
+    ) -> None:
+        self._config = config
+        self._parts = parts
+        self._journal = journal
+        self._storage_worker = storage_worker
+        self._room_worker = parts.disk.worker("room")
+        self._reader = reader
+        self._callbacks = callbacks
+        self._limits = DiskLimits(config.disk_usage_max, config.disk_usage_writable)
+        self._job: CheckpointJob | None = None
+        self._marked = journal.durable
+        """The log mark of the last checkpoint, or what the start has read back."""
+        self._running: asyncio.Task[None] | None = None
+        self._full: DiskFullError | None = None
+        self._making_spare = False
+        self._spare_possible = True
+        self._closed = False
+        self._failed = False
+        self._periodic: list[asyncio.Task[None]] = []
+        self.usages: list[DirectoryUsage] = []
+        self.shortage: DiskFullError | None = None
+        """What could not be made when this was tried last."""
+        self.writable = True
+
+    @property
+    def held_up(self) -> bool:
+        """A full disk keeps the checkpoint from going on."""
+        return self._full is not None
+
+    async def start(self) -> None:
+        await self.check_disk()
+        loop = asyncio.get_running_loop()
+        self._periodic = [
+            loop.create_task(self._repeat(self._config.disk_check_interval_s, self.check_disk)),
+            loop.create_task(self._repeat(self._config.checkpoint_interval_s, self._checkpoint_now_and_then)),
+        ]
+
+    async def _repeat(self, interval_s: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(interval_s)
+            await work()
+
+    def give_up(self) -> None:
+        """Something of the storage has failed: nothing is begun any more.
+
+        What a sync has lost may look clean to the next, so a checkpoint that is tried again could take the log mark
+        over entries that are nowhere.
+        """
+        self._failed = True
+
+    async def close(self) -> None:
+        """Stop everything in the background. The storage takes no more changes; after a failure, what the journal
+        was given before may still come back from it."""
+        self._closed = True
+        for task in self._periodic:
+            task.cancel()
+        await asyncio.gather(*self._periodic, return_exceptions=True)
+        if self._running is not None:
+            await self._running
+        await self._room_worker.close()
+
+    # ---- checkpoints
+
+    def flush(self) -> None:
+        """Begin a checkpoint in the background, unless one is under way or the disk is full."""
+        if self._running is None and self._full is None and not self._failed:
+            self._begin()
+
+    def _begin(self) -> asyncio.Task[None]:
+        if self._job is None:
+            # One moment on the loop: what is in the frozen half was journaled at or behind `durable`, or
+            # is still on its way there, so everything before `durable` is in this or an earlier job.
+            deleted, self._parts.deleted = self._parts.deleted, []
+            self._job = CheckpointJob(
+                self._parts.caches.freeze(), self._parts.states.take_changed(), deleted, self._journal.durable
+            )
+        self._running = asyncio.get_running_loop().create_task(self._run(self._job))
+        return self._running
+
+    async def _run(self, job: CheckpointJob) -> None:
+        try:
+            await self._storage_worker.run(partial(self._parts.checkpointer.run, job))
+        except DiskFullError as full:
+            self._full = self.shortage = full
+            await self._reader.forget_all()
+            self._set_writable(self._limits.on_disk_full())
+        except LogStoreError as error:
+            self._callbacks.fail(error)
+        else:
+            self._stored(job)
+        finally:
+            self._running = None
+            self._callbacks.wake()
+        if self._parts.caches.active.size >= self._config.write_cache_bytes_max and self._job is None:
+            self.flush()
+
+    def _stored(self, job: CheckpointJob) -> None:
+        self._full, self._job, self._marked = None, None, job.mark
+        self._parts.caches.flushed()
+        self._parts.states.stored()
+
+    async def checkpoint(self) -> None:
+        """Store everything accepted before this call, or fail. DiskFullError if there is no room for it now."""
+        await self._idle()
+        if self._job is not None and not self._failed:
+            await self._attempt()
+        if self._anything_new() and not self._failed:
+            await self._attempt()
+
+    async def _attempt(self) -> None:
+        await asyncio.shield(self._begin())
+        if self._full is not None:
+            raise self._full
+
+    async def _idle(self) -> None:
+        while self._running is not None:
+            await asyncio.shield(self._running)
+
+    def _anything_new(self) -> bool:
+        # What a checkpoint took while its sync was under way is stored, but the mark lies before it: another
+        # one moves the mark, so that the journal's files go away and a restart has nothing to replay.
+        parts = self._parts
+        changed = bool(parts.caches.active.ledgers or parts.states.any_changed or parts.deleted)
+        return changed or self._journal.durable != self._marked
+
+    async def _checkpoint_now_and_then(self) -> None:
+        if self._full is None and self._anything_new():
+            self.flush()
+
+    # ---- room
+
+    def on_journal_progress(self, full: DiskFullError | None) -> None:
+        """Have the next journal file ready before it is needed."""
+        if self._closed:
+            return
+        if full is not None:
+            self._on_no_spare(full)
+        elif not self._parts.files.has_spare and not self._making_spare and self._spare_possible:
+            self._making_spare = True
+            self._room_worker.submit(self._parts.files.prepare_spare, self._on_spare)
+
+    def _on_spare(self, _result: None, error: LogStoreError | None) -> None:
+        self._making_spare = False
+        if isinstance(error, DiskFullError):
+            self._on_no_spare(error)
+        elif error is not None:
+            self._callbacks.fail(error)
+
+    def _on_no_spare(self, full: DiskFullError) -> None:
+        self._spare_possible = False
+        self.shortage = full
+        self._set_writable(self._limits.on_disk_full())
+
+    async def check_disk(self) -> None:
+        """Retry what met a full disk, measure, take the reserves back, and say whether adds are welcome."""
+        await self._idle()
+        if self._job is not None and not self._failed:
+            await asyncio.shield(self._begin())
+        if self._failed:
+            return
+        try:
+            self.usages, no_spare = await self._room_worker.run(self._measure)
+        except LogStoreError as error:
+            self._callbacks.fail(error)
+            return
+        self._spare_possible = no_spare is None
+        self.shortage = self._full or no_spare
+        held = self.shortage is None
+        self._set_writable(self._limits.on_measured(self.usages, reserves_held=held))
+
+    def _measure(self) -> tuple[list[DirectoryUsage], DiskFullError | None]:
+        shortage: DiskFullError | None = None
+        try:
+            self._parts.files.prepare_spare()
+            self._parts.reserve.take()
+        except DiskFullError as full:
+            shortage = full
+        paths = self._parts.paths
+        usages = []
+        for directory in (paths.journal, paths.ledgers):
+            total, free = self._parts.disk.free_space(directory)
+            usages.append(DirectoryUsage(directory=directory, total_bytes=total, free_bytes=free))
+        return usages, shortage
+
+    def _set_writable(self, writable: bool) -> None:
+        if writable != self.writable:
+            self.writable = writable
+            self._callbacks.writable_changed(writable)
+
+    # ---- space
+
+    async def remove_dead_logs(self) -> int:
+        """Delete closed entry logs in which no ledger lives; how many were deleted."""
+        if self._failed:
+            return 0
+        removed = await self._storage_worker.run(self._remove_dead_logs)
+        await self._reader.forget_logs(removed)
+        return len(removed)
+
+    def _remove_dead_logs(self) -> list[int]:
+        # In the storage worker, so between two checkpoints: what the index says now is durable.
+        parts = self._parts
+        dead = [
+            log_id
+            for log_id in log_ids(parts.disk, parts.paths.entry_logs)
+            if log_id < parts.writer.end.log_id and not parts.index.has_live_ledger(log_id)
+        ]
+        if dead:
+            with suppress(DiskFullError):  # what it does not know to be removed, a rebuilt index only doubts
+                parts.state_log.forget_logs(dead)
+        for log_id in dead:
+            parts.disk.remove(parts.paths.entry_logs / file_name(log_id))
+        return dead
+
+    async def clear_limbo(self) -> None:
+        """Durably forget that part of the journal was lost."""
+        await self._storage_worker.run(self._clear_limbo)
+        self._parts.states.set_limbo(False)
+
+    def _clear_limbo(self) -> None:
+        self._parts.index.set_limbo(None)
+        self._parts.index.sync(self._parts.index.generation())
+        self._parts.state_log.write_anew()

@@ -1,0 +1,1 @@
+"""From the files that a start finds to a storage that serves."""

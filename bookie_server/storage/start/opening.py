@@ -1,0 +1,101 @@
+"""Put the storage's parts together at start. Blocks: runs in the storage worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bookie_server.disk.disk import Disk
+from bookie_server.disk.reserve import Reserve
+from bookie_server.journal.files import JournalFiles, remove_before
+from bookie_server.journal.log_mark import LogMark
+from bookie_server.storage.caches import Caches
+from bookie_server.storage.checkpoint import Checkpointer
+from bookie_server.storage.config import StorageConfig
+from bookie_server.storage.entry_logs.entry_log import EntryLogReader, EntryLogWriter
+from bookie_server.storage.index import Index
+from bookie_server.storage.ledgers.state_log import StateLog
+from bookie_server.storage.ledgers.stored_ledgers import StoredLedgers
+from bookie_server.storage.start.recovery import Recovery, read_mark, require_current
+from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.storage.write_cache import WriteCache
+from ledger.environment import Environment
+from ledger.errors import LogStoreError
+
+
+@dataclass(slots=True)
+class Parts:
+    """What LedgerStorage and its upkeep share."""
+
+    disk: Disk
+    paths: StoragePaths
+    index: Index
+    reserve: Reserve
+    states: StoredLedgers
+    caches: Caches
+    files: JournalFiles
+    writer: EntryLogWriter
+    checkpointer: Checkpointer
+    state_log: StateLog
+    deleted: list[int]
+    """Ledgers whose index records the next checkpoint removes."""
+
+
+def open_parts(config: StorageConfig, disk: Disk, environment: Environment) -> Parts:
+    """Open what a first start has made and replay the journal's tail. Errors: see LedgerStorage.open."""
+    paths = StoragePaths.of(config)
+    mark = read_mark(disk, paths)  # before anything is made: what is missing may come back
+    for directory in (paths.journal, paths.entry_logs):
+        disk.make_directory(directory)
+    for directory in (paths.journal, paths.ledgers):
+        # A killed process may have renamed files here and not synced. What is done from now on relies on what
+        # is found: records go into the journal's last file, files before the log mark go away.
+        disk.sync_directory(directory)
+    index = Index(disk.open_key_values(paths.index))
+    try:
+        return _parts(config, disk, environment, paths, index, mark)
+    except LogStoreError:
+        index.close()
+        raise
+
+
+def _parts(
+    config: StorageConfig,
+    disk: Disk,
+    environment: Environment,
+    paths: StoragePaths,
+    index: Index,
+    mark: LogMark,
+) -> Parts:
+    end = index.log_end()  # refuses a newer version before anything is written
+    require_current(index, mark, paths)
+    states = StoredLedgers(index, config.ledger_states_max)
+    cache = WriteCache()
+    logs = EntryLogReader(disk, paths.entry_logs)
+    reserve = Reserve(disk, paths.reserve, config.reserve_bytes)
+    recovery = Recovery(index, logs, states, cache)
+    files = recovery.open_journal(disk, paths, config, environment, mark, reserve)
+    logs.close()
+    _settle(disk, paths, index, states, mark, damaged=recovery.damaged)
+    writer = EntryLogWriter(disk, paths.entry_logs, config.entry_log_bytes_max, end)
+    state_log = StateLog(disk, paths, index, end)
+    checkpointer = Checkpointer(disk, paths, writer, index, state_log, reserve, config.block_bytes_max)
+    caches, deleted = Caches(cache), recovery.deleted
+    return Parts(disk, paths, index, reserve, states, caches, files, writer, checkpointer, state_log, deleted)
+
+
+def _settle(
+    disk: Disk,
+    paths: StoragePaths,
+    index: Index,
+    states: StoredLedgers,
+    mark: LogMark,
+    *,
+    damaged: bool,
+) -> None:
+    if damaged:
+        # Before anything is served: the damaged file goes away with the next checkpoint.
+        generation = index.generation()
+        index.set_limbo(generation)
+        index.sync(generation)
+    states.set_limbo(index.limbo_since() is not None)
+    remove_before(disk, paths.journal, mark)

@@ -1,0 +1,165 @@
+"""Bring the storage to where it was: index, log mark and the journal's tail. Runs once, before anything else.
+
+Law: replay is keyed by ledger and entry, so doing it again, from any older mark, gives the same result.
+Fences, keys, explicit LACs and tombstones are replayed like adds.
+
+Pitfall: docs/pitfalls.md#replay-not-repeatable.
+"""
+
+from __future__ import annotations
+
+from bookie_server.disk.disk import Disk
+from bookie_server.disk.reserve import Reserve
+from bookie_server.errors import IndexDamagedError
+from bookie_server.journal.files import JournalFiles
+from bookie_server.journal.log_mark import LogMark, decode_log_mark
+from bookie_server.journal.record import (
+    Record,
+    RecordType,
+    decode_adds,
+    decode_explicit_lac,
+    decode_key,
+    ledger_of,
+)
+from bookie_server.journal.replay import reopen_at, replay
+from bookie_server.storage.config import StorageConfig
+from bookie_server.storage.entry_logs.entry_log import EntryLogReader
+from bookie_server.storage.index import Index
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from bookie_server.storage.ledgers.stored_ledgers import StoredLedgers
+from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.storage.write_cache import WriteCache
+from ledger.environment import Environment
+
+
+def read_mark(disk: Disk, paths: StoragePaths) -> LogMark:
+    """The log mark, which every storage has from its first start on. IndexDamagedError if it is missing or damaged."""
+    if not disk.exists(paths.mark):
+        raise IndexDamagedError(
+            f"log mark {paths.mark} is missing: restore it, or give this bookie a new id and let repair copy its "
+            "ledgers",
+            path=paths.mark,
+        )
+    return decode_log_mark(disk.read_file(paths.mark), paths.mark)
+
+
+def require_current(index: Index, mark: LogMark, paths: StoragePaths) -> None:
+    """IndexDamagedError if the index is older than the log mark: what it lacks may be gone from the journal."""
+    if index.generation() < mark.generation:
+        raise IndexDamagedError(
+            f"index {paths.index} is at generation {index.generation()}, log mark {paths.mark} needs "
+            f"{mark.generation}: one of them is missing or an old copy: restore it, or run `bookie rebuild-index` on "
+            "this bookie's directories, which makes the index anew from the entry logs",
+            path=paths.index,
+        )
+
+
+class Recovery:
+    """Replays records into states and write cache."""
+
+    def __init__(self, index: Index, logs: EntryLogReader, states: StoredLedgers, cache: WriteCache) -> None:
+        self._index = index
+        self._logs = logs
+        self._states = states
+        self._cache = cache
+        self.deleted: list[int] = []
+        self.damaged = False
+
+    def open_journal(
+        self,
+        disk: Disk,
+        paths: StoragePaths,
+        config: StorageConfig,
+        environment: Environment,
+        mark: LogMark,
+        reserve: Reserve,
+    ) -> JournalFiles:
+        """Replay from the mark and return the journal, ready for the next record."""
+        segment_bytes, salt = config.journal_segment_bytes, environment.token
+        end = replay(disk, paths.journal, mark, self.on_record, accept_damage=config.limbo_on_damage)
+        self.damaged = end.damaged
+        segment = reopen_at(disk, paths.journal, end)
+        files = JournalFiles.resume(disk, paths.journal, segment_bytes, salt, segment, end.position)
+        files.make_room = reserve.release
+        return files
+
+    # ---- records
+
+    def on_record(self, record: Record) -> None:
+        match record.type:
+            case RecordType.ADDS:
+                self._on_adds(record)
+            case RecordType.LEDGER_KEY:
+                self._on_key(*decode_key(record.body))
+            case RecordType.FENCE:
+                self._on_fence(ledger_of(record.body))
+            case RecordType.EXPLICIT_LAC:
+                self._on_explicit_lac(*decode_explicit_lac(record.body))
+            case RecordType.TOMBSTONE:
+                self._on_tombstone(ledger_of(record.body))
+            case RecordType.SEAL:
+                pass
+
+    def _state(self, ledger_id: int) -> StoredLedger:
+        state = self._states.get(ledger_id)
+        # Without a key only after damage: the empty key equals no client's, so nobody can write.
+        state = state or self._states.create(ledger_id, b"")
+        self._states.changed(state)
+        return state
+
+    def _on_key(self, ledger_id: int, master_key: bytes) -> None:
+        state = self._state(ledger_id)
+        state.master_key = state.master_key or master_key
+
+    def _on_fence(self, ledger_id: int) -> None:
+        state = self._state(ledger_id)
+        state.fenced = state.fence_durable = True
+
+    def _on_explicit_lac(self, ledger_id: int, lac: int, packet: bytes) -> None:
+        keep_explicit_lac(self._state(ledger_id), lac, packet)
+
+    def _on_tombstone(self, ledger_id: int) -> None:
+        self._state(ledger_id).deleted = True
+        self._cache.drop(ledger_id)
+        self.deleted.append(ledger_id)
+
+    def _on_adds(self, record: Record) -> None:
+        state: StoredLedger | None = None
+        ids: list[int] = []
+        entries: list[memoryview] = []
+        for ledger_id, entry_id, lac, entry in decode_adds(record.body):
+            if state is None or state.ledger_id != ledger_id:
+                self._put(state, ids, entries)
+                state, ids, entries = self._state(ledger_id), [], []
+            if state.deleted or (entry_id <= state.last_entry and self._is_here(state, entry_id)):
+                continue
+            if ids and entry_id <= ids[-1]:
+                self._put(state, ids, entries)
+                ids, entries = [], []
+            ids.append(entry_id)
+            entries.append(entry)
+            state.last_entry = max(state.last_entry, entry_id)
+            state.lac = max(state.lac, lac)
+        self._put(state, ids, entries)
+
+    def _put(self, state: StoredLedger | None, ids: list[int], entries: list[memoryview]) -> None:
+        if state is not None and ids:
+            self._cache.put(state.ledger_id, ids, entries, sum(map(len, entries)))
+
+    def _is_here(self, state: StoredLedger, entry_id: int) -> bool:
+        if self._cache.entry(state.ledger_id, entry_id) is not None:
+            return True
+        interval = self._index.find(state.ledger_id, entry_id)
+        if interval is None or interval.dense:
+            return interval is not None
+        block = self._logs.read(state.ledger_id, [interval])[0]
+        return block.entry(entry_id) is not None
+
+
+def keep_explicit_lac(state: StoredLedger, lac: int, packet: bytes) -> bool:
+    """Keep the packet unless a higher LAC is known; False if it was not kept."""
+    if lac < state.explicit_lac_value:
+        return False
+    state.explicit_lac, state.explicit_lac_value = packet, lac
+    state.lac = max(state.lac, lac)
+    return True

@@ -1,0 +1,1 @@
+"""The `bookie` command: run a bookie, look at one, repair one, prepare a cluster."""

@@ -1,0 +1,126 @@
+"""What the `bookie` command asks of a cluster's metadata store and of running bookies."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from typing import TypeVar
+
+from bookie_server.disk.directory_lock import exclusively
+from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.storage.config import StorageConfig
+from bookie_server.tools.admin_connection import linked
+from bookie_server.tools.formatting import give_up, identity_of, require_unused
+from bookie_server.tools.live_ledger import live_rows
+from bookie_server.tools.report import Row
+from ledger.errors import BookieUnavailableError, ConfigurationError
+from ledger.metadata.drivers import open_store
+from ledger.metadata.store import MetadataStore
+from ledger.model import LedgerId
+from ledger.wire.messages import BookieInfoRequest, BookieInfoResponse, BookieInfoWanted, Operation
+from ledger.wire.status import Status
+
+T = TypeVar("T")
+
+PORT = re.compile("[0-9]{1,5}")
+ANSWER_BYTES_MAX = 64 * 1024
+
+
+def init_cluster(metadata: str) -> str:
+    """Create the cluster; one line that says so. AlreadyExistsError if there is one."""
+
+    async def init(store: MetadataStore) -> str:
+        await store.init_cluster()
+        return f"cluster {await store.instance_id()} is ready in {store.uri}"
+
+    return _with_store(metadata, init)
+
+
+def registered_bookies(metadata: str) -> list[Row]:
+    """Every registered bookie with its address and state."""
+
+    async def read(store: MetadataStore) -> list[Row]:
+        bookies = await store.bookies()
+        return [
+            {
+                "bookie": each.bookie_id,
+                "address": f"{each.host}:{each.port}",
+                "state": "read-only" if each.read_only else "writable",
+            }
+            for each in (*bookies.writable, *bookies.read_only)
+        ]
+
+    return _with_store(metadata, read)
+
+
+def bookie_info(address: str) -> Row:
+    """Size and room of a running bookie's disks, in bytes."""
+    host, _, port = address.rpartition(":")
+    if not host or not PORT.fullmatch(port) or not 1 <= int(port) <= 65535:
+        raise ConfigurationError(
+            f"address {address!r} is not HOST:PORT with a port in 1..65535, for example 127.0.0.1:3181"
+        )
+    answer = asyncio.run(_ask_info(host.strip("[]"), int(port)))
+    total, free = answer.total_bytes or 0, answer.free_bytes or 0
+    return {"bookie": address, "total_bytes": total, "free_bytes": free, "used_bytes": total - free}
+
+
+async def _ask_info(host: str, port: int) -> BookieInfoResponse:
+    wanted = BookieInfoRequest(requested=BookieInfoWanted.TOTAL_BYTES | BookieInfoWanted.FREE_BYTES)
+    async with linked(host, port, ANSWER_BYTES_MAX) as link:
+        status, answer = await link.ask(Operation.GET_BOOKIE_INFO, wanted, BookieInfoResponse)
+    if status is not Status.EOK or answer is None:
+        raise BookieUnavailableError(f"the bookie at {host}:{port} answered {status.name}")
+    return answer
+
+
+def live_ledger_rows(
+    metadata: str, ledger_id: int, only: str | None, first: int, last: int
+) -> Generator[Row, None, None]:
+    """One row for each entry of the ledger as running bookies hold it, read while the rows are taken."""
+    with asyncio.Runner() as runner:
+        store = runner.run(_opened(metadata))
+        try:
+            rows = live_rows(store, LedgerId(ledger_id), only, first, last)
+            try:
+                while (row := runner.run(_next(rows))) is not None:
+                    yield row
+            finally:
+                runner.run(rows.aclose())
+        finally:
+            runner.run(store.close())
+
+
+async def _opened(metadata: str) -> MetadataStore:
+    return await open_store(metadata)
+
+
+async def _next(rows: AsyncIterator[Row]) -> Row | None:
+    return await anext(rows, None)
+
+
+def format_directories(metadata: str, config: StorageConfig, *, force: bool) -> str:
+    """Give up what a stopped bookie stores; one line that says so."""
+    disk = SystemDisk()
+
+    async def give_all_up(store: MetadataStore) -> str:
+        with exclusively(disk, config):
+            bookie_id = identity_of(disk, config)
+            if bookie_id is not None:
+                await require_unused(store, bookie_id, force=force)
+            await give_up(store, disk, config, bookie_id)
+        return f"{bookie_id or 'no bookie'} is gone from {config.journal_directory} and {config.ledger_directory}"
+
+    return _with_store(metadata, give_all_up)
+
+
+def _with_store(metadata: str, work: Callable[[MetadataStore], Awaitable[T]]) -> T:
+    async def run() -> T:
+        store = await open_store(metadata)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())

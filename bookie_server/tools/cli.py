@@ -1,0 +1,257 @@
+"""The `bookie` command: run a bookie, look at one, prepare a cluster.
+
+Everything heavy is imported inside the command that needs it, so that `bookie --help` stays quick. Results go
+to stdout (text, or JSON with `-o json`), errors to stderr in one sentence. Exit codes: ledger/command_line.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import closing
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ledger.command_line import Boundary
+
+if TYPE_CHECKING:
+    from bookie_server.storage.config import StorageConfig
+
+app = typer.Typer(
+    cls=Boundary,
+    name="bookie",
+    help="Storage server of dlog: keeps ledger entries durably, speaks Apache BookKeeper's protocol.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+class Output(StrEnum):
+    """How results are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+MetadataOption = Annotated[
+    str,
+    typer.Option("--metadata", help="URI of the metadata store.", metavar="URI", envvar="DLOG_METADATA"),
+]
+MaybeMetadataOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metadata",
+        help="URI of the metadata store; without it that of --config, or else DLOG_METADATA.",
+        metavar="URI",
+    ),
+]
+DataOption = Annotated[
+    Path | None, typer.Option("--data", help="Directory for journal and ledgers.", metavar="DIR")
+]
+JournalOption = Annotated[
+    Path | None, typer.Option("--journal-dir", help="The journal elsewhere than under --data.", metavar="DIR")
+]
+LedgersOption = Annotated[
+    Path | None, typer.Option("--ledger-dir", help="The ledgers elsewhere than under --data.", metavar="DIR")
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="TOML file with the same settings and more.", metavar="FILE")
+]
+OutputOption = Annotated[Output, typer.Option("-o", "--output", help="Form of the result.")]
+
+
+@app.command()
+def start(
+    metadata: MaybeMetadataOption = None,
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port [3181]; 0 picks a free one and keeps it for later starts.")
+    ] = None,
+    advertised: Annotated[
+        str | None, typer.Option(help="Host name clients use, where it differs from --host.")
+    ] = None,
+    bookie_id: Annotated[str | None, typer.Option(help="Identity in the cluster [host:port].")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Serve until SIGTERM. Prints one line when ready."""
+    from bookie_server.config_file import make_config, read_settings
+    from bookie_server.process import run
+
+    flags = {
+        "metadata": metadata,
+        "data": data,
+        "journal_dir": journal_dir,
+        "ledger_dir": ledger_dir,
+        "host": host,
+        "port": port,
+        "advertised": advertised,
+        "bookie_id": bookie_id,
+    }
+    # A file that the command names is nearer to what is meant than what the shell happens to have.
+    from_environment = {"metadata": uri} if (uri := os.environ.get("DLOG_METADATA")) else {}
+    settings = {**from_environment, **(read_settings(config) if config is not None else {})}
+    raise typer.Exit(run(make_config(settings, flags)))
+
+
+@app.command("init-cluster")
+def init_cluster(metadata: MetadataOption) -> None:
+    """Prepare a metadata store for a new cluster, once."""
+    from bookie_server.tools.admin import init_cluster as init
+
+    print(init(metadata))
+
+
+@app.command("ls")
+def list_bookies(metadata: MetadataOption, output: OutputOption = Output.TEXT) -> None:
+    """List the registered bookies of a cluster."""
+    from bookie_server.tools.admin import registered_bookies
+    from bookie_server.tools.report import print_rows
+
+    print_rows(registered_bookies(metadata), as_json=output is Output.JSON)
+
+
+@app.command()
+def info(
+    address: Annotated[
+        str | None, typer.Argument(help="HOST:PORT of a running bookie.", metavar="[HOST:PORT]")
+    ] = None,
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show a bookie's disk space and identity.
+
+    Asks a running one at HOST:PORT, or reads the directories of a stopped one (--data).
+    """
+    from bookie_server.tools.report import print_facts
+
+    if address is not None:
+        from bookie_server.tools.admin import bookie_info
+
+        facts = bookie_info(address)
+    else:
+        from bookie_server.tools.inspection import directory_facts
+
+        facts = directory_facts(_storage(data, journal_dir, ledger_dir))
+    print_facts(facts, as_json=output is Output.JSON)
+
+
+@app.command("read-journal")
+def read_journal(
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Print every record of a stopped bookie's journal."""
+    from bookie_server.tools.inspection import journal_rows
+    from bookie_server.tools.report import print_lines
+
+    print_lines(journal_rows(_storage(data, journal_dir, ledger_dir)), as_json=output is Output.JSON)
+
+
+@app.command("read-ledger")
+def read_ledger(
+    ledger: Annotated[int, typer.Argument(help="Ledger id.", metavar="LEDGER", min=0)],
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    metadata: Annotated[
+        str,
+        typer.Option(
+            "--metadata",
+            help="URI of the metadata store: read from running bookies.",
+            metavar="URI",
+            envvar="DLOG_METADATA",
+        ),
+    ] = "",
+    only: Annotated[
+        str | None, typer.Option("--bookie", help="Ask only this bookie, with --metadata.", metavar="ID")
+    ] = None,
+    first: Annotated[int, typer.Option(help="First entry to print.", min=0)] = 0,
+    last: Annotated[int, typer.Option(help="Last entry to print.", min=0)] = 2**63 - 1,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Print the entries of a ledger.
+
+    As its running bookies hold them, ours or Apache's, or a stopped one (--data).
+    """
+    from bookie_server.tools.report import print_lines
+
+    offline = data is not None or journal_dir is not None or ledger_dir is not None
+    if metadata and not offline:
+        from bookie_server.tools.admin import live_ledger_rows
+
+        with closing(live_ledger_rows(metadata, ledger, only, first, last)) as rows:
+            print_lines(rows, as_json=output is Output.JSON)
+    else:
+        from bookie_server.tools.inspection import ledger_rows
+
+        stored = ledger_rows(_storage(data, journal_dir, ledger_dir), ledger, first, last)
+        print_lines(stored, as_json=output is Output.JSON)
+
+
+@app.command("rebuild-index")
+def rebuild_index(
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Rebuild the index of a stopped bookie.
+
+    From its entry logs; the old one stays until the new one is verified.
+    """
+    from bookie_server.tools.rebuilding import rebuilt_facts
+    from bookie_server.tools.report import print_facts
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    facts = rebuilt_facts(_storage(data, journal_dir, ledger_dir), say)
+    print_facts(facts, as_json=output is Output.JSON)
+
+
+@app.command("format")
+def format_bookie(
+    metadata: MetadataOption,
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also when ledgers still have entries on this bookie.")
+    ] = False,
+) -> None:
+    """Delete everything a stopped bookie stores, and its cookie."""
+    from bookie_server.tools.admin import format_directories
+
+    storage = _storage(data, journal_dir, ledger_dir)
+    question = f"Delete everything in {storage.journal_directory} and {storage.ledger_directory}?"
+    if not yes and not typer.confirm(question):
+        raise typer.Exit(1)
+    print(format_directories(metadata, storage, force=force))
+
+
+def _storage(data: Path | None, journal_dir: Path | None, ledger_dir: Path | None) -> StorageConfig:
+    from bookie_server.config_file import make_storage_config
+
+    return make_storage_config({"data": data, "journal_dir": journal_dir, "ledger_dir": ledger_dir}, {})
+
+
+def main() -> None:
+    """Entry point of the `bookie` command."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        from ledger.environment import occupy_standard_streams
+
+        occupy_standard_streams()
+    app(prog_name="bookie")

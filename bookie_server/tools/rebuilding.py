@@ -1,0 +1,41 @@
+"""`bookie rebuild-index`: a new index for a stopped bookie, with what is said while it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bookie_server.disk.directory_lock import exclusively
+from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.storage.config import StorageConfig
+from bookie_server.storage.start.rebuild import Progress, rebuild_index
+from bookie_server.tools.report import Row
+
+
+def rebuilt_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
+    """Rebuild it, with a line for `say` after each entry log; what the new index holds."""
+
+    def report(progress: Progress) -> None:
+        say(
+            f"{progress.doing} entry log {progress.log_id:x}, {progress.done} of {progress.count}: "
+            f"{progress.entries:,} entries so far"
+        )
+
+    disk = SystemDisk()
+    with exclusively(disk, config):
+        rebuilt = rebuild_index(disk, config, report)
+    for each in rebuilt.lost:
+        say(f"lost: {each}")
+    if rebuilt.lost:
+        say(
+            "what is not found is answered as unknown from now on, and nothing new is accepted: let repair copy the "
+            "ledgers to other bookies, then format this one"
+        )
+    return {
+        "index": str(config.ledger_directory / "index"),
+        "ledgers": rebuilt.ledgers,
+        "fenced": rebuilt.fenced,
+        "deleted": rebuilt.deleted,
+        "entries": rebuilt.entries,
+        "entry_logs": rebuilt.entry_logs,
+        "in_limbo": bool(rebuilt.lost),
+    }
