@@ -11,15 +11,15 @@ from bookie_server.config import BookieConfig
 from bookie_server.server import BookieServer
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
-from dlog.testing.checking.durable_entries import DurableEntries
-from dlog.testing.checking.promises import BookiePromises
-from dlog.testing.disk import SimulatedDisk
-from dlog.testing.disk_timing import DiskTiming
-from dlog.testing.durable import JournalTeller
-from dlog.testing.environment import SimulatedEnvironment
-from dlog.testing.loop import SimulatedLoop
-from dlog.testing.metadata import SimulatedMetadata
-from dlog.testing.nodes import Node, context_of
+from dlog.testing.checks.durable_entries import DurableEntries
+from dlog.testing.checks.promises import BookiePromises
+from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.disk.durable import JournalTeller
+from dlog.testing.disk.timing import DiskTiming
+from dlog.testing.kernel.environment import SimulatedEnvironment
+from dlog.testing.kernel.loop import SimulatedLoop
+from dlog.testing.kernel.nodes import Node, context_of
+from dlog.testing.metadata.server import SimulatedMetadata
 from ledger.errors import LogStoreError
 from ledger.model import BookieId
 

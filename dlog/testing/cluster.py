@@ -25,16 +25,16 @@ from dlog.client import DEFAULT_NAMESPACE, LogClient
 from dlog.config import LogConfig
 from dlog.core import metadata_keys
 from dlog.testing.bookies import SimulatedBookie, small_storage
-from dlog.testing.changes import told_change
-from dlog.testing.disk_timing import DiskTiming
-from dlog.testing.environment import SimulatedEnvironment
-from dlog.testing.loop import Limits, SimulatedLoop
-from dlog.testing.metadata import SimulatedMetadata
-from dlog.testing.metadata_timing import MetadataTiming
-from dlog.testing.network import Network
-from dlog.testing.nodes import Node
-from dlog.testing.seeds import Seeds
-from dlog.testing.trace import Trace
+from dlog.testing.disk.timing import DiskTiming
+from dlog.testing.kernel.environment import SimulatedEnvironment
+from dlog.testing.kernel.loop import Limits, SimulatedLoop
+from dlog.testing.kernel.nodes import Node
+from dlog.testing.kernel.seeds import Seeds
+from dlog.testing.kernel.trace import Trace
+from dlog.testing.metadata.changes import told_change
+from dlog.testing.metadata.server import SimulatedMetadata
+from dlog.testing.metadata.timing import MetadataTiming
+from dlog.testing.network.network import Network
 from ledger.metadata.store import MetadataStore
 from ledger.metadata.transactions.key_value import Node as StoredValue
 from ledger.metadata.transactions.ledgers import LAST_ID_KEY

@@ -19,11 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dlog.testing.kept import read_kept, written
-from dlog.testing.plan import PROFILES, Plan, make_plan
-from dlog.testing.shrinking import shrink
-from dlog.testing.swarm import Report, run_plan
-from dlog.testing.telling import story_of, summary_of
+from dlog.testing.failures.failure_report import story_of, summary_of
+from dlog.testing.failures.saved_run import read_kept, written
+from dlog.testing.failures.shrinking import shrink
+from dlog.testing.swarm.plan import PROFILES, Plan, make_plan
+from dlog.testing.swarm.swarm import Report, run_plan
 
 _TOLD_EVERY = 50
 """Seeds between two signs of life."""

@@ -7,8 +7,8 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from dlog.testing.metadata import SimulatedMetadata
-from dlog.testing.metadata_timing import MetadataTiming
+from dlog.testing.metadata.server import SimulatedMetadata
+from dlog.testing.metadata.timing import MetadataTiming
 from ledger.environment import SystemEnvironment
 from ledger.metadata.drivers import open_store
 from ledger.metadata.sqlite.store import SqliteBackend

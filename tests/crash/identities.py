@@ -16,7 +16,7 @@ from bookie_server.net.port import keep_port, kept_port
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.tools.formatting import give_up, identity_of
-from dlog.testing.disk_image import DiskImage
+from dlog.testing.disk.image import DiskImage
 from ledger.environment import SystemEnvironment
 from ledger.metadata.memory import MemoryBackend, MemoryCluster
 from ledger.metadata.transactions.store import KeyValueStore

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from dlog.testing.disk import SimulatedDisk
-from dlog.testing.disk_effects import Effect
-from dlog.testing.disk_image import DiskImage
+from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.disk.effects import Effect
+from dlog.testing.disk.image import DiskImage
 from ledger.errors import LogStoreError
 from tests.crash.identities import IDENTITY_STORIES, Known, boot_identity, new_known
 from tests.crash.stories import SETTINGS, STORIES, Story, opened

@@ -16,10 +16,10 @@ from bookie_server.errors import DiskFailedError, DiskFullError, StorageError, T
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.stored_entry import EntryRun
-from dlog.testing.disk import SimulatedDisk
-from dlog.testing.disk_timing import DiskTiming
-from dlog.testing.loop import SimulatedLoop
-from dlog.testing.seeds import Seeds
+from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.disk.timing import DiskTiming
+from dlog.testing.kernel.loop import SimulatedLoop
+from dlog.testing.kernel.seeds import Seeds
 from ledger.errors import LogStoreError
 from tests.crash.promises import LARGE, SETTINGS, Promises, check_boot, check_promises, workload
 from tests.storage_kit import KEY, add, durable, make_entry, open_storage

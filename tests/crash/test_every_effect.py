@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
-from dlog.testing.disk import SimulatedDisk
-from dlog.testing.disk_effects import Effect
-from dlog.testing.disk_image import DiskImage
+from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.disk.effects import Effect
+from dlog.testing.disk.image import DiskImage
 from ledger.errors import LogStoreError
 from tests.crash.promises import SETTINGS, Promises, check_boot, check_promises, workload
 from tests.storage_kit import KEY, add, found_ids, open_storage

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from dlog.testing.disk import SimulatedDisk
-from dlog.testing.disk_effects import Effect
+from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.disk.effects import Effect
 from tests.crash.test_every_effect import run_until_crash
 from tests.storage_kit import KEY, add, found_ids, open_storage
 from tests.unit.testing.kit import new_disk

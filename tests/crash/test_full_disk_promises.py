@@ -18,8 +18,8 @@ from bookie_server.errors import DiskFullError, EntryConflictError
 from bookie_server.journal.files import _SEAL_BYTES
 from bookie_server.journal.record import FILE_HEADER_BYTES, RECORD_HEADER_BYTES
 from bookie_server.storage.stored_entry import EntryRun
-from dlog.testing.disk import SimulatedDisk
-from dlog.testing.disk_timing import DiskTiming
+from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.disk.timing import DiskTiming
 from tests.crash.stories import HOME
 from tests.crash.telling import Ledgers, Telling, check
 from tests.storage_kit import KEY, durable, make_entry, open_storage

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from bookie_server.errors import StorageError
-from dlog.testing.disk_file import SimulatedFile
-from dlog.testing.key_values import SimulatedKeyValues
+from dlog.testing.disk.file import SimulatedFile
+from dlog.testing.disk.rocksdb_store import SimulatedKeyValues
 from tests.crash import images
 from tests.crash.images import boot_all
 from tests.crash.stories import STORIES, late_adds

@@ -21,9 +21,9 @@ from bookie_server.storage.entry_logs.entry_log import log_ids
 from bookie_server.storage.entry_logs.format import encode_block, encode_file_header, file_name
 from bookie_server.storage.entry_logs.scan import FoundBlock, scan
 from bookie_server.storage.start.rebuild import Progress, Rebuilt, rebuild_index
-from dlog.testing.disk import SimulatedDisk
-from dlog.testing.disk_effects import Effect
-from dlog.testing.disk_image import DiskImage
+from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.disk.effects import Effect
+from dlog.testing.disk.image import DiskImage
 from ledger.errors import CorruptionError, LogStoreError
 from ledger.wire.status import Status
 from tests.crash.stories import HOME, SETTINGS, STORIES, Story, everything, garbage, opened

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dlog.model import MessageId
-from dlog.testing.checking.history import Append, History, Observation, Outcome, Takeover
+from dlog.testing.checks.history import Append, History, Observation, Outcome, Takeover
 
 
 class HistoryFile:

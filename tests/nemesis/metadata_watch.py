@@ -9,7 +9,7 @@ from dlog.client import LogClient
 from dlog.format.log_metadata import encode_record
 from dlog.metadata.store import LogRef
 from dlog.model import LogMetadata
-from dlog.testing.register_history import RegisterHistory
+from dlog.testing.metadata.history import RegisterHistory
 from ledger.errors import LogStoreError
 from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.model import LedgerId, LedgerMetadata, Versioned

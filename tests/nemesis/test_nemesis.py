@@ -20,14 +20,14 @@ from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.index import Index
 from dlog.client import LogClient, connect
-from dlog.testing.checking.checks import check
-from dlog.testing.checking.copies import audit
-from dlog.testing.checking.fences import c15_fenced_for_ever
-from dlog.testing.checking.history import History, Outcome
-from dlog.testing.checking.leftovers import c17_no_file_is_left_over
-from dlog.testing.checking.promises import c15_no_ledger_ends_below_its_lac
-from dlog.testing.checking.seals import c12_recoverers_agree
-from dlog.testing.checking.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
+from dlog.testing.checks.checks import check
+from dlog.testing.checks.copies import audit
+from dlog.testing.checks.fences import c15_fenced_for_ever
+from dlog.testing.checks.history import History, Outcome
+from dlog.testing.checks.leftovers import c17_no_file_is_left_over
+from dlog.testing.checks.promises import c15_no_ledger_ends_below_its_lac
+from dlog.testing.checks.seals import c12_recoverers_agree
+from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from ledger.model import BookieId
 from tests.nemesis.faults import Faults
 from tests.nemesis.history_file import read_history, whole_lines

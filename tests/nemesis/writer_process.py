@@ -18,7 +18,7 @@ from dlog.blocking.loop_thread import fastest_loop
 from dlog.client import LogClient, connect
 from dlog.errors import AppendIndeterminateError, TakeoverLostError
 from dlog.model import MessageId
-from dlog.testing.checking.history import Outcome
+from dlog.testing.checks.history import Outcome
 from dlog.write.writer import LogWriter
 from ledger.errors import (
     ConfigurationError,

@@ -25,7 +25,7 @@ OLD_MISTAKES: dict[str, tuple[Edit, ...]] = {
     ),
     "late-registration": (
         edit(
-            "dlog.testing.metadata_session:Session.write_in_order",
+            "dlog.testing.metadata.session:Session.write_in_order",
             ("in_order=True", "in_order=False"),
         ),
     ),

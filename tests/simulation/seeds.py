@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from dlog.testing.plan import make_plan
 from dlog.testing.runner import replay_command
-from dlog.testing.swarm import run_plan
+from dlog.testing.swarm.plan import make_plan
+from dlog.testing.swarm.swarm import run_plan
 
 SEEDS = int(os.environ.get("SIM_SEEDS", "300"))
 FIRST = int(os.environ.get("SIM_FIRST_SEED", "1"))

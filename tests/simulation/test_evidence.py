@@ -111,7 +111,7 @@ def test_a_real_run_brings_the_numbers() -> None:
 
 
 def test_every_fault_that_chaos_knows_is_on_the_page() -> None:
-    from dlog.testing.plan import BEYOND, WITHIN
+    from dlog.testing.swarm.plan import BEYOND, WITHIN
 
     named = {kind for kinds in FAULTS.values() for kind in kinds}
     other_names = {

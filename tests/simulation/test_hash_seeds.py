@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (
-    "from dlog.testing.plan import make_plan; from dlog.testing.swarm import run_plan; "
+    "from dlog.testing.swarm.plan import make_plan; from dlog.testing.swarm.swarm import run_plan; "
     "print(run_plan(make_plan({seed}, 'chaos', dict(chaos_s=8.0))).digest)"
 )
 

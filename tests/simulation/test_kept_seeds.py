@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dlog.testing.kept import read_kept
-from dlog.testing.swarm import run_plan
+from dlog.testing.failures.saved_run import read_kept
+from dlog.testing.swarm.swarm import run_plan
 from tests.simulation.mutations.hunt import judge
 from tests.simulation.old_mistakes import OLD_MISTAKES
 

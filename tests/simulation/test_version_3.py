@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dlog.testing.plan import make_plan
-from dlog.testing.swarm import run_plan
+from dlog.testing.swarm.plan import make_plan
+from dlog.testing.swarm.swarm import run_plan
 
 WIRE = {"wire": "v3"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlog.testing import SimulatedCluster, simulate
-from dlog.testing.checking.copies import audit
+from dlog.testing.checks.copies import audit
 
 
 @pytest.mark.skip(reason="c14_write_quorum_after_repair: repair comes later")

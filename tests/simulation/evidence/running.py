@@ -9,8 +9,8 @@ import time
 from collections.abc import Generator, Sequence
 from types import FrameType
 
-from dlog.testing.plan import make_plan
-from dlog.testing.swarm import Report, run_plan
+from dlog.testing.swarm.plan import make_plan
+from dlog.testing.swarm.swarm import Report, run_plan
 from tests.simulation.evidence.results import Run
 
 MEMORY_BYTES_MAX = 3 << 29

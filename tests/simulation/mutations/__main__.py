@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from dlog.testing.plan import Plan
+from dlog.testing.swarm.plan import Plan
 from tests.simulation.mutations.catalogue import MUTATIONS
 from tests.simulation.mutations.hunt import Hunt, judge
 from tests.simulation.mutations.hunting import Order, hunt_all

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dlog.testing.plan import Plan, make_plan
-from dlog.testing.swarm import run_plan
+from dlog.testing.swarm.plan import Plan, make_plan
+from dlog.testing.swarm.swarm import run_plan
 from tests.simulation.mutations.mutation import Mutation
 from tests.simulation.mutations.planting import Edit, planted
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from dlog.testing.plan import Plan
+from dlog.testing.swarm.plan import Plan
 from tests.simulation.mutations.catalogue import MUTATIONS
 from tests.simulation.mutations.hunt import Hunt, hunt
 from tests.simulation.mutations.shrinking import shrunk

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dlog.testing.actions import Action
-from dlog.testing.plan import TIMELY
+from dlog.testing.swarm.actions import Action
+from dlog.testing.swarm.plan import TIMELY
 from tests.simulation.mutations.planting import Edit
 
 THREE: dict[str, Any] = {"ensemble": 3, "write": 3, "ack": 2}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlog.testing.actions import Action
+from dlog.testing.swarm.actions import Action
 from tests.simulation.mutations.mutation import (
     SLEEP,
     SLOW_DISKS,

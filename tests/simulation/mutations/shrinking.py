@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dlog.testing.plan import Plan
+from dlog.testing.swarm.plan import Plan
 from tests.simulation.mutations.hunt import judge
 from tests.simulation.mutations.mutation import Mutation
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dlog.testing.actions import Action
-from dlog.testing.plan import Plan
+from dlog.testing.swarm.actions import Action
+from dlog.testing.swarm.plan import Plan
 from tests.simulation.mutations.catalogue import MUTATIONS
 from tests.simulation.mutations.hunt import Hunt
 from tests.simulation.mutations.mutation import Mutation

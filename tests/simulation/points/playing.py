@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable
 
 from dlog.testing.cluster import SimulatedCluster, logging_into
-from dlog.testing.faults import MetadataFault
-from dlog.testing.nodes import context_of
-from dlog.testing.seeds import Seeds
+from dlog.testing.kernel.faults import MetadataFault
+from dlog.testing.kernel.nodes import context_of
+from dlog.testing.kernel.seeds import Seeds
 from tests.simulation.points.scenes import VICTIM, Scene
 from tests.simulation.points.stage import LOG, Stage
 from tests.simulation.points.striking import StrikingLoop

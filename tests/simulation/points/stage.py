@@ -10,14 +10,14 @@ from dataclasses import replace
 from dlog.client import LogClient
 from dlog.errors import LogNotFoundError, LogSealedError, TrimmedError
 from dlog.model import MessageId
-from dlog.testing.checking.checks import findings, first_findings
-from dlog.testing.checking.copies import audit
-from dlog.testing.checking.recorder import Recorder
-from dlog.testing.checking.registers import c16_registers_are_linearizable
-from dlog.testing.checking.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
+from dlog.testing.checks.checks import findings, first_findings
+from dlog.testing.checks.copies import audit
+from dlog.testing.checks.recorder import Recorder
+from dlog.testing.checks.registers import c16_registers_are_linearizable
+from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from dlog.testing.cluster import SimulatedCluster
-from dlog.testing.plan import Plan
-from dlog.testing.writers import outcome_of
+from dlog.testing.swarm.plan import Plan
+from dlog.testing.swarm.writers import outcome_of
 from dlog.write.writer import LogWriter
 from ledger.errors import OutcomeUnknownError, OwnershipLostError, UnavailableError
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TypeVarTuple
 
-from dlog.testing.loop import Limits, SimulatedLoop
-from dlog.testing.nodes import NODE
-from dlog.testing.seeds import Seeds
+from dlog.testing.kernel.loop import Limits, SimulatedLoop
+from dlog.testing.kernel.nodes import NODE
+from dlog.testing.kernel.seeds import Seeds
 
 Ts = TypeVarTuple("Ts")
 

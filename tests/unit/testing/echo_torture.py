@@ -11,8 +11,8 @@ import sys
 from collections import Counter
 from random import Random
 
-from dlog.testing.loop import SimulatedLoop
-from dlog.testing.seeds import Seeds
+from dlog.testing.kernel.loop import SimulatedLoop
+from dlog.testing.kernel.seeds import Seeds
 
 SERVERS = ("server-1", "server-2", "server-3")
 CLIENTS = ("client-1", "client-2", "client-3", "client-4")

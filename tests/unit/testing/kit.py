@@ -10,10 +10,10 @@ from itertools import count
 from random import Random
 from typing import Any, TypeVar
 
-from dlog.testing.disk import SimulatedDisk
-from dlog.testing.disk_image import DiskImage
-from dlog.testing.disk_timing import DiskTiming
-from dlog.testing.notes import Streams
+from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.disk.image import DiskImage
+from dlog.testing.disk.timing import DiskTiming
+from dlog.testing.kernel.notes import Streams
 
 T = TypeVar("T")
 

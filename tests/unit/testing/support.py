@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import contextmanager
 from typing import Any
 
-from dlog.testing.loop import Limits, SimulatedLoop
-from dlog.testing.seeds import Seeds
+from dlog.testing.kernel.loop import Limits, SimulatedLoop
+from dlog.testing.kernel.seeds import Seeds
 
 
 @contextmanager

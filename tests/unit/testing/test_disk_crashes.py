@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from bookie_server.errors import DirectoryInUseError, DiskFailedError
-from dlog.testing.disk import SimulatedDisk
-from dlog.testing.disk_effects import SimulatedCrash
-from dlog.testing.disk_image import DiskImage
+from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.disk.effects import SimulatedCrash
+from dlog.testing.disk.image import DiskImage
 from tests.unit.testing.kit import CountedNotes, new_disk
 
 HOME = Path("/b1")

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from bookie_server.errors import DiskFailedError, DiskFullError, IndexDamagedError, StorageError
-from dlog.testing.disk import SimulatedDisk
-from dlog.testing.disk_timing import DiskTiming
+from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.disk.timing import DiskTiming
 from tests.unit.testing.kit import CountedNotes, new_disk
 
 HOME = Path("/b1")

@@ -13,8 +13,8 @@ from bookie_server.journal.record import (
     explicit_lac_body,
     ledger_body,
 )
-from dlog.testing.durable import JournalTeller
-from dlog.testing.trace import Trace
+from dlog.testing.disk.durable import JournalTeller
+from dlog.testing.kernel.trace import Trace
 from ledger.wire.entry import EntryHeader, encode_entry
 
 PATH = Path("/data/journal/0000000000000001.journal")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from dlog.testing.environment import SimulatedEnvironment
+from dlog.testing.kernel.environment import SimulatedEnvironment
 from ledger.environment import Environment
 from tests.unit.testing.support import simulate
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dlog.testing.frames import Dialect, Said, in_runs
-from dlog.testing.trace import Trace
-from dlog.testing.wiretap import LATE_S, Wiretap
+from dlog.testing.kernel.trace import Trace
+from dlog.testing.network.frames import Dialect, Said, in_runs
+from dlog.testing.network.wiretap import LATE_S, Wiretap
 from ledger.wire import messages as m
 from ledger.wire import v2, v3
 from ledger.wire.constants import FENCE, RECOVERY_ADD

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from dlog.testing.environment import SimulatedEnvironment
-from dlog.testing.loop import SimulatedLoop
-from dlog.testing.seeds import Seeds
+from dlog.testing.kernel.environment import SimulatedEnvironment
+from dlog.testing.kernel.loop import SimulatedLoop
+from dlog.testing.kernel.seeds import Seeds
 from ledger.client import LedgerClient
 from ledger.errors import LogStoreError
 from ledger.metadata.drivers import open_store

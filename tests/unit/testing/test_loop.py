@@ -13,7 +13,7 @@ from dlog.testing.errors import (
     NotSupportedInSimulationError,
     UncaughtProblemsError,
 )
-from dlog.testing.loop import Limits
+from dlog.testing.kernel.loop import Limits
 from tests.unit.testing.support import simulate, simulation
 
 

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from dlog.testing.faults import MetadataFault
-from dlog.testing.metadata import SimulatedMetadata
-from dlog.testing.metadata_timing import MetadataTiming
-from dlog.testing.register_history import Outcome
+from dlog.testing.kernel.faults import MetadataFault
+from dlog.testing.metadata.history import Outcome
+from dlog.testing.metadata.server import SimulatedMetadata
+from dlog.testing.metadata.timing import MetadataTiming
 from ledger.errors import (
     ConfigurationError,
     LogStoreError,

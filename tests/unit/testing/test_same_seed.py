@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dlog.testing.disk_timing import DiskTiming
+from dlog.testing.disk.timing import DiskTiming
 from tests.crash.promises import Promises, workload
 from tests.unit.testing.kit import CountedNotes, new_disk, run
 from tests.unit.testing.test_metadata import torture

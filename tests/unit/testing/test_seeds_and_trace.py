@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dlog.testing.seeds import Seeds
-from dlog.testing.trace import Trace
+from dlog.testing.kernel.seeds import Seeds
+from dlog.testing.kernel.trace import Trace
 
 
 def test_a_purpose_has_one_stream_whatever_others_draw() -> None:

@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-from dlog.testing.actions import NOTHING, Action
-from dlog.testing.kept import read_kept, written
-from dlog.testing.plan import Plan
-from dlog.testing.shrinking import Shrunken, kinds_of, leave_out, shrink
-from dlog.testing.swarm import Report
-from dlog.testing.telling import story_of, summary_of
+from dlog.testing.failures.failure_report import story_of, summary_of
+from dlog.testing.failures.saved_run import read_kept, written
+from dlog.testing.failures.shrinking import Shrunken, kinds_of, leave_out, shrink
+from dlog.testing.swarm.actions import NOTHING, Action
+from dlog.testing.swarm.plan import Plan
+from dlog.testing.swarm.swarm import Report
 
 ACTIONS = (
     Action(at_s=1.0, kind="cut", who="writer-0", to="bookie-1", for_s=2.0),

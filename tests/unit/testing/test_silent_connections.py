@@ -13,11 +13,11 @@ from bookie_server.config import BookieConfig
 from bookie_server.server import BookieServer
 from bookie_server.storage.config import StorageConfig
 from dlog.client import LogClient
-from dlog.testing.disk import SimulatedDisk
-from dlog.testing.environment import SimulatedEnvironment
-from dlog.testing.loop import SimulatedLoop
-from dlog.testing.metadata import SimulatedMetadata
-from dlog.testing.nodes import Node
+from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.kernel.environment import SimulatedEnvironment
+from dlog.testing.kernel.loop import SimulatedLoop
+from dlog.testing.kernel.nodes import Node
+from dlog.testing.metadata.server import SimulatedMetadata
 from ledger.config import LedgerClientConfig
 from ledger.errors import UnavailableError
 from ledger.model import QuorumSizes

@@ -9,13 +9,13 @@ import pytest
 
 from bookie_server.storage.garbage_collector import GarbageCollector
 from dlog.testing import runner
-from dlog.testing.actions import Action
-from dlog.testing.disk_file import SimulatedFile
-from dlog.testing.kept import read_kept
-from dlog.testing.plan import Plan, make_plan, plan_of
+from dlog.testing.disk.file import SimulatedFile
+from dlog.testing.failures.saved_run import read_kept
+from dlog.testing.kernel.seeds import Seeds
 from dlog.testing.runner import main
-from dlog.testing.seeds import Seeds
-from dlog.testing.swarm import Report, run_plan
+from dlog.testing.swarm.actions import Action
+from dlog.testing.swarm.plan import Plan, make_plan, plan_of
+from dlog.testing.swarm.swarm import Report, run_plan
 
 POWER = {"faults": ("power_cut", "kill_many"), "fault_every_s": 0.5, "chaos_s": 6.0, "bookies": 3}
 THREE = {"ensemble": 3, "write": 3, "ack": 2, "shrinks": False, "other_log": False, "append_every_s": 0.05}

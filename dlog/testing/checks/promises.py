@@ -1,0 +1,160 @@
+"""C15, bookie by bookie: what it has answered once it keeps, over all its lives.
+
+A fence that was answered is there after every start, and no add of a normal writer is answered well after it.
+Entries whose add was answered are known after every start, and so is the LAC in them: it never decreases.
+A ledger is deleted when metadata has it no more.
+Beside that each LAC is kept that any writer has told: recovery must not end a ledger below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from bookie_server.errors import StorageError
+from bookie_server.protocol.service import BookieService
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from bookie_server.storage.stored_entry import EntryRun
+from dlog.testing.checks.transitions import values
+from dlog.testing.metadata.history import RegisterHistory
+from ledger.metadata.format.ledger import decode_ledger_metadata
+from ledger.wire.status import Status
+
+Added = Callable[[Status, frozenset[int]], None]
+
+
+@dataclass(slots=True)
+class _Promised:
+    fenced: bool = False
+    last_entry: int = -1
+    lac: int = -1
+
+
+class BookiePromises:
+    """Told what one bookie's processes answer, one process after the other."""
+
+    def __init__(self, bookie: str, exists: Callable[[int], bool] = lambda _: False) -> None:
+        """`exists`: whether metadata has a ledger now."""
+        self.broken: list[str] = []
+        self.broken_in_limbo: list[str] = []
+        """What not even damage excuses, since the bookie knew of it."""
+        self.told_lacs: dict[int, int] = {}
+        """Of each ledger the highest LAC that a writer has sent; true whatever became of the add."""
+        self._bookie = bookie
+        self._exists = exists
+        self._ledgers: dict[int, _Promised] = {}
+
+    def hold(self, service: BookieService) -> None:
+        """A process has started: compare what it knows with what was promised, and listen to what it answers."""
+        for ledger_id, promised in list(self._ledgers.items()):
+            try:
+                state = service.storage.ledger(ledger_id)
+            except StorageError:
+                continue  # an error of the disk; it answers nothing
+            self._compare(ledger_id, promised, state)
+        self._listen(service)
+
+    def _compare(self, ledger_id: int, promised: _Promised, state: StoredLedger | None) -> None:
+        if state is None:
+            self._broken(f"has forgotten ledger {ledger_id}, of which it knew {promised}")
+        elif state.deleted:
+            del self._ledgers[ledger_id]
+        elif promised.fenced and not state.fenced:
+            self._broken(f"has forgotten the fence of ledger {ledger_id}")
+        elif state.last_entry < promised.last_entry or state.lac < promised.lac:
+            self._broken(f"has promised {promised}, and after a start knows {state}")
+
+    def _broken(self, text: str) -> None:
+        self.broken.append(f"c15_promises_are_kept: {self._bookie} {text}")
+
+    # ---- listening
+
+    def _listen(self, service: BookieService) -> None:
+        """Stand in front of what decides; a process that ends takes this with it."""
+        storage: Any = service.storage
+        outer: Any = service
+        outer.add = partial(self._add, service, service.add)
+        storage.fence = partial(self._fence, service.storage.fence)
+        storage.delete_ledger = partial(self._delete, service.storage.delete_ledger)
+
+    def _add(
+        self,
+        service: BookieService,
+        add: Callable[..., None],
+        ledger_id: int,
+        key: bytes,
+        run: EntryRun,
+        *,
+        recovery: bool,
+        priority: bool,
+        done: Added,
+    ) -> None:
+        lac = int.from_bytes(run.entries[-1][16:24], "big", signed=True)
+        if lac > self.told_lacs.get(ledger_id, -1):
+            self.told_lacs[ledger_id] = lac
+        promised = self._ledgers.get(ledger_id)
+        too_late = promised is not None and promised.fenced and not recovery
+
+        answered, known_lac = False, -1
+
+        def answer(status: Status, refused: frozenset[int]) -> None:
+            nonlocal answered
+            answered = True
+            if status is Status.EOK and not refused:
+                self._added(ledger_id, max(run.ids), known_lac)
+                if too_late:
+                    self._took_too_late(ledger_id, limbo=service.storage.limbo)
+            done(status, refused)
+
+        add(ledger_id, key, run, recovery=recovery, priority=priority, done=answer)
+        if not answered:
+            # An entry that was there already stays as it is, with its LAC: recovery repeats it with another one.
+            state = service.storage.ledger(ledger_id)
+            assert state is not None, "it has accepted the add"
+            known_lac = min(lac, state.lac)
+
+    def _took_too_late(self, ledger_id: int, *, limbo: bool) -> None:
+        self._broken(f"took an add to ledger {ledger_id} after it had answered a fence")
+        if limbo:
+            self.broken_in_limbo.append(self.broken[-1])
+
+    def _added(self, ledger_id: int, last_entry: int, lac: int) -> None:
+        promised = self._ledgers.setdefault(ledger_id, _Promised())
+        promised.last_entry = max(promised.last_entry, last_entry)
+        promised.lac = max(promised.lac, lac)
+
+    def _fence(
+        self,
+        fence: Callable[[StoredLedger, Callable[[Exception | None], None]], None],
+        state: StoredLedger,
+        on_durable: Callable[[Exception | None], None],
+    ) -> None:
+        def answer(error: Exception | None) -> None:
+            if error is None:
+                self._ledgers.setdefault(state.ledger_id, _Promised()).fenced = True
+            on_durable(error)
+
+        fence(state, answer)
+
+    def _delete(
+        self,
+        delete: Callable[[int, Callable[[Exception | None], None]], None],
+        ledger_id: int,
+        on_durable: Callable[[Exception | None], None],
+    ) -> None:
+        if self._exists(ledger_id):
+            self._broken(f"deletes ledger {ledger_id}, which metadata has")
+        self._ledgers.pop(ledger_id, None)
+        delete(ledger_id, on_durable)
+
+
+def c15_no_ledger_ends_below_its_lac(history: RegisterHistory, told: Mapping[int, int]) -> Iterator[str]:
+    """`told`: of each ledger the highest LAC that anybody was told. Everything up to it is confirmed, for ever."""
+    for register, versions in values(history).items():
+        if register.startswith("ledger/"):
+            ledger_id = int(register.removeprefix("ledger/"))
+            last = decode_ledger_metadata(versions[max(versions)])
+            if last.closed and last.last_entry < told.get(ledger_id, -1):
+                yield f"ledger {ledger_id} ends at {last.last_entry}, {told[ledger_id]} was confirmed"

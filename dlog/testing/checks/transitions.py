@@ -1,0 +1,127 @@
+"""C13: metadata moves only as the rules allow. Looks at each version of a value and the one before it.
+
+Of ledgers: OPEN → IN_RECOVERY → CLOSED, never back; closed is final; fragments only grow, and what an earlier one
+holds stays. Of logs: docs/log-semantics.md#i1, #i2, #i3, #i10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from dlog.format.log_metadata import decode_record
+from dlog.model import LogMetadata
+from dlog.testing.metadata.history import RegisterHistory
+from ledger.metadata.format.ledger import decode_ledger_metadata
+from ledger.model import LedgerMetadata, LedgerState
+
+_UNSEALED_MAX = 2
+
+
+def values(history: RegisterHistory) -> dict[str, dict[int, bytes]]:
+    """Of every register the values that somebody saw or set, by version, rising."""
+    found: dict[str, dict[int, bytes]] = {}
+    for call in history.calls:
+        if call.register and call.version is not None and call.value is not None:
+            found.setdefault(call.register, {})[call.version] = call.value
+    return {register: dict(sorted(versions.items())) for register, versions in found.items()}
+
+
+def c13_ledger_metadata_moves_legally(history: RegisterHistory) -> Iterator[str]:
+    for register, versions in values(history).items():
+        if register.startswith("ledger/"):
+            decoded = [decode_ledger_metadata(value) for value in versions.values()]
+            for before, after in pairwise(decoded):
+                for wrong in _ledger_change(before, after):
+                    yield f"{register}: {wrong}"
+
+
+def _ledger_change(before: LedgerMetadata, after: LedgerMetadata) -> Iterator[str]:
+    if after.state < before.state:
+        yield f"went from {before.state.name} back to {after.state.name}"
+    if before.state is LedgerState.CLOSED and (before.last_entry, before.length) != (
+        after.last_entry,
+        after.length,
+    ):
+        yield f"was closed at {before.last_entry}, then at {after.last_entry}"
+    if before.state is after.state is LedgerState.IN_RECOVERY and before.fragments != after.fragments:
+        # The next recovery must ask those who may have the entries, not those who were to get them.
+        yield f"recovery changed fragments before it closed: {before.fragments} to {after.fragments}"
+    kept = before.fragments if before.closed else before.fragments[:-1]
+    if before.closed:
+        # Repair replaces members, never where fragments begin.
+        if [each.first_entry for each in kept] != [each.first_entry for each in after.fragments]:
+            yield f"fragments changed after it was closed: {before.fragments} to {after.fragments}"
+    elif after.fragments[: len(kept)] != kept:
+        yield f"finished fragments changed: {before.fragments} to {after.fragments}"
+    if after.last_fragment.first_entry < before.last_fragment.first_entry:
+        yield f"the last fragment went back: {before.fragments} to {after.fragments}"
+    if (before.quorum, before.digest_type, before.password) != (
+        after.quorum,
+        after.digest_type,
+        after.password,
+    ):
+        yield "quorum, digest or password changed"
+
+
+def c13_log_records_move_legally(history: RegisterHistory) -> Iterator[str]:
+    for register, versions in values(history).items():
+        if register.endswith("/record"):
+            records = [decode_record(value) for value in versions.values()]
+            for record in records:
+                for wrong in _record(record):
+                    yield f"{register}: {wrong}"
+            for before, after in pairwise(records):
+                for wrong in _record_change(before, after):
+                    yield f"{register}: {wrong}"
+            numbered = zip(versions, records, strict=True)
+            for (number, before), (following, after) in pairwise(numbered):
+                if following == number + 1 and after.epoch == before.epoch:
+                    for ledger_id in _dropped_unsealed(before, after):
+                        yield f"{register}: unsealed {ledger_id} has left the list and nobody took over"
+
+
+def _record(record: LogMetadata) -> Iterator[str]:
+    """Source: docs/log-semantics.md#i1, #i2."""
+    ids = record.ledger_ids
+    if any(after <= before for before, after in pairwise(ids)):
+        yield f"I1: the list does not rise: {ids}"
+    if ids and ids[-1] > record.last_ledger_id:
+        yield f"I1: {ids[-1]} is listed above the high-water mark {record.last_ledger_id}"
+    unsealed = [each.ledger_id for each in record.ledgers if each.seal is None]
+    if len(unsealed) > _UNSEALED_MAX or unsealed != list(ids[len(ids) - len(unsealed) :]):
+        yield f"I2: unsealed are {unsealed} of {ids}"
+
+
+def _dropped_unsealed(before: LogMetadata, after: LogMetadata) -> list[int]:
+    """No takeover would fence these any more (docs/log-semantics.md#rule-33)."""
+    return [
+        each.ledger_id for each in before.ledgers if each.seal is None and after.find(each.ledger_id) is None
+    ]
+
+
+def _record_change(before: LogMetadata, after: LogMetadata) -> Iterator[str]:
+    """Versions may be missing between the two, if no client saw them (docs/log-semantics.md#i3, #i10)."""
+    if after.epoch < before.epoch:
+        yield f"I3: epoch went from {before.epoch} to {after.epoch}"
+    if (after.epoch == before.epoch) != (after.owner == before.owner):
+        yield f"I3: owner {before.owner} at epoch {before.epoch}, {after.owner} at {after.epoch}"
+    if after.last_ledger_id < before.last_ledger_id:
+        yield f"the high-water mark fell from {before.last_ledger_id} to {after.last_ledger_id}"
+    if after.trim_before < before.trim_before:
+        yield f"the trim id fell from {before.trim_before} to {after.trim_before}"
+    if after.grace_us < before.grace_us or after.format_version < before.format_version:
+        yield f"the grace fell from {before.grace_us} µs (version {before.format_version}) to {after.grace_us} µs"
+    if (after.grace_us, after.format_version) != (before.grace_us, before.format_version) and (
+        after.epoch == before.epoch
+    ):
+        yield f"the grace became {after.grace_us} µs and nobody took over"
+    if after.log_uuid != before.log_uuid:
+        yield "the uuid changed under one path"
+    for listed in before.ledgers:
+        now = after.find(listed.ledger_id)
+        if now is not None and listed.seal is not None and now.seal != listed.seal:
+            yield f"I10: the seal of {listed.ledger_id} was {listed.seal}, is {now.seal}"
+    for each in after.ledgers:
+        if before.find(each.ledger_id) is None and each.ledger_id <= before.last_ledger_id:
+            yield f"I1: {each.ledger_id} entered the list below the high-water mark {before.last_ledger_id}"

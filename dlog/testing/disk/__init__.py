@@ -1,0 +1,1 @@
+"""The simulated disk: exact about what is durable, and able to fail."""

@@ -1,0 +1,80 @@
+"""What everything open on a simulated disk shares: the bytes, the effects, the faults, the clock, the room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from bookie_server.errors import DiskFailedError, DiskFullError, TooManyFilesError
+from dlog.testing.disk.effects import Effects, SimulatedCrash
+from dlog.testing.disk.life import Life
+from dlog.testing.disk.state import Directory, Inode
+from dlog.testing.disk.timing import DiskClock
+from dlog.testing.kernel.faults import DiskFault, Faults
+
+UNLIMITED_BYTES = 1 << 40
+"""The size of a disk that nobody gave a capacity."""
+
+
+class Media:
+    def __init__(
+        self, root: Directory, effects: Effects, faults: Faults[DiskFault], clock: DiskClock
+    ) -> None:
+        self.root = root
+        self.effects = effects
+        self.faults = faults
+        self.clock = clock
+        self.life = Life()
+        self.capacity_bytes: int | None = None
+        self.opens_files = True
+        self.on_crash: Callable[[], None] = lambda: None
+        self.on_synced: Callable[[Path, bytearray], None] | None = None
+        """Told of each file that was synced, and its content."""
+
+    def effect(self, life: Life, kind: str, path: Path, text: str = "") -> None:
+        """Announce a change; SimulatedCrash, after the end of this life, if the machine is to stop here."""
+        life.require()
+        if not self.effects.announce(kind, path, text):
+            life.end()
+            self.on_crash()
+            raise SimulatedCrash(f"stopped before {kind} of {path}")
+
+    # ---- room
+
+    def used_bytes(self) -> int:
+        """Bytes of all files that have a name or are open, and of the index stores. Holes count as bytes."""
+        inodes, stores = dict.fromkeys(self.life.open_inodes), 0
+        directories = [self.root]
+        while directories:
+            directory = directories.pop()
+            stores += 0 if directory.store is None else directory.store.disk_bytes
+            for node in directory.names.values():
+                if isinstance(node, Inode):
+                    inodes[node] = None
+                else:
+                    directories.append(node)
+        return stores + sum(len(inode.content) for inode in inodes)
+
+    def free_bytes(self) -> int:
+        if self.capacity_bytes is None:
+            return UNLIMITED_BYTES
+        return self.capacity_bytes - self.used_bytes()
+
+    # ---- errors
+
+    def full(self, doing: str, path: Path) -> DiskFullError:
+        self.faults.note("disk_full", f"{doing} {path}")
+        return DiskFullError(f"no space left to {doing} {path}: free space on this disk", path=path)
+
+    def lacks_descriptor(self, path: Path) -> bool:
+        if not self.opens_files:
+            self.faults.note("no_descriptor", str(path))
+        return not self.opens_files or self.faults.strikes("no_descriptor", path)
+
+    def require_descriptor(self, doing: str, path: Path) -> None:
+        """TooManyFilesError if the process can open nothing more just now."""
+        if self.lacks_descriptor(path):
+            raise TooManyFilesError(f"cannot {doing} {path}: this process has too many open files", path=path)
+
+    def failure(self, doing: str, path: Path) -> DiskFailedError:
+        return DiskFailedError(f"cannot {doing} {path}: input/output error", path=path, missing=False)

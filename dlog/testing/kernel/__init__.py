@@ -1,0 +1,1 @@
+"""The simulated machine: a loop with virtual time, nodes, clocks, chance, and the trace."""

@@ -1,0 +1,1 @@
+"""The simulated metadata store, and the history of what clients did with it."""

@@ -1,0 +1,119 @@
+"""What administrators do meanwhile: shrink, sweep, collect; and a second log that comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from random import Random
+
+from dlog.client import LogClient
+from dlog.errors import LogExistsError, LogNotFoundError, LogSealedError, ShrinkRefusedError
+from dlog.testing.checks.recorder import Recorder
+from dlog.write.writer import LogWriter
+from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
+
+OTHER_LOG = "other"
+_SWEEP_AGE_S = 0.5
+
+
+class SwarmAdministrator:
+    """One process. Each of its calls may fail, none may do harm."""
+
+    def __init__(
+        self,
+        client: LogClient,
+        log: str,
+        recorder: Recorder,
+        name: str,
+        chance: Random,
+        *,
+        shrinks: bool,
+        other_log: bool,
+        strict: bool,
+    ) -> None:
+        self._client = client
+        self._log = log
+        self._recorder = recorder
+        self._name = name
+        self._chance = chance
+        self._shrinks = shrinks
+        self._other_log = other_log
+        self._strict = strict
+        self._generation = 0
+        self.wrong: list[str] = []
+        """What must not happen and did."""
+        self.loud: list[str] = []
+        """Errors that only a fault beyond the contract excuses."""
+
+    async def run(self) -> None:
+        works = [self._look, self._clean]
+        works += [self._shrink] if self._shrinks else []
+        works += [self._live_another_life] * 2 if self._other_log else []
+        while True:
+            await asyncio.sleep(4.0 * self._chance.random())
+            try:
+                await self._chance.choice(works)()
+            except (
+                UnavailableError,
+                OutcomeUnknownError,
+                OwnershipLostError,
+                LogNotFoundError,
+                LogSealedError,
+                LogExistsError,
+                ShrinkRefusedError,
+            ):
+                continue
+            except LogStoreError as error:
+                self.loud.append(f"{self._name}: {error!r}")
+
+    async def _look(self) -> None:
+        await self._client.list()
+        await self._client.describe(self._log)
+
+    async def _clean(self) -> None:
+        await self._client.collect(self._log)
+        await self._client.admin.sweep(age_s=_SWEEP_AGE_S)
+
+    async def _shrink(self) -> None:
+        """To somewhere in the older half, mostly: the younger one is to be checked."""
+        seen = self._recorder.seen
+        if seen and self._chance.random() < 0.1:
+            await self._client.shrink(self._log, seen[-1])
+        elif seen:
+            await self._client.shrink(self._log, seen[self._chance.randrange(len(seen) // 2 + 1)])
+
+    async def _live_another_life(self) -> None:
+        """Create, write, perhaps seal, read, delete; nothing of an earlier life may be seen in a later one."""
+        self._generation += 1
+        sent = [b"%s life %d: %d" % (self._name.encode(), self._generation, n) for n in range(5)]
+        if self._chance.random() < 0.5:
+            with suppress(LogNotFoundError):
+                await self._client.delete(OTHER_LOG)
+        writer = await self._client.open_writer(OTHER_LOG)
+        for payload in sent:
+            await writer.append(payload)
+        if self._chance.random() < 0.5:
+            await writer.close()
+        if self._chance.random() < 0.5:
+            await self._client.seal(OTHER_LOG)
+            await self._append_in_vain(writer, "sealed")
+        found = [message.payload async for message in self._client.reader(OTHER_LOG, until="latest")]
+        if self._strict and found[-len(sent) :] != sent:
+            self.wrong.append(f"{self._name}: the other log ends with {found[-len(sent) :]}, not {sent}")
+        deleted = await self._client.delete(OTHER_LOG)
+        await self._append_in_vain(writer, "deleted")
+        if deleted:
+            await self._client.create(OTHER_LOG)
+            left = [message.payload async for message in self._client.reader(OTHER_LOG, until="latest")]
+            if left:
+                self.wrong.append(f"{self._name}: a log just created holds {left}")
+
+    async def _append_in_vain(self, writer: LogWriter, what: str) -> None:
+        """To seal or delete a log is to take it over: its writer is never acknowledged again."""
+        try:
+            message_id = await writer.append(b"too late")
+        except LogStoreError:
+            return
+        self.wrong.append(
+            f"c6_real_time_order: {self._name}: {message_id} was acknowledged in a log {what} before"
+        )

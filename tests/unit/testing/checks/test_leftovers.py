@@ -1,0 +1,75 @@
+"""Files that nobody will ever look for are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bookie_server.journal.log_mark import LogMark, encode_log_mark
+from dlog.testing.checks.leftovers import c17_no_file_is_left_over
+from dlog.testing.disk.disk import SimulatedDisk
+from tests.storage_kit import KEY, add, durable, open_storage, small_config
+from tests.unit.testing.kit import new_disk, run
+
+HOME = Path("/bookie")
+
+
+def stopped() -> SimulatedDisk:
+    """A bookie's disk with two entry logs, in the older of which nothing lives any more."""
+    disk = new_disk()
+
+    async def main() -> None:
+        storage = await open_storage(HOME, disk, entry_log_bytes_max=4096)
+        await add(storage, storage.create_ledger(1, KEY), range(50))
+        await storage.checkpoint()
+        await durable(lambda done: storage.delete_ledger(1, done))
+        await add(storage, storage.create_ledger(2, KEY), range(50))
+        await storage.close()
+
+    run(main())
+    return disk
+
+
+def found(disk: SimulatedDisk, *, swept: bool = False) -> list[str]:
+    return list(c17_no_file_is_left_over(disk, small_config(HOME), swept=swept))
+
+
+def test_a_bookie_stopped_in_good_order_leaves_nothing() -> None:
+    assert found(stopped()) == []
+
+
+def test_a_dead_entry_log_is_left_over_once_all_was_swept() -> None:
+    assert found(stopped(), swept=True) == ["entry log 1 holds no ledger that lives"]
+
+
+@pytest.mark.parametrize("path", ["journal/x.tmp", "ledgers/old-mark", "ledgers/entry-logs/copy.log"])
+def test_a_file_of_no_known_name_is_found(path: str) -> None:
+    disk = stopped()
+    disk.create(HOME / path).close()
+    assert found(disk) == [f"{HOME / path} is no file of a bookie"]
+
+
+def test_an_entry_log_behind_the_last_is_found() -> None:
+    disk = stopped()
+    disk.create(HOME / "ledgers" / "entry-logs" / f"{77:016x}.log").close()
+    assert found(disk) == ["entry log 77 lies behind the end of all logs, which is in 2"]
+
+
+def test_the_first_entry_log_may_be_left_half_made() -> None:
+    """Seed 4985: a crash in the first flush, and then the only ledger was deleted before the next one."""
+    disk = new_disk()
+
+    async def main() -> None:
+        await (await open_storage(HOME, disk)).close()
+
+    run(main())
+    for log_id, wrong in ((1, []), (2, ["entry log 2 lies behind the end of all logs, which is in 0"])):
+        disk.create(HOME / "ledgers" / "entry-logs" / f"{log_id:016x}.log").close()
+        assert found(disk) == wrong
+
+
+def test_a_journal_file_before_the_mark_is_found() -> None:
+    disk = stopped()
+    disk.replace_file(HOME / "ledgers" / "log-mark", encode_log_mark(LogMark(9, 0, 0)))
+    assert found(disk) == ["journal file 1 lies before the log mark, which is in 9"]

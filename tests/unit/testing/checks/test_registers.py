@@ -1,0 +1,91 @@
+"""Histories of compare-and-set registers: which have an explanation, and which cannot have one."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlog.testing.checks.registers import c16_registers_are_linearizable
+from dlog.testing.metadata.history import Operation, Outcome, RegisterCall, RegisterHistory
+
+KEY = "/r"
+
+
+def call(
+    client: str,
+    operation: Operation,
+    when: tuple[int, int | None],
+    outcome: Outcome = Outcome.DONE,
+    *,
+    expected: int | None = None,
+    version: int | None = None,
+    value: bytes | None = None,
+) -> RegisterCall:
+    if value is None and version is not None:
+        value = b"v%d" % version
+    return RegisterCall(client, KEY, operation, expected, value, when[0], when[1], outcome, version)
+
+
+def wrong(*calls: RegisterCall) -> list[str]:
+    history = RegisterHistory()
+    history.calls += calls
+    return list(c16_registers_are_linearizable(history))
+
+
+CREATED = call("a", "create", (1, 2), version=0)
+
+
+def write(client: str, when: tuple[int, int | None], version: int) -> RegisterCall:
+    return call(client, "write", when, expected=version - 1, version=version)
+
+
+def read(client: str, when: tuple[int, int | None], version: int) -> RegisterCall:
+    return call(client, "read", when, version=version)
+
+
+def unknown(client: str, when: tuple[int, int | None], expected: int, value: bytes) -> RegisterCall:
+    return call(client, "write", when, Outcome.UNKNOWN, expected=expected, value=value)
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [write("a", (3, 6), 1), read("b", (4, 5), 0), read("b", (7, 8), 1)],
+        [write("a", (3, 6), 1), read("b", (4, 5), 1)],
+        [write("a", (3, 4), 1), call("b", "write", (5, 6), Outcome.REFUSED, expected=0, value=b"x")],
+        [unknown("a", (3, 4), 0, b"v1"), read("b", (9, 10), 1)],
+        [unknown("a", (3, None), 0, b"v1"), read("b", (9, 10), 0), read("b", (11, 12), 1)],
+        [unknown("a", (3, 4), 0, b"v1"), call("b", "write", (5, 6), Outcome.REFUSED, expected=0, value=b"x")],
+        [call("a", "create", (3, 4), version=0)],
+        [call("b", "remove", (3, 4)), call("a", "read", (5, 6), Outcome.ABSENT)],
+        [call("b", "write", (3, 4), Outcome.NOT_DONE, expected=0, value=b"x")],
+    ],
+)
+def test_what_can_be_explained_passes(calls: list[RegisterCall]) -> None:
+    assert wrong(CREATED, *calls) == []
+
+
+@pytest.mark.parametrize(
+    ("calls", "finding"),
+    [
+        ([write("a", (3, 4), 1), read("b", (5, 6), 0)], "came after"),
+        ([write("a", (3, 4), 1), write("b", (3, 4), 1)], "written twice"),
+        ([read("b", (3, 4), 1)], "nobody can have written"),
+        ([write("a", (5, 6), 1), read("b", (3, 4), 1)], "came after"),
+        (
+            [write("a", (3, 4), 1), write("a", (5, 6), 2), read("b", (7, 8), 2), read("c", (9, 10), 1)],
+            "came after",
+        ),
+        ([call("b", "read", (3, 4), version=0, value=b"other")], "two values"),
+        ([unknown("a", (3, 4), 0, b"mine"), read("b", (5, 6), 1)], "nobody can have written"),
+        ([call("b", "write", (3, 4), Outcome.REFUSED, expected=0, value=b"x")], "as expected all the time"),
+        ([call("b", "read", (3, 4), Outcome.ABSENT)], "there all the time"),
+        ([call("b", "remove", (3, 4)), read("a", (5, 6), 0)], "removed"),
+        (
+            [call("b", "write", (3, 4), Outcome.NOT_DONE, expected=0, value=b"v1"), read("a", (5, 6), 1)],
+            "nobody",
+        ),
+    ],
+)
+def test_what_cannot_be_explained_is_found(calls: list[RegisterCall], finding: str) -> None:
+    found = wrong(CREATED, *calls)
+    assert found and finding in found[0]

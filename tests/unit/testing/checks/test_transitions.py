@@ -1,0 +1,106 @@
+"""Metadata that moved as it must not is found, and what is allowed is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dlog.format.log_metadata import encode_record
+from dlog.model import LogMetadata, MessageId
+from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
+from dlog.testing.metadata.history import Outcome, RegisterCall, RegisterHistory
+from ledger.metadata.format.ledger import encode_ledger_metadata
+from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, LedgerState, QuorumSizes
+from tests.unit.dlog.records import BOB, listed, record, seal
+
+B1, B2, B3 = (BookieId(f"b{n}:1") for n in (1, 2, 3))
+OPEN = LedgerMetadata(
+    quorum=QuorumSizes(ensemble=2, write=2, ack=1), fragments=(Fragment(EntryId(0), (B1, B2)),)
+)
+CHANGED = OPEN.with_fragment(Fragment(EntryId(5), (B1, B3)))
+RECOVERING = CHANGED.with_state(LedgerState.IN_RECOVERY)
+CLOSED = CHANGED.closed_at(EntryId(9), 100)
+REPAIRED = replace(CLOSED, fragments=(Fragment(EntryId(0), (B1, B3)), CLOSED.fragments[1]))
+
+
+def history(register: str, *values: bytes) -> RegisterHistory:
+    found = RegisterHistory()
+    found.calls += [
+        RegisterCall("a", register, "write", version - 1, value, version, version, Outcome.DONE, version)
+        for version, value in enumerate(values)
+    ]
+    return found
+
+
+def ledger_findings(*states: LedgerMetadata) -> list[str]:
+    values = map(encode_ledger_metadata, states)
+    return list(c13_ledger_metadata_moves_legally(history("ledger/1", *values)))
+
+
+def record_findings(*records: LogMetadata) -> list[str]:
+    return list(c13_log_records_move_legally(history("/logs/x/record", *map(encode_record, records))))
+
+
+def test_the_grace_rises_with_a_takeover_and_never_falls() -> None:
+    before = replace(record(listed(1)), grace_us=5)
+    raised = replace(before, grace_us=6)
+    assert record_findings(before, replace(raised, epoch=2, owner=BOB)) == []
+    assert len(record_findings(before, raised)) == 1
+    assert len(record_findings(raised, replace(before, epoch=2, owner=BOB))) == 1
+
+
+def test_a_ledgers_life_is_legal() -> None:
+    assert ledger_findings(OPEN, CHANGED, RECOVERING, CLOSED, REPAIRED) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (RECOVERING, CHANGED),
+        (CLOSED, RECOVERING),
+        (CLOSED, replace(CLOSED, last_entry=EntryId(8))),
+        (CHANGED, OPEN),
+        (OPEN.with_state(LedgerState.IN_RECOVERY), RECOVERING),
+        (CHANGED, replace(CHANGED, fragments=(Fragment(EntryId(0), (B2, B3)), CHANGED.fragments[1]))),
+        (CLOSED, replace(CLOSED, fragments=CLOSED.fragments[:1])),
+        (OPEN, replace(OPEN, quorum=QuorumSizes(ensemble=2, write=2, ack=2))),
+    ],
+)
+def test_an_illegal_change_of_a_ledger_is_found(before: LedgerMetadata, after: LedgerMetadata) -> None:
+    assert ledger_findings(before, after)
+
+
+START = record(listed(1, 4), listed(2))
+
+
+def test_a_logs_life_is_legal() -> None:
+    rotated = replace(START, ledgers=(*START.ledgers, listed(5)), last_ledger_id=5)
+    sealed = replace(rotated, ledgers=(START.ledgers[0], listed(2, 3), listed(5)))
+    assert record_findings(START, rotated, sealed, replace(sealed, ledgers=sealed.ledgers[1:])) == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        replace(START, last_ledger_id=9, ledgers=(listed(1, 3), listed(2))),
+        replace(START, epoch=START.epoch + 1),
+        replace(START, last_ledger_id=9, ledgers=(*START.ledgers, listed(5), listed(6))),
+        replace(START, last_ledger_id=9, ledgers=(listed(1), listed(2, 3))),
+        replace(START, log_uuid="another"),
+        replace(START, last_ledger_id=5, ledgers=START.ledgers[:1]),
+    ],
+)
+def test_an_illegal_change_of_a_log_is_found(after: LogMetadata) -> None:
+    assert record_findings(replace(START, last_ledger_id=5), after)
+
+
+def test_a_trim_id_that_falls_is_found() -> None:
+    trimmed = replace(START, trim_before=MessageId(1, 2, 0))
+    assert record_findings(trimmed, START)
+    assert not record_findings(START, trimmed)
+
+
+def test_a_seal_that_changes_is_found() -> None:
+    resealed = replace(START, ledgers=(replace(START.ledgers[0], seal=seal(5)), START.ledgers[1]))
+    assert record_findings(START, resealed)
