@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 from pathlib import Path
@@ -34,6 +35,63 @@ def test_named_modules_exist(name: str) -> None:
     paths = re.findall(rf"`((?:{'|'.join(PACKAGES)})/[\w/.]*)`", text)
     assert len(paths) > 5
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("way", ["append", "read", "takeover"])
+def test_the_ways_through_the_code_are_its_imports(way: str) -> None:
+    """In the diagrams of docs/architecture.md a file and the one that it continues, one of them imports the other.
+
+    A file continues the nearest one above it that is indented less, or at the margin the one before; a line that
+    begins with ~ is a network connection.
+    """
+    _, _, rest = (ROOT / "docs" / "architecture.md").read_text("utf-8").partition(f"\n## One {way}\n")
+    diagrams = re.findall(r"```\n(.*?)```", rest.partition("\n## ")[0], re.DOTALL)
+    steps = [step for diagram in diagrams for step in steps_of(diagram)]
+    assert len(steps) > 20
+    assert [f"{before} → {after}" for before, after in steps if not linked(before, after)] == []
+
+
+def steps_of(diagram: str) -> list[tuple[str, str]]:
+    """Pairs of files that follow each other."""
+    steps: list[tuple[str, str]] = []
+    path: list[str] = []
+    for line in diagram.splitlines():
+        if line.startswith("~"):
+            path = []
+            continue
+        found = re.match(r"((?:  )*)([\w/]+\.py) +\S", line)
+        assert found is not None, line
+        depth = len(found[1]) // 2
+        assert depth <= len(path), line
+        if path:
+            steps.append((path[max(depth - 1, 0)], found[2]))
+        path[depth:] = [found[2]]
+    return steps
+
+
+def linked(one: str, other: str) -> bool:
+    return module_of(one) in imports_of(other) or module_of(other) in imports_of(one)
+
+
+def module_of(file: str) -> str:
+    return file.removesuffix(".py").replace("/", ".")
+
+
+def imports_of(file: str) -> set[str]:
+    """Modules, and what is imported from them, which may be a module too."""
+    found = set()
+    for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_every_document_is_in_the_reading_order() -> None:
+    """docs/README.md links to each document beside it."""
+    text = (ROOT / "docs" / "README.md").read_text("utf-8")
+    names = [path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"]
+    assert len(names) > 10
+    assert [name for name in names if f"]({name})" not in text] == []
 
 
 def test_the_examples_of_testing_are_those_that_are_run() -> None:
