@@ -6,7 +6,8 @@
         for message in client.reader("orders", until="latest"):
             print(message.id, message.payload)
 
-Names are loaded when first used: importing dlog costs next to nothing.
+The API here blocks; `dlog.aio` has the same for asyncio. All errors are in `dlog.errors`.
+Names are loaded on first use, so `import dlog` is fast.
 """
 
 from __future__ import annotations

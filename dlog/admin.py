@@ -1,8 +1,8 @@
-"""What an administrator does to a log beside its owner: describe, shrink, seal, delete, collect garbage.
+"""Administration of logs without owning them: describe, shrink, seal, delete, collect garbage.
 
 Invariant (docs/log-semantics.md#rule-25, #rule-33, #rule-34b, #crash-windows): every change is one compare-and-set at
-the version that was read; ledgers are deleted only afterwards, only if they can never be listed again, and whoever
-comes later can finish what was interrupted. Seal and Delete are takeovers. Only the owner rotates.
+the version that was read. Ledgers are deleted only afterwards, and only if they can never be listed again. What was
+interrupted can be finished by any later call. Seal and Delete are takeovers. Only the owner rotates.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
 
 ORPHAN_AGE_S = 600.0
-"""A younger unlisted ledger probably belongs to a takeover or rotation under way; no rule depends on it."""
+"""A younger unlisted ledger probably belongs to a takeover or rotation in progress. No rule depends on it."""
 
 
 _COUNT_S_MAX = 5.0
-"""A trim is for freeing disks: it does not wait longer for bookies that are away."""
+"""A trim is for freeing disks: it does not wait longer than this for bookies that do not respond."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogInfo:
-    """A log as its record describes it."""
+    """A log as its record describes it: identity, record, and the version at which the record was read."""
 
     ref: LogRef
     record: LogMetadata
@@ -51,7 +51,7 @@ class LogInfo:
 
 
 class LogAdmin:
-    """Administrative operations on the logs of one cluster."""
+    """Administrative operations on the logs of one cluster. `LogClient` offers them by name of the log."""
 
     def __init__(self, logs: LogMetadataStore, ledgers: LedgerClient, config: LogConfig) -> None:
         self._logs = logs
@@ -60,7 +60,11 @@ class LogAdmin:
         self._environment = ledgers.environment
 
     async def describe(self, log: LogName) -> LogInfo:
-        """The record, read linearizably. LogNotFoundError."""
+        """The record, read linearizably.
+
+        Raises:
+            LogNotFoundError: no such log.
+        """
         ref = await self._logs.find(log)
         read = await self._logs.read(ref)
         return LogInfo(ref, read.value, read.version)
@@ -68,11 +72,19 @@ class LogAdmin:
     # ---- shrink
 
     async def shrink(self, log: LogName, before: MessageId) -> LogMetadata:
-        """Make every message below `before` invisible for good, and drop the ledgers wholly below it.
+        """Make every message below `before` invisible for good, and drop the ledgers completely below it from the list.
 
-        Metadata only, but for two looks at bookies: an id in an unsealed ledger is checked against its last add
-        confirmed, and the messages of the last entry that goes are counted; if that fails, it goes uncounted
-        (`metadata_changes.shrunk`). ShrinkRefusedError for an id above the tail: it would make later appends invisible.
+        Bookies are asked for two things only: an id in an unsealed ledger is checked against its last add confirmed,
+        and the messages of the last entry that is dropped are counted. If counting fails, the entry goes uncounted
+        (`metadata_changes.shrunk`).
+
+        Raises:
+            ShrinkRefusedError: `before` is above the tail, and so would make later appends invisible.
+            LogNotFoundError: no such log, or it is being deleted.
+            ContendedError: the record kept changing; nothing was changed.
+            MetadataOutcomeUnknownError: the trim may have been made.
+
+        Source: docs/log-semantics.md#rule-33.
         """
         ref = await self._logs.find(log)
         rounds = Rounds(self._environment, f"the record of log {log}")
@@ -97,7 +109,7 @@ class LogAdmin:
             await rounds.again()
 
     async def _count_last(self, record: LogMetadata, before: MessageId) -> int | None:
-        """How many messages the last entry holds that the trim removes; None if there is none or it cannot be read."""
+        """Number of messages in the last entry that the trim drops; None if there is none or it cannot be read."""
         end = metadata_changes.end_of_trimmed(record, before)
         if end is None:
             return None
@@ -125,7 +137,15 @@ class LogAdmin:
     # ---- seal and delete
 
     async def seal(self, log: LogName) -> LogMetadata:
-        """End the log: whoever writes it is fenced, and it takes no appends any more. Once sealed, nothing."""
+        """Fence the writer and end the log: it stays readable and takes no appends. A sealed log is left as it is.
+
+        Raises:
+            LogNotFoundError: no such log.
+            LogSealedError: the log is being deleted.
+            The errors of a takeover (`TakeoverRunner.run`).
+
+        Source: docs/log-semantics.md#rule-34b.
+        """
         info = await self.describe(log)
         if info.record.state is LogState.SEALED:
             return info.record
@@ -134,8 +154,12 @@ class LogAdmin:
     async def delete(self, log: LogName) -> bool:
         """Fence the writer, then delete the log and its ledgers. Call again to resume what was interrupted.
 
-        False if ledgers must outlive the log for a while, because a sleeping writer might still write them
-        (docs/log-semantics.md#rule-25); then the name is free once a later call, or `collect`, has deleted them.
+        False if ledgers must outlive the log for a while, because a paused writer might still add to them
+        (docs/log-semantics.md#rule-25). The name is free once a later call, or `collect`, has deleted them.
+
+        Raises:
+            LogNotFoundError: no such log.
+            The errors of a takeover (`TakeoverRunner.run`).
         """
         info = await self.describe(log)
         if info.record.state is not LogState.DELETING:
@@ -160,11 +184,17 @@ class LogAdmin:
     # ---- garbage
 
     async def collect(self, log: LogName) -> LogMetadata | None:
-        """Delete the log's ledgers whose time has come; finish its deletion. None once it is gone."""
+        """Delete the log's ledgers whose grace has passed, and finish its deletion. None once it is completely deleted.
+
+        Raises:
+            LogNotFoundError: no such log.
+            ContendedError: the record kept changing; what was deleted stays deleted.
+        """
         ref = await self._logs.find(log)
         return await self.collect_ref(ref)
 
     async def collect_ref(self, ref: LogRef) -> LogMetadata | None:
+        """As `collect`, for this incarnation. None if its record no longer exists."""
         record = await self._delete_due(ref)
         if record is None or record.state is not LogState.DELETING or record.pending_delete:
             return record
@@ -172,7 +202,7 @@ class LogAdmin:
         return None
 
     async def _delete_due(self, ref: LogRef) -> LogMetadata | None:
-        """Delete what is due, then forget it. Deleting is idempotent, so a crash between costs nothing."""
+        """Delete what is due, then remove it from the record. A crash in between is harmless."""
         rounds = Rounds(self._environment, f"the record of log {ref}")
         while True:
             try:
@@ -194,7 +224,7 @@ class LogAdmin:
                 await rounds.again()
 
     async def _needs_no_grace(self, ledger_id: LedgerId) -> bool:
-        """Whether all its bookies will refuse adds to the deleted ledger for good (docs/log-semantics.md#rule-25)."""
+        """Whether all its bookies permanently refuse adds to the deleted ledger (docs/log-semantics.md#rule-25)."""
         if not deletions_are_durable((), self._ledgers.bookies()):
             return False
         try:
@@ -206,7 +236,12 @@ class LogAdmin:
         return deletions_are_durable([metadata], self._ledgers.bookies())
 
     async def sweep(self, *, age_s: float = ORPHAN_AGE_S) -> list[LedgerId]:
-        """Delete what crashed takeovers and rotations of any log under this root have left behind (orphan_sweep.py)."""
+        """Delete what crashed takeovers and rotations of any log under this root left behind (orphan_sweep.py).
+
+        Ledgers younger than `age_s` seconds are left alone. Returns the ids of the deleted ones.
+
+        Source: docs/log-semantics.md#orphan-sweep.
+        """
         return await OrphanSweep(self._logs, self._ledgers, age_s=age_s).run()
 
 

@@ -1,7 +1,10 @@
-"""The asyncio face of dlog: `connect` and `standalone`.
+"""The asyncio API of dlog: `connect` and `standalone`.
 
-async with dlog.aio.connect("sqlite:///data/meta.db") as client:
-    async with await client.open_writer("orders") as writer: ...
+    async with dlog.aio.connect("sqlite:///data/meta.db") as client:
+        async with await client.open_writer("orders") as writer:
+            await writer.append(b"payload")
+
+The objects are those of the blocking API (`dlog.connect`), with calls to await.
 """
 
 from __future__ import annotations
@@ -28,15 +31,22 @@ def connect(
     config: LogConfig | None = None,
     environment: Environment | None = None,
 ) -> Connecting:
-    """A client of the cluster whose metadata is at `uri`: `async with connect(…)`, or `await connect(…)`.
+    """Connect to the cluster whose metadata is at `uri`: `async with connect(…)`, or `await connect(…)`.
 
-    Starts nothing. MetadataUnavailableError if there is no such store.
+    Once awaited, the client knows the registered bookies. Starts no process. A client that was awaited must be closed
+    by the caller; `async with` closes it, and everything opened through it.
+
+    Raises:
+        ConfigurationError: `uri` has an unknown scheme, or `config` is not a LogConfig.
+        InvalidNameError: `namespace` is not a valid name.
+        MissingExtraError: the metadata driver or the codec needs a package that is not installed.
+        MetadataUnavailableError: there is no cluster at `uri`, or the metadata store cannot be reached.
     """
     return Connecting(uri, namespace, config, environment)
 
 
 class Connecting:
-    """A connection about to be made: await it and close the client yourself, or leave both to `async with`."""
+    """A connection to be made: `await` returns the client, `async with` also closes it."""
 
     def __init__(
         self, uri: str, namespace: str, config: LogConfig | None, environment: Environment | None

@@ -56,7 +56,16 @@ async def connect(
     config: LogConfig | None = None,
     environment: Environment | None = None,
 ) -> LogClient:
-    """A client of the cluster whose metadata is at `uri`. Starts nothing; closing it closes all it opened."""
+    """Connect to the cluster whose metadata is at `uri`. On return the client knows the registered bookies.
+
+    Starts no process. Closing the client closes everything opened through it.
+
+    Raises:
+        ConfigurationError: `uri` has an unknown scheme, or `config` is not a LogConfig.
+        InvalidNameError: `namespace` is not a valid name.
+        MissingExtraError: the metadata driver or the codec needs a package that is not installed.
+        MetadataUnavailableError: there is no cluster at `uri`, or the metadata store cannot be reached.
+    """
     check_log_name(namespace)
     require_type("config", config, LogConfig, type(None))
     environment = environment or SystemEnvironment()
@@ -72,7 +81,12 @@ async def connect(
 
 
 class LogClient:
-    """The logs of one namespace. Owns the store it is given. Use it on the loop that started it."""
+    """The logs of one namespace. Owns the metadata store that it is given; belongs to the loop on which it was started.
+
+    Every method that reads or changes metadata raises MetadataUnavailableError if the metadata store cannot be
+    reached (the change was not made), and MetadataOutcomeUnknownError if the answer to a change was lost (it may have
+    been made). Every method that takes the name of a log raises InvalidNameError if that is not a valid name.
+    """
 
     _started = False
 
@@ -103,23 +117,32 @@ class LogClient:
 
     @property
     def uri(self) -> str:
+        """Canonical address of the metadata store."""
         return self._store.uri
 
     @property
     def writers(self) -> frozenset[LogWriter]:
-        """Open writers of this client."""
+        """Writers opened by this client that have not ended."""
         return frozenset(self._writers)
 
     async def start(self) -> None:
-        """Read the registered bookies. MetadataUnavailableError."""
+        """Read the registered bookies and follow changes from then on.
+
+        Raises:
+            MetadataUnavailableError: there is no cluster, or the metadata store cannot be reached.
+        """
         await self.ledgers.start()
         self._started = True
 
     async def close(self) -> None:
-        """Close writers (settling what they accepted), readers, connections and the store.
+        """Close writers, readers, connections and the metadata store; a second call does nothing.
 
-        If cancelled, writers give up what is in flight; everything is closed all the same. A second call does
-        nothing. AppendsFailedError, once all is closed, if an append failed whose outcome nobody has read.
+        Writers are closed first: each waits for the outcome of every append it has accepted (`LogWriter.close`). If
+        cancelled, appends in flight end indeterminate and those not sent are aborted; everything is closed all the
+        same.
+
+        Raises:
+            AppendsFailedError: an append failed and its outcome was not read. Raised after everything is closed.
         """
         failures: list[AppendsFailedError] = []
         try:
@@ -176,22 +199,48 @@ class LogClient:
             warnings.warn(f"unclosed client of {self.uri}", ResourceWarning, source=self, stacklevel=2)
 
     def name(self, log: str) -> LogName:
-        """The full name of a log in this client's namespace. InvalidNameError."""
+        """The full name of a log in this client's namespace.
+
+        Raises:
+            InvalidNameError: not 1 to 200 letters, digits, `.`, `_` or `-`.
+        """
         return LogName(namespace=self.namespace, name=log)
 
     # ---- writing
 
     async def create(self, log: str) -> None:
-        """Make an empty log. LogExistsError."""
+        """Create an empty log: no ledgers, epoch 0, no owner.
+
+        Raises:
+            LogExistsError: a log of this name exists.
+
+        Source: docs/log-semantics.md#rule-4, #rule-5.
+        """
         await self.logs.create(self.name(log), grace_us=self.config.grace_us)
 
     async def open_writer(
         self, log: str, *, create: bool = True, given_up: Collection[LedgerId] = ()
     ) -> LogWriter:
-        """Take the log over: fence whoever wrote it, go on in a new ledger. Creates the log if asked.
+        """Take the log over and return its writer. With `create` a missing log is created first.
 
-        `given_up`: ledgers that are lost and whose loss you accept. LogNotFoundError, LogSealedError,
-        TakeoverLostError (somebody else opened it at the same time), NotEnoughBookiesError, DataLossError.
+        On return the previous writer is fenced: none of its appends can be acknowledged any more. This client owns the
+        log in a new epoch and appends go to a new ledger, which is in the log's ledger list.
+
+        `given_up`: ids of listed ledgers that are lost and whose loss is accepted; their messages are gone.
+
+        Raises:
+            LogNotFoundError: no such log, and `create` is false.
+            LogSealedError: the log is sealed or being deleted.
+            TakeoverLostError: another client took the log over at the same time; nothing was changed.
+            TakeoverContendedError: the log's record changed during every attempt; nothing was changed.
+            TakeoverTimeoutError: not done within `takeover_timeout_s`; the takeover may have happened.
+            NotEnoughBookiesError: too few writable bookies for a ledger (docs/log-semantics.md#rule-19b).
+            LedgerRecoveryError: too few bookies respond to fence and recover the log's last ledgers.
+            DataLossError: a ledger to be fenced does not exist and is not in `given_up`
+                (docs/log-semantics.md#rule-23).
+            UnauthorizedError: `config.password` is not the password of the log's ledgers.
+
+        Source: docs/log-semantics.md#rule-20 to #rule-23.
         """
         _require_ledger_ids(given_up)
         name = self.name(log)
@@ -270,9 +319,21 @@ class LogClient:
         on_data_loss: OnMissing | str = OnMissing.FAIL,
         config: ReaderConfig | None = None,
     ) -> Reader:
-        """Messages from `start` (inclusive), behind `after`, or the `last` n, up to `until` (exclusive).
+        """A reader of messages from `start` (inclusive), after `after`, or of the `last` n, up to `until` (exclusive).
 
-        Without `until` the reader waits for more. Fences nothing.
+        Give at most one of `start`, `after` and `last`; the default is the earliest message. Each position is a
+        MessageId, its text, `"earliest"` or `"latest"` (`after` takes an id only). `"latest"` is the tail when the
+        reader opens. Without `until` the reader waits for more messages. It fences nothing and changes nothing.
+        Nothing is read before the reader opens, which is also when a missing log is reported.
+
+        `on_trimmed`: what to do when messages at the position were trimmed: `fail`, `skip` or `gap` (returned by
+        `items` and `batch_items`). `on_data_loss`: the same for messages that are lost; `skip` is not allowed.
+
+        Raises:
+            ConfigurationError: more than one start, `last` below 1, or an unknown policy.
+            InvalidNameError: a position is not a valid message id.
+
+        Source: docs/log-semantics.md#rule-28, #rule-29.
         """
         reader = Reader(
             self.logs,
@@ -296,9 +357,13 @@ class LogClient:
         follow: bool = True,
         config: ReaderConfig | None = None,
     ) -> Reader:
-        """Messages as they come, from now on unless `start` or `last` (so many before now) says otherwise.
+        """A reader of new messages: from the tail, from `start`, or from the `last` n before the tail.
 
-        Without `follow` it ends at the tail as it is when the reader opens.
+        Without `follow` the reader ends at the tail as of its opening, otherwise it waits for more messages.
+
+        Raises:
+            ConfigurationError: both `start` and `last` are given, or `last` is negative.
+            InvalidNameError: `start` is not a valid message id.
         """
         require_type("last", last, int, type(None))
         if start is None and not last:
@@ -308,46 +373,125 @@ class LogClient:
     # ---- administration
 
     async def list(self) -> list[str]:
-        """Names of the logs in the namespace, sorted."""
+        """Names of the logs in the namespace, sorted. Includes logs whose deletion is not finished."""
         return await self.logs.names(self.namespace)
 
     async def describe(self, log: str) -> LogInfo:
+        """The log's record, read linearizably. Asks no bookie.
+
+        A log whose deletion is not finished is described too, in state `deleting`.
+
+        Raises:
+            LogNotFoundError: no such log.
+        """
         return await self.admin.describe(self.name(log))
 
     async def resolve(self, log: str, message_id: MessageId | str) -> Resolution:
-        """What became of an append that ended in AppendIndeterminateError. Undecided until its ledger is sealed."""
+        """The outcome of an append that raised AppendIndeterminateError; `message_id` is that error's.
+
+        COMMITTED, ABSENT and TRIMMED are final (a committed message may be trimmed later). UNDECIDED: the id is above
+        what is confirmed in a ledger that is not sealed; opening a writer decides it. Fences nothing.
+
+        Raises:
+            InvalidNameError: `message_id` is not a valid message id.
+            LogNotFoundError: no such log, or it is being deleted.
+            UnknownPositionError: the id is above every ledger of the log, so no append can have had it.
+            LedgerNotFoundError: the listed ledger of the id does not exist: it is lost.
+            ReadError: too few bookies respond.
+
+        Source: docs/log-semantics.md#rule-8.
+        """
         found = MessageId.of(message_id)
         ref = await self.logs.find(self.name(log))
         return await resolve(self.logs, ref, self.ledgers, found, self.config.password)
 
     async def rotate(self, log: str) -> LogInfo:
-        """Take the log over, which seals its ledger, and give it up again: the way to rotate from outside.
+        """Seal the log's active ledger by taking the log over and closing the writer; returns the new record.
 
-        Only an owner rotates, so this deposes the writer there is; a program that has the writer open calls its
-        `rotate` instead.
+        Only an owner rotates (docs/log-semantics.md#rule-16, #rule-34b), so this deposes the current writer. A program
+        that has the writer open calls `LogWriter.rotate` instead.
+
+        Raises:
+            LogNotFoundError: no such log.
+            The errors of `open_writer`.
         """
         writer = await self.open_writer(log, create=False)
         await writer.close()
         return await self.describe(log)
 
     async def shrink(self, log: str, before: MessageId | str) -> LogMetadata:
+        """Trim: make every message below `before` invisible for good; returns the log's record.
+
+        Readers opened afterwards do not return them. Ledgers completely below `before` leave the list if their seal is
+        recorded, but never the last one; the owner or `collect` deletes them later. An id at or below the current trim
+        position changes nothing. Needs no bookie unless `before` is inside or after an unsealed ledger.
+
+        Raises:
+            ShrinkRefusedError: `before` is above the tail, or the tail cannot be proved as too few bookies respond.
+            LogNotFoundError: no such log, or it is being deleted.
+            InvalidNameError: `before` is not a valid message id.
+            DataLossError: the tail cannot be determined since an unsealed listed ledger does not exist.
+            ContendedError: the record kept changing; nothing was changed.
+
+        Source: docs/log-semantics.md#rule-33.
+        """
         return await self.admin.shrink(self.name(log), MessageId.of(before))
 
     async def seal(self, log: str) -> LogMetadata:
+        """Seal the log permanently: it stays readable and takes no writer; returns the log's record.
+
+        On return its writer is fenced and every ledger is sealed; readers end at the last message. A sealed log is
+        left as it is.
+
+        Raises:
+            LogNotFoundError: no such log.
+            LogSealedError: the log is being deleted.
+            TakeoverLostError: another client took the log over at the same time; nothing was changed.
+            TakeoverContendedError: the record kept changing; nothing was changed.
+            TakeoverTimeoutError: not done within `takeover_timeout_s`; it may have happened.
+            LedgerRecoveryError: too few bookies respond to fence and recover the log's last ledgers.
+            DataLossError: a ledger to be fenced does not exist.
+
+        Source: docs/log-semantics.md#rule-34b.
+        """
         return await self.admin.seal(self.name(log))
 
     async def delete(self, log: str) -> bool:
+        """Fence the writer, then delete the log and its ledgers. True once all are deleted and the name is free.
+
+        False if some ledgers must be kept for the log's grace, because a writer that is paused may still add entries
+        to them. Then the log takes no writer and no reader; a later `delete` or `collect` finishes the deletion. An
+        interrupted deletion is resumed by calling again.
+
+        Raises:
+            LogNotFoundError: no such log.
+            The errors of `seal`, except LogSealedError.
+
+        Source: docs/log-semantics.md#rule-25, #rule-34b.
+        """
         return await self.admin.delete(self.name(log))
 
     async def sweep(self) -> Sequence[LedgerId]:
-        """Delete empty ledgers that crashed takeovers and rotations of any log under this root have left behind.
+        """Delete empty ledgers that crashed takeovers and rotations left behind, of any log under this root.
 
-        Returns them. Ledgers of other applications and of logs under another root are never touched.
+        Returns their ids. A ledger younger than ten minutes, of another application, of another root, or that holds an
+        entry is left alone. One that cannot be decided now, because bookies do not respond, is skipped with a warning.
+
+        Source: docs/log-semantics.md#orphan-sweep.
         """
         return await self.admin.sweep()
 
     async def collect(self, log: str) -> LogMetadata | None:
-        """Delete the log's ledgers whose time has come. None once a log being deleted is gone."""
+        """Delete the log's unlisted ledgers whose grace has passed, and finish an interrupted deletion of the log.
+
+        Returns the log's record, or None once a log that was being deleted is completely deleted.
+
+        Raises:
+            LogNotFoundError: no such log.
+            ContendedError: the record kept changing; what was deleted stays deleted.
+
+        Source: docs/log-semantics.md#rule-25.
+        """
         return await self.admin.collect(self.name(log))
 
 

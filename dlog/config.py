@@ -1,4 +1,4 @@
-"""Settings of the log client, built once at the edge and passed down."""
+"""Settings of the log client, built once by the application and passed down."""
 
 from __future__ import annotations
 
@@ -19,61 +19,73 @@ _GRACE_S_MAX = 100 * 366 * 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
+    """Settings of a client: replication, durability, batching, limits and timeouts. Times are in seconds.
+
+    Raises:
+        ConfigurationError: a value has the wrong type, is out of its range, or contradicts another one.
+    """
+
     quorum: QuorumSizes = field(default_factory=QuorumSizes)
-    """Three copies of which two are durable before an ack: one bookie may be down at any time."""
+    """Three copies, of which two are durable before an ack: one bookie may be down at any time."""
 
     digest_type: DigestType = DigestType.CRC32C
-    """The fastest digest that Apache BookKeeper knows; ledgers that exist are opened with their own."""
+    """Fastest digest of Apache BookKeeper. Existing ledgers are opened with their own."""
 
     password: bytes = field(default=b"", repr=False)
     """Master password of the log's ledgers. Never shown."""
 
     visibility: Visibility = Visibility.STRICT
-    """An append that returned is seen by every reader opened afterwards."""
+    """Strict: an append that returned is seen by every reader opened afterwards (docs/log-semantics.md#rule-13)."""
 
     degraded: DegradedPolicy = DegradedPolicy.ALLOW
-    """A three-bookie cluster with one dead keeps working; an ack means the full ack quorum all the same."""
+    """Whether to write with fewer bookies than `quorum.ensemble` when not enough are available.
+
+    An ack means the full ack quorum in any case (docs/log-semantics.md#rule-19b).
+    """
 
     batching: BatchLimits = field(default_factory=BatchLimits)
+    """When a batch is sent, and the largest entry."""
 
     codec: Codec = Codec.NONE
     """Compression of an entry's messages."""
 
     rotation: RotationLimits = field(default_factory=RotationLimits)
+    """When the active ledger is full and is replaced."""
 
     buffer_bytes_max: int = 64 * 1024 * 1024
-    """Bytes accepted and not yet acked by one writer; above it `append` and `submit` wait."""
+    """Bytes accepted and not yet acknowledged, per writer; at this limit `append` and `submit` wait."""
 
     hold_limit_s: float = 120.0
-    """Longest time that an append waits for its outcome, whatever is the matter; then the writer gives up.
+    """Longest time that an append waits for its outcome; then the writer gives up.
 
-    Two minutes, as Kafka's delivery.timeout.ms: enough for bookies and the metadata store to be restarted one after
-    the other. What is then in flight ends indeterminate, the rest is certainly absent. Reported from 5 s on.
+    Two minutes, as Kafka's delivery.timeout.ms: enough to restart bookies and the metadata store one after the other.
+    What is then in flight ends indeterminate, the rest is certainly absent. Slow appends are logged from 5 s on.
     """
 
     late_success_s: float = 5.0
-    """A deposed writer still delivers acks that reached their quorum before the fence, for this long."""
+    """How long a deposed writer still delivers acks that reached their quorum before the fence."""
 
     candidate_wait_s: float = 2.0
-    """A fenced owner waits about this long, so that a candidate under way wins (docs/log-semantics.md#rule-24b)."""
+    """A fenced owner waits about this long, so that a takeover in progress wins (docs/log-semantics.md#rule-24b)."""
 
     store_probe_s: float = 0.25
-    """During a drain that takes long, the metadata store must answer within this, or appends go on."""
+    """During a slow drain the metadata store must answer within this time, or appends go on."""
 
     takeover_timeout_s: float = 60.0
-    """Longest takeover; recovery of a large unconfirmed tail takes seconds."""
+    """Longest takeover. Recovery of a large unconfirmed tail takes seconds."""
 
     zombie_grace_s: float | None = None
-    """Time before a ledger is deleted whose writer may still be asleep, where bookies forget deletions.
+    """Time before a ledger is deleted whose writer may only be paused, where bookies forget deletions.
 
-    A log gets it when it is created, 7 days for None; a takeover with a longer one raises it, nothing lowers it.
+    Recorded when the log is created, 7 days for None. A takeover with a longer one raises it; nothing lowers it.
     Source: docs/log-semantics.md#rule-25.
     """
 
     owner_name: str = ""
-    """A name for operators, recorded with the log while this process owns it."""
+    """A name for operators, recorded with the log while this process owns it. At most 200 characters."""
 
     ledger: LedgerClientConfig = field(default_factory=LedgerClientConfig)
+    """Settings of the ledger client below: timeouts, frame sizes, wire protocol."""
 
     def __post_init__(self) -> None:
         require_fields(self)
@@ -113,5 +125,5 @@ class LogConfig:
 
     @property
     def grace_us(self) -> int | None:
-        """`zombie_grace_s` as records hold it."""
+        """`zombie_grace_s` in microseconds, as records hold it."""
         return None if self.zombie_grace_s is None else round(self.zombie_grace_s * 1e6)

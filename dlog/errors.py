@@ -1,4 +1,9 @@
-"""Leaves that the log adds to the one error tree (ledger/errors.py)."""
+"""The log's errors, and those of ledgers that its users meet: leaves of one tree (ledger/errors.py).
+
+The base class tells what to do: ConfigurationError: fix the call; UnavailableError: nothing happened, try later;
+OutcomeUnknownError: it may have happened, read first; OwnershipLostError: stop; NotFoundError: absence is proved;
+CorruptionError: wrong bytes. Facts are attributes of the error, named in parentheses below.
+"""
 
 from ledger.errors import (
     ConfigurationError,
@@ -16,19 +21,19 @@ from ledger.errors import (
 
 
 class MessageTooLargeError(ConfigurationError):
-    """The message or batch exceeds `entry_bytes_max`; never sent (facts: entry_bytes, entry_bytes_max)."""
+    """The message or batch exceeds `entry_bytes_max` and was not sent (facts: entry_bytes, entry_bytes_max)."""
 
 
 class AppendRejectedError(ConfigurationError):
-    """The append was never sent and is certainly absent (empty batch, failed condition)."""
+    """The append was not sent and is certainly absent: empty batch, or failed condition (facts: expected, tail)."""
 
 
 class LogExistsError(ConfigurationError):
-    """Create found a log of this name (facts: log)."""
+    """A log of this name exists (facts: log)."""
 
 
 class ShrinkRefusedError(ConfigurationError):
-    """The id lies above what may be trimmed (facts: requested, limit)."""
+    """The id is above what may be trimmed (facts: requested, limit; docs/log-semantics.md#rule-33)."""
 
 
 class LogSealedError(ConfigurationError):
@@ -36,15 +41,15 @@ class LogSealedError(ConfigurationError):
 
 
 class ForkedError(ConfigurationError):
-    """A client, writer, reader or cluster was used in a process forked from the one that opened it (facts: made_in)."""
+    """An object was used in a process forked from the one that opened it (facts: made_in, a process id)."""
 
 
 class TrimmedError(ConfigurationError):
-    """The position was trimmed away (facts: requested, earliest)."""
+    """Messages at the position were trimmed (facts: requested, earliest; docs/log-semantics.md#rule-28)."""
 
 
 class UnknownPositionError(ConfigurationError):
-    """The position lies in a ledger above the last one of the log (facts: requested, last)."""
+    """The position is in a ledger above the last one of the log (facts: requested, last)."""
 
 
 # ---- try later
@@ -55,63 +60,63 @@ class RecordTooLargeError(UnavailableError):
 
 
 class QueueFullError(UnavailableError):
-    """The writer's queue is full; the append was never sent (facts: queued_bytes, queued_bytes_max)."""
+    """The writer's buffer is full; the append was not sent (facts: queued_bytes, queued_bytes_max)."""
 
 
 class TakeoverContendedError(UnavailableError):
-    """The log's record kept changing under the takeover; nobody lost it, try again (facts: rounds)."""
+    """The log's record changed during every attempt; no other client won. Try again (facts: log, rounds)."""
 
 
 class StandaloneError(UnavailableError):
-    """The embedded cluster could not be started or lost a bookie for good."""
+    """The local cluster could not be started, or one of its bookies keeps failing."""
 
 
 class AppendAbortedError(UnavailableError):
-    """The append was held back, never sent, and is certainly absent (the writer closed or gave up)."""
+    """The append was not sent and is certainly absent: the writer was closed or gave up."""
 
 
 # ---- it may have happened
 
 
 class AppendIndeterminateError(OutcomeUnknownError):
-    """The append was in flight; it is at `message_id` or nowhere (facts: message_id)."""
+    """The append was in flight; it is at `message_id` or nowhere (facts: message_id, message_count)."""
 
 
 class AppendsFailedError(OutcomeUnknownError):
-    """Appends failed and their outcomes were not read: raised by `flush` and `close` (facts: log, count, first)."""
+    """Appends failed and their outcomes were not read; from `flush` and `close` (facts: log, count, first)."""
 
 
 class TakeoverTimeoutError(OutcomeUnknownError):
-    """The takeover was given up while under way; it may have happened (facts: log)."""
+    """The takeover took longer than `takeover_timeout_s`; it may have happened (facts: log)."""
 
 
 # ---- ownership
 
 
 class WriterDeposedError(OwnershipLostError):
-    """Another writer, Seal or Delete took the log over (facts: log, epoch, owner when known)."""
+    """A new writer, a seal or a delete took the log over (facts: log; epoch and owner, None if unknown)."""
 
 
 class TakeoverLostError(OwnershipLostError):
-    """Another candidate took the log over first (facts: log, epoch, owner)."""
+    """Another client took the log over first (facts: log, epoch, owner; docs/log-semantics.md#rule-22)."""
 
 
 # ---- proved absence
 
 
 class LogNotFoundError(NotFoundError):
-    """No such log (facts: log)."""
+    """No such log, or it is being deleted (facts: log)."""
 
 
 # ---- wrong bytes
 
 
 class DataLossError(CorruptionError):
-    """Ledgers that the log still lists cannot be found (facts: first, last)."""
+    """A ledger or entry that the log still lists cannot be found (facts: first and last, or ledger_id)."""
 
 
 class EntryFormatError(CorruptionError):
-    """An entry's envelope or messages cannot be decoded (facts: magic or position where known)."""
+    """An entry's envelope or messages cannot be decoded (facts, where known: ledger_id, entry_id)."""
 
 
 class RecordFormatError(CorruptionError):

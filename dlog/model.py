@@ -1,4 +1,4 @@
-"""Frozen values of the log: message id, message, log record. Pure."""
+"""Immutable values of the log: message id, message, log record. Pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 class MessageId(NamedTuple):
-    """Where a message is: ledger, entry, index within the entry's batch. Compares as a tuple.
+    """Position of a message: ledger, entry, index within the entry's batch. Compares as a tuple.
 
-    An id need not exist to be compared or to start from (docs/log-semantics.md#rule-2).
+    Its text, `str(id)`, has the form `17:420:3`. An id need not exist to be compared or to start from
+    (docs/log-semantics.md#rule-2).
     """
 
     ledger_id: int
@@ -28,11 +29,17 @@ class MessageId(NamedTuple):
     batch_index: int = 0
 
     def to_bytes(self) -> bytes:
-        """20 bytes, big-endian; they sort as the id does."""
+        """20 bytes, big-endian; for ids of messages they sort as the ids do."""
         return _BINARY.pack(*self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MessageId:
+        """The id that `to_bytes` encoded.
+
+        Raises:
+            InvalidNameError: not 20 bytes.
+            ConfigurationError: not a bytes-like object.
+        """
         require_type("a binary message id", data, bytes, bytearray, memoryview)
         if len(data) != _BINARY.size:
             raise InvalidNameError(f"a binary message id has {_BINARY.size} bytes, got {len(data)}")
@@ -40,7 +47,12 @@ class MessageId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """Read `ledger:entry:batch`, for example `17:420:3`."""
+        """Read `ledger:entry:batch`, for example `17:420:3`.
+
+        Raises:
+            InvalidNameError: another form, or a number out of range.
+            ConfigurationError: not a str.
+        """
         require_type("a message id in text", text, str)
         match = _TEXT.fullmatch(text)
         if match is not None:
@@ -53,7 +65,12 @@ class MessageId(NamedTuple):
 
     @classmethod
     def of(cls, value: MessageId | str) -> MessageId:
-        """An id, or the id that a text means: what every function takes where an id is meant."""
+        """The id itself, or the id that a text gives. Every function that takes an id uses it.
+
+        Raises:
+            InvalidNameError: the text is not a valid message id.
+            ConfigurationError: neither a MessageId nor a str.
+        """
         require_type("a message id", value, MessageId, str)
         return value if isinstance(value, MessageId) else cls.parse(value)
 
@@ -62,17 +79,20 @@ class MessageId(NamedTuple):
 
 
 EARLIEST_ID = MessageId(0, 0, 0)
+"""At or below every message id: where a log begins."""
 NO_MESSAGE = MessageId(-1, -1, 0)
-"""The tail of a log that has no message: what a conditional first append expects."""
+"""The tail of a log without messages: what a conditional first append expects."""
 
 Header = tuple[bytes, bytes]
+"""Key and value of one message header."""
 
 
 class Message(NamedTuple):
     """One message as a reader returns it.
 
-    A `payload` of None is a tombstone; a None key differs from an empty one. A tuple, because a reader
-    builds it six times as fast as any other immutable object.
+    A `payload` of None is a tombstone. A `key` of None differs from an empty one. `append_time_us` is the writer's
+    wall clock in microseconds since 1970; it never decreases along one writer. A tuple, because a reader builds it six
+    times as fast as any other immutable object.
     """
 
     id: MessageId
@@ -83,7 +103,12 @@ class Message(NamedTuple):
 
 
 def check_log_name(name: str) -> str:
-    """Raise InvalidNameError unless `name` may be a log's (or namespace's) name."""
+    """Return `name` if it is a valid name of a log or namespace.
+
+    Raises:
+        InvalidNameError: not 1 to 200 letters, digits, `.`, `_` or `-`, or the name is `.` or `..`.
+        ConfigurationError: not a str.
+    """
     require_type("a name", name, str)
     if not _NAME.fullmatch(name) or name in (".", ".."):
         raise InvalidNameError(
@@ -94,6 +119,8 @@ def check_log_name(name: str) -> str:
 
 
 class LogState(StrEnum):
+    """What may be done with a log: ACTIVE takes writers and readers, SEALED readers only, DELETING neither."""
+
     ACTIVE = "active"
     SEALED = "sealed"
     DELETING = "deleting"
@@ -101,7 +128,7 @@ class LogState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Who holds the log: an instance, and how an operator finds it."""
+    """The owner of a log: one writer instance, and how an operator finds its process."""
 
     instance: str
     name: str = ""
@@ -112,10 +139,11 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealFacts:
-    """What is known of a ledger once its seal is recorded; never changes afterwards (docs/log-semantics.md#i10).
+    """What is known of a ledger once its seal is recorded; it never changes afterwards (docs/log-semantics.md#i10).
 
-    A `message_count` of -1 means not counted: the ledger was sealed by a takeover, whose owner saw only its
-    first and last entry. A time of 0 means unknown.
+    `message_count` is -1 if the messages were not counted: the ledger was sealed by a takeover, which reads only the
+    first and the last entry. `last_entry` is -1 for an empty ledger. A time of 0 is unknown; times are in
+    microseconds.
     """
 
     last_entry: int
@@ -127,10 +155,11 @@ class SealFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedLedger:
-    """One ledger of the log's list. `seal` is None until the record itself says that it is sealed.
+    """One ledger of the log's list. `seal` is None until the record itself holds the seal.
 
-    `keep_until_us` is the earliest wall-clock time at which the ledger may be deleted once it has left the
-    list: a takeover sets it for every ledger whose seal the record did not hold (docs/log-semantics.md#rule-25).
+    `keep_until_us` is the earliest wall-clock time, in microseconds, at which the ledger may be deleted after it has
+    left the list: a takeover sets it for every ledger whose seal the record did not hold
+    (docs/log-semantics.md#rule-25).
     """
 
     ledger_id: LedgerId
@@ -141,12 +170,13 @@ class ListedLedger:
 
     @property
     def known_empty(self) -> bool:
+        """Whether the recorded seal proves that the ledger has no entry."""
         return self.seal is not None and self.seal.last_entry < 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingDelete:
-    """A ledger out of the list that may be deleted once `not_before_us` (wall clock) has passed."""
+    """An unlisted ledger that may be deleted once `not_before_us` (wall clock, microseconds) has passed."""
 
     ledger_id: LedgerId
     not_before_us: int
@@ -164,12 +194,16 @@ class SinkMark:
 RECORD_VERSION = 2
 
 GRACE_US = 7 * 86_400 * 1_000_000
-"""Seven days: the grace of a log whose creator asked for none, and of one made before records had one."""
+"""Seven days: the grace of a log that was created without one, or before records had one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMetadata:
-    """The value that every change of a log compares and sets (docs/log-semantics.md#rule-1)."""
+    """A log's record: the value that every change of the log compares and sets (docs/log-semantics.md#rule-1).
+
+    `ledgers` is the ledger list in message order, `last_ledger_id` the highest ledger id ever listed or barred,
+    `trim_before` the id below which every message is trimmed.
+    """
 
     log_uuid: str
     instance_id: str
@@ -179,36 +213,41 @@ class LogMetadata:
     last_ledger_id: int = -1
     trim_before: MessageId = EARLIEST_ID
     trimmed_end: MessageId = EARLIEST_ID
-    """Behind the last message of all ledgers that were trimmed away; a listed one's seal tells where it ends."""
+    """Just after the last message of all trimmed ledgers; the end of a listed one is in its seal."""
     pending_delete: tuple[PendingDelete, ...] = ()
     sinks: tuple[SinkMark, ...] = ()
     state: LogState = LogState.ACTIVE
     nonce: int = 0
     grace_us: int = GRACE_US
-    """How long a ledger whose writer may be asleep outlives its place in the list, where bookies forget deletions."""
+    """How long a ledger whose writer may be paused is kept after it left the list, where bookies forget deletions."""
     format_version: int = RECORD_VERSION
-    """1 until the next takeover of a log made before records had a grace of their own."""
+    """1 until the next takeover of a log created before records had a grace."""
 
     @property
     def ledger_ids(self) -> tuple[LedgerId, ...]:
+        """Ids of the listed ledgers, increasing."""
         return tuple(listed.ledger_id for listed in self.ledgers)
 
     @property
     def tail(self) -> ListedLedger | None:
+        """The last listed ledger; None if there is none."""
         return self.ledgers[-1] if self.ledgers else None
 
     def find(self, ledger_id: int) -> ListedLedger | None:
+        """The listed ledger of this id; None if it is not listed."""
         return next((listed for listed in self.ledgers if listed.ledger_id == ledger_id), None)
 
 
 class NameState(StrEnum):
+    """Whether a name refers to a log."""
+
     ACTIVE = "active"
     DELETED = "deleted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameNode:
-    """What a log's name stands for: the incarnation that it names now, or named last.
+    """What a log's name refers to: the current incarnation, or the last one.
 
     Source: docs/log-semantics.md#rule-5.
     """
@@ -219,7 +258,11 @@ class NameNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogName:
-    """A log's address: namespace and name."""
+    """A log's address: namespace and name. str() gives `namespace/name`.
+
+    Raises:
+        InvalidNameError: one of them is not a valid name.
+    """
 
     namespace: str
     name: str

@@ -1,8 +1,8 @@
 """The blocking API: the same client, writer and reader for programs without an event loop.
 
-Every object here holds its asyncio twin and passes calls to one background loop (loop_thread.py); nothing is decided
-here. Safe to use from several threads, each call on its own. After a fork the child connects again: what it inherited
-raises ForkedError.
+Every object here holds its asyncio counterpart and passes calls to one background loop (loop_thread.py); nothing is
+decided here. Thread-safe: calls from several threads are independent. After a fork the child must connect again:
+objects that it inherited raise ForkedError.
 """
 
 from __future__ import annotations
@@ -35,7 +35,12 @@ _log = logging.getLogger(__name__)
 
 
 class Client:
-    """The logs of one namespace. Obtained from dlog.connect; `with` closes it and all that it opened."""
+    """The logs of one namespace. Obtained from `dlog.connect`; `with` closes it and everything opened through it.
+
+    Every method raises ForkedError in a process forked from the one that connected, ConfigurationError once the client
+    is closed, MetadataUnavailableError if the metadata store cannot be reached (the change was not made), and
+    MetadataOutcomeUnknownError if the answer to a change was lost (it may have been made). Ctrl-C cancels the call.
+    """
 
     def __init__(self, thread: LoopThread, client: LogClient) -> None:
         self._thread = thread
@@ -46,18 +51,34 @@ class Client:
 
     @property
     def uri(self) -> str:
+        """Canonical address of the metadata store."""
         return self._client.uri
 
     @property
     def namespace(self) -> str:
+        """The namespace of this client's logs."""
         return self._client.namespace
 
     # ---- writing and reading
 
     def open_writer(self, log: str, *, create: bool = True, given_up: Collection[LedgerId] = ()) -> Writer:
-        """Take the log over: fence whoever wrote it, go on in a new ledger. Creates the log if asked.
+        """Take the log over and return its writer. With `create` a missing log is created first.
 
-        `given_up`: ledgers that are lost and whose loss you accept.
+        On return the previous writer is fenced and appends go to a new, listed ledger.
+        `given_up`: ids of listed ledgers that are lost and whose loss is accepted.
+
+        Raises:
+            LogNotFoundError: no such log, and `create` is false.
+            LogSealedError: the log is sealed or being deleted.
+            TakeoverLostError: another client took the log over at the same time; nothing was changed.
+            TakeoverContendedError: the log's record changed during every attempt; nothing was changed.
+            TakeoverTimeoutError: not done within `takeover_timeout_s`; the takeover may have happened.
+            NotEnoughBookiesError: too few writable bookies for a ledger.
+            LedgerRecoveryError: too few bookies respond to fence and recover the log's last ledgers.
+            DataLossError: a ledger to be fenced does not exist and is not in `given_up`.
+            UnauthorizedError: `config.password` is not the password of the log's ledgers.
+
+        Source: docs/log-semantics.md#rule-20 to #rule-23.
         """
         return self._thread.run(self._open_writer, log, create, given_up)
 
@@ -79,9 +100,20 @@ class Client:
         on_data_loss: OnMissing | str = OnMissing.FAIL,
         config: ReaderConfig | None = None,
     ) -> Reader:
-        """Messages from `start` (inclusive), behind `after`, or the `last` n, up to `until` (exclusive).
+        """A reader of messages from `start` (inclusive), after `after`, or of the `last` n, up to `until` (exclusive).
 
-        Without `until` the reader waits for more. Fences nothing.
+        Give at most one of `start`, `after` and `last`; the default is the earliest message. Each position is a
+        MessageId, its text, `"earliest"` or `"latest"` (`after` takes an id only). `"latest"` is the tail when the
+        reader opens. Without `until` the reader waits for more messages. It fences nothing and changes nothing.
+
+        `on_trimmed`: `fail`, `skip` or `gap`, when messages at the position were trimmed; `on_data_loss`: `fail` or
+        `gap`.
+
+        Raises:
+            ConfigurationError: more than one start, `last` below 1, or an unknown policy.
+            InvalidNameError: a position is not a valid message id.
+
+        Source: docs/log-semantics.md#rule-28, #rule-29.
         """
         return Reader(
             self._thread,
@@ -106,9 +138,13 @@ class Client:
         follow: bool = True,
         config: ReaderConfig | None = None,
     ) -> Reader:
-        """Messages as they come, from now on unless `start` or `last` (so many before now) says otherwise.
+        """A reader of new messages: from the tail, from `start`, or from the `last` n before the tail.
 
-        Without `follow` it ends at the tail as it is when the reader opens.
+        Without `follow` the reader ends at the tail as of its opening, otherwise it waits for more messages.
+
+        Raises:
+            ConfigurationError: both `start` and `last` are given, or `last` is negative.
+            InvalidNameError: `start` is not a valid message id.
         """
         return Reader(
             self._thread, self._client.tail(log, start=start, last=last, follow=follow, config=config)
@@ -117,40 +153,93 @@ class Client:
     # ---- administration
 
     def create(self, log: str) -> None:
-        """Make an empty log. LogExistsError."""
+        """Create an empty log: no ledgers, epoch 0, no owner.
+
+        Raises:
+            LogExistsError: a log of this name exists.
+        """
         self._thread.run(self._client.create, log)
 
     def list(self) -> list[str]:
-        """Names of the logs in the namespace, sorted."""
+        """Names of the logs in the namespace, sorted. Includes logs whose deletion is not finished."""
         return self._thread.run(self._client.list)
 
     def describe(self, log: str) -> LogInfo:
-        """The log's record. LogNotFoundError."""
+        """The log's record, read linearizably. Asks no bookie.
+
+        Raises:
+            LogNotFoundError: no such log.
+        """
         return self._thread.run(self._client.describe, log)
 
     def rotate(self, log: str) -> LogInfo:
-        """Take the log over, which seals its ledger, and give it up again."""
+        """Seal the log's active ledger by taking the log over and closing the writer; returns the new record.
+
+        Deposes the current writer. A program that has it open calls `Writer.rotate` instead.
+
+        Raises:
+            LogNotFoundError: no such log.
+            The errors of `open_writer`.
+        """
         return self._thread.run(self._client.rotate, log)
 
     def shrink(self, log: str, before: MessageId | str) -> LogMetadata:
-        """Make every message below `before` invisible for good. ShrinkRefusedError above the tail."""
+        """Trim: make every message below `before` invisible for good; returns the log's record.
+
+        Readers opened afterwards do not return them. Ledgers completely below `before` whose seal is recorded leave
+        the list and are deleted later. An id at or below the current trim position changes nothing.
+
+        Raises:
+            ShrinkRefusedError: `before` is above the tail, or the tail cannot be proved as too few bookies respond.
+            LogNotFoundError: no such log, or it is being deleted.
+            InvalidNameError: `before` is not a valid message id.
+            DataLossError: the tail cannot be determined since an unsealed listed ledger does not exist.
+            ContendedError: the record kept changing; nothing was changed.
+
+        Source: docs/log-semantics.md#rule-33.
+        """
         return self._thread.run(self._client.shrink, log, before)
 
     def seal(self, log: str) -> LogMetadata:
-        """End the log for good: it stays readable and takes no writer any more."""
+        """Seal the log permanently: it stays readable and takes no writer; returns the log's record.
+
+        On return its writer is fenced and every ledger is sealed. A sealed log is left as it is.
+
+        Raises:
+            LogNotFoundError: no such log.
+            LogSealedError: the log is being deleted.
+            TakeoverLostError, TakeoverContendedError, TakeoverTimeoutError: as in `open_writer`.
+            LedgerRecoveryError: too few bookies respond to fence and recover the log's last ledgers.
+            DataLossError: a ledger to be fenced does not exist.
+
+        Source: docs/log-semantics.md#rule-34b.
+        """
         return self._thread.run(self._client.seal, log)
 
     def delete(self, log: str) -> bool:
-        """Delete the log and all its messages."""
+        """Fence the writer, then delete the log and its ledgers. True once all are deleted and the name is free.
+
+        False if some ledgers must be kept for the log's grace, because a paused writer may still add entries to them:
+        call again later. An interrupted deletion is resumed by calling again.
+
+        Raises:
+            LogNotFoundError: no such log.
+            The errors of `seal`, except LogSealedError.
+
+        Source: docs/log-semantics.md#rule-25, #rule-34b.
+        """
         return self._thread.run(self._client.delete, log)
 
     # ---- life
 
     def close(self) -> None:
-        """Close writers (settling what they accepted), readers, connections and the store.
+        """Close writers, readers, connections, the metadata store and the background loop; a second call does nothing.
 
-        In a process forked from the one that connected it does nothing: what it holds belongs to that one.
-        AppendsFailedError, once all is closed, if an append failed whose outcome nobody has read.
+        Writers are closed first: each waits for the outcome of every append it has accepted. In a process forked from
+        the one that connected it does nothing.
+
+        Raises:
+            AppendsFailedError: an append failed and its outcome was not read. Raised after everything is closed.
         """
         if self._thread.forked:
             return
@@ -199,7 +288,7 @@ class Client:
         self.warn_unclosed()
 
     def warn_unclosed(self) -> None:
-        """ResourceWarning if it is not closed; what would be lost with this process is logged, too."""
+        """Emit a ResourceWarning if it is not closed, and log which writers have appends without an outcome."""
         if self._warned or not self._thread.usable:
             return
         self._warned = True
@@ -223,9 +312,16 @@ def _warn_unclosed() -> None:
 
 
 def connect(uri: str, namespace: str = DEFAULT_NAMESPACE, *, config: LogConfig | None = None) -> Client:
-    """A client of the cluster whose metadata is at `uri`, for example `sqlite:///data/meta.db`. Starts nothing.
+    """Connect to the cluster whose metadata is at `uri`, for example `sqlite:///data/meta.db`.
 
-    MetadataUnavailableError if there is no such store.
+    On return the client knows the registered bookies and runs a background thread with its event loop. Starts no
+    process. Closing the client, also by `with`, closes everything opened through it.
+
+    Raises:
+        ConfigurationError: `uri` has an unknown scheme, or `config` is not a LogConfig.
+        InvalidNameError: `namespace` is not a valid name.
+        MissingExtraError: the metadata driver or the codec needs a package that is not installed.
+        MetadataUnavailableError: there is no cluster at `uri`, or the metadata store cannot be reached.
     """
     thread = LoopThread("dlog client")
     try:

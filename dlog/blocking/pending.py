@@ -1,4 +1,4 @@
-"""What a blocking caller gets for an append under way, and where threads wait for what the loop does.
+"""The outcome of an append for a blocking caller, and where threads wait for what the loop does.
 
 Invariant: no lock is held while a thread waits or is interrupted, so Ctrl-C at any moment leaves the loop and other
 threads undisturbed (dlog/blocking/loop_thread.py says why `threading.Condition` is not used).
@@ -33,7 +33,12 @@ class Board:
         """Failed appends whose outcome nobody has read."""
 
     def wait_until(self, true: Callable[[], bool], timeout_s: float | None = None) -> bool:
-        """Whether it came true in time. ForkedError, or ConfigurationError once the loop has ended without it."""
+        """Wait for a condition that the loop brings about; whether it became true in time.
+
+        Raises:
+            ForkedError: in a process forked from the one that made the loop.
+            ConfigurationError: the loop has ended and the condition is not true.
+        """
         give_up_at = math.inf if timeout_s is None else time.monotonic() + timeout_s
         if not self._thread.closed:
             self._thread.check()
@@ -70,7 +75,7 @@ class Board:
 
 
 class Pending(Generic[T]):
-    """An append under way. Settled once; `result` waits for that."""
+    """An append that was submitted. It gets its outcome once; `result` waits for that."""
 
     __slots__ = ("_board", "_done", "_error", "_value")
 
@@ -81,10 +86,16 @@ class Pending(Generic[T]):
         self._error: BaseException | None = None
 
     def done(self) -> bool:
+        """Whether it has its outcome."""
         return self._done
 
     def result(self, timeout_s: float | None = None) -> T:
-        """The outcome, as `append` returns or raises it. TimeoutError if it is not decided in time."""
+        """Wait for the outcome and return it, as `append` does.
+
+        Raises:
+            TimeoutError: no outcome within `timeout_s` seconds; the append goes on.
+            The errors of `append`. They then count as read (`Writer.flush`).
+        """
         require_type("timeout_s", timeout_s, float, type(None))
         if not self._done and not self._board.wait_until(self.done, timeout_s):
             raise TimeoutError(f"the append is not decided after {timeout_s} s and goes on")
@@ -94,7 +105,7 @@ class Pending(Generic[T]):
         return self._value  # type: ignore[return-value]  # settled without error: there is a value
 
     def settle(self, future: asyncio.Future[T]) -> None:
-        """On the loop: take the outcome over."""
+        """On the loop: take the outcome of the writer's future."""
         if future.cancelled():
             self.fail(AppendAbortedError("the append was cancelled"))
         elif (error := future.exception()) is not None:
@@ -105,7 +116,7 @@ class Pending(Generic[T]):
             self._board.changed()
 
     def fail(self, error: BaseException) -> None:
-        """On the loop: it came to this error, or was never accepted."""
+        """On the loop: the append ended with this error, or was never accepted."""
         self._error = self._board.unread[self] = error
         self._done = True
         self._board.changed()

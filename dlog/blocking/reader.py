@@ -29,7 +29,7 @@ _NOTHING: Iterator[Any] = iter([])
 
 
 class _Part:
-    """One batch or gap, and the position before and after it. `messages`: those of it not yet returned."""
+    """One batch or gap, and the position before and after it. `messages`: those not yet returned."""
 
     __slots__ = ("after", "before", "item", "messages")
 
@@ -49,12 +49,12 @@ class _Part:
         return MessageId(batch.ledger_id, batch.entry_id, batch.first_index + len(batch) - left)
 
     def opened(self) -> _Part:
-        """The same with its messages made."""
+        """The same with its message objects built."""
         messages = [self.item] if isinstance(self.item, Gap) else list(self.item)
         return _Part(self.item, self.before, self.after, iter(messages))
 
     def rest(self) -> _Part | None:
-        """What has not been returned of it, as a whole; None if nothing is left."""
+        """The part that was not returned, as a whole; None if nothing is left."""
         left = length_hint(self.messages)
         if not left or isinstance(self.item, Gap) or left == len(self.item):
             return _Part(self.item, self.before, self.after) if left else None
@@ -64,10 +64,27 @@ class _Part:
 
 
 class Reader:
-    """A reader of a log, as an iterator of messages; `with` closes it.
+    """A reader of a log: an iterator of messages, in order; `with` closes it.
 
-    Several threads may iterate over one reader: each message, or batch, goes to one of them, and each thread's own
-    rise. After Ctrl-C it goes on where it was.
+    Iteration ends at `until`, or at the end of a sealed log; otherwise it waits for more messages. Several threads may
+    iterate over one reader: each message, or batch, goes to one of them, and ids increase within each thread. After
+    Ctrl-C iteration continues where it was.
+
+    Raises:
+        LogNotFoundError: no such log, or it was deleted.
+        TrimmedError: messages at the position were trimmed, and `on_trimmed` is `fail`.
+        UnknownPositionError: the position is above every ledger of the log.
+        DataLossError: a listed ledger or a confirmed entry is lost, and `on_data_loss` is `fail`.
+        EntryFormatError: an entry cannot be decoded. The next call raises again.
+        DigestMismatchError: no intact copy of an entry was found, and at least one copy is damaged.
+        UnauthorizedError: `LogConfig.password` is not the password of the log's ledgers.
+        ReadError, MetadataUnavailableError: bookies or the metadata store did not respond for `unavailable_timeout_s`.
+            A reader without `until` that has read before waits instead, and `waits_for` gives the reason.
+        ConfigurationError: the reader or its client is closed, or it may return gaps and is not iterated by `items` or
+            `batch_items`.
+        ForkedError: used in a process forked from the one that opened it.
+
+    Source: docs/log-semantics.md#rule-26 to #rule-30.
     """
 
     def __init__(self, thread: LoopThread, reader: AsyncReader) -> None:
@@ -103,16 +120,21 @@ class Reader:
                 return
 
     def batches(self) -> Iterator[MessageBatch]:
-        """A batch per entry, in columns: the fast way to read much."""
+        """Iterate over batches: the messages of one entry each, in columns. The fastest way to read many messages.
+
+        Raises:
+            ConfigurationError: a policy is `gap`: use `batch_items`.
+            The errors of iterating.
+        """
         aiter(self._reader)
         return self._iterate_whole()
 
     def items(self) -> Iterator[Message | Gap]:
-        """Messages, and gaps where the policy is `gap`."""
+        """Iterate over messages and, where a policy is `gap`, gaps."""
         return self._iterate()
 
     def batch_items(self) -> Iterator[MessageBatch | Gap]:
-        """Batches, and gaps where the policy is `gap`."""
+        """Iterate over batches and, where a policy is `gap`, gaps."""
         return self._iterate_whole()
 
     def _iterate_whole(self) -> Iterator[Any]:
@@ -128,13 +150,13 @@ class Reader:
                 return
 
     def _left(self) -> _Part | None:
-        """Of a batch whose messages were being returned."""
+        """The part not yet returned of a batch whose messages were being returned."""
         if self._taken is not None:
             return self._taken
         return None if self._current is None else self._current.rest()
 
     def _open_next(self) -> bool:
-        """Have messages to return; False if nothing is fetched."""
+        """Provide messages to return; False if nothing is fetched."""
         with self._opening:
             if self._current is not None and length_hint(self._current.messages):
                 return True  # another thread did
@@ -151,7 +173,7 @@ class Reader:
         return self._thread.run(self._fetch_parts)
 
     async def _fetch_parts(self) -> bool:
-        """On the loop: have parts to return; False at the end. What came is kept even if its caller went away."""
+        """On the loop: provide parts to return; False at the end. What was fetched is kept if the caller goes away."""
         async with self._fetching:
             if length_hint(self._parts):
                 return True  # another thread's call did
@@ -170,22 +192,22 @@ class Reader:
 
     @property
     def position(self) -> MessageId:
-        """The next id to return; a reader started there goes on without loss or repetition."""
+        """The next id to return. A reader started there continues without loss or repetition."""
         return self._reader.position if self._current is None else self._current.position
 
     @property
     def at_tail(self) -> bool:
-        """Everything that is known to be readable has been returned."""
+        """Whether everything known to be readable has been returned. Asks no bookie and no store."""
         return self._thread.call(lambda: not self._has_more and self._reader.at_tail)
 
     @property
     def lag(self) -> Lag:
-        """As far as known here; asks nobody."""
+        """Distance from the tail as far as known here. Asks no bookie and no store."""
         return self._thread.call(lambda: self._reader.lag_from(self.position))
 
     @property
     def waits_for(self) -> str | None:
-        """Why nothing comes at the moment, as a sentence; None while there is something to return."""
+        """Why no message comes at the moment, as a sentence; None while there is something to return."""
         return self._thread.call(lambda: None if self._has_more else self._reader.waits_for)
 
     @property
@@ -197,11 +219,18 @@ class Reader:
     # ---- life
 
     def open(self) -> None:
-        """Find the log, and fix where the reader begins and ends."""
+        """Find the log and determine where the reader begins and ends. A second call does nothing.
+
+        Raises:
+            LogNotFoundError: no such log.
+            ConfigurationError: the reader or its client is closed.
+            MetadataUnavailableError: the metadata store cannot be reached.
+            ReadError, DataLossError: for a range that names the tail: it cannot be determined.
+        """
         self._thread.run(self._reader.open)
 
     def close(self) -> None:
-        """Stop reading ahead. `position` stays. In a forked process it does nothing."""
+        """Stop reading ahead; `position` stays valid. In a forked process it does nothing."""
         if self._thread.usable:
             self._thread.run(self._close)
 

@@ -22,7 +22,11 @@ from ledger.model import LedgerId
 
 
 class Writer:
-    """Obtained from Client.open_writer; `with` closes it."""
+    """Obtained from `Client.open_writer`; `with` closes it. May be used from several threads.
+
+    Ids increase in the order of the calls of one thread. Every call raises ForkedError in a process forked from the
+    one that opened it, and ConfigurationError once its client is closed.
+    """
 
     def __init__(self, thread: LoopThread, writer: LogWriter) -> None:
         self._thread = thread
@@ -35,7 +39,20 @@ class Writer:
     # ---- appending
 
     def append(self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()) -> MessageId:
-        """Append one message; return once it is durable and readable."""
+        """Append one message; return its id once it is durable on the ack quorum and readable.
+
+        A `payload` of None is a tombstone. `headers` are pairs of bytes. An interrupted call may have appended the
+        message.
+
+        Raises:
+            MessageTooLargeError: exceeds `entry_bytes_max`; certainly absent.
+            WriterDeposedError: another client took the log over before the message was sent; certainly absent.
+            AppendAbortedError: the writer was closed or gave up before the message was sent; certainly absent.
+            AppendIndeterminateError: in flight when the writer ended; at `error.message_id` or nowhere.
+            ConfigurationError: payload, key or headers of a wrong type; certainly absent.
+
+        Source: docs/log-semantics.md#rule-8, #rule-13.
+        """
         return self.submit(payload, key, headers).result()
 
     def append_many(
@@ -45,15 +62,25 @@ class Writer:
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
     ) -> MessageIds:
-        """Append messages as one entry: all of them or none."""
+        """Append messages as one entry, all or none; return their ids once they are durable and readable.
+
+        `keys` and `headers`, if given, have one element for each payload.
+
+        Raises:
+            AppendRejectedError: `payloads` is empty.
+            MessageTooLargeError: together they exceed `entry_bytes_max`.
+            ConfigurationError: `keys` or `headers` have another length, or a value has a wrong type.
+            The other errors of `append`, for all messages together.
+        """
         return self.submit_many(payloads, keys=keys, headers=headers).result()
 
     def submit(
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
     ) -> Pending[MessageId]:
-        """Pass one message on, waiting only for capacity; `result()` of what it returns waits for the outcome.
+        """Submit one message, waiting only for buffer space; `result()` of what it returns waits for the outcome.
 
-        An interrupted call has passed it on or has not; the log tells.
+        The call raises MessageTooLargeError and ConfigurationError and, if the writer has ended, WriterDeposedError or
+        AppendAbortedError; `result()` raises every other error of `append`. An interrupted call may have submitted it.
         """
         # Checked here, so that a wrong argument is an error of this call and not of its outcome.
         flat = NO_HEADERS
@@ -73,15 +100,22 @@ class Writer:
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
     ) -> Pending[MessageIds]:
-        """Pass on messages that become one entry."""
+        """Submit messages that become one entry, waiting only for buffer space; `result()` gives their ids.
+
+        The call raises the argument errors of `append_many` and, if the writer has ended, WriterDeposedError or
+        AppendAbortedError; `result()` raises every other error.
+        """
         writer, batch = self._writer, self._writer.batch_of(payloads, keys=keys, headers=headers)
         return self._crossing.put(None, lambda: writer.submit_batch(batch), batch.body_bytes)
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Send what is batched now, and wait until everything submitted before is durable and readable.
+        """Send what is batched and wait until everything submitted before has its outcome.
 
-        AppendsFailedError if an append failed whose outcome nobody has read, that is whose `result()` was not called
-        since. TimeoutError after `timeout_s`; the appends go on.
+        Appends whose outcome was not an error are then durable and readable.
+
+        Raises:
+            AppendsFailedError: an append failed and its `result()` was not called since.
+            TimeoutError: not done within `timeout_s` seconds; the appends go on.
         """
         mark = self._crossing.put_mark(self._writer.start_flush)
         if not self._board.wait_until(mark.done, timeout_s):
@@ -92,36 +126,56 @@ class Writer:
         self._raise_failures()
 
     def rotate(self) -> LedgerId:
-        """Seal the ledger in use and go on in a new one."""
+        """Seal the active ledger and continue in a new one; returns the id of the ledger then active.
+
+        An empty ledger is kept. On an error the old ledger stays active and the rotation is tried again later, unless
+        the writer has ended.
+
+        Raises:
+            NotEnoughBookiesError: too few writable bookies for a new ledger.
+            MetadataUnavailableError: the metadata store cannot be reached.
+            MetadataOutcomeUnknownError: the answer to the creation of the ledger was lost; it may exist, unlisted.
+            RecordTooLargeError: the log lists too many ledgers: shrink it.
+            WriterDeposedError: another client took the log over.
+            AppendAbortedError: the writer was closed or gave up.
+
+        Source: docs/log-semantics.md#rule-15, #rule-17, #rule-18.
+        """
         return self._thread.run(self._writer.rotate)
 
     # ---- facts
 
     @property
     def log(self) -> str:
+        """Namespace and name of the log, as `namespace/name`."""
         return self._writer.log
 
     @property
     def epoch(self) -> int:
+        """The log's epoch in which this writer owns it."""
         return self._writer.epoch
 
     @property
     def owner(self) -> Owner:
+        """This writer as the log's record names it."""
         return self._writer.owner
 
     @property
     def active(self) -> bool:
-        """False once closed, deposed, or given up."""
+        """False once the writer is closed or deposed, or has given up."""
         return not self._closed and self._writer.active
 
     # ---- life
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Wait until everything submitted is decided, seal the ledger, give the log up.
+        """Wait until everything submitted has its outcome, seal the active ledger and end the writer.
 
-        After `timeout_s`, or if interrupted, appends in flight end indeterminate and held ones are aborted. In a
-        process forked from the one that opened it, it does nothing. AppendsFailedError, once all is closed, if an
-        append failed whose outcome nobody has read.
+        After `timeout_s` seconds, or if interrupted, appends in flight end indeterminate, those not sent are aborted,
+        and the next writer recovers the ledger. In a process forked from the one that opened it, it does nothing.
+
+        Raises:
+            AppendsFailedError: an append failed and its outcome was not read. Raised after the writer has ended.
+            ConfigurationError: `timeout_s` is not a number.
         """
         require_type("timeout_s", timeout_s, float, type(None))
         if self._thread.usable:
@@ -131,7 +185,7 @@ class Writer:
             self._raise_failures()
 
     def unread_failures(self) -> AppendsFailedError | None:
-        """Of appends that failed and whose outcome nobody has read; they count as read from now on."""
+        """One error for all appends that failed and whose outcome was not read; they then count as read."""
         unread = self._board.unread
         errors = list(unread.values())
         unread.clear()
@@ -144,16 +198,16 @@ class Writer:
 
     @property
     def is_open(self) -> bool:
-        """Whether its client has to settle it, or to tell what failed, when it is closed."""
+        """Whether its client must close it, or report what failed, when the client is closed."""
         return not self._closed or bool(self._board.unread)
 
     @property
     def has_undecided(self) -> bool:
-        """Whether appends are under way. Asks nobody."""
+        """Whether appends have no outcome yet. Diagnostic only: read without asking the loop."""
         return not self._crossing.empty or self._writer.buffered_bytes > 0
 
     async def drain(self) -> None:
-        """On the loop: everything submitted so far has crossed to it, or has been refused."""
+        """On the loop: return once everything submitted so far has crossed to it, or has been refused."""
         await self._crossing.drain()
 
     def _stop(self) -> None:

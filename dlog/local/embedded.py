@@ -1,14 +1,14 @@
-"""A cluster on this machine: real bookie processes, supervised, all in one directory.
+"""A cluster on this machine: real bookie processes, supervised, with all data in one directory.
 
     with dlog.standalone("data", bookies=3) as cluster, dlog.connect(cluster.uri) as client: ...
 
     data/meta.db         metadata of the cluster, unless an address for it is given
-    data/bookie-1/ …     what each bookie stores, its port among it
-    data/log/            what each bookie says
+    data/bookie-1/ …     data of each bookie, with its port
+    data/log/            log output of each bookie
     data/lock            held while a cluster runs here; names its process
 
-What is in the directory is there again the next time. Bookies end with the process that started them, however
-that ends. With metadata elsewhere (ZooKeeper, say) the bookies join the cluster there, which is made if missing.
+The directory's data is used again by the next start. Bookies end with the process that started them, however that
+ends. With metadata elsewhere (ZooKeeper, for example) the bookies join the cluster there, which is created if missing.
 """
 
 from __future__ import annotations
@@ -35,11 +35,16 @@ _BOOKIES_MAX = 64
 
 
 def _ignore(event: str) -> None:
-    """What happens is in the log files, too."""
+    """The events are in the log files, too."""
 
 
 class AsyncStandalone:
-    """The cluster for asyncio: `async with dlog.aio.standalone("data") as cluster`."""
+    """The cluster for asyncio: `async with dlog.aio.standalone("data") as cluster`.
+
+    Raises:
+        ConfigurationError: `bookies` is not 1 to 64, or the directory or the metadata address cannot be used.
+        MissingExtraError: the `server` extra is not installed.
+    """
 
     def __init__(
         self,
@@ -51,9 +56,11 @@ class AsyncStandalone:
         restart: bool = True,
         options: Callable[[int], Sequence[str]] = lambda number: ANY_PORT,
     ) -> None:
-        """`metadata` is the address of another store than the directory's own.
+        """`directory` holds all data and is created if missing. `bookies`: how many to run, plus those with data here.
 
-        `options` are those of `bookie start` for the bookie of this number, counted from 1.
+        `metadata`: address of another store than the directory's own. `report` is called with a sentence for each
+        event. `restart`: restart bookies that die. `options`: arguments of `bookie start` for the bookie of a number,
+        from 1.
         """
         require("a cluster of bookie processes", "server", "rocksdict", "typer")
         require_type("directory", directory, str, os.PathLike)
@@ -82,16 +89,21 @@ class AsyncStandalone:
 
     @property
     def made(self) -> bool:
-        """Whether there was no cluster at the address before this start."""
+        """Whether this start created the cluster."""
         return self._made
 
     @property
     def bookies(self) -> list[BookieFacts]:
-        """The bookies as they are now, in the order of their directories."""
+        """The bookies' state now, in the order of their directories."""
         return [supervisor.facts for supervisor in self._supervisors]
 
     async def start(self) -> None:
-        """Start all bookies; on return they serve. StandaloneError if the directory is in use or one fails."""
+        """Start all bookies. On return they are registered and serve; after an error none is running.
+
+        Raises:
+            StandaloneError: the directory is used by another process, or a bookie did not start.
+            MetadataUnavailableError: the metadata store cannot be reached.
+        """
         await self._lock.take(STOP_TIMEOUT_S)
         try:
             await self._init_metadata()
@@ -102,29 +114,42 @@ class AsyncStandalone:
             raise
 
     async def stop(self) -> None:
-        """Stop all bookies cleanly; a second call does nothing."""
+        """Stop all bookies cleanly and release the directory; a second call does nothing."""
         await asyncio.gather(*(supervisor.stop() for supervisor in self._supervisors))
         self._supervisors = []
         self._lock.release()
 
     async def kill(self, index: int) -> None:
-        """SIGKILL `bookies[index]` and leave it dead until `restart`. For failure tests."""
+        """Send SIGKILL to `bookies[index]`, counted from 0; it stays down until `restart`. For failure tests.
+
+        Raises:
+            ConfigurationError: there is no such bookie.
+        """
         await self._find(index).kill()
 
     async def restart(self, index: int) -> None:
-        """Start `bookies[index]` after a kill; on return it serves."""
+        """Start `bookies[index]` after a kill; on return it serves.
+
+        Raises:
+            ConfigurationError: there is no such bookie, or it is running.
+            StandaloneError: it did not start.
+        """
         await self._find(index).start()
 
     def pause(self, index: int) -> None:
-        """SIGSTOP `bookies[index]` until `resume`. For failure tests."""
+        """Send SIGSTOP to `bookies[index]`: it stops until `resume`. For failure tests."""
         self._find(index).pause()
 
     def resume(self, index: int) -> None:
-        """SIGCONT."""
+        """Send SIGCONT to `bookies[index]`."""
         self._find(index).resume()
 
     async def wait(self) -> None:
-        """Run until cancelled. StandaloneError once a bookie is given up."""
+        """Run until cancelled.
+
+        Raises:
+            StandaloneError: a bookie keeps dying and is not restarted any more.
+        """
         while True:
             for supervisor in self._supervisors:
                 if supervisor.failed is not None:
@@ -154,7 +179,7 @@ class AsyncStandalone:
             await store.close()
 
     def _numbers(self) -> list[int]:
-        """Every bookie that has data here, and as many as were asked for."""
+        """Every bookie with data here, and at least as many as asked for."""
         found = {int(match[1]) for path in self._directory.iterdir() if (match := _named(path))}
         return sorted(found | set(range(1, self._asked + 1)))
 
@@ -190,7 +215,12 @@ class AsyncStandalone:
 
 
 class Standalone:
-    """The same for callers without a loop: `with dlog.standalone("data") as cluster`."""
+    """The cluster for programs without a loop: `with dlog.standalone("data") as cluster`.
+
+    Raises:
+        ConfigurationError: `bookies` is not 1 to 64, or the directory or the metadata address cannot be used.
+        MissingExtraError: the `server` extra is not installed.
+    """
 
     def __init__(
         self,
@@ -201,7 +231,11 @@ class Standalone:
         report: Report | None = None,
         restart: bool = True,
     ) -> None:
-        """`metadata` is the address of another store than the directory's own."""
+        """`directory` holds all data and is created if missing. `bookies`: how many to run, plus those with data here.
+
+        `metadata`: address of another store than the directory's own. `report` is called, in another thread, with a
+        sentence for each event. `restart`: restart bookies that die.
+        """
         self._cluster = AsyncStandalone(directory, bookies, metadata=metadata, report=report, restart=restart)
         self._thread: LoopThread | None = None
 
@@ -212,16 +246,21 @@ class Standalone:
 
     @property
     def made(self) -> bool:
-        """Whether there was no cluster at the address before this start."""
+        """Whether this start created the cluster."""
         return self._cluster.made
 
     @property
     def bookies(self) -> list[BookieFacts]:
-        """The bookies as they are now, in the order of their directories."""
+        """The bookies' state now, in the order of their directories."""
         return self._cluster.bookies
 
     def start(self) -> None:
-        """Start all bookies; on return they serve. StandaloneError if the directory is in use or one fails."""
+        """Start all bookies. On return they are registered and serve; after an error none is running.
+
+        Raises:
+            StandaloneError: the directory is used by another process, or a bookie did not start.
+            MetadataUnavailableError: the metadata store cannot be reached.
+        """
         # Not uvloop: its child processes want the main thread's signal handler.
         thread = LoopThread("dlog standalone", new_loop=asyncio.new_event_loop)
         try:
@@ -232,22 +271,36 @@ class Standalone:
         self._thread = thread
 
     def stop(self) -> None:
-        """Stop all bookies cleanly; a second call does nothing, nor does one in a process forked from this."""
+        """Stop all bookies cleanly; a second call, or one in a process forked from this, does nothing."""
         if self._thread is not None and not self._thread.forked:
             self._thread.run(self._cluster.stop)
             self._thread.close()
             self._thread = None
 
     def kill(self, index: int) -> None:
-        """SIGKILL `bookies[index]` and leave it dead until `restart`. For failure tests."""
+        """Send SIGKILL to `bookies[index]`, counted from 0; it stays down until `restart`. For failure tests.
+
+        Raises:
+            ConfigurationError: there is no such bookie, or the cluster is not running.
+        """
         self._running().run(self._cluster.kill, index)
 
     def restart(self, index: int) -> None:
-        """Start `bookies[index]` after a kill; on return it serves."""
+        """Start `bookies[index]` after a kill; on return it serves.
+
+        Raises:
+            ConfigurationError: there is no such bookie, it is running, or the cluster is not.
+            StandaloneError: it did not start.
+        """
         self._running().run(self._cluster.restart, index)
 
     def wait(self) -> None:
-        """Block until interrupted. StandaloneError once a bookie is given up."""
+        """Block until interrupted.
+
+        Raises:
+            StandaloneError: a bookie keeps dying and is not restarted any more.
+            ConfigurationError: the cluster is not running.
+        """
         self._running().run(self._cluster.wait)
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""What a reader gets from one entry: columns, and messages built from them only when asked for.
+"""The messages of one entry: columns, and message objects built on demand.
 
-Building an object per message costs more than fetching and decoding it, so whoever can work on columns
-(Spark, a bulk copy) never pays for one.
+Building an object per message costs more than fetching and decoding it, so consumers that work on columns (Spark, a
+bulk copy) never pay for one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ _new: Any = tuple.__new__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageBatch:
-    """The messages of one entry from `first_index` on; column i belongs to batch index `first_index` + i."""
+    """Messages of one entry from `first_index` on; element i of each column belongs to batch index `first_index` + i.
+
+    Iterating yields `Message` objects; `len` is the number of messages. `append_time_us` is the writer's wall clock in
+    microseconds since 1970, one for the whole entry.
+    """
 
     ledger_id: int
     entry_id: int
@@ -29,11 +33,15 @@ class MessageBatch:
     keys: Sequence[bytes | None]
     payloads: Sequence[bytes | None]
     headers: Sequence[Flat]
-    """Flat per message: key, value, key, value."""
+    """One flat tuple per message: key, value, key, value."""
 
     @classmethod
     def decoded(cls, ledger_id: int, entry_id: int, payload: Buffer) -> MessageBatch:
-        """All messages of one entry. EntryFormatError."""
+        """All messages of one entry.
+
+        Raises:
+            EntryFormatError: the envelope or the messages cannot be decoded.
+        """
         envelope, columns = decode_entry(payload)
         return cls(
             ledger_id=ledger_id,
@@ -50,14 +58,16 @@ class MessageBatch:
 
     @property
     def first_id(self) -> MessageId:
+        """Id of the first message."""
         return MessageId(self.ledger_id, self.entry_id, self.first_index)
 
     @property
     def last_id(self) -> MessageId:
+        """Id of the last message; meaningless for an empty batch."""
         return MessageId(self.ledger_id, self.entry_id, self.first_index + len(self.payloads) - 1)
 
     def ids(self) -> Iterator[MessageId]:
-        """The id of every message, derived."""
+        """The id of every message, in order."""
         first = self.first_index
         indexes = range(first, first + len(self.payloads))
         # tuple.__new__ is what MessageId's constructor calls after three Python frames.
@@ -69,7 +79,7 @@ class MessageBatch:
         return map(_new, repeat(Message), columns)
 
     def slice(self, start: int, stop: int) -> MessageBatch:
-        """The messages whose batch index lies in [start, stop)."""
+        """The messages whose batch index is in [start, stop); it may be empty."""
         low, high = max(start - self.first_index, 0), max(stop - self.first_index, 0)
         return MessageBatch(
             ledger_id=self.ledger_id,

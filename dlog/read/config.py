@@ -11,25 +11,31 @@ from ledger.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderConfig:
+    """Settings of a reader. Sizes are in bytes, times in seconds.
+
+    Raises:
+        ConfigurationError: a value has the wrong type or is out of its range.
+    """
+
     read_ahead_bytes: int = 8 * 1024 * 1024
-    """Encoded entries fetched and not yet returned. Some fetches long, so that decoding never waits."""
+    """Encoded entries fetched and not yet returned. Several fetches, so that decoding never waits."""
 
     fetch_bytes: int = 1024 * 1024
-    """Budget of one batch read: large enough that its cost vanishes, small enough to arrive in milliseconds."""
+    """Budget of one batch read: large enough to amortise its cost, small enough to arrive in milliseconds."""
 
     fetch_entries_max: int = 5_000
-    """Entries of one batch read, however small they are."""
+    """Maximum number of entries in one batch read, however small they are."""
 
     first_poll_s: float = 0.1
-    """Slow poll of a reader that has just caught up. It doubles up to `slow_poll_s` while nothing comes."""
+    """Slow poll of a reader that has just caught up. Doubles up to `slow_poll_s` while nothing arrives."""
 
     slow_poll_s: float = 5.0
-    """Safety net beneath the long poll and the watches, which may be late or lost."""
+    """Fallback for long polls and watches, which may be late or lost (docs/log-semantics.md#rule-27)."""
 
     unavailable_timeout_s: float = 20.0
-    """A reader that could not go on for so long raises the reason. A restarted bookie is back well before.
+    """A reader that could not continue for this long raises the reason. A restarted bookie is back well before.
 
-    A reader without end that has read before does not raise: it waits and says for what.
+    A reader without end that has read before does not raise: it waits, and `waits_for` gives the reason.
     """
 
     def __post_init__(self) -> None:

@@ -1,7 +1,10 @@
-"""From where to where a reader reads, as the user says it. Pure.
+"""The range that a reader reads, as the caller gives it. Pure.
 
-One of `start` (inclusive), `after` (exclusive) or `last` (so many messages before the tail) says where it begins,
-`until` (exclusive) where it ends; without `until` it waits for more. `latest` is the tail when the reader opens.
+One of `start` (inclusive), `after` (exclusive) or `last` (this number of messages before the tail) gives the
+beginning, `until` (exclusive) the end; without `until` the reader waits for more. `latest` is the tail when the reader
+opens.
+
+Source: docs/log-semantics.md#rule-29.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from ledger.errors import ConfigurationError
 
 
 class Place(StrEnum):
+    """A position named by a word."""
+
     EARLIEST = "earliest"
     LATEST = "latest"
 
@@ -25,7 +30,7 @@ Where = MessageId | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRange:
-    """`last` counts back from the tail and then `start` is ignored. No `until`: wait for more."""
+    """A checked range. `last` counts back from the tail, and then `start` is ignored. No `until`: wait for more."""
 
     start: MessageId | Place = Place.EARLIEST
     until: MessageId | Place | None = None
@@ -39,7 +44,12 @@ def read_range(
     until: Where | None = None,
     last: int | None = None,
 ) -> ReadRange:
-    """Check what the caller said. ConfigurationError (InvalidNameError for a bad id)."""
+    """Check what the caller gave.
+
+    Raises:
+        ConfigurationError: more than one of `start`, `after` and `last`, `last` below 1, or `after` is not an id.
+        InvalidNameError: a text that is not a valid message id.
+    """
     if sum(value is not None for value in (start, after, last)) > 1:
         raise ConfigurationError(
             f"give one of start, after and last, got start={start}, after={after}, last={last}"

@@ -1,11 +1,11 @@
-"""The reader of a log: what a program iterates over.
+"""The reader of a log.
 
-A background task fetches raw entries (dlog/read/fetcher.py); here they are decoded, one at a time, when asked for. So
-what is fetched ahead costs its bytes and nothing else, and the next batch is under way while this one is decoded.
-A reader fences nothing and changes nothing.
+A background task fetches raw entries (dlog/read/fetcher.py); they are decoded here, one at a time, on demand. What is
+fetched ahead therefore costs only its bytes, and the next fetch is under way while an entry is decoded. A reader
+fences nothing and changes nothing.
 
-Invariant (docs/log-semantics.md#rule-26 to #rule-30): ids rise; whatever is left out is reported as a gap, or was
-asked to be left out. What is fetched ahead is bounded (docs/log-semantics.md#rule-32).
+Invariant (docs/log-semantics.md#rule-26 to #rule-30): ids increase; whatever is left out is reported as a gap, unless
+the caller asked to skip it. What is fetched ahead is bounded (docs/log-semantics.md#rule-32).
 """
 
 from __future__ import annotations
@@ -38,22 +38,35 @@ _NOTHING: Iterator[Message] = iter(())
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a reader is behind: readable entries of its ledger not yet returned, and listed ledgers beyond."""
+    """Distance from the tail: readable entries of the reader's ledger not yet returned, and listed ledgers after it."""
 
     entries: int
     ledgers: int
 
 
 class Reader:
-    """Iterates over messages, in order, from one place on. One consumer at a time; it goes on where it stopped.
+    """Returns messages in order, from one position on. One consumer at a time; a new loop continues after the last.
 
         async with client.reader("orders", start="earliest", until="latest") as reader:
             async for message in reader: ...
 
-    It opens itself at the first message, or at `async with` (then `until="latest"` means: as of now). Raises
-    LogNotFoundError, TrimmedError, UnknownPositionError, DataLossError, and what the bookies or the store last
-    said when they cannot be reached for `unavailable_timeout_s`; a tail that has worked goes on waiting instead,
-    and `waits_for` says for what.
+    It opens at the first message, or at `async with` (then `"latest"` means the tail as of now). Iteration ends at
+    `until`, or at the end of a sealed log; otherwise it waits for more messages.
+
+    Raises:
+        LogNotFoundError: no such log, or it was deleted.
+        TrimmedError: messages at the position were trimmed, and `on_trimmed` is `fail`.
+        UnknownPositionError: the position is above every ledger of the log.
+        DataLossError: a listed ledger or a confirmed entry is lost, and `on_data_loss` is `fail`.
+        EntryFormatError: an entry cannot be decoded. The next call raises again.
+        DigestMismatchError: no intact copy of an entry was found, and at least one copy is damaged.
+        UnauthorizedError: `LogConfig.password` is not the password of the log's ledgers.
+        ReadError, MetadataUnavailableError: bookies or the metadata store did not respond for `unavailable_timeout_s`.
+            A reader without `until` that has read before waits instead, and `waits_for` gives the reason.
+        ConfigurationError: the reader is closed, or it may return gaps and is not iterated by `items` or
+            `batch_items`.
+
+    Source: docs/log-semantics.md#rule-26 to #rule-30.
     """
 
     def __init__(
@@ -91,7 +104,14 @@ class Reader:
     # ---- life
 
     async def open(self) -> None:
-        """Find the log, and fix where the reader begins and ends. Done once; a second call does nothing."""
+        """Find the log and determine where the reader begins and ends. A second call does nothing.
+
+        Raises:
+            LogNotFoundError: no such log.
+            ConfigurationError: the reader is closed.
+            MetadataUnavailableError: the metadata store cannot be reached.
+            ReadError, DataLossError: for a range that names the tail: it cannot be determined.
+        """
         if self._closed:
             raise ConfigurationError(f"the reader of log {self._log} is closed: open another one")
         if self._fetcher is not None:
@@ -122,7 +142,7 @@ class Reader:
         self._dropped.atexit = False
 
     async def close(self) -> None:
-        """Stop reading ahead. `position` stays."""
+        """Stop reading ahead; `position` stays valid. A closed reader cannot be opened again."""
         self._closed = True
         self._entries, self._messages = iter(()), _NOTHING
         if self._fetcher is not None:
@@ -139,7 +159,7 @@ class Reader:
         await self.close()
 
     async def _resolve(self, ref: LogRef) -> tuple[MessageId, MessageId | None]:
-        """Begin and end as ids; the tail is looked up once, so that both mean the same."""
+        """Begin and end as ids. The tail is determined once, so both mean the same one."""
         wanted = self._wanted
         needs_tail = wanted.last is not None or Place.LATEST in (wanted.start, wanted.until)
         tail = await tail_of(self._logs, ref, self._ledgers, self._password) if needs_tail else EARLIEST_ID
@@ -169,14 +189,19 @@ class Reader:
         raise StopAsyncIteration
 
     async def batches(self) -> AsyncIterator[MessageBatch]:
-        """A batch per entry, in columns: the fast way to read much."""
+        """Iterate over batches: the messages of one entry each, in columns. The fastest way to read many messages.
+
+        Raises:
+            ConfigurationError: a policy is `gap`: use `batch_items`.
+            The errors of iterating.
+        """
         self._refuse_gaps("iterate over batch_items()")
         async for item in self.batch_items():
             assert isinstance(item, MessageBatch)
             yield item
 
     async def items(self) -> AsyncIterator[Message | Gap]:
-        """Messages, and gaps where the policy is `gap`."""
+        """Iterate over messages and, where a policy is `gap`, gaps."""
         async for item in self.batch_items():
             if isinstance(item, Gap):
                 yield item
@@ -186,12 +211,16 @@ class Reader:
                 yield message
 
     async def batch_items(self) -> AsyncIterator[MessageBatch | Gap]:
-        """Batches, and gaps where the policy is `gap`."""
+        """Iterate over batches and, where a policy is `gap`, gaps."""
         while (item := await self.next_item()) is not None:
             yield item
 
     async def next_item(self) -> MessageBatch | Gap | None:
-        """The next batch or gap; None at the end. After a cancelled call nothing is lost."""
+        """The next batch or gap; None at the end. A cancelled call loses nothing.
+
+        Raises:
+            The errors of iterating.
+        """
         if (rest := self._rest_of_batch()) is not None:
             return rest
         while True:
@@ -212,9 +241,12 @@ class Reader:
             self._fetched, self._entries = found, iter(found.entries)
 
     async def next_items(self, count_max: int) -> list[tuple[MessageBatch | Gap, MessageId]]:
-        """The next items, each with the position after it, waiting only for the first; none at the end.
+        """Up to `count_max` items, each with the position after it; an empty list at the end.
 
-        Few calls where each one is costly. After a cancelled call nothing is lost.
+        Waits only for the first. For callers to whom each call is expensive. A cancelled call loses nothing.
+
+        Raises:
+            The errors of iterating.
         """
         first = await self.next_item()
         if first is None:
@@ -230,7 +262,7 @@ class Reader:
         return found
 
     def _rest_of_batch(self) -> MessageBatch | None:
-        """Of a batch that is being returned message by message: those not yet returned."""
+        """The part of a batch that is being returned message by message and was not returned yet."""
         batch, returned = self._batch, self._returned
         if batch is None or returned is None or returned.id == self._last:
             return None
@@ -238,7 +270,7 @@ class Reader:
         return batch.slice(returned.id.batch_index + 1, self._last.batch_index + 1)
 
     def _decode(self, entry: Entry) -> MessageBatch | None:
-        """The wanted messages of the entry, or None; they count as returned from now on."""
+        """The wanted messages of the entry, or None; from now on they count as returned."""
         fetched = self._fetched
         assert fetched is not None
         try:
@@ -254,7 +286,7 @@ class Reader:
         return self._clip(batch, fetched)
 
     def _clip(self, batch: MessageBatch, fetched: Fetched) -> MessageBatch | None:
-        """Only what lies between start and until; both may lie inside an entry."""
+        """Only what is between start and until; both may be inside an entry."""
         first = fetched.first_index if batch.entry_id == fetched.entries[0].entry_id else 0
         stop, behind = len(batch), MessageId(batch.ledger_id, batch.entry_id + 1, 0)
         if self._until is not None and self._until < behind:
@@ -274,32 +306,32 @@ class Reader:
 
     @property
     def position(self) -> MessageId:
-        """The next id to return; a reader started there goes on without loss or repetition."""
+        """The next id to return. A reader started there continues without loss or repetition."""
         if self._returned is None or self._returned.id == self._last:
             return self._position
         return self._returned.id._replace(batch_index=self._returned.id.batch_index + 1)
 
     @property
     def at_tail(self) -> bool:
-        """Everything that is known to be readable has been returned."""
+        """Whether everything known to be readable has been returned. Asks no bookie and no store."""
         if self._fetcher is None or not self._fetcher.at_tail:
             return False
         return length_hint(self._entries) == 0 and self.position == self._position
 
     @property
     def lag(self) -> Lag:
-        """As far as known here; asks nobody."""
+        """Distance from the tail as far as known here. Asks no bookie and no store."""
         return self.lag_from(self.position)
 
     def lag_from(self, position: MessageId) -> Lag:
-        """The same for a consumer that has got no further than `position`."""
+        """The same for a consumer that has reached `position` only."""
         if self._fetcher is None:
             return Lag(0, 0)
         return Lag(self._fetcher.entries_behind(position), self._fetcher.ledgers_ahead)
 
     @property
     def waits_for(self) -> str | None:
-        """Why nothing comes at the moment, as a sentence; None while there is something to return."""
+        """Why no message comes at the moment, as a sentence; None while there is something to return."""
         return None if self._fetcher is None else self._fetcher.waits_for
 
 

@@ -1,9 +1,10 @@
-"""A whole cluster, and your program, on one simulated machine: one thread, virtual time, a seed decides.
+"""Test tools: a whole cluster and your program on one simulated machine (one thread, virtual time, one seed).
 
     from dlog.testing import SimulatedCluster, simulate
 
 See cluster.py; pytest_plugin.py has the fixtures; `python -m dlog.testing --seeds 1..100` runs our own swarm of
-faults. Names are loaded when first used, so that the plugin costs those nothing who do not use it.
+faults. `RealCluster` runs bookie processes instead. Names are loaded on first use, so the plugin costs nothing
+where it is not used.
 """
 
 from __future__ import annotations

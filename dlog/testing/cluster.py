@@ -8,7 +8,7 @@
 
     simulate(main, seed=7)
 
-What runs is the production code of client, log and bookie. The same seed does the same, step by step.
+It runs the production code of client, log and bookie. The same seed gives the same run, step by step.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """What is simulated. The defaults are a healthy small cluster."""
+    """Size and timing of the simulated cluster. The defaults are a healthy small cluster. Times are virtual seconds."""
 
     bookies: int = 3
     storage: StorageConfig = field(default_factory=small_storage)
@@ -54,11 +54,11 @@ class ClusterConfig:
     )
     gc_interval_s: float = 5.0
     gc_grace_s: float = 2.0
-    """How long a ledger must be gone from the metadata before bookies forget its entries."""
+    """How long a ledger must be absent from metadata before bookies delete its entries."""
 
 
 class SimulatedCluster:
-    """The cluster, and the handles to hurt it. Bookies are called by number, other processes by name."""
+    """The cluster, and the faults to inject. Bookies are named by number from 0, other processes by name."""
 
     def __init__(self, loop: SimulatedLoop, config: ClusterConfig | None = None) -> None:
         self.loop = loop
@@ -89,11 +89,12 @@ class SimulatedCluster:
 
     @property
     def network(self) -> Network:
-        """All its faults are methods: cut, clog, reset, isolate … between nodes called by name."""
+        """The network; its methods are the faults of links (cut, clog, reset, isolate …) between nodes, by name."""
         return self.loop.network
 
     @property
     def trace(self) -> Trace:
+        """What happened so far."""
         return self.loop.trace
 
     @property
@@ -102,13 +103,13 @@ class SimulatedCluster:
         return self.metadata.uri
 
     def environment(self) -> SimulatedEnvironment:
-        """Clocks, chance and identity of the process that asks; for `dlog.client.connect`."""
+        """Clocks, randomness and identity of the calling process; for `dlog.client.connect`."""
         return SimulatedEnvironment(self.loop.seeds, self.loop, self.loop.node)
 
     # ---- start
 
     async def start(self) -> None:
-        """Initialise the store and start every bookie; returns when all serve."""
+        """Initialise the metadata store and start every bookie; on return all serve."""
         store = self.store()
         await store.init_cluster()
         await store.close()
@@ -120,10 +121,10 @@ class SimulatedCluster:
     # ---- programs
 
     def run(self, name: str, program: Callable[[], Coroutine[Any, Any, T]]) -> asyncio.Task[T]:
-        """Run `program()` as a process of its own on a host called `name`, so that it can be hurt by itself.
+        """Run `program()` as a process of its own on a host called `name`, so that it can be killed or paused alone.
 
-        If a process of that name was killed, this is its next incarnation, on the same host. The task of one that
-        is killed is never done.
+        If a process of that name was killed, this is its next incarnation, on the same host. The task of a killed
+        process never completes.
         """
         return self.loop.create_task_on(self.loop.boot(name), program(), name=f"{name} main")
 
@@ -134,7 +135,12 @@ class SimulatedCluster:
         namespace: str = DEFAULT_NAMESPACE,
         root: str = metadata_keys.DEFAULT_ROOT,
     ) -> LogClient:
-        """A log client of the process that asks. Closing it closes all it opened."""
+        """A started log client of the calling process. Closing it closes everything opened through it.
+
+        Raises:
+            InvalidNameError: `namespace` is not a valid name.
+            MetadataUnavailableError: the metadata store cannot be reached.
+        """
         client = LogClient(self.store(), namespace, config=config, environment=self.environment(), root=root)
         try:
             await client.start()
@@ -144,48 +150,49 @@ class SimulatedCluster:
         return client
 
     def store(self) -> MetadataStore:
-        """A session of the process that asks with the metadata store."""
+        """A session of the calling process with the metadata store."""
         return self.metadata.connect(self.loop.node.name, self.environment())
 
     def process(self, name: str) -> Node:
-        """The latest process called so."""
+        """The latest process of this name."""
         return self.loop.node_named(name)
 
     # ---- faults of processes
 
     def start_bookie(self, number: int) -> None:
-        """Start it after it has died."""
+        """Start a bookie that has died."""
         self.bookies[number].start()
 
     def kill_bookie(self, number: int) -> None:
-        """kill -9."""
+        """Kill the bookie (kill -9). What it has written stays on its disk."""
         self.bookies[number].kill()
 
     def power_cut_bookie(self, number: int) -> None:
-        """The host is off, and what was not synced is lost in part or in whole."""
+        """Cut the power of the bookie's host: what was not synced is lost, in part or completely."""
         self.bookies[number].power_cut()
 
     async def restart_bookie(self, number: int) -> None:
-        """Kill it if it runs, start it, return when it serves."""
+        """Kill the bookie if it runs and start it; on return it serves."""
         self.bookies[number].kill()
         self.bookies[number].start()
         await self.bookies[number].wait_until_serving()
 
     def kill(self, name: str) -> None:
-        """kill -9 a process started by `run`."""
+        """Kill a process started by `run` (kill -9)."""
         self.loop.kill(self.process(name))
 
     def pause(self, name: str) -> None:
-        """SIGSTOP a bookie (`bookie-0`) or any other process."""
+        """Stop (SIGSTOP) a bookie (`bookie-0`) or any other process."""
         self.loop.pause(self.process(name))
 
     def resume(self, name: str) -> None:
+        """Continue (SIGCONT) a paused process."""
         self.loop.resume(self.process(name))
 
     # ---- the end of all faults
 
     def heal(self) -> None:
-        """Everything that can be mended is: links, disks, the store; who sleeps wakes, bookies that died start."""
+        """End all faults: links, disks and the store work, paused processes continue, dead bookies start."""
         self.network.heal_all()
         self.metadata.faults.rates.clear()
         for name in self.metadata.cut_off:
@@ -203,7 +210,7 @@ class SimulatedCluster:
                 bookie.start()
 
     async def stop(self) -> None:
-        """Stop every bookie in good order."""
+        """Stop every bookie cleanly."""
         await asyncio.gather(*(bookie.stop() for bookie in self.bookies))
 
 
@@ -215,10 +222,14 @@ def simulate(
     limits: Limits | None = None,
     timeline: int = 0,
 ) -> T:
-    """Run `main` with a started cluster, to its end; what it returns or raises comes out here.
+    """Run `main` with a started cluster until it ends; return or raise what it does.
 
-    An exception brings the last `timeline` lines of what happened as a note. DeadlockError if nothing can ever
-    happen any more, UncaughtProblemsError if an exception was lost on the way.
+    An exception gets the last `timeline` lines of the trace as a note.
+
+    Raises:
+        DeadlockError: `main` has not ended and nothing can ever happen any more.
+        LimitReachedError: more steps or virtual time than `limits` allow.
+        UncaughtProblemsError: `main` ended well, but an exception was lost in a callback or a task.
     """
     simulation = Simulation(seed, config=config, limits=limits, telling=timeline > 0)
     try:
@@ -247,7 +258,7 @@ class Simulation:
         self.cluster = SimulatedCluster(self._loop, config)
 
     def run(self, main: Callable[[SimulatedCluster], Awaitable[T]]) -> T:
-        """Start the cluster, then run this to its end."""
+        """Start the cluster and run `main` until it ends; return or raise what it does."""
 
         async def run() -> T:
             await self.cluster.start()

@@ -7,9 +7,10 @@
 
     def test_with_processes(dlog_cluster): ...
 
-A test that takes `simulated_cluster` runs on the simulated machine, once for each seed: `seeds` of the mark is how
-many, or which. `--dlog-seed N` runs all such tests with this seed only, and `--dlog-timeline` has failing ones say
-who sent what to whom. Fixtures besides it are set up outside of the simulation, so they cannot be coroutines.
+A test that takes `simulated_cluster` runs on the simulated machine, once for each seed: `seeds` of the mark is their
+number or the seeds themselves. `--dlog-seed N` runs all such tests with this seed only; `--dlog-timeline` adds the
+messages between nodes to the report of a failure. Other fixtures of such a test are set up outside of the simulation,
+so they cannot be coroutines.
 
 Registered as an entry point. Nothing but pytest is imported before a fixture is used.
 """
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _FIXTURE = "simulated_cluster"
 _SIMULATION: pytest.StashKey[Simulation] = pytest.StashKey()
 _LINES = 200
-"""Of the timeline, in the report of a failure."""
+"""Lines of the timeline in the report of a failure."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,7 +63,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def simulated_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedCluster]:
-    """The cluster on the simulated machine that the test itself runs on; its bookies serve when the test begins."""
+    """The simulated cluster, on the machine that the test itself runs on; its bookies serve when the test begins."""
     if _coroutine_function(request.function) is None:
         pytest.fail(f"{_FIXTURE} is for async tests: make {request.function.__name__} an 'async def'")
     from dlog.testing.cluster import ClusterConfig, Simulation
@@ -80,7 +81,7 @@ def simulated_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedClust
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
-    """Before any plugin for asyncio takes the test to a loop of its own."""
+    """Runs before any asyncio plugin can run the test on a loop of its own."""
     simulation = pyfuncitem.stash.get(_SIMULATION, None)
     if simulation is None:
         return (yield)
@@ -99,7 +100,7 @@ def _run(simulation: Simulation, test: Callable[..., Any], **arguments: Any) -> 
 
 
 def _coroutine_function(test: Callable[..., Any]) -> Callable[..., Any] | None:
-    """The test as it was written, if that is a coroutine function; another plugin may have wrapped it."""
+    """The test as written, if that is a coroutine function; another plugin may have wrapped it."""
     for each in (test, inspect.unwrap(test)):
         if inspect.iscoroutinefunction(each):
             return each
@@ -125,7 +126,7 @@ def _mark(node: pytest.Item | pytest.Collector) -> dict[str, Any]:
 
 @pytest.fixture
 def dlog_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealCluster]:
-    """Bookie processes of this test alone; their data and logs are in its tmp_path."""
+    """A cluster of bookie processes for this test alone; their data and logs are in its `tmp_path`."""
     from dlog.testing.real_cluster import RealCluster
 
     with RealCluster(tmp_path / "dlog", _mark(request.node).get("bookies", 3)) as cluster:

@@ -1,10 +1,10 @@
-"""A cluster of real bookie processes whose processes and links can be hurt, for tests.
+"""A cluster of real bookie processes whose processes and links can fail on demand, for tests.
 
     with RealCluster(directory) as cluster, dlog.connect(cluster.uri) as client:
         cluster.partition(0)
 
-Methods may be called from any thread and return when it is done; they know no event loop, so tests of both kinds
-use them. Bookies are counted from 0. The metadata store is a SQLite file, which nothing comes between.
+Methods block, return when the fault is in place, and may be called from any thread, so they serve asyncio and
+blocking tests. Bookies are counted from 0. The metadata store is a SQLite file, which no fault affects.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dlog.testing.relay import BEHIND, FRONT, Relay
 
 
 class RealCluster:
-    """Bookies that are never restarted by themselves; each behind a relay."""
+    """Bookies that are not restarted automatically, each behind a relay that can cut or stall its links."""
 
     def __init__(self, directory: str | Path, bookies: int = 3) -> None:
         self._directory = Path(directory)
@@ -41,51 +41,60 @@ class RealCluster:
 
     @property
     def bookies(self) -> list[BookieFacts]:
-        """As they are now."""
+        """The bookies' state now."""
         return self._cluster.bookies
 
     @property
     def logs(self) -> Path:
-        """The directory of what each bookie says."""
+        """The directory of the bookies' log output."""
         return self._directory / "log"
 
     # ---- processes
 
     def kill(self, number: int) -> None:
-        """kill -9; it stays dead until `restart` or `heal`."""
+        """Kill the bookie (kill -9); it stays down until `restart` or `heal`."""
         self._paused.discard(number)
         self._running().run(self._cluster.kill, number)
 
     def restart(self, number: int) -> None:
-        """Kill it if it runs, start it, return when it serves."""
+        """Kill the bookie if it runs and start it; on return it serves.
+
+        Raises:
+            StandaloneError: it did not start.
+        """
         self.kill(number)
         self._running().run(self._cluster.restart, number)
 
     def pause(self, number: int) -> None:
-        """SIGSTOP: connections stay, answers do not come."""
+        """Stop the bookie (SIGSTOP): connections stay open, answers do not come."""
         self._running().call(lambda: self._cluster.pause(number))
         self._paused.add(number)
 
     def resume(self, number: int) -> None:
+        """Continue (SIGCONT) a paused bookie."""
         self._running().call(lambda: self._cluster.resume(number))
         self._paused.discard(number)
 
     # ---- links between clients and a bookie
 
     def partition(self, *numbers: int) -> None:
-        """Nothing passes to or from these bookies, and nobody is told; what is sent waits."""
+        """Nothing passes to or from these bookies and neither side is notified; what is sent waits."""
         self._each(numbers, Relay.stall)
 
     def cut(self, *numbers: int) -> None:
-        """Connections to these bookies end, and so do new ones."""
+        """Connections to these bookies are closed, and so is every new one."""
         self._each(numbers, Relay.cut)
 
     def mend(self, *numbers: int) -> None:
-        """The links of these bookies let everything through."""
+        """The links of these bookies work again."""
         self._each(numbers, Relay.heal)
 
     def heal(self) -> None:
-        """Everything is mended: links pass, who sleeps wakes, who died serves again."""
+        """End all faults: links work, paused bookies continue, dead ones serve again.
+
+        Raises:
+            StandaloneError: a bookie did not start.
+        """
         self.mend(*range(self._count))
         for number in sorted(self._paused):
             self.resume(number)
@@ -96,7 +105,11 @@ class RealCluster:
     # ---- life
 
     def start(self) -> None:
-        """On return all bookies serve. StandaloneError if one does not come up."""
+        """Start all bookies; on return they serve.
+
+        Raises:
+            StandaloneError: a bookie did not start.
+        """
         # Not uvloop: its child processes want the main thread's signal handler.
         self._thread = LoopThread("dlog cluster", new_loop=asyncio.new_event_loop)
         try:
@@ -106,7 +119,7 @@ class RealCluster:
             raise
 
     def stop(self) -> None:
-        """Stop all processes, whatever state they are in; a second call does nothing."""
+        """Stop all processes, in whatever state they are; a second call does nothing."""
         thread, self._thread = self._thread, None
         if thread is not None:
             try:
@@ -133,7 +146,7 @@ class RealCluster:
         await asyncio.gather(*(relay.close() for relay in self._relays))
 
     def _options(self, number: int) -> list[str]:
-        """Clients are told the relay's address: the same port on another host."""
+        """Clients learn the relay's address: the same port on another host."""
         port = self._relays[number - 1].port
         return ["--host", BEHIND, "--advertised", FRONT, "--port", str(port)]
 

@@ -1,12 +1,12 @@
-"""The writer of a log: what a program appends through.
+"""The writer of a log.
 
     async with await client.open_writer("orders") as writer:
         message_id = await writer.append(b"payload")
 
-One handle owns the log until it is closed or another writer takes over. Ids rise in the order of the calls, and
-an append that returned is durable and readable. Every append ends in one of four ways (docs/log-semantics.md#rule-8):
-its id; an error that says it is certainly absent; AppendIndeterminateError with the only id it can have; or, for
-a caller that is cancelled, whichever of these came true without it.
+A writer owns the log until it is closed or another writer takes over. Ids increase in the order of the calls, and an
+append that returned is durable and readable. Every append ends in one of four ways (docs/log-semantics.md#rule-8): its
+id; an error that says that the message is certainly absent; AppendIndeterminateError with the only id it can have; or,
+if its caller was cancelled, any of these without being reported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ _READ_TURNS = 3
 
 
 class LogWriter:
-    """Obtained from LogClient.open_writer."""
+    """Obtained from `LogClient.open_writer`; `async with` closes it. Used on the loop that opened it.
+
+    After its end (`close`, `abort`, a takeover by another writer, or an append that waited longer than `hold_limit_s`)
+    every new append raises the reason, which is also in `refusal`.
+    """
 
     def __init__(
         self,
@@ -47,7 +51,7 @@ class LogWriter:
         *,
         warns: bool = True,
     ) -> None:
-        """`warns`: of being collected unclosed, which is no fault where a simulated process was killed."""
+        """`warns`: emit a ResourceWarning if collected unclosed; a simulated process that was killed must not."""
         self._warns = warns
         self._ref = ref
         self._owner = owner
@@ -60,29 +64,32 @@ class LogWriter:
 
     @property
     def log(self) -> str:
+        """Namespace and name of the log, as `namespace/name`."""
         return str(self._ref)
 
     @property
     def owner(self) -> Owner:
+        """This writer as the log's record names it."""
         return self._owner
 
     @property
     def over(self) -> asyncio.Future[None]:
-        """Done once the writer is closed, deposed or has given up and every append is settled. Do not cancel."""
+        """Done once the writer has ended and every append has its outcome. Do not cancel it."""
         return self._rotation.over
 
     @property
     def epoch(self) -> int:
+        """The log's epoch in which this writer owns it."""
         return self._rotation.record.epoch
 
     @property
     def record(self) -> LogMetadata:
-        """The log's record as this writer last knew it."""
+        """The log's record as this writer last read or wrote it."""
         return self._rotation.record
 
     @property
     def position(self) -> MessageId | None:
-        """The id that the next entry would get, were it sent now; None while no ledger takes appends."""
+        """The id that the next entry would get if sent now; None while no ledger takes appends."""
         active_ledger = self._queue.active_ledger
         if active_ledger is None or self._queue.holding:
             return None
@@ -90,32 +97,33 @@ class LogWriter:
 
     @property
     def degraded(self) -> bool:
-        """Whether the ledger in use has fewer bookies than configured (docs/log-semantics.md#rule-19b)."""
+        """Whether the active ledger has fewer bookies than configured (docs/log-semantics.md#rule-19b)."""
         active_ledger = self._rotation.current
         return active_ledger is not None and active_ledger.use.degraded
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes accepted and not yet acked."""
+        """Bytes accepted and not yet acknowledged."""
         return self._queue.buffered_bytes
 
     @property
     def buffer_bytes_max(self) -> int:
-        """The limit of `buffered_bytes`; exceeded by an entry or two."""
+        """Limit of `buffered_bytes`; may be exceeded by an entry or two."""
         return self._queue.buffer_bytes_max
 
     @property
     def refusal(self) -> LogStoreError | None:
-        """Why nothing new is accepted; None while it is."""
+        """The error that a new append would raise; None while appends are accepted."""
         return self._queue.refusal
 
     @property
     def batch_limits(self) -> BatchLimits:
+        """Limits of one entry and of batching, from the client's configuration."""
         return self._queue.limits
 
     @property
     def active(self) -> bool:
-        """False once closed, deposed, or given up."""
+        """False once the writer is closed or deposed, or has given up."""
         return self._closing is None and not self._rotation.over.done()
 
     # ---- appending
@@ -128,12 +136,23 @@ class LogWriter:
         *,
         expect_tail: MessageId | str | None = None,
     ) -> MessageId:
-        """Append one message; return once it is durable and readable.
+        """Append one message; return its id once it is durable on the ack quorum and readable.
 
-        `expect_tail`: append only if the log's last message is this one (NO_MESSAGE: if it has none);
-        AppendRejectedError otherwise.
-        MessageTooLargeError, WriterDeposedError, AppendAbortedError: certainly absent. AppendIndeterminateError:
-        it is at `message_id` or nowhere.
+        With fast visibility readers follow within `lac_interval_s`. A `payload` of None is a tombstone. `headers` are
+        pairs of bytes. `expect_tail`: append only if the log's last message has this id (NO_MESSAGE: if the log has
+        none). A cancelled call whose message was not sent leaves it certainly absent; one that was sent may be stored.
+
+        Raises:
+            MessageTooLargeError: exceeds `entry_bytes_max`; certainly absent.
+            AppendRejectedError: the log does not end with `expect_tail`; certainly absent.
+            WriterDeposedError: another client took the log over before the message was sent; certainly absent.
+            AppendAbortedError: the writer was closed or gave up before the message was sent; certainly absent.
+            AppendIndeterminateError: in flight when the writer ended; at `error.message_id` or nowhere
+                (`LogClient.resolve`).
+            ConfigurationError: payload, key or headers of a wrong type; certainly absent.
+            QueueFullError: with `expect_tail` only: the buffer is full; certainly absent.
+
+        Source: docs/log-semantics.md#rule-8, #rule-12, #rule-13.
         """
         future: asyncio.Future[MessageId]
         if expect_tail is None:
@@ -150,7 +169,18 @@ class LogWriter:
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
     ) -> MessageIds:
-        """Append messages as one entry: all of them or none. Rejected whole if it is empty or too large."""
+        """Append messages as one entry, all or none; return their ids once they are durable and readable.
+
+        `keys` and `headers`, if given, have one element for each payload.
+
+        Raises:
+            AppendRejectedError: `payloads` is empty.
+            MessageTooLargeError: together they exceed `entry_bytes_max`.
+            ConfigurationError: `keys` or `headers` have another length, or a value has a wrong type.
+            The other errors of `append`, for all messages together.
+
+        Source: docs/log-semantics.md#rule-6.
+        """
         return await (await self._queue.append_many(payloads, keys, headers))
 
     async def submit_many(
@@ -160,7 +190,11 @@ class LogWriter:
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
     ) -> asyncio.Future[MessageIds]:
-        """Hand over messages that become one entry, waiting only for room; the future gets their ids."""
+        """Submit messages that become one entry, waiting only for buffer space; the future gets their ids.
+
+        The call raises the argument errors of `append_many` and, if the writer has ended, WriterDeposedError or
+        AppendAbortedError; the future gets every other outcome.
+        """
         return await self._queue.append_many(payloads, keys, headers)
 
     def batch_of(
@@ -170,33 +204,49 @@ class LogWriter:
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
     ) -> Batch[Waiter]:
-        """Check and collect messages for `submit_batch`. The one method that any thread may call."""
+        """Check and collect messages for `submit_batch`. The only method that may be called from any thread.
+
+        Raises:
+            AppendRejectedError: `payloads` is empty.
+            MessageTooLargeError: together they exceed `entry_bytes_max`.
+            ConfigurationError: `keys` or `headers` have another length, or a value has a wrong type.
+        """
         return Batch.of(self._queue.limits, payloads, keys=keys, headers=headers)
 
     async def submit_batch(self, batch: Batch[Waiter]) -> asyncio.Future[MessageIds]:
-        """Submit messages that `batch_of` has collected."""
+        """As `submit_many`, for messages that `batch_of` has collected. A batch can be submitted once."""
         return await self._queue.append_batch(batch)
 
     def submit(
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
     ) -> Coroutine[Any, Any, asyncio.Future[MessageId]]:
-        """Hand over one message, waiting only for room; the future gets its id, in the order of the calls.
+        """Submit one message, waiting only for buffer space; the future gets its id.
 
-        Cancelling the future before the message has left its batch makes it certainly absent.
+        Ids increase in the order of the calls. Cancelling the future before the message has left its batch makes it
+        certainly absent. The call raises MessageTooLargeError and ConfigurationError and, if the writer has ended,
+        WriterDeposedError or AppendAbortedError; the future gets every other outcome of `append`.
         """
         return self._queue.submit(payload, key, headers)
 
     def submit_nowait(
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
     ) -> asyncio.Future[MessageId]:
-        """The same without waiting: QueueFullError if the buffer is full."""
+        """As `submit`, without waiting.
+
+        Raises:
+            QueueFullError: the buffer is full; the message is certainly absent.
+            The errors that the call of `submit` raises.
+        """
         return self._queue.submit_nowait(payload, key, headers)
 
     async def flush(self, timeout_s: float | None = None) -> None:
-        """Send what is batched now, and wait until everything submitted before is durable and readable.
+        """Send what is batched and wait until everything submitted before has its outcome.
 
-        AppendsFailedError if an append failed whose outcome nobody has read (dlog/write/unread_failures.py).
-        TimeoutError after `timeout_s`; the appends go on.
+        Appends whose outcome was not an error are then durable and readable.
+
+        Raises:
+            AppendsFailedError: an append failed and its outcome was not read (dlog/write/unread_failures.py).
+            TimeoutError: not done within `timeout_s` seconds; the appends go on.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -208,7 +258,7 @@ class LogWriter:
         await self._raise_failures()
 
     async def start_flush(self) -> asyncio.Future[None]:
-        """Send what is batched now; the future is done once everything submitted before is decided."""
+        """Send what is batched; the future is done once everything submitted before has its outcome."""
         return self._queue.flushed()
 
     async def _raise_failures(self) -> None:
@@ -222,7 +272,7 @@ class LogWriter:
             raise failure
 
     async def _check_tail(self, expected: MessageId) -> None:
-        """There is one writer, so the condition is decided here. Nothing waits between it and submit.
+        """There is one writer, so the condition is decided here. Nothing is awaited between it and submit.
 
         Source: docs/log-semantics.md#rule-12.
         """
@@ -241,20 +291,37 @@ class LogWriter:
     # ---- ledgers
 
     async def rotate(self) -> LedgerId:
-        """Seal the ledger in use and go on in a new one; an empty ledger is kept. Returns the one in use then.
+        """Seal the active ledger and continue in a new one; returns the id of the ledger then active.
 
-        Appends go on meanwhile. An error means that the old ledger stays in use; a later attempt is made anyway.
+        An empty ledger is kept. Appends continue during the rotation. On an error the old ledger stays active and the
+        rotation is tried again later, unless the writer has ended.
+
+        Raises:
+            NotEnoughBookiesError: too few writable bookies for a new ledger.
+            MetadataUnavailableError: the metadata store cannot be reached.
+            MetadataOutcomeUnknownError: the answer to the creation of the ledger was lost; it may exist, unlisted.
+            RecordTooLargeError: the log lists too many ledgers: shrink it.
+            WriterDeposedError: another client took the log over.
+            AppendAbortedError: the writer was closed or gave up.
+
+        Source: docs/log-semantics.md#rule-15, #rule-17, #rule-18.
         """
         return await self._rotation.rotate()
 
     # ---- the end
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Wait until everything accepted is acked, seal the ledger, give the log up.
+        """Wait until everything accepted has its outcome, seal the active ledger and end the writer.
 
-        After `timeout_s`, or if cancelled, appends in flight end indeterminate and held ones are aborted.
-        AppendsFailedError, once all is closed, if an append failed whose outcome nobody has read
-        (dlog/write/unread_failures.py).
+        After `timeout_s` seconds, or if cancelled, appends in flight end indeterminate, those not sent are aborted,
+        and the next writer recovers the ledger. The same happens if the ledger cannot be sealed within `hold_limit_s`.
+        A writer that was deposed or gave up seals nothing. A second call only waits.
+
+        Raises:
+            AppendsFailedError: an append failed and its outcome was not read (dlog/write/unread_failures.py). Raised
+                after
+                the writer has ended.
+            ConfigurationError: `timeout_s` is not a number.
         """
         require_type("timeout_s", timeout_s, float, type(None))
         if self._closing is None:
@@ -273,7 +340,10 @@ class LogWriter:
         await self._raise_failures()
 
     def abort(self) -> None:
-        """Stop at once and leave the ledger unsealed; the next writer recovers it."""
+        """End the writer immediately and leave its ledger unsealed; the next writer recovers it.
+
+        Appends in flight end with AppendIndeterminateError, those not sent with AppendAbortedError.
+        """
         self._rotation.give_up(self.closed_error())
         self._closing = self._rotation.over
 
@@ -293,5 +363,5 @@ class LogWriter:
             warnings.warn(f"unclosed writer of log {self._ref}", ResourceWarning, source=self, stacklevel=2)
 
     def closed_error(self) -> AppendAbortedError:
-        """What an append gets after `close`."""
+        """The error of an append after `close`."""
         return AppendAbortedError(f"the writer of log {self._ref} is closed: open another one", log=self.log)
