@@ -2,6 +2,7 @@
 #
 #   make demo      the main job on real data: three bookies, a kill -9, a takeover, a proof, a Spark query
 #   make test      the test suite; first, once, the jars it needs   (TESTS="tests/unit -k name" narrows it)
+#   make check     lint, types, unit tests and the rules of the layout: before each commit
 #   make lint      ruff: rules and layout   make format   let ruff rewrite
 #   make types     mypy --strict            make bench    the benchmarks, a table and a plot
 #   make simulate  seeds of the whole cluster under faults            (SEEDS=1..1000)
@@ -15,14 +16,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TESTS ?=
+CHECKED := tests/unit $(wildcard tests/test_*.py)
 ARGS ?=
 SEEDS ?= 1..300
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types simulate evidence bench clean venv
+.PHONY: help demo test check lint format types simulate evidence bench clean venv
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '3,8p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '3,9p'
 
 $(READY): pyproject.toml tools/make-venv
 	@tools/make-venv "$(PYTHON)" $(VENV)
@@ -38,6 +40,10 @@ test: $(READY)
 	@$(if $(strip $(TESTS)),,tools/fetch-java-libs --if-possible)
 	@echo "make test: the whole suite, real bookie processes included (pytest $(TESTS))"
 	@PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python" $(BIN)/python -m pytest -n auto --dist loadfile $(TESTS)
+
+check: lint types
+	@echo "make check: unit tests, layout, documents (pytest $(CHECKED))"
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile $(CHECKED)
 
 lint: $(READY)
 	@echo "make lint: ruff, rules and layout"
