@@ -17,19 +17,40 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dlog import aio, errors
-    from dlog.blocking.client import connect
+    from dlog.blocking.client import Client, connect
+    from dlog.blocking.pending import Pending
+    from dlog.blocking.reader import Reader
+    from dlog.blocking.writer import Writer
     from dlog.config import LogConfig
+    from dlog.core.batching import BatchLimits
+    from dlog.core.rotation_triggers import RotationLimits
     from dlog.core.tailing import Gap
+    from dlog.format.entry import Codec
     from dlog.local.embedded import Standalone as standalone
     from dlog.model import Message, MessageId
-    from ledger.model import QuorumSizes
+    from dlog.read.batch import MessageBatch
+    from dlog.read.config import ReaderConfig
+    from ledger.config import LedgerClientConfig, Visibility
+    from ledger.model import DigestType, QuorumSizes
 
 __all__ = [
+    "BatchLimits",
+    "Client",
+    "Codec",
+    "DigestType",
     "Gap",
+    "LedgerClientConfig",
     "LogConfig",
     "Message",
+    "MessageBatch",
     "MessageId",
+    "Pending",
     "QuorumSizes",
+    "Reader",
+    "ReaderConfig",
+    "RotationLimits",
+    "Visibility",
+    "Writer",
     "aio",
     "connect",
     "errors",
@@ -37,21 +58,38 @@ __all__ = [
 ]
 
 _OWNERS = {
+    "BatchLimits": ("dlog.core.batching", "BatchLimits"),
+    "Client": ("dlog.blocking.client", "Client"),
+    "Codec": ("dlog.format.entry", "Codec"),
+    "DigestType": ("ledger.model", "DigestType"),
     "Gap": ("dlog.core.tailing", "Gap"),
+    "LedgerClientConfig": ("ledger.config", "LedgerClientConfig"),
     "LogConfig": ("dlog.config", "LogConfig"),
     "Message": ("dlog.model", "Message"),
+    "MessageBatch": ("dlog.read.batch", "MessageBatch"),
     "MessageId": ("dlog.model", "MessageId"),
+    "Pending": ("dlog.blocking.pending", "Pending"),
     "QuorumSizes": ("ledger.model", "QuorumSizes"),
+    "Reader": ("dlog.blocking.reader", "Reader"),
+    "ReaderConfig": ("dlog.read.config", "ReaderConfig"),
+    "RotationLimits": ("dlog.core.rotation_triggers", "RotationLimits"),
+    "Visibility": ("ledger.config", "Visibility"),
+    "Writer": ("dlog.blocking.writer", "Writer"),
     "connect": ("dlog.blocking.client", "connect"),
     "standalone": ("dlog.local.embedded", "Standalone"),
 }
 
+if not TYPE_CHECKING:  # a type checker that saw it would take every name for known
 
-def __getattr__(name: str) -> Any:
-    if name in ("aio", "errors"):
-        return import_module(f"dlog.{name}")
-    if name not in _OWNERS:
-        raise AttributeError(f"module 'dlog' has no attribute {name!r}")
-    module, attribute = _OWNERS[name]
-    value = globals()[name] = getattr(import_module(module), attribute)
-    return value
+    def __getattr__(name: str) -> Any:
+        if name in ("aio", "errors"):
+            return import_module(f"dlog.{name}")
+        if name not in _OWNERS:
+            raise AttributeError(f"module 'dlog' has no attribute {name!r}")
+        module, attribute = _OWNERS[name]
+        value = globals()[name] = getattr(import_module(module), attribute)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

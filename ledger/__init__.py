@@ -56,7 +56,13 @@ _OWNERS = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _OWNERS:
-        raise AttributeError(f"module 'ledger' has no attribute {name!r}")
-    return getattr(import_module(_OWNERS[name]), name)
+if not TYPE_CHECKING:  # a type checker that saw it would take every name for known
+
+    def __getattr__(name: str) -> Any:
+        if name not in _OWNERS:
+            raise AttributeError(f"module 'ledger' has no attribute {name!r}")
+        return getattr(import_module(_OWNERS[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
