@@ -38,15 +38,19 @@ from ledger.writing.deferred_handle import DeferredWriteHandle
 from ledger.writing.write_handle import WriteHandle, WriteListener
 
 _TICK_S = 0.1
-"""How often handles with something under way look at their clocks. One timer serves them all."""
+"""How often handles with pending requests check their deadlines. One timer serves all of them."""
 _PAUSE_S = 1.0
-"""A tick that comes so much too late shows that this process was stopped, and that no bookie is to blame."""
+"""A tick that is later than this shows that this process was stopped, so no bookie is at fault."""
 _LOOK_UP_S = 0.5
-"""How often the store is asked for a bookie that the snapshot does not hold."""
+"""Shortest time between two reads of the store for a bookie that the snapshot does not hold."""
 
 
 class LedgerClient:
-    """One cluster's ledgers. Everything runs on the loop on which `start` was called."""
+    """One cluster's ledgers: create, open with and without recovery, delete. Everything runs on the loop of `start`.
+
+    Every method that reads or changes metadata raises MetadataUnavailableError if the metadata store cannot be
+    reached (the change was not made), and MetadataOutcomeUnknownError if the answer to a change was lost.
+    """
 
     def __init__(
         self,
@@ -79,12 +83,20 @@ class LedgerClient:
         self._recoveries: dict[LedgerId, asyncio.Task[Versioned[LedgerMetadata]]] = {}
 
     async def start(self) -> None:
-        """Read the registered bookies and follow them from then on. MetadataUnavailableError."""
+        """Read the registered bookies and follow changes from then on.
+
+        Raises:
+            MetadataUnavailableError: there is no cluster, or the metadata store cannot be reached.
+        """
         self._unwatch = self.store.watch_bookies(self._bookies_may_have_changed)
         await self._look()
 
     async def close(self) -> None:
-        """Drop connections and watches. Open write handles fail; their ledgers are left unsealed."""
+        """Close connections and watches, but not the metadata store, which is the caller's.
+
+        Open write handles fail with AddFailedError and leave their ledgers unsealed; a recovery in progress ends with
+        LedgerRecoveryError.
+        """
         if self._unwatch is not None:
             self._unwatch()
         if self._timer is not None:
@@ -115,10 +127,16 @@ class LedgerClient:
         visibility: Visibility = Visibility.STRICT,
         listener: WriteListener | None = None,
     ) -> WriteHandle:
-        """A new ledger in metadata, open for this writer. No bookie is contacted before the first add.
+        """Create a ledger in metadata, open for this writer. No bookie is asked to store anything before the first add.
 
-        NotEnoughBookiesError, before anything is written. MetadataOutcomeUnknownError: an empty ledger that
-        nobody knows of may have been left in metadata.
+        `custom`: names and values kept in the ledger's metadata. `listener` is called as adds are confirmed.
+
+        Raises:
+            NotEnoughBookiesError: fewer writable bookies than `quorum.ensemble`; nothing was written.
+            MetadataOutcomeUnknownError: an empty ledger that no client knows of may be left in metadata.
+            ConfigurationError: an argument has a wrong type.
+
+        Source: docs/bookkeeper.md#creating-a-ledger.
         """
         found = await self._create(quorum, digest_type, password, custom)
         handle = WriteHandle(*found, self._context, visibility=visibility, listener=listener)
@@ -133,7 +151,10 @@ class LedgerClient:
         password: bytes = b"",
         custom: tuple[tuple[str, bytes], ...] = (),
     ) -> DeferredWriteHandle:
-        """As `create`, for a writer that says itself when its entries are to be durable: `force`."""
+        """As `create`, for a writer that decides when its entries become durable: `DeferredWriteHandle.force`.
+
+        Source: docs/bookkeeper.md#deferred-sync.
+        """
         found = await self._create(quorum, digest_type, password, custom)
         handle = DeferredWriteHandle(*found, self._context)
         self._handles[handle] = None
@@ -172,10 +193,16 @@ class LedgerClient:
         return choose_ensemble(self._bookies, size, self.environment.chance)
 
     async def open(self, ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
-        """A reader of the ledger as it is. Fences nothing and changes nothing.
+        """Open the ledger for reading as it is. Fences nothing and changes nothing.
 
         An open ledger is readable up to its LAC, which covers every add that had succeeded before the call.
-        LedgerNotFoundError, UnauthorizedError, ReadError if too few bookies answer.
+
+        Raises:
+            LedgerNotFoundError: no such ledger.
+            UnauthorizedError: `password` is not the ledger's.
+            ReadError: the ledger is open and too few bookies respond to determine its LAC.
+
+        Source: docs/bookkeeper.md#reading-the-lac.
         """
         metadata = await self._read(ledger_id, password)
         handle = ReadHandle(ledger_id, metadata, self._context)
@@ -184,10 +211,19 @@ class LedgerClient:
         return handle
 
     async def open_with_recovery(self, ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
-        """Fence the writer out and seal the ledger; on return it is CLOSED and safe on its ack quorums.
+        """Fence the writer and seal the ledger. On return it is CLOSED and each of its entries is on an ack quorum.
 
-        Every entry ever acknowledged is kept; others are kept or cut off, the same for all readers.
-        LedgerNotFoundError, UnauthorizedError, LedgerRecoveryError (try again later).
+        Every entry ever acknowledged is kept; any other one is kept or cut off, the same for all readers. A closed
+        ledger is only opened. Calls at the same time for one ledger share one recovery; cancelling a call does not
+        stop it.
+
+        Raises:
+            LedgerNotFoundError: no such ledger.
+            UnauthorizedError: `password` is not the ledger's.
+            LedgerRecoveryError: too few bookies respond. The ledger stays IN_RECOVERY; try again later.
+            ContendedError: the metadata kept changing; try again later.
+
+        Source: docs/bookkeeper.md#recovery, #fencing.
         """
         metadata = await self._read(ledger_id, password)
         if not metadata.value.closed:
@@ -217,7 +253,12 @@ class LedgerClient:
             task.exception()  # raised to whoever still waits
 
     async def delete(self, ledger_id: LedgerId) -> None:
-        """Remove the ledger from metadata; bookies collect its entries later. One already gone is success."""
+        """Remove the ledger from metadata; bookies delete its entries later. Succeeds if there is no such ledger.
+
+        Does not fence the writer: recover the ledger first if it may have one.
+
+        Source: docs/bookkeeper.md#deleting-a-ledger.
+        """
         require_type("a ledger id", ledger_id, int)
         try:
             await self.store.remove_ledger(ledger_id)
@@ -237,11 +278,11 @@ class LedgerClient:
     # ---- bookies
 
     def bookies(self) -> BookieSet:
-        """The registered bookies as last heard. May be stale: an error from a bookie is what counts."""
+        """The registered bookies as last read. May be stale: only a bookie's answer is proof."""
         return self._bookies
 
     async def _resolve(self, bookie_id: BookieId) -> BookieInfo | None:
-        """Where to reach the bookie: where it is registered, else where it was last, else what its id says."""
+        """The bookie's address: where it is registered, else where it was last seen, else the address in its id."""
         now = asyncio.get_running_loop().time()
         if self._bookies.find(bookie_id) is None and now >= self._looked_up_at + _LOOK_UP_S:
             self._looked_up_at = now
@@ -269,10 +310,10 @@ class LedgerClient:
                 return
 
     async def _look(self) -> None:
-        """Read the registrations. Several looks may be under way, and one may overtake another.
+        """Read the registrations. Several reads may be in progress, and one may overtake another.
 
-        Each change is followed by a look that begins after it, so what began last has seen everything: an answer
-        counts unless one to a later look has come before.
+        Each change is followed by a read that begins after it, so the read that began last has seen everything: an
+        answer counts unless that of a later read came before.
         """
         self._looks_begun += 1
         number = self._looks_begun

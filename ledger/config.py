@@ -1,4 +1,4 @@
-"""Settings of the ledger client, built once at the edge and passed down."""
+"""Settings of the ledger client, built once by the application and passed down."""
 
 from __future__ import annotations
 
@@ -21,18 +21,24 @@ class Visibility(Enum):
 
 
 class WireProtocol(Enum):
-    """What carries entries. Explicit LACs and long polls are always version 3."""
+    """The protocol that carries entries. Explicit LACs and long polls always use version 3."""
 
     V2 = "v2"
-    """Binary. Answers in blocks and batch reads make it several times as fast."""
+    """Binary. Block answers and batch reads make it several times as fast."""
     V3 = "v3"
     """Protobuf, the default of Apache's client. Entries are read one by one: it has no batch read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerClientConfig:
+    """Settings of a ledger client. Sizes are in bytes, times in seconds.
+
+    Raises:
+        ConfigurationError: a value has the wrong type or is out of its range.
+    """
+
     entry_bytes_max: int = ENTRY_BYTES_MAX
-    """Header, digest and payload. Apache's bookies warn above this and a v3 frame could not carry more."""
+    """Header, digest and payload. Apache's bookies warn above the default, and a v3 frame could not carry more."""
 
     frame_bytes_max: int = FRAME_BYTES_MAX
     """Largest frame accepted from a bookie. Bounds what a corrupt length can allocate."""
@@ -41,11 +47,13 @@ class LedgerClientConfig:
     """Every bookie speaks both, and ledgers are the same."""
 
     connect_timeout_s: float = 3.0
-    """A local network connects in milliseconds; beyond this the bookie is as good as down."""
+    """A local network connects in milliseconds; after this time the bookie counts as down."""
 
     idle_connection_s: float = 10.0
-    """One that nobody used for this long is not used again. If the bookie's host had gone meanwhile, that would show
-    only after a timeout, while connecting anew takes a fraction of a millisecond."""
+    """A connection that was idle for this long is not used again.
+
+    If the bookie's host has died, that would show only after a timeout; connecting takes a fraction of a millisecond.
+    """
 
     add_timeout_s: float = 5.0
     """A bookie that acknowledges nothing for this long counts as failed (Apache's addEntryTimeoutSec)."""
@@ -57,12 +65,12 @@ class LedgerClientConfig:
     """A read not answered by then is also sent to the next replica."""
 
     quorum_timeout_s: float = 30.0
-    """How long a handle looks for replacements while a write set has fewer than its ack quorum of members."""
+    """How long a handle searches replacements while a write set has fewer members than its ack quorum."""
 
     replace_backoff_s: float = 0.5
-    """Pause between two searches for a replacement when nothing has been registered meanwhile.
+    """Pause between two searches for a replacement while no bookie registers.
 
-    A bookie that has just failed is left alone for as long, then, while it stays of no use, twice as long …
+    A bookie that has just failed is avoided for as long, and while it keeps failing for twice as long each time …
     """
 
     replace_backoff_max_s: float = 60.0
@@ -81,10 +89,10 @@ class LedgerClientConfig:
     """Fast visibility: an idle writer publishes its LAC within this time."""
 
     send_queue_bytes_max: int = 128 * 1024 * 1024
-    """Unsent bytes towards one bookie above which it counts as failed: a hung bookie must not fill memory."""
+    """Unsent bytes to one bookie above which it counts as failed: a hung bookie must not fill memory."""
 
     recovery_read_ahead: int = 32
-    """Entries that recovery reads at a time; they are decided in order all the same."""
+    """Number of entries that recovery reads at a time; they are decided in order all the same."""
 
     read_window_bytes: int = 1024 * 1024
     """Budget of one batch read: large enough to keep a bookie's disk sequential, small against memory."""

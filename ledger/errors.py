@@ -1,22 +1,22 @@
-"""The one tree of errors. Branches tell what the caller can do; facts are attributes.
+"""The one tree of errors. The branch tells what the caller can do; facts are attributes.
 
     LogStoreError
     ├─ ConfigurationError     fix the call
     ├─ UnavailableError       nothing happened, try later
-    ├─ OutcomeUnknownError    it may have happened: look first
+    ├─ OutcomeUnknownError    it may have happened: read first
     ├─ OwnershipLostError     stop; unconfirmed entries may exist
-    ├─ NotFoundError
+    ├─ NotFoundError          absence is proved
     └─ CorruptionError        wrong bytes, try another replica
 
-`dlog` and `bookie_server` add leaves. Every message is one sentence that names the value, the limit and the
-way out. This module imports nothing of ours.
+`dlog` and `bookie_server` add leaves. Every message is one sentence that names the value, the limit and what to do.
+This module imports nothing of this distribution.
 """
 
 from typing import TYPE_CHECKING, Any
 
 
 class LogStoreError(Exception):
-    """Root of every error this distribution raises on purpose. Keyword facts become attributes."""
+    """Root of every error that this distribution raises on purpose. Keyword facts become attributes."""
 
     def __init__(self, message: str, **facts: object) -> None:
         super().__init__(message)
@@ -38,15 +38,15 @@ class UnavailableError(LogStoreError):
 
 
 class OutcomeUnknownError(LogStoreError):
-    """The operation may or may not have happened: read before doing it again."""
+    """The operation may or may not have happened: read before repeating it."""
 
 
 class OwnershipLostError(LogStoreError):
-    """Somebody else owns this ledger or log now; unconfirmed entries may exist."""
+    """Another client owns this ledger or log now; unconfirmed entries may exist."""
 
 
 class NotFoundError(LogStoreError):
-    """What was named does not exist, and that is proved."""
+    """What was named does not exist, and its absence is proved."""
 
 
 class CorruptionError(LogStoreError):
@@ -96,7 +96,7 @@ class MetadataUnavailableError(UnavailableError):
 
 
 class ContendedError(UnavailableError):
-    """What was to be changed by compare-and-set kept changing; nothing was changed (facts: rounds)."""
+    """The value to change by compare-and-set kept changing; nothing was changed (facts: rounds)."""
 
 
 class BookieUnavailableError(UnavailableError):
@@ -123,11 +123,11 @@ class ReadError(UnavailableError):
 
 
 class MetadataOutcomeUnknownError(OutcomeUnknownError):
-    """A metadata change was sent and its answer lost. Re-read to learn what happened."""
+    """A metadata change was sent and its answer lost. Read again to learn the outcome."""
 
 
 class AddFailedError(OutcomeUnknownError):
-    """Too few members of a write set are left; unconfirmed entries may exist (facts: ledger_id, lac)."""
+    """Too few bookies are left, or the client was closed; unconfirmed entries may exist (facts: ledger_id, lac)."""
 
 
 # ---- ownership
@@ -157,7 +157,7 @@ class RecordNotFoundError(NotFoundError):
 
 
 class AlreadyExistsError(LogStoreError):
-    """A create found the key taken by somebody else's value (facts: key)."""
+    """A create found another client's value under the key (facts: key)."""
 
 
 # ---- corruption

@@ -1,4 +1,4 @@
-"""Frozen values that client, bookie and metadata drivers share. Pure; terms are BookKeeper's."""
+"""Immutable values that client, bookie and metadata drivers share. Pure; the terms are BookKeeper's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EntryId = NewType("EntryId", int)
 BookieId = NewType("BookieId", str)
 
 NO_ENTRY = EntryId(-1)
-"""Entry id that stands for "none": the LAC of an empty ledger, the last entry of an empty closed one."""
+"""The entry id that means "none": the LAC of an empty ledger, the last entry of an empty closed one."""
 
 LEDGER_ID_MAX = 2**63 - 1
 FRAME_BYTES_MAX = 5 * 1024 * 1024
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Versioned(Generic[T]):
-    """A value with the store's version of it; a compare-and-set names that version."""
+    """A value and the store's version of it, which a compare-and-set names."""
 
     value: T
     version: int
@@ -37,7 +37,14 @@ class Versioned(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSizes:
-    """Replication of one ledger, counted in bookies (docs/bookkeeper.md#ledger-metadata)."""
+    """Replication of one ledger, counted in bookies (docs/bookkeeper.md#ledger-metadata).
+
+    `ensemble` bookies hold the ledger, each entry is written to `write` of them, and an add is done after `ack`
+    answers.
+
+    Raises:
+        ConfigurationError: not 1 <= ack <= write <= ensemble.
+    """
 
     ensemble: int = 3
     write: int = 3
@@ -62,7 +69,7 @@ class DigestType(IntEnum):
 
 
 class LedgerState(IntEnum):
-    """Who may change what: docs/bookkeeper.md#ledger-life."""
+    """The states of a ledger and who may change them: docs/bookkeeper.md#ledger-life."""
 
     OPEN = 1
     IN_RECOVERY = 2
@@ -71,7 +78,7 @@ class LedgerState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """Entries from `first_entry` up to the next fragment live on this ensemble; member order matters."""
+    """Entries from `first_entry` up to the next fragment are stored on this ensemble; the order of members matters."""
 
     first_entry: EntryId
     ensemble: tuple[BookieId, ...]
@@ -79,7 +86,11 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerMetadata:
-    """One ledger's metadata. `length` and `last_entry` are meaningful once CLOSED."""
+    """One ledger's metadata. `length` (payload bytes) and `last_entry` are meaningful once CLOSED.
+
+    Raises:
+        MetadataFormatError: the fragments contradict each other or `quorum`.
+    """
 
     quorum: QuorumSizes
     fragments: tuple[Fragment, ...]
@@ -113,6 +124,7 @@ class LedgerMetadata:
 
     @property
     def closed(self) -> bool:
+        """Whether the state is CLOSED."""
         return self.state is LedgerState.CLOSED
 
     @property
@@ -129,6 +141,7 @@ class LedgerMetadata:
         return found
 
     def custom_value(self, key: str) -> bytes | None:
+        """The custom value of this name; None if there is none."""
         return next((value for name, value in self.custom if name == key), None)
 
     def with_state(self, state: LedgerState) -> LedgerMetadata:
@@ -145,18 +158,23 @@ class LedgerMetadata:
         return replace(self, fragments=(*kept, fragment))
 
     def members(self) -> Iterator[BookieId]:
+        """The bookies of all fragments, repeated where a bookie is in several."""
         for fragment in self.fragments:
             yield from fragment.ensemble
 
 
 DURABLE_DELETIONS = ("deletions", "durable")
-"""Registered by a bookie that remembers deleted ledgers across restarts and refuses adds to them for ever."""
+"""Registered by a bookie that remembers deleted ledgers across restarts and permanently refuses adds to them."""
 
 _BOOKIE_ID = re.compile(r"[a-zA-Z0-9:-_.\-]+")
 
 
 def check_bookie_id(text: str) -> BookieId:
-    """Raise InvalidNameError unless `text` is a legal bookie id (docs/bookkeeper.md#bookie-ids)."""
+    """Return `text` as a bookie id (docs/bookkeeper.md#bookie-ids).
+
+    Raises:
+        InvalidNameError: it is not a legal one.
+    """
     if not _BOOKIE_ID.fullmatch(text) or text.lower() == "readonly" or "/" in text or len(text) > 255:
         raise InvalidNameError(
             f"bookie id {text!r} is not valid: use up to 255 letters, digits and . : - _, and not 'readonly'"
@@ -176,7 +194,7 @@ class BookieInfo:
 
 
 def address_in(bookie_id: BookieId) -> BookieInfo | None:
-    """The address that a bookie id in the form host:port names, as BookKeeper resolves an unregistered one."""
+    """The address in a bookie id of the form host:port, as BookKeeper resolves an unregistered bookie; else None."""
     host, _, port = bookie_id.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         return None
@@ -185,12 +203,13 @@ def address_in(bookie_id: BookieId) -> BookieInfo | None:
 
 @dataclass(frozen=True, slots=True)
 class BookieSet:
-    """One consistent look at the registered bookies."""
+    """One consistent snapshot of the registered bookies."""
 
     writable: tuple[BookieInfo, ...] = ()
     read_only: tuple[BookieInfo, ...] = ()
 
     def find(self, bookie_id: BookieId) -> BookieInfo | None:
+        """The registration of this bookie; None if it is not registered."""
         for info in (*self.writable, *self.read_only):
             if info.bookie_id == bookie_id:
                 return info

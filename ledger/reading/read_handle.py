@@ -1,7 +1,7 @@
-"""The reader of one ledger: never fences, never goes past what is confirmed.
+"""The reader of one ledger: never fences, never reads beyond what is confirmed.
 
-An open ledger is readable up to the LAC that this handle has learned; a closed one up to its last entry. Reads ask
-one replica and turn to the next on an error, a damaged copy, or silence.
+An open ledger is readable up to the LAC that this handle has learned, a closed one up to its last entry. A read asks
+one replica and tries the next one on an error, a damaged copy, or silence.
 
 Protocol: docs/bookkeeper.md#reads, #long-poll.
 """
@@ -49,14 +49,14 @@ Ask = Callable[[EntryConnection], Awaitable[BookieAnswer]]
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A long poll's answer with a LAC that nobody has verified."""
+    """A long poll's answer with a LAC that is not verified yet."""
 
     bookie_id: BookieId
     answer: V3ReadResponse
 
 
 class ReadHandle:
-    """Obtained from LedgerClient.open or open_with_recovery. Not safe for use from several threads."""
+    """Obtained from `LedgerClient.open` or `open_with_recovery`. Used on its client's loop; not thread-safe."""
 
     def __init__(
         self, ledger_id: LedgerId, metadata: Versioned[LedgerMetadata], context: ClientContext
@@ -83,28 +83,37 @@ class ReadHandle:
 
     @property
     def metadata(self) -> LedgerMetadata:
+        """The ledger's metadata as last read."""
         return self._local.value
 
     @property
     def closed(self) -> bool:
+        """Whether the ledger is CLOSED as of the last read of its metadata."""
         return self.metadata.closed
 
     @property
     def last_readable(self) -> EntryId:
-        """Last entry if closed, else the LAC known here."""
+        """Id of the last entry if closed, else the LAC known here; -1 if there is none."""
         return self.metadata.last_entry if self.closed else self._lac
 
     @property
     def lac(self) -> EntryId:
+        """The same as `last_readable`."""
         return self.last_readable
 
     # ---- following an open ledger
 
     async def refresh(self) -> EntryId:
-        """Read metadata and, while open, the LAC from enough bookies; returns the last readable entry.
+        """Read metadata and, while the ledger is open, the LAC from enough bookies; return the last readable entry.
 
-        Every add that succeeded (strict) before the call is at or below the result. ReadError if too few
-        bookies answer.
+        Every add that had succeeded (strict) before the call is at or below the result. A closed ledger costs nothing.
+
+        Raises:
+            ReadError: too few bookies respond to determine the LAC.
+            LedgerNotFoundError: the ledger was deleted.
+            MetadataUnavailableError: the metadata store cannot be reached.
+
+        Source: docs/bookkeeper.md#reading-the-lac.
         """
         if self.closed:
             return self.last_readable
@@ -115,12 +124,17 @@ class ReadHandle:
         return self.last_readable
 
     async def wait_for_lac(self, beyond: int, timeout_s: float) -> EntryId:
-        """Wait until something above `beyond` is readable, the ledger is closed, or time is up.
+        """Wait until an entry above `beyond` is readable, the ledger is closed, or `timeout_s` seconds have passed.
 
-        Returns the last readable entry, at or below `beyond` if nothing came. The wait costs no traffic but one
-        long poll per bookie asked. What a bookie reports is only a claim: that bookie is asked to prove it. If it
-        does, it is enough to go on: entries up to a verified LAC are confirmed, whatever else is. Otherwise, and
-        when metadata has changed or time is up, this is a `refresh`.
+        Returns the last readable entry, at or below `beyond` if nothing came. The wait costs one long poll per bookie
+        asked. What a bookie reports is only a claim, which that bookie is asked to prove. If it does, that suffices:
+        entries up to a verified LAC are confirmed. Otherwise, and when metadata has changed or time is up, this is a
+        `refresh`.
+
+        Raises:
+            The errors of `refresh`.
+
+        Source: docs/bookkeeper.md#long-poll.
         """
         require_type("beyond", beyond, int)
         require_type("timeout_s", timeout_s, float)
@@ -143,7 +157,7 @@ class ReadHandle:
         return self.last_readable
 
     async def _first_claim(self, beyond: int, timeout_s: float) -> _Claim | None:
-        """The first answer that tells of a LAC above `beyond`; None if metadata changes before, or time is up."""
+        """The first answer that claims a LAC above `beyond`; None if metadata changes first, or time is up."""
         tasks = [
             self._spawn(self._long_poll(bookie_id, beyond, timeout_s)) for bookie_id in self._poll_members()
         ]
@@ -157,7 +171,7 @@ class ReadHandle:
         return next((each for each in found if isinstance(each, _Claim)), None)
 
     def _keep(self, answer: V3ReadResponse, entry_id: int) -> None:
-        """Keep the entry that came along, so that it need not be read again. A damaged one is left to the replicas."""
+        """Keep the entry that came with the answer, so that it need not be read again. A damaged one is dropped."""
         self._polled = None
         if answer.entry is not None and answer.entry_id == entry_id:
             with suppress(DigestMismatchError):
@@ -182,7 +196,7 @@ class ReadHandle:
         return None
 
     def _poll_members(self) -> list[BookieId]:
-        """So many members that one of them is in every ack quorum of the whole ensemble."""
+        """Enough members that one of them is in every ack quorum of the whole ensemble."""
         ensemble = self.metadata.last_fragment.ensemble
         quorum = self.metadata.quorum
         count = quorum.ensemble - quorum.ack + 1
@@ -192,8 +206,15 @@ class ReadHandle:
     # ---- reading
 
     async def read(self, first: int, last: int) -> list[Entry]:
-        """Entries first..last, in order. ConfigurationError beyond what is readable, ReadError,
-        EntryNotFoundError if one is proved absent although confirmed: its copies are lost.
+        """Read the entries `first` to `last`, both included, in order.
+
+        Raises:
+            ConfigurationError: the range is not within 0 to `last_readable`.
+            EntryNotFoundError: an entry is confirmed and proved absent: all its copies are lost.
+            DigestMismatchError: no intact copy of an entry was found, and at least one copy is damaged.
+            ReadError: no replica could be read, and absence is not proved.
+
+        Source: docs/bookkeeper.md#reads.
         """
         self._check_range(first, last)
         entries: list[Entry] = []
@@ -206,7 +227,13 @@ class ReadHandle:
         return entries
 
     async def read_batch(self, first: int, *, max_entries: int, max_bytes: int) -> list[Entry]:
-        """At least one entry, consecutive from `first`, within the budgets and what is readable."""
+        """Read at least one entry, consecutive from `first`, at most `max_entries` and about `max_bytes`.
+
+        Raises:
+            The errors of `read`.
+
+        Source: docs/bookkeeper.md#batch-reads.
+        """
         require_type("max_entries", max_entries, int)
         require_type("max_bytes", max_bytes, int)
         self._check_range(first, first)
@@ -230,9 +257,10 @@ class ReadHandle:
         return await self._read_batch(first, max_entries, max_bytes)
 
     async def _have_moved(self) -> bool:
-        """Whether entries have come to lie on other bookies since this handle learned where they are.
+        """Whether the ledger's fragments have changed since this handle read them: entries are on other bookies.
 
-        MetadataUnavailableError if nobody can tell.
+        Raises:
+            MetadataUnavailableError: the metadata store cannot be reached.
         """
         known = self.metadata.fragments
         try:
@@ -262,7 +290,7 @@ class ReadHandle:
             )
 
     def _fragment_at(self, first: int) -> tuple[Fragment, int]:
-        """The fragment that holds `first`, and the entry behind the last one readable in it."""
+        """The fragment that holds `first`, and the entry after the last one readable in it."""
         fragments = self.metadata.fragments
         following = [fragment.first_entry for fragment in fragments if fragment.first_entry > first]
         return self.metadata.fragment_of(first), min([*following[:1], self.last_readable + 1])
@@ -298,7 +326,7 @@ class ReadHandle:
         return entries
 
     async def _read_replicas(self, fragment: Fragment, first: int, ask: Ask) -> tuple[Entry, ...]:
-        """Ask replicas until one has it; the next one after every failure, or when one is slow."""
+        """Ask replicas until one has the entry; the next one after every failure, or when one is slow."""
         positions = write_set(first, self.metadata.quorum)
         rotated = positions[self._preferred :] + positions[: self._preferred]
         if self.metadata.quorum.ensemble == self.metadata.quorum.write:
@@ -320,7 +348,7 @@ class ReadHandle:
         return answer.entries
 
     def _speculative_s(self) -> float:
-        """Slow means slower than usual: bookies that are merely busy must not get every read three times."""
+        """Slow means slower than usual: bookies that are only busy must not get every read three times."""
         return max(self._context.config.speculative_read_s, _SLOWER_THAN_USUAL * self._usual_s)
 
     async def _ask(self, bookie_id: BookieId, ask: Ask) -> BookieAnswer:
@@ -333,7 +361,7 @@ class ReadHandle:
         return await ask(connection)
 
     def _prefer(self, bookie_id: BookieId) -> None:
-        """Stay with the replica that answered, so that a dead one is not asked first each time."""
+        """Keep asking the replica that answered, so that a dead one is not asked first each time."""
         ensemble = self.metadata.last_fragment.ensemble
         if self.metadata.quorum.ensemble == self.metadata.quorum.write and bookie_id in ensemble:
             self._preferred = ensemble.index(bookie_id)
@@ -360,7 +388,7 @@ class ReadHandle:
     # ---- the end
 
     async def close(self) -> None:
-        """Stop watching. Nothing else is held."""
+        """Stop watching the ledger's metadata; the handle holds nothing else."""
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None

@@ -1,10 +1,10 @@
-"""The writer of a ledger whose entries are synced when asked, and not before (docs/bookkeeper.md#deferred-sync).
+"""The writer of a ledger whose entries are synced only on request (docs/bookkeeper.md#deferred-sync).
 
     add    ──► adds with writeFlags 1, version 3 ──► stored on an ack quorum, perhaps in memory only
     force  ──► FORCE_LEDGER to every member ──► all have answered: confirmed
 
-Law: only a force confirms. Every member synced what it had when the force came, so an entry that was on its ack
-quorum by then is durable there. The ensemble never changes: a new member would lack what nobody has kept.
+Invariant: only a force confirms. Every member syncs what it has when the force comes, so an entry that was on its ack
+quorum by then is durable there. The ensemble never changes: a new member would lack entries that no client has kept.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from ledger.writing.waiters import Waiters
 
 
 class DeferredWriteHandle:
-    """Obtained from LedgerClient.create_deferred. Speaks version 3, which alone has these messages.
+    """Obtained from `LedgerClient.create_deferred`. Speaks version 3, which alone has these messages.
 
-    A bookie that fails fails the handle; the ledger is then recovered by whoever opens it. Readers learn the LAC from
-    entries added after a force, and from the close.
+    A bookie that fails fails the handle; the ledger must then be recovered. Readers learn the LAC from entries added
+    after a force, and from the close.
     """
 
     def __init__(
@@ -71,12 +71,18 @@ class DeferredWriteHandle:
 
     @property
     def metadata(self) -> LedgerMetadata:
+        """The ledger's metadata as this handle last wrote or read it."""
         return self._local.value
 
     async def add(self, payload: Buffer) -> EntryId:
-        """Return once the entry is on its ack quorum: it may be lost until the next `force`.
+        """Add an entry and return its id once it is on its ack quorum; it may be lost until the next `force`.
 
-        EntryTooLargeError (nothing happened), or the error by which the handle failed.
+        Raises:
+            EntryTooLargeError: the entry exceeds `entry_bytes_max`; nothing happened.
+            LedgerFencedError: another client recovers the ledger.
+            AddFailedError: a bookie failed; entries up to `error.lac` are durable.
+            LedgerClosedError: the handle is closed.
+            UnauthorizedError: a bookie refused the password.
         """
         overhead, limit = self._digester.overhead_bytes, self._context.config.entry_bytes_max
         if len(payload) + overhead > limit:
@@ -108,9 +114,11 @@ class DeferredWriteHandle:
         return v3.encode_request(V3Request(txn_id=txn_id, operation=Operation.ADD_ENTRY, body=body))
 
     async def force(self) -> EntryId:
-        """Make durable, on its ack quorum, every entry whose add has returned; the last of them.
+        """Make every entry whose add has returned durable on its ack quorum; return the id of the last one.
 
-        BookieUnavailableError if a member did not answer, or with an error: nothing is confirmed by it.
+        Raises:
+            BookieUnavailableError: a member did not answer, or with an error; nothing is confirmed by this call.
+            The error by which the handle failed, as in `add`.
         """
         self._check()
         stored = self.machine.lac
@@ -142,10 +150,17 @@ class DeferredWriteHandle:
             )
 
     async def close(self) -> LedgerMetadata:
-        """Seal the ledger at the last forced entry; what was added after it is gone.
+        """Seal the ledger at the last forced entry; what was added after it is lost.
 
-        Closing again completes the same close. LedgerFencedError if a recovery came first;
-        MetadataOutcomeUnknownError or MetadataUnavailableError if the store does not tell: close again later.
+        Closing again completes the same close.
+
+        Raises:
+            LedgerFencedError: a recovery came first.
+            AddFailedError, UnauthorizedError: the handle has failed; recover the ledger.
+            MetadataUnavailableError, MetadataOutcomeUnknownError, ContendedError: undecided; close again later.
+            LedgerNotFoundError: the ledger was deleted.
+
+        Source: docs/bookkeeper.md#close.
         """
         if self.failed is not None and not isinstance(self.failed, LedgerClosedError):
             raise self.failed
@@ -222,10 +237,10 @@ class DeferredWriteHandle:
             member.excuse(pause_s)
 
     def on_bookies_changed(self, bookies: BookieSet) -> None:
-        """Nobody can be replaced; a member that is gone is missed when it does not answer."""
+        """No member can be replaced; one that was lost is detected when it does not answer."""
 
     def fail(self, error: LogStoreError) -> None:
-        """Stop for good; metadata is left as it is."""
+        """Stop permanently; metadata is left as it is."""
         if self.failed is not None:
             return
         self.failed = error

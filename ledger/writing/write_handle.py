@@ -1,10 +1,10 @@
-"""The writer of one ledger: carries out what the append machine decides.
+"""The writer of one ledger: executes what the append machine decides.
 
     submit ──► queue ──(end of the loop iteration)──► frames ──► every member of the write set
     acks ──► AppendMachine ──► ReleaseThrough ──► waiters and listener
 
-Entries that were submitted in one iteration of the loop leave together: one LAC in their headers, one join,
-and the same bytes to every bookie. No task, timer or future is made for an entry that nobody waits for.
+Entries that were submitted in one iteration of the loop leave together: one LAC in their headers, one join, and the
+same bytes to every bookie. No task, timer or future is created for an entry without a waiter.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ledger.writing.waiters import Waiters
 
 
 class WriteListener(Protocol):
-    """Told of progress by the run, on the loop, from within the call that read the answers."""
+    """Called on the loop as adds are confirmed, once for all that one read of answers confirms."""
 
     def on_progress(self, handle: WriteHandle, done_through: EntryId) -> None: ...
 
@@ -49,7 +49,7 @@ class WriteListener(Protocol):
 
 
 class WriteHandle:
-    """Obtained from LedgerClient.create. Not safe for use from several threads."""
+    """Obtained from `LedgerClient.create`. Used on its client's loop; not thread-safe."""
 
     def __init__(
         self,
@@ -99,6 +99,7 @@ class WriteHandle:
 
     @property
     def metadata(self) -> LedgerMetadata:
+        """The ledger's metadata as this handle last wrote or read it."""
         return self._local.value
 
     @property
@@ -108,12 +109,12 @@ class WriteHandle:
 
     @property
     def visible(self) -> EntryId:
-        """Every reader opened from now on sees the entries up to here."""
+        """Every reader opened from now on sees the entries up to this one."""
         return self._machine.visible
 
     @property
     def done_through(self) -> EntryId:
-        """Adds up to here are done, in the sense of the handle's visibility."""
+        """Last add that is done, in the sense of the handle's visibility (docs/log-semantics.md#rule-13)."""
         return self._machine.done_through
 
     @property
@@ -123,21 +124,25 @@ class WriteHandle:
 
     @property
     def failed_members(self) -> int:
-        """How many members of the ensemble do not count at present."""
+        """Number of members of the ensemble that have failed and are not replaced yet."""
         return len(self._machine.failed_positions)
 
     def troubles(self) -> list[str]:
-        """What stands in the way of adds, a sentence for each member that failed or is silent for a second or more."""
+        """A sentence for each member that failed or has not responded for a second or more."""
         now = self._loop.time()
         return [trouble for member in self._members if (trouble := member.trouble(now)) is not None]
 
     # ---- adding
 
     def submit(self, payload: Buffer) -> EntryId:
-        """Take the next entry id; the entry leaves at the end of this iteration of the loop. Never waits.
+        """Take the next entry id; the entry is sent at the end of this iteration of the loop. Never waits.
 
-        Order of calls is order of ids and of acknowledgement. Raises EntryTooLargeError (nothing happened),
-        LedgerClosedError, or the error by which the handle failed.
+        The order of calls is the order of ids and of acknowledgements.
+
+        Raises:
+            EntryTooLargeError: the entry exceeds `entry_bytes_max`; nothing happened.
+            LedgerClosedError, LedgerFencedError, AddFailedError, UnauthorizedError: the handle is closed or has
+                failed.
         """
         if self.failed is not None or self._closing:
             raise self.failed or LedgerClosedError(
@@ -157,14 +162,20 @@ class WriteHandle:
     async def add(self, payload: Buffer) -> EntryId:
         """Submit and wait until the add is done: durable on the ack quorum and, if strict, visible.
 
-        A cancelled call leaves the entry in its place; it may still be stored.
+        A cancelled call leaves the entry in its place; it may still be stored (docs/bookkeeper.md#adds). Raises as
+        `submit` and `wait`.
         """
         entry_id = self.submit(payload)
         await self.wait(entry_id)
         return entry_id
 
     async def wait(self, entry_id: int) -> None:
-        """Return once the add of `entry_id` is done; raise the error by which the handle failed."""
+        """Return once the add of `entry_id` is done.
+
+        Raises:
+            LedgerFencedError, AddFailedError, UnauthorizedError: the handle failed; the entry may be stored.
+            LedgerClosedError: the ledger was closed below the entry, which is certainly absent.
+        """
         if self._machine.done_through >= entry_id:
             return
         if self.failed is not None:
@@ -172,18 +183,18 @@ class WriteHandle:
         await self._waiters.add(entry_id)
 
     async def drain(self) -> None:
-        """Return once everything submitted so far is done."""
+        """Return once everything submitted so far is done. Raises as `wait`."""
         await self.wait(self.last_add_pushed)
 
     async def wait_for_room(self, in_flight_bytes_max: int) -> None:
-        """Return once less than this is in flight, or the handle has failed."""
+        """Return once fewer bytes than this are in flight, or the handle has failed."""
         while self.failed is None and self.in_flight_bytes >= in_flight_bytes_max:
             future: asyncio.Future[None] = self._loop.create_future()
             self._room_waiters.append(future)
             await future
 
     def unconfirmed(self) -> list[tuple[EntryId, bytes]]:
-        """Entries above the LAC with their payloads, in order: what a failed handle could not settle."""
+        """Entries above the LAC with their payloads, in order: undecided if the handle has failed."""
         payloads = self._sent.payloads + self._queue
         return [(EntryId(entry_id), payload) for entry_id, payload in enumerate(payloads, self._sent.first)]
 
@@ -208,7 +219,7 @@ class WriteHandle:
         self._context.watch(self)
 
     def _resend(self, position: int) -> None:
-        """Everything unconfirmed, with its original bytes, to one member."""
+        """Send everything unconfirmed, with its original bytes, to one member."""
         pieces = self._sent.for_position(position)
         if pieces:
             self._members[position].send_adds(b"".join(pieces), len(pieces) // 2)
@@ -251,7 +262,7 @@ class WriteHandle:
             )
 
     def on_member_lost(self, member: EnsembleMember, error: Exception) -> None:
-        """Count the member no more and look for a replacement."""
+        """Stop counting the member and search a replacement."""
         if self._members[member.position] is not member or member.failed or self.failed or self._closing:
             return
         member.failed = error
@@ -322,7 +333,7 @@ class WriteHandle:
     # ---- time and registrations
 
     def tick(self, now: float) -> bool:
-        """Look for members that owe an answer too long; False if there is nothing left to look for."""
+        """Fail members that owe an answer for too long; False if there is nothing left to check."""
         if self.failed is not None or self._closing:
             return False
         for member in self._members:
@@ -338,15 +349,12 @@ class WriteHandle:
         )
 
     def excuse(self, pause_s: float) -> None:
-        """This process was stopped for so long: no bookie is to blame for having said nothing meanwhile."""
+        """This process was stopped for this long: no bookie is at fault for not having answered."""
         for member in self._members:
             member.excuse(pause_s)
 
     def on_bookies_changed(self, bookies: BookieSet) -> None:
-        """A member that is no longer registered is replaced even if the writer is idle.
-
-        Source: docs/log-semantics.md#rule-24b.
-        """
+        """Replace a member that is no longer registered, even if idle (docs/log-semantics.md#rule-24b)."""
         now = self._loop.time()
         for member in self._members:
             if bookies.find(member.bookie_id) is not None:
@@ -398,7 +406,7 @@ class WriteHandle:
         return self.failed is not None or self._closing
 
     def install(self, metadata: Versioned[LedgerMetadata]) -> list[int]:
-        """Adopt newer metadata; returns the positions that have a new bookie, with fresh members."""
+        """Adopt newer metadata; return the positions that have a new bookie, with fresh members."""
         self._local = metadata
         changed = []
         for position, bookie_id in enumerate(metadata.value.last_fragment.ensemble):
@@ -410,7 +418,7 @@ class WriteHandle:
         return changed
 
     def rejoin(self, member: EnsembleMember) -> None:
-        """The failed member's bookie is reachable again: go on with it at its old position."""
+        """The failed member's bookie is reachable again: use it at its old position."""
         fresh = EnsembleMember(self, member.position, member.bookie_id, member.add_timeout_s)
         self._members[member.position] = fresh
         self._connect(fresh)
@@ -421,7 +429,7 @@ class WriteHandle:
             self._connect(self._members[position])
 
     def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a short piece of work of this handle; it is cancelled when the handle ends."""
+        """Run a short task of this handle; it is cancelled when the handle ends."""
         task: asyncio.Task[None] = self._loop.create_task(coroutine)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
@@ -429,7 +437,7 @@ class WriteHandle:
     # ---- the end
 
     def fail(self, error: LogStoreError) -> None:
-        """Stop for good: nothing more is sent or acknowledged, metadata is left as it is."""
+        """Stop permanently: nothing more is sent or acknowledged, metadata is left as it is."""
         if self.failed is not None:
             return
         self.failed = error
@@ -440,16 +448,21 @@ class WriteHandle:
             self.listener.on_failure(self, error)
 
     def abandon(self, error: LogStoreError) -> list[tuple[EntryId, bytes]]:
-        """Fail without telling the listener; return what is unconfirmed."""
+        """Fail without calling the listener; return what is unconfirmed."""
         self.listener = None
         self.fail(error)
         return self.unconfirmed()
 
     async def close(self) -> LedgerMetadata:
-        """Seal the ledger at the LAC. On return metadata says CLOSED, and entries above are proved absent.
+        """Seal the ledger at the LAC. On return metadata says CLOSED and entries above are proved absent.
 
-        Closing again completes the same close. LedgerFencedError if a recovery came first;
-        MetadataOutcomeUnknownError or MetadataUnavailableError if the store does not tell: close again later.
+        Does not wait for adds in flight: `drain` first. Closing again completes the same close
+        (docs/bookkeeper.md#close).
+
+        Raises:
+            LedgerFencedError: a recovery came first.
+            MetadataUnavailableError, MetadataOutcomeUnknownError, ContendedError: undecided; close again later.
+            LedgerNotFoundError: the ledger was deleted.
         """
         if isinstance(self.failed, LedgerFencedError):
             raise self.failed
