@@ -4,6 +4,10 @@ Law: "proved absent" is never an error here, it is `None` or `-1`. Every error b
 *unknown* to a client, except those under ConfigurationError and UnavailableError, which changed nothing.
 """
 
+from __future__ import annotations
+
+from pathlib import Path
+
 from ledger.errors import (
     ConfigurationError,
     CorruptionError,
@@ -15,53 +19,82 @@ from ledger.errors import (
 
 
 class JournalVersionError(ConfigurationError):
-    """A journal file was written by a newer version (facts: path, version, version_max)."""
+    """A journal file was written by a newer version."""
+
+    path: Path
+    version: int
+    version_max: int
 
 
 class IndexVersionError(ConfigurationError):
-    """The index was written by a newer version (facts: version, version_max)."""
+    """The index was written by a newer version."""
+
+    version: int
+    version_max: int
 
 
 class EntryConflictError(ConfigurationError):
-    """Other bytes are stored under these entry ids (facts: ledger_id, entry_ids: frozenset[int]).
+    """Other bytes are stored under these entry ids.
 
     The other entries of the same run were stored and are durable when this is reported.
     """
 
+    ledger_id: int
+    entry_ids: frozenset[int]
+
 
 class CookieMismatchError(ConfigurationError):
-    """A directory is not the one this bookie was formatted with (facts: directory, bookie_id)."""
+    """A directory is not the one this bookie was formatted with."""
+
+    directory: Path
+    bookie_id: str | None = None
 
 
 class ForeignStorageError(ConfigurationError):
-    """The directory holds the storage of another kind of bookie (facts: path)."""
+    """The directory holds the storage of another kind of bookie."""
+
+    path: Path
 
 
 class ClusterMissingError(ConfigurationError):
-    """The metadata store holds no cluster (facts: uri)."""
+    """The metadata store holds no cluster."""
+
+    uri: str
 
 
 # ---- nothing happened
 
 
 class PortTakenError(UnavailableError):
-    """Another process listens on the port (facts: host, port)."""
+    """Another process listens on the port."""
+
+    host: str
+    port: int
 
 
 class DirectoryInUseError(UnavailableError):
-    """Another process works on the directory (facts: path)."""
+    """Another process works on the directory."""
+
+    path: Path
 
 
 class BookieInUseError(UnavailableError):
-    """The bookie runs, or ledgers still have entries on it (facts: bookie_id)."""
+    """The bookie runs, or ledgers still have entries on it."""
+
+    bookie_id: str
+    ledger_id: int | None = None
 
 
 class BookieAliveError(UnavailableError):
-    """Another process is registered under this bookie id (facts: bookie_id)."""
+    """Another process is registered under this bookie id."""
+
+    bookie_id: str
 
 
 class DiskFullError(UnavailableError):
-    """No space was left; what was to be written is not there (facts: path)."""
+    """No space was left; what was to be written is not there."""
+
+    path: Path
 
 
 class TooManyFilesError(DiskFullError):
@@ -73,7 +106,9 @@ class TooManyFilesError(DiskFullError):
 
 
 class StorageInUseError(UnavailableError):
-    """Another process, or another storage of this one, has these directories open (facts: path)."""
+    """Another process, or another storage of this one, has these directories open."""
+
+    path: Path
 
 
 class StorageClosedError(UnavailableError):
@@ -84,7 +119,10 @@ class StorageClosedError(UnavailableError):
 
 
 class DiskFailedError(OutcomeUnknownError):
-    """A write or sync failed, so nothing that waited for it is known to be stored (facts: path)."""
+    """A write or sync failed, so nothing that waited for it is known to be stored."""
+
+    path: Path | None = None
+    missing: bool
 
 
 # ---- proved absent
@@ -96,14 +134,24 @@ class DiskFailedError(OutcomeUnknownError):
 class StorageError(CorruptionError):
     """Stored bytes cannot be read or are wrong. Absence is not proved: ask another replica."""
 
+    path: Path | None = None
+    offset: int | None = None
+    ledger_id: int | None = None
+    entry_id: int | None = None
+
 
 class LimboError(StorageError):
     """Part of the journal was lost, so what is not found here may have existed (facts: ledger_id)."""
 
 
 class JournalDamagedError(CorruptionError):
-    """Records that had been synced are damaged or missing (facts: path, offset)."""
+    """Records that had been synced are damaged or missing."""
+
+    path: Path
+    offset: int
 
 
 class IndexDamagedError(CorruptionError):
-    """The index is damaged, missing or older than the log mark (facts: path)."""
+    """The index is damaged, missing or older than the log mark."""
+
+    path: Path

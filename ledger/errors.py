@@ -1,4 +1,4 @@
-"""The one tree of errors. The branch tells what the caller can do; facts are attributes.
+"""The one tree of errors. The branch tells what the caller can do; facts are attributes, None if unknown.
 
     LogStoreError
     ├─ ConfigurationError     fix the call
@@ -12,7 +12,7 @@
 This module imports nothing of this distribution.
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
 
 class LogStoreError(Exception):
@@ -23,10 +23,6 @@ class LogStoreError(Exception):
         self.facts = facts
         for name, value in facts.items():
             setattr(self, name, value)
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
 
 
 class ConfigurationError(LogStoreError):
@@ -57,7 +53,10 @@ class CorruptionError(LogStoreError):
 
 
 class MissingExtraError(ConfigurationError, ImportError):
-    """`what` needs a package that only an extra of the distribution installs (facts: package, extra)."""
+    """`what` needs a package that only an extra of the distribution installs."""
+
+    package: str
+    extra: str
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(
@@ -73,34 +72,52 @@ class InvalidNameError(ConfigurationError):
 
 
 class EntryTooLargeError(ConfigurationError):
-    """The entry exceeds the limit and was not sent (facts: entry_bytes, entry_bytes_max)."""
+    """The entry exceeds the limit and was not sent."""
+
+    entry_bytes: int
+    entry_bytes_max: int
 
 
 class LayoutMismatchError(ConfigurationError):
     """The store is laid out by another ledger manager, format version or cluster than configured."""
 
+    log: str | None = None
+    path: str | None = None
+
 
 class UnauthorizedError(ConfigurationError):
     """Wrong password (master key) for this ledger."""
+
+    ledger_id: int | None = None
+    bookie_id: str | None = None
 
 
 # ---- unavailable
 
 
 class NotEnoughBookiesError(UnavailableError):
-    """Fewer usable bookies than the operation needs (facts: needed, available)."""
+    """Fewer usable bookies than the operation needs."""
+
+    needed: int
+    available: int
 
 
 class MetadataUnavailableError(UnavailableError):
     """The metadata store could not be reached; the change was certainly not made."""
 
+    path: str | None = None
+
 
 class ContendedError(UnavailableError):
-    """The value to change by compare-and-set kept changing; nothing was changed (facts: rounds)."""
+    """The value to change by compare-and-set kept changing; nothing was changed."""
+
+    rounds: int
 
 
 class BookieUnavailableError(UnavailableError):
-    """No usable connection to the bookie, or it answered with an error (facts: bookie_id)."""
+    """No usable connection to the bookie, or it answered with an error."""
+
+    bookie_id: str | None = None
 
 
 class RequestTimeoutError(UnavailableError):
@@ -108,15 +125,22 @@ class RequestTimeoutError(UnavailableError):
 
 
 class LedgerClosedError(UnavailableError):
-    """The handle or the ledger is closed and takes no more entries (facts: ledger_id)."""
+    """The handle or the ledger is closed and takes no more entries."""
+
+    ledger_id: int
 
 
 class LedgerRecoveryError(UnavailableError):
     """Recovery could not reach its quorum; the ledger stays IN_RECOVERY and may be tried again."""
 
+    ledger_id: int
+
 
 class ReadError(UnavailableError):
     """An entry could not be read from any replica, and its absence is not proved."""
+
+    ledger_id: int | None = None
+    entry_id: int | None = None
 
 
 # ---- outcome unknown
@@ -125,39 +149,59 @@ class ReadError(UnavailableError):
 class MetadataOutcomeUnknownError(OutcomeUnknownError):
     """A metadata change was sent and its answer lost. Read again to learn the outcome."""
 
+    log: str | None = None
+
 
 class AddFailedError(OutcomeUnknownError):
-    """Too few bookies are left, or the client was closed; unconfirmed entries may exist (facts: ledger_id, lac)."""
+    """Too few bookies are left, or the client was closed; unconfirmed entries may exist."""
+
+    ledger_id: int
+    lac: int
 
 
 # ---- ownership
 
 
 class LedgerFencedError(OwnershipLostError):
-    """Another client recovers or has recovered this ledger (facts: ledger_id)."""
+    """Another client recovers or has recovered this ledger."""
+
+    ledger_id: int
+    last_entry: int | None = None
 
 
 class MetadataVersionError(OwnershipLostError):
-    """A compare-and-set met another version than expected; certainly not applied (facts: key, expected)."""
+    """A compare-and-set met another version than expected; certainly not applied."""
+
+    key: int | str
+    expected: int
 
 
 # ---- not found
 
 
 class LedgerNotFoundError(NotFoundError):
-    """No such ledger in metadata (facts: ledger_id)."""
+    """No such ledger in metadata."""
+
+    ledger_id: int
 
 
 class EntryNotFoundError(NotFoundError):
-    """The entry is proved absent (facts: ledger_id, entry_id)."""
+    """The entry is proved absent."""
+
+    ledger_id: int
+    entry_id: int
 
 
 class RecordNotFoundError(NotFoundError):
-    """No value under this metadata key (facts: key)."""
+    """No value under this metadata key."""
+
+    key: str
 
 
 class AlreadyExistsError(LogStoreError):
-    """A create found another client's value under the key (facts: key)."""
+    """A create found another client's value under the key."""
+
+    key: int | str
 
 
 # ---- corruption
@@ -166,10 +210,18 @@ class AlreadyExistsError(LogStoreError):
 class ProtocolError(CorruptionError):
     """A peer sent bytes that no valid frame or message has."""
 
+    frame_bytes: int | None = None
+    frame_bytes_max: int | None = None
+
 
 class DigestMismatchError(CorruptionError):
-    """The entry's digest, ledger id or entry id is wrong (facts: ledger_id, entry_id)."""
+    """The entry's digest, ledger id or entry id is wrong."""
+
+    ledger_id: int
+    entry_id: int
 
 
 class MetadataFormatError(CorruptionError):
-    """A metadata value cannot be decoded (facts: key when known)."""
+    """A metadata value cannot be decoded."""
+
+    key: int | str | None = None

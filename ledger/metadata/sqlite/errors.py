@@ -62,8 +62,7 @@ def missing(path: str) -> MetadataUnavailableError:
 
 def not_writable(path: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{path} or its directory is not writable for this user: change its permissions, or be its owner",
-        path=path,
+        f"{path} or its directory is not writable for this user: change its permissions, or be its owner"
     )
 
 

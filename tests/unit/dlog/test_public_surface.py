@@ -19,6 +19,10 @@ with dlog.connect("sqlite:///meta.db") as right:
     right.open_writr("orders")
     right.open_writer("orders").apend(b"payload")
 ledger.LedgerKlient
+try:
+    right.shrink("orders", "1:0:0")
+except dlog.errors.ShrinkRefusedError as error:
+    print(error.limit.ledger_id, error.nonsense)
 """
 
 
@@ -46,4 +50,4 @@ def test_a_type_checker_refuses_misspelt_names(tmp_path: Path) -> None:
     )
     refused = [line for line in checked.stdout.splitlines() if line.startswith(str(program))]
     lines = [int(line.split(":")[1]) for line in refused]
-    assert lines == [5, 7, 8, 9], checked.stdout
+    assert lines == [5, 7, 8, 9, 13], checked.stdout
