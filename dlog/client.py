@@ -115,6 +115,9 @@ class LogClient:
         self._releasing: asyncio.Future[None] | None = None
         _check_codec(self.config)
 
+    def __repr__(self) -> str:
+        return f"<Client {self.uri} namespace {self.namespace}>"
+
     @property
     def uri(self) -> str:
         """Canonical address of the metadata store."""

@@ -49,6 +49,9 @@ class Client:
         self._warned = False
         _open_clients.add(self)
 
+    def __repr__(self) -> str:
+        return repr(self._client)
+
     @property
     def uri(self) -> str:
         """Canonical address of the metadata store."""

@@ -97,6 +97,9 @@ class Reader:
         """Taken from `_parts`, its messages not yet made."""
         self._current: _Part | None = None
 
+    def __repr__(self) -> str:
+        return self._reader.repr_at(self.position)
+
     # ---- iteration
 
     def __iter__(self) -> Iterator[Message]:

@@ -145,6 +145,9 @@ class Writer:
 
     # ---- facts
 
+    def __repr__(self) -> str:
+        return repr(self._writer)
+
     @property
     def log(self) -> str:
         """Namespace and name of the log, as `namespace/name`."""

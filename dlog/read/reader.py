@@ -101,6 +101,13 @@ class Reader:
         self._batch: MessageBatch | None = None
         self._closed = False
 
+    def __repr__(self) -> str:
+        return self.repr_at(self.position)
+
+    def repr_at(self, position: MessageId) -> str:
+        """The same for a consumer that has got no further than `position`."""
+        return f"<Reader {self._log} at {position}{' closed' if self._closed else ''}>"
+
     # ---- life
 
     async def open(self) -> None:

@@ -60,6 +60,9 @@ class LogWriter:
         self._closing: asyncio.Future[None] | None = None
         self._found_tail: MessageId | None = None
 
+    def __repr__(self) -> str:
+        return f"<Writer {self.log} epoch {self.epoch} {'active' if self.active else 'closed'}>"
+
     # ---- facts
 
     @property

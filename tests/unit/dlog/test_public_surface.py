@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pydoc
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import dlog
 import ledger
+from tests.unit.dlog.blocking_log import blocking_log
 
 MISSPELT = """
 import dlog
@@ -51,3 +53,19 @@ def test_a_type_checker_refuses_misspelt_names(tmp_path: Path) -> None:
     refused = [line for line in checked.stdout.splitlines() if line.startswith(str(program))]
     lines = [int(line.split(":")[1]) for line in refused]
     assert lines == [5, 7, 8, 9, 13], checked.stdout
+
+
+def test_objects_show_what_they_are() -> None:
+    with blocking_log() as log:
+        client = log.client()
+        assert re.fullmatch(r"<Client \S+ namespace default>", repr(client))
+        writer = client.open_writer("orders")
+        assert repr(writer) == "<Writer default/orders epoch 1 active>"
+        last = writer.append_many([b"one", b"two"])[-1]
+        with client.reader("orders", until="latest") as reader:
+            assert repr(reader) == "<Reader default/orders at 0:0:0>"
+            assert next(reader).payload == b"one"
+            assert repr(reader) == f"<Reader default/orders at {last}>"
+        assert repr(reader) == f"<Reader default/orders at {last} closed>"
+        writer.close()
+        assert repr(writer) == "<Writer default/orders epoch 1 closed>"
