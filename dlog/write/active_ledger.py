@@ -13,7 +13,7 @@ from ledger.writing.write_handle import WriteHandle
 
 
 class ActiveLedger:
-    """Acks are delivered only while `released`: those of a successor wait for its predecessor's seal."""
+    """Acks are delivered only while `released`: those of the next ledger wait for this one's seal."""
 
     def __init__(self, handle: WriteHandle, use: LedgerUse) -> None:
         self.handle = handle
@@ -21,7 +21,7 @@ class ActiveLedger:
         self.use = use
         self.released = False
         self.detached = False
-        """Given up by the writer: what the handle still says is about somebody else's recovery or our own."""
+        """Given up by the writer: what the handle still reports is caused by a recovery."""
         self._pending: deque[PendingEntry] = deque()
         self._messages_acked = 0
         self._first_append_us = 0
@@ -37,7 +37,7 @@ class ActiveLedger:
         return self._pending[0].accepted_at if self._pending else None
 
     def submit(self, pending_entry: PendingEntry, now: float) -> None:
-        """Hand an encoded entry to the ledger; it gets the next entry id."""
+        """Submit an encoded entry to the ledger; it gets the next entry id."""
         pending_entry.entry_id = self.handle.submit(pending_entry.entry)
         self._pending.append(pending_entry)
         use = self.use
@@ -46,7 +46,7 @@ class ActiveLedger:
         use.last_append_at = now
 
     def deliver(self, through: int) -> tuple[int, int]:
-        """Ack what is in flight up to entry `through`; return how many entries and bytes that were."""
+        """Acknowledge what is in flight up to entry `through`; return the number of entries and bytes."""
         pending, ledger_id = self._pending, self.ledger_id
         entries = size = 0
         while pending and pending[0].entry_id <= through:
@@ -61,18 +61,18 @@ class ActiveLedger:
         return entries, size
 
     def take_back(self) -> list[PendingEntry]:
-        """Everything in flight, in order; the active_ledger forgets it."""
+        """Remove and return everything in flight, in order."""
         taken = list(self._pending)
         self._pending.clear()
         return taken
 
     def detach(self, error: LogStoreError) -> None:
-        """Stop the handle; nothing it says counts from now on."""
+        """Stop the handle; nothing that it reports counts from now on."""
         self.detached = True
         self.handle.abandon(error)
 
     def seal_facts(self, metadata: LedgerMetadata) -> SealFacts:
-        """What is recorded once the ledger is CLOSED; everything up to its last entry has been delivered."""
+        """The facts to record once the ledger is CLOSED and everything up to its last entry was delivered."""
         return SealFacts(
             last_entry=metadata.last_entry,
             message_count=self._messages_acked,

@@ -1,7 +1,7 @@
 """How long an append may wait for its outcome, and what is reported while it waits.
 
-One timer for a writer, and only while an append is pending; nothing is done for a single append. Time in which this
-process was stopped is not counted: its bookies had no chance to answer.
+One timer per writer, and only while an append is pending. Time in which this process was stopped is not counted: its
+bookies could not answer.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 LOOK_S = 1.0
 FIRST_WARNING_S = 5.0
-"""As long as a bookie may take for an answer (`add_timeout_s`): then it is known which ones do not."""
+"""As long as a bookie may take for an answer (`add_timeout_s`): then it is known which ones do not respond."""
 _PAUSE_S = 1.0
-"""A timer that comes so much too late shows that this process was stopped."""
+"""A timer that is later than this shows that this process was stopped."""
 
 
 class AppendDeadline:

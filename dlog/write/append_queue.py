@@ -1,12 +1,12 @@
-"""From the caller to the ledger in use: batching, order, backpressure.
+"""From the caller to the active ledger: batching, order, backpressure.
 
     append_many ─┐
     submit ──► batcher ──► held ──► active_ledger (one ledger) ──► acks, by the run
                                  └─ while a barrier is up, or no ledger can be written, entries wait here
 
-Invariant (docs/log-semantics.md#rule-6, #rule-7, #rule-8, #rule-11): order of calls is order of ids. What was not
-yet handed to a ledger is certainly absent if it fails or is cancelled. No task is made for a message, and no timer
-but one for the partial batch.
+Invariant (docs/log-semantics.md#rule-6, #rule-7, #rule-8, #rule-11): the order of calls is the order of ids. What was
+not yet submitted to a ledger is certainly absent if it fails or is cancelled. There is no task per message, and one
+timer only, for the partial batch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MESSAGE_OVERHEAD_BYTES = 16
 
 
 class AppendQueue:
-    """Everything a writer has accepted and not yet settled."""
+    """Everything a writer has accepted that has no outcome yet."""
 
     def __init__(
         self, config: LogConfig, environment: Environment, *, epoch: int, last_append_us: int = 0
@@ -51,17 +51,17 @@ class AppendQueue:
         self._active_ledger: ActiveLedger | None = None
         self._entries_in_flight = 0
         self._unsettled: deque[PendingEntry] = deque()
-        """Everything dispatched, in order, up to the first entry that is not settled."""
+        """Everything dispatched, in order, from the first entry without an outcome on."""
         self._dispatched = 0
         self._flushes: deque[tuple[int, asyncio.Future[None]]] = deque()
-        """Who waits until this number of entries is settled."""
+        """Futures to complete once this number of entries has an outcome."""
         self._failed: list[Waiter] = []
         self._flush_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self.refusal: LogStoreError | None = None
-        """Why nothing new is taken; None while it is."""
+        """Why no new append is accepted; None while they are."""
         self.tail: MessageId | None = None
-        """The last message handed to a ledger by this writer; None before the first."""
+        """The last message that this writer submitted to a ledger; None before the first."""
         self.deadline: AppendDeadline | None = None
         """Started whenever an entry is accepted."""
 
@@ -69,17 +69,17 @@ class AppendQueue:
 
     @property
     def holding(self) -> bool:
-        """Whether entries or messages wait that no ledger has taken."""
+        """Whether entries or messages wait that were not submitted to a ledger."""
         return bool(self._held) or self._batcher.open_count > 0
 
     @property
     def in_flight(self) -> int:
-        """Entries that a ledger has taken and not yet acked."""
+        """Number of entries submitted to a ledger and not yet acknowledged."""
         return self._entries_in_flight
 
     @property
     def oldest_held_at(self) -> float | None:
-        """When the first entry that no ledger has taken was accepted, in loop time; None without any."""
+        """When the first entry not submitted to a ledger was accepted, in loop time; None without any."""
         return self._held[0].accepted_at if self._held else None
 
     @property
@@ -93,7 +93,7 @@ class AppendQueue:
     # ---- appending
 
     async def submit(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
-        """Take one message, waiting for room first; the future gets its id."""
+        """Accept one message, waiting for buffer space first; the future gets its id."""
         if self._budget.tight:
             self._check_open()
             size = _size(payload, key)
@@ -135,12 +135,12 @@ class AppendQueue:
         keys: Sequence[Buffer | None] | None,
         headers: Sequence[Headers] | None,
     ) -> asyncio.Future[MessageIds]:
-        """Take a whole entry, waiting for room first; the future gets its ids."""
+        """Accept a whole entry, waiting for buffer space first; the future gets its ids."""
         self._check_open()
         return await self.append_batch(Batch.of(self.limits, payloads, keys=keys, headers=headers))
 
     async def append_batch(self, batch: Batch[Waiter]) -> asyncio.Future[MessageIds]:
-        """The same for messages collected before."""
+        """As `append_many`, for messages collected before."""
         self._check_open()
         waiter: asyncio.Future[MessageIds] = self._loop.create_future()
         batch.tokens.append(waiter)
@@ -159,7 +159,7 @@ class AppendQueue:
             self._dispatch(PendingEntry(batch, whole=False))
 
     def flushed(self) -> asyncio.Future[None]:
-        """Send the partial batch now; the future is done once everything accepted before is settled."""
+        """Send the partial batch now; the future is done once everything accepted before has its outcome."""
         self.flush()
         future: asyncio.Future[None] = self._loop.create_future()
         self._flushes.append((self._dispatched, future))
@@ -168,11 +168,11 @@ class AppendQueue:
 
     @property
     def has_failures(self) -> bool:
-        """Whether an append failed whose error was unread then."""
+        """Whether an append failed whose error was unread when it failed."""
         return bool(self._failed)
 
     def unread_failures(self) -> list[BaseException]:
-        """Of appends that failed: the errors that nobody has read. They count as read from now on."""
+        """The errors of failed appends that were not read. They count as read from now on."""
         failed, self._failed = self._failed, []
         return [error for waiter in failed if _is_unread(waiter) and (error := waiter.exception())]
 
@@ -225,11 +225,11 @@ class AppendQueue:
             self._drop_settled()
 
     def hold(self) -> None:
-        """Hand nothing to any ledger until told which."""
+        """Submit nothing to any ledger until `submit_to`."""
         self._active_ledger = None
 
     def submit_to(self, active_ledger: ActiveLedger) -> None:
-        """Hand over what was held, in order, and then what comes."""
+        """Submit what was held, in order, and from then on everything new, to this ledger."""
         self._active_ledger = active_ledger
         held = self._held
         while held and self._active_ledger is active_ledger and active_ledger.handle.failed is None:
@@ -238,7 +238,7 @@ class AppendQueue:
     # ---- from the ledger
 
     def on_acked(self, entries: int, size: int) -> None:
-        """Entries have been acked: their bytes are free, and a waiting partial batch may leave."""
+        """Entries were acknowledged: free their bytes; a waiting partial batch may leave."""
         self._entries_in_flight -= entries
         self._budget.give_back(size)
         self._drop_settled()
@@ -246,12 +246,12 @@ class AppendQueue:
             self._flush_due()
 
     def take_back(self, pending_entry: Sequence[PendingEntry]) -> None:
-        """Entries whose absence is proved wait again, before all others, with the bytes they had."""
+        """Hold entries whose absence is proved again, before all others, with their original bytes."""
         self._entries_in_flight -= len(pending_entry)
         self._held.extendleft(reversed(pending_entry))
 
     def fail_indeterminate(self, active_ledger: ActiveLedger, cause: LogStoreError) -> None:
-        """Nobody can tell now what became of the entries in flight in this ledger."""
+        """Fail the entries in flight in this ledger: their outcome cannot be determined here."""
         taken = active_ledger.take_back()
         for pending_entry in taken:
             pending_entry.fail_indeterminate(active_ledger.ledger_id, cause)
@@ -261,13 +261,13 @@ class AppendQueue:
     # ---- the end
 
     def refuse(self, error: LogStoreError) -> None:
-        """Take nothing new; callers that wait for room get this error."""
+        """Accept nothing new; callers that wait for buffer space get this error."""
         if self.refusal is None:
             self.refusal = error
         self._budget.refuse_all(error)
 
     def fail_held(self, error: LogStoreError) -> None:
-        """What no ledger has taken is certainly absent, and its callers are told why."""
+        """Fail what was not submitted to a ledger, which is certainly absent, with this error."""
         self.refuse(error)
         self._active_ledger = None
         batch = self._batcher.take()
@@ -288,7 +288,7 @@ class AppendQueue:
             raise _copy(self.refusal)
 
     def _check_size(self, size: int) -> None:
-        """A message that can never fit is refused before it waits for room."""
+        """Refuse a message that can never fit before it waits for buffer space."""
         if size > self.limits.entry_bytes_max + _MESSAGE_OVERHEAD_BYTES:
             raise MessageTooLargeError(
                 f"the message takes {size} bytes, entry_bytes_max is {self.limits.entry_bytes_max}: split it",
@@ -302,10 +302,10 @@ def _size(payload: Buffer | None, key: Buffer | None) -> int:
 
 
 def _is_unread(waiter: Waiter) -> bool:
-    """Whether it failed and nobody has asked for its exception: what asyncio itself logs when it is collected."""
+    """Whether it failed and its exception was not retrieved: what asyncio itself logs when it is collected."""
     return waiter._log_traceback  # not documented; a test pins its meaning
 
 
 def _copy(error: LogStoreError) -> LogStoreError:
-    """An error of its own for every caller: one object raised twice collects tracebacks."""
+    """A separate error for every caller: one object raised twice collects tracebacks."""
     return type(error)(str(error), **error.facts)

@@ -1,4 +1,4 @@
-"""Backpressure by bytes: who may append now, and in which order the others follow."""
+"""Backpressure by bytes: which caller may append now, and in which order the others follow."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ledger.errors import LogStoreError
 class ByteBudget:
     """A first-come, first-served byte budget, entered while any of it is left: exceeded by an entry or two.
 
-    Order is kept even between those woken and newcomers: whoever comes while somebody waits, or has been woken
-    and has not run yet, queues behind.
+    Order holds between woken and new callers, too: a caller that comes while another waits, or was woken and has not
+    run yet, queues after it.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -34,7 +34,7 @@ class ByteBudget:
             self.tight = True
 
     def give_back(self, size: int) -> None:
-        """Free bytes and let in, in order, whoever fits now."""
+        """Free bytes and wake, in order, the callers that fit now."""
         self._used -= size
         if self.tight:
             self._wake()
@@ -58,7 +58,7 @@ class ByteBudget:
         self._arrived(size)
 
     def refuse_all(self, error: LogStoreError) -> None:
-        """Nobody gets in any more."""
+        """Fail every waiting caller with a copy of this error."""
         waiting, self._waiting = self._waiting, deque()
         for _, future in waiting:
             if not future.done():
@@ -68,8 +68,8 @@ class ByteBudget:
         self._woken -= 1
         self._promised -= size
         if not self._woken:
-            # The last one runs on from here before anybody else does, and may yet take nothing (its message is
-            # too large, say): so the next one must not depend on what it gives back.
+            # The last one continues before any other task runs, and may take nothing after all (its message may be
+            # too large): so the next one must not depend on what it gives back.
             self._wake()
 
     def _wake(self) -> None:

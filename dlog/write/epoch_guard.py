@@ -2,8 +2,8 @@
 
 After a takeover the writer's ledgers may be deleted once the log's grace has passed, and bookies that forget
 deletions would accept its adds again. So an ack counts only within half a grace of the last proof, on a clock that
-counts suspend. Without a grace there is nothing to guard. The grace is that of the record as this owner knows it:
-whoever takes the log over keeps its ledgers for as long, or longer.
+counts suspend. Without a grace there is nothing to guard. The grace is that of the record as this owner knows it: the
+next owner keeps the ledgers for as long, or longer.
 
 Pitfall: docs/pitfalls.md#paused-writer.
 """
@@ -22,11 +22,11 @@ class EpochGuard:
         self._confirmed_at = confirmed_at
 
     def now(self) -> float:
-        """To be taken before a read or compare-and-set that may confirm the epoch."""
+        """To be read before a read or compare-and-set that may confirm the epoch."""
         return self._environment.boot_s()
 
     def confirm(self, asked_at: float) -> None:
-        """A linearizable read, or our own change, made after `asked_at` has proved that we own the log."""
+        """A linearizable read, or our own change, begun after `asked_at` has proved that we own the log."""
         self._confirmed_at = max(self._confirmed_at, asked_at)
 
     @property

@@ -1,4 +1,4 @@
-"""Creates the ledgers of one log, tagged so that an orphan can be attributed, with fewer bookies if need be."""
+"""Creates the ledgers of one log, tagged so that an orphan can be attributed, on fewer bookies if necessary."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from ledger.writing.write_handle import WriteHandle
 
 
 class LedgerMaker:
+    """Creates ledgers for one writer or candidate."""
+
     def __init__(self, ref: LogRef, owner: Owner, ledgers: LedgerClient, config: LogConfig) -> None:
         self._ref = ref
         self._owner = owner
@@ -25,7 +27,10 @@ class LedgerMaker:
         self._config = config
 
     async def create(self, epoch: int) -> ActiveLedger:
-        """A new ledger. NotEnoughBookiesError if the policy permits no smaller ensemble.
+        """Create a ledger for this epoch, with fewer bookies than configured if the policy allows it.
+
+        Raises:
+            NotEnoughBookiesError: the policy permits no smaller ensemble.
 
         Source: docs/log-semantics.md#rule-19b.
         """

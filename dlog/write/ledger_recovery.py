@@ -1,4 +1,4 @@
-"""Recovery of a log's ledgers, all at once, and what is recorded of each afterwards."""
+"""Recovery of a log's ledgers, in parallel, and the facts that are recorded of each afterwards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """The outcome of a fencing: no old writer can be acknowledged in any of these any more."""
+    """The outcome of fencing: no earlier writer's append can be acknowledged in any of these ledgers any more."""
 
     seals: dict[LedgerId, SealFacts]
     missing: list[LedgerId]
@@ -34,7 +34,7 @@ async def fence(
     known: Mapping[LedgerId, SealFacts],
     password: bytes,
 ) -> Fenced:
-    """Recover every one of these ledgers, in parallel. Any error but a missing ledger is raised.
+    """Recover all of these ledgers, in parallel. A missing ledger is reported in the result; any other error is raised.
 
     `known`: facts that the record holds already; they never change, so nothing is read for them.
     Source: docs/log-semantics.md#rule-20.
@@ -62,7 +62,7 @@ async def _fence_one(
 
 
 async def seal_facts(handle: ReadHandle) -> SealFacts:
-    """Facts of a closed ledger; its times are those of its first and last entry, its messages not counted."""
+    """Facts of a closed ledger: the times of its first and last entry; its messages are not counted."""
     last_entry = handle.last_readable
     if last_entry < 0:
         return SealFacts(last_entry=-1, message_count=0, byte_count=0)
@@ -87,9 +87,9 @@ async def last_message(ledgers: LedgerClient, ledger_id: LedgerId, password: byt
 
 
 async def _append_time(handle: ReadHandle, entry_id: int) -> int:
-    """Unknown if the entry is lost or damaged, or its bookies are away: that must not bar the log's next writer.
+    """The entry's append time; unknown if the entry is lost, damaged or unreadable now.
 
-    Of a last entry that matters little: the next append time is then not below the ones before.
+    That must not block the log's next writer, whose first append time may then be below this entry's.
     """
     try:
         [entry] = await handle.read(entry_id, entry_id)
@@ -100,7 +100,7 @@ async def _append_time(handle: ReadHandle, entry_id: int) -> int:
 
 
 async def _all(works: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """The results in order; the first error ends all that is under way."""
+    """The results in order; the first error cancels the others."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         return list(await asyncio.gather(*tasks))

@@ -9,7 +9,7 @@ from dlog.model import MessageId
 
 
 class MessageIds(Sequence[MessageId]):
-    """The ids of one entry's messages. Costs the same for one message and for ten thousand."""
+    """The ids of one entry's messages, as a sequence. Costs the same for one message and for ten thousand."""
 
     __slots__ = ("entry_id", "ledger_id", "message_count")
 

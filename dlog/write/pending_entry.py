@@ -1,4 +1,4 @@
-"""One entry on its way: its messages, who waits for them, and every way in which that can end."""
+"""One entry on its way: its messages, their waiters, and every way in which that can end."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PendingEntry:
         """Every waiter has its outcome."""
 
     def encode(self, epoch: int, append_time_us: int, codec: Codec) -> bool:
-        """Fix the bytes, leaving out what its caller has cancelled. False if nothing is left to send."""
+        """Fix the bytes, without messages whose caller has cancelled. False if nothing is left to send."""
         batch = self.batch
         if batch is None:
             return True
@@ -80,7 +80,7 @@ class PendingEntry:
         return bool(self.count)
 
     def succeed(self, ledger_id: int) -> None:
-        """Tell every caller that has not gone away its id."""
+        """Give every waiter that was not cancelled its id."""
         entry_id, self.settled = self.entry_id, True
         if self.whole:
             waiter = self.waiters[0]

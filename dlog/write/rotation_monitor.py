@@ -1,4 +1,4 @@
-"""Notices that the ledger in use is due for replacement: after every run of acks, and when time alone decides."""
+"""Detects that the active ledger is due for replacement: after every run of acks, and when time alone decides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHECK_MIN_S = 0.05
 
 
 class RotationMonitor:
-    """Watches one ledger at a time. One timer, and a few comparisons for each run of acks."""
+    """Follows one ledger at a time. One timer, and a few comparisons for each run of acks."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class RotationMonitor:
         self._timer: asyncio.TimerHandle | None = None
 
     def follow(self, use: LedgerUse) -> None:
-        """The ledger in use is another one now."""
+        """The active ledger is another one now."""
         self._use = use
         self._full_noted = False
         self._schedule(use)
@@ -54,7 +54,7 @@ class RotationMonitor:
         if reason_to_rotate(use, limits, now, ensemble_available=available) is not None:
             self._on_due()
         elif not self._full_noted and is_full(use, limits):
-            self._full_noted = True  # but too young: look again when it is old enough
+            self._full_noted = True  # but too young: check again when it is old enough
             self._schedule(use)
 
     def _schedule(self, use: LedgerUse) -> None:

@@ -1,4 +1,4 @@
-"""Carries out the decisions about a writer's ledgers (dlog/core/rotation.py), and brings it what happens to them.
+"""Executes the decisions about a writer's ledgers (dlog/core/rotation.py), and reports events to them.
 
 It listens to the handles of at most two ledgers, delivers acks by the run, and runs one short task for each
 request to the store or to the bookies. Acks are delivered only while the epoch was confirmed recently enough
@@ -51,11 +51,11 @@ _log = logging.getLogger(__name__)
 _RETRY_FIRST_S = 0.05
 _RETRY_MAX_S = 5.0
 _DRAIN_PATIENCE_S = 0.05
-"""A drain that takes longer has the store probed, so that appends go on if the store is away."""
+"""If a drain takes longer, the store is probed, so that appends continue if it is unavailable."""
 
 
 class RotationRunner:
-    """The ledgers of one writer, from its takeover on."""
+    """The ledgers of one writer, from its takeover to its end."""
 
     def __init__(
         self,
@@ -107,11 +107,11 @@ class RotationRunner:
         self._look_again = False
         self._over_error: LogStoreError | None = None
         self._trouble: LogStoreError | None = None
-        """What has last stood in the way of a ledger that takes appends, for whoever waits for one in vain."""
+        """The last error that kept a ledger from taking appends; named to callers that wait."""
         self._warned = ""
         self._rotated: list[asyncio.Future[LedgerId]] = []
         self.over: asyncio.Future[None] = self._loop.create_future()
-        """Done when the writer is closed, deposed or has given up, and every append is settled."""
+        """Done when the writer is closed, deposed or has given up, and every append has its outcome."""
         self._add_active_ledger(takeover.active_ledger)
         self._unwatch = logs.watch(ref, self._look_again_at_record)
 
@@ -134,13 +134,13 @@ class RotationRunner:
 
     def start(self) -> None:
         self._apply(self._machine.start())
-        self._look_again_at_record()  # what changed before the watch was there went unnoticed
+        self._look_again_at_record()  # a change before the watch was set went unnoticed
         active_ledger = self.current
         if active_ledger is not None and active_ledger.handle.failed is not None:
             self.on_failure(active_ledger.handle, active_ledger.handle.failed)
 
     def rotate(self) -> asyncio.Future[LedgerId]:
-        """Replace the ledger in use, empty ones excepted; the future gets the ledger in use afterwards."""
+        """Replace the active ledger unless it is empty; the future gets the id of the ledger then active."""
         done: asyncio.Future[LedgerId] = self._loop.create_future()
         if self.over.done():
             assert self._over_error is not None
@@ -159,11 +159,11 @@ class RotationRunner:
         return done
 
     def close(self) -> None:
-        """Settle everything accepted, seal the last ledger and record it; then `over` is done."""
+        """Wait for every outcome, seal the last ledger and record the seal; then `over` is done."""
         self._apply(self._machine.on_close_requested(left=self._queue.holding))
 
     def give_up(self, error: LogStoreError) -> None:
-        """Stop at once: in-flight appends end indeterminate, held ones absent."""
+        """Stop immediately: appends in flight end indeterminate, held ones absent."""
         if self.over.done():
             return
         self._machine.give_up()
@@ -177,7 +177,7 @@ class RotationRunner:
                 return await last_message(self._ledgers, listed.ledger_id, self._config.password)
         return NO_MESSAGE
 
-    # ---- what the handles tell (WriteListener)
+    # ---- events of the handles (WriteListener)
 
     def on_progress(self, handle: WriteHandle, done_through: int) -> None:
         """Entries are durable and visible; called once for a whole run of them."""
@@ -220,10 +220,10 @@ class RotationRunner:
             self._draining = None
             self._apply(self._machine.on_drained(active_ledger.ledger_id))
 
-    # ---- carrying out
+    # ---- commands
 
     def _apply(self, commands: list[Command]) -> None:
-        """Carry out in order; what a command brings about at once is carried out behind the rest."""
+        """Execute commands in order; commands caused by a command are appended to the queue."""
         self._commands.extend(commands)
         if self._carrying_out:
             return
@@ -272,7 +272,7 @@ class RotationRunner:
                 assert_never(command)
 
     def _release(self, active_ledger: ActiveLedger) -> None:
-        """The ledger is the one in use: deliver what it has, and let go of the one before."""
+        """This ledger is the active one: deliver its acks and drop the one before."""
         if active_ledger.use.degraded:
             _log.warning(
                 "log %s: ledger %s has fewer bookies than configured; a full ensemble follows once there is one",
@@ -350,7 +350,7 @@ class RotationRunner:
         self._apply(self._machine.on_answer(answer, now_us, nonce))
 
     async def _read(self) -> Versioned[LogMetadata] | None:
-        """The record, however long it takes; None if it is gone."""
+        """The record, however long it takes; None if it does not exist."""
         attempt = 0
         while True:
             asked_at = self._guard.now()
@@ -385,12 +385,12 @@ class RotationRunner:
         except (TimeoutError, MetadataUnavailableError):
             self._apply(self._machine.on_store_unreachable())
         except LogNotFoundError:
-            self._apply(self._machine.on_store_reachable())  # the close will tell
+            self._apply(self._machine.on_store_reachable())  # the close will report it
         else:
             self._apply(self._machine.on_store_reachable())
 
     async def _collect_garbage(self) -> None:
-        """Delete what left the list and is due; whoever owns the log next tries again."""
+        """Delete unlisted ledgers that are due; on failure the next owner tries again."""
         with suppress(LogStoreError):
             await self._collect()
 
@@ -414,7 +414,7 @@ class RotationRunner:
     async def _settle(self, active_ledgers: list[ActiveLedger]) -> None:
         """Recover own ledgers in list order; only then decide the appends that were in flight in them."""
         for active_ledger in active_ledgers:
-            # First of all: our own fence must not look like somebody's takeover.
+            # First, so that our own fence is not taken for another client's takeover.
             active_ledger.detach(
                 LogStoreError(f"ledger {active_ledger.ledger_id} is being recovered by its own writer")
             )
@@ -428,7 +428,7 @@ class RotationRunner:
                 self._apply(self._machine.on_ledger_gone())
                 return
             except ConfigurationError as error:
-                # As when bookies refuse this client: trying again changes nothing.
+                # Bookies refuse this client, for example: trying again changes nothing.
                 if not self._machine.over:
                     why = f"log {self._ref} cannot be written: {error}"
                     self.give_up(AppendAbortedError(why, log=str(self._ref)))
@@ -481,7 +481,7 @@ class RotationRunner:
         Source: docs/log-semantics.md#rule-19.
         """
         if self._machine.over:
-            return  # deposed or closed: its appends are about to be settled
+            return  # deposed or closed: its appends get their outcome anyway
         self.give_up(
             AppendAbortedError(
                 f"log {self._ref}: an append was not acknowledged within {self._config.hold_limit_s:g} s "
@@ -492,7 +492,7 @@ class RotationRunner:
         )
 
     def _why_slow(self) -> str:
-        """Who does not do what appends need, by name."""
+        """What keeps appends waiting: members that do not respond, and the last error."""
         found = [
             f"ledger {active_ledger.ledger_id}: {', '.join(troubles)}"
             for active_ledger in self._active_ledgers.values()
@@ -503,7 +503,7 @@ class RotationRunner:
         return "; ".join(found) or "its bookies respond slowly"
 
     def _warn(self, text: str) -> None:
-        """Once, until something else is the matter or all is well: what is tried again fails again the same way."""
+        """Log a warning once, until the text changes or a ledger takes appends again."""
         if text != self._warned:
             self._warned = text
             _log.warning("log %s: %s", self._ref, text)
@@ -511,7 +511,7 @@ class RotationRunner:
     # ---- the end
 
     def _watch_for_stall(self) -> None:
-        """Appends that wait for a ledger, and a close that waits for the store, have the hard limit.
+        """Limit the time that appends wait for a ledger, and that a close waits for the store, by `hold_limit_s`.
 
         Source: docs/log-semantics.md#rule-19.
         """
@@ -536,7 +536,7 @@ class RotationRunner:
         )
 
     def _depose(self, found: LogMetadata | None) -> None:
-        """Terminal: what was held is absent; what is in flight may yet succeed, for a little while."""
+        """Terminal: held appends are absent; those in flight may still be acknowledged for `late_success_s`."""
         known = "" if found is None else f" by {describe_owner(found.owner)} in epoch {found.epoch}"
         error = WriterDeposedError(
             f"log {self._ref} was taken over{known}; this writer takes no more appends",
@@ -587,7 +587,7 @@ class RotationRunner:
         active_ledger.handle.listener = self
 
     def _on_fault(self, error: BaseException) -> None:
-        """An error that no event stands for ends the writer instead of leaving it half alive."""
+        """An error that no event covers ends the writer instead of leaving it half working."""
         if isinstance(error, LogStoreError):
             self.give_up(error)
             return

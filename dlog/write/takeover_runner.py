@@ -1,4 +1,4 @@
-"""Carries out a takeover (dlog/core/takeover.py): reads, recovers, creates, compares and sets."""
+"""Executes a takeover (dlog/core/takeover.py): reads, recovers, creates, compares and sets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TakeoverResult:
 
 
 def new_owner(environment: Environment, name: str) -> Owner:
-    """An identity for one takeover; no two are ever alike."""
+    """An identity for one takeover; never the same twice."""
     return Owner(
         instance=environment.new_uuid(),
         name=name,
@@ -57,7 +57,7 @@ def new_owner(environment: Environment, name: str) -> Owner:
 
 
 class TakeoverRunner:
-    """One candidate. `run` either claims the log or leaves nothing behind but, at worst, an orphan ledger."""
+    """One candidate. `run` takes the log over, or changes nothing except that an orphan ledger may be left."""
 
     def __init__(
         self,
@@ -85,8 +85,20 @@ class TakeoverRunner:
     async def run(self) -> TakeoverResult:
         """Take the log over.
 
-        TakeoverLostError, TakeoverContendedError, TakeoverTimeoutError, LogSealedError, LogNotFoundError,
-        DataLossError, and what recovery, creation and the store may raise.
+        Raises:
+            TakeoverLostError: another client took the log over first.
+            TakeoverContendedError: the record changed during every attempt.
+            TakeoverTimeoutError: not done within `takeover_timeout_s`; it may have happened.
+            LogSealedError: the log is sealed or being deleted.
+            LogNotFoundError: the log was deleted.
+            DataLossError: a ledger to be fenced does not exist and was not given up.
+            LedgerRecoveryError: too few bookies respond.
+            NotEnoughBookiesError: too few writable bookies for the new ledger.
+            UnauthorizedError: the configured password is not that of the log's ledgers.
+            RecordTooLargeError: the log lists too many ledgers: shrink it.
+            MetadataUnavailableError, MetadataOutcomeUnknownError: as the metadata store raises them.
+
+        Source: docs/log-semantics.md#rule-20 to #rule-23.
         """
         try:
             async with asyncio.timeout(self._config.takeover_timeout_s):

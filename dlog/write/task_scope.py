@@ -8,7 +8,7 @@ from typing import Any
 
 
 class TaskScope:
-    """What an owner has under way. `on_fault` gets the error of a task that failed; nothing is swallowed."""
+    """The tasks and timers of an owner. `on_fault` gets the error of a task that failed; nothing is swallowed."""
 
     def __init__(self, on_fault: Callable[[BaseException], None]) -> None:
         self._on_fault = on_fault
@@ -40,7 +40,7 @@ class TaskScope:
         timer.cancel()
 
     def stop(self) -> None:
-        """Cancel everything but the task that calls."""
+        """Cancel everything but the calling task."""
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()

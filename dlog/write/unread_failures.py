@@ -1,7 +1,7 @@
-"""Appends that failed and whose outcome no one has read: `flush` and `close` raise for them.
+"""Appends that failed and whose outcome was not read: `flush` and `close` raise for them.
 
-An outcome is read once `result()` or `exception()` of its future has been called after the append was decided; an
-`await` of the future does so. A done callback counts if it does. A cancelled append has no outcome to read.
+An outcome is read once `result()` or `exception()` of its future was called after the append had its outcome; an
+`await` of the future does so, and a done callback that calls one of them. A cancelled append has no outcome to read.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def unread_failures(log: str, errors: Sequence[BaseException]) -> AppendsFailedE
 
 
 def in_one(failures: Sequence[AppendsFailedError]) -> AppendsFailedError | None:
-    """The first one, which names the others as notes."""
+    """The first one, with the others as notes; None if there are none."""
     for other in failures[1:]:
         failures[0].add_note(str(other))
     return failures[0] if failures else None
 
 
 def raise_unless_raising(failure: AppendsFailedError, error: BaseException | None) -> None:
-    """At the end of a `with` block: raise it, or note it on the error that the block already raises."""
+    """At the end of a `with` block: raise it, or add it as a note to the error that the block raises."""
     if error is None:
         raise failure
     error.add_note(str(failure))
