@@ -1,14 +1,14 @@
-"""Messages → entries: when a batch is full, and when a partial one leaves. Pure; time is told.
+"""Messages → entries: when a batch is full, and when a partial one leaves. Pure; the time is a parameter.
 
 Invariant (docs/log-semantics.md#rule-11):
 
-- A full batch (by bytes or by count) leaves at once.
+- A full batch (by bytes or by count) leaves immediately.
 - A partial batch leaves as soon as nothing is in flight, so a lone append on an idle writer is not delayed;
-  else after `linger_s`, counted from its first message.
+  otherwise after `linger_s`, counted from its first message.
 - Messages leave in the order in which they came; no batch exceeds `entry_bytes_max` (encoded, all included),
   and a message that cannot fit into any is refused before anything changes.
 
-How the shell uses it: `add` hands back the batches that must be submitted now, in order. After the `add`s of
+How the shell uses it: `add` returns the batches that must be submitted now, in order. After the `add`s of
 one loop iteration, and whenever entries were acknowledged, it calls `due(now, in_flight=...)`; otherwise it
 sets one timer for `deadline()`. `append_many` is one entry of its own: `take()` what is open, submit that,
 then submit `Batch.of(...)`.
@@ -43,16 +43,22 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """When a batch is full, and how long a partial one may wait."""
+    """When a batch is full, and how long a partial one may wait. Sizes are in bytes.
+
+    Raises:
+        ConfigurationError: a value has the wrong type or is out of its range.
+
+    Source: docs/log-semantics.md#rule-11.
+    """
 
     entry_bytes_max: int = 1024 * 1024
     """Largest encoded entry: ledger header, digest, envelope and messages before compression."""
 
     batch_bytes: int = 64 * 1024
-    """Messages of this many bytes fill a batch: large enough that cost per entry vanishes."""
+    """Messages of this many bytes fill a batch: large enough to amortise the cost per entry."""
 
     batch_count_max: int = 10_000
-    """Messages that fill a batch, however small they are; bounds the work of one acknowledgement."""
+    """Maximum number of messages in a batch; bounds the work of one acknowledgement."""
 
     linger_s: float = 0.001
     """Longest wait of a partial batch while other entries are in flight: about one append's round trip."""
@@ -72,11 +78,15 @@ class BatchLimits:
 
     @property
     def body_bytes_max(self) -> int:
-        """Room for messages in one entry."""
+        """Capacity of one entry for encoded messages."""
         return self.entry_bytes_max - ENTRY_OVERHEAD_BYTES
 
     def check(self, body_bytes: int, what: str) -> None:
-        """MessageTooLargeError if messages of this encoded size do not fit into one entry."""
+        """Check that messages of this encoded size fit into one entry.
+
+        Raises:
+            MessageTooLargeError: they do not.
+        """
         if body_bytes > self.body_bytes_max:
             raise MessageTooLargeError(
                 f"the {what} takes {body_bytes + ENTRY_OVERHEAD_BYTES} bytes as an entry, entry_bytes_max "
@@ -113,10 +123,12 @@ class Batch(Generic[T]):
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
     ) -> Batch[T]:
-        """A whole entry at once (`append_many`): checked, never split. It has no token yet.
+        """A whole entry (`append_many`): checked, never split. It has no token yet.
 
-        AppendRejectedError if it is empty, ConfigurationError if the columns differ in length,
-        MessageTooLargeError above the limit.
+        Raises:
+            AppendRejectedError: it is empty.
+            ConfigurationError: the columns differ in length, or a value has a wrong type.
+            MessageTooLargeError: it exceeds the limit.
         """
         payload_column = as_bin_column(payloads, "a payload")
         count = len(payload_column)
@@ -137,7 +149,7 @@ class Batch(Generic[T]):
 
 
 class Batcher(Generic[T]):
-    """Collects single messages. Nothing is shared between batches, so a taken one is the caller's."""
+    """Collects single messages. Batches share nothing, so one that was taken belongs to the caller."""
 
     def __init__(self, limits: BatchLimits) -> None:
         self._limits = limits
@@ -147,7 +159,7 @@ class Batcher(Generic[T]):
 
     @property
     def open_count(self) -> int:
-        """Messages that wait in the partial batch; the next one gets this batch index."""
+        """Number of messages in the partial batch; the next one gets this batch index."""
         return len(self._open.payloads)
 
     @property
@@ -163,7 +175,10 @@ class Batcher(Generic[T]):
     ) -> Sequence[Batch[T]]:
         """Take one message; return the batches (none, one or two) that leave now because they are full.
 
-        The values are checked already (`as_bin`, `flat_headers`). MessageTooLargeError changes nothing.
+        The values are checked already (`as_bin`, `flat_headers`).
+
+        Raises:
+            MessageTooLargeError: it fits into no entry; nothing was changed.
         """
         size = message_bytes(key, payload, headers)
         limits, room = self._limits, self._room
@@ -193,7 +208,7 @@ class Batcher(Generic[T]):
         return self.take()
 
     def take(self) -> Batch[T] | None:
-        """The partial batch whatever the time: before an entry of its own, at flush, rotation or close."""
+        """The partial batch, at any time: before an entry of its own, at flush, rotation or close."""
         batch = self._open
         if not batch.payloads:
             return None

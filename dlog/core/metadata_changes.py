@@ -100,11 +100,11 @@ def ended(
 def shrunk(
     record: LogMetadata, before: MessageId, nonce: int, *, last_count: int | None = None
 ) -> LogMetadata:
-    """Trim: raise `trim_before`; ledgers wholly below it whose seal is recorded leave the list.
+    """Trim: raise `trim_before`; ledgers completely below it whose seal is recorded leave the list.
 
-    Never removes the last ledger, nor one whose seal the record does not hold, nor any behind such a one.
-    `last_count` is how many messages the entry at `end_of_trimmed` holds. Without it, whoever comes back after the
-    last of them is told that messages were trimmed: it cannot be proved any more that none was.
+    Never removes the last ledger, nor one whose seal the record does not hold, nor any after such a one.
+    `last_count` is the number of messages in the entry at `end_of_trimmed`. Without it, a reader that returns to the
+    position after the last of them gets an error: it cannot be proved any more that it has missed none.
     Source: docs/log-semantics.md#rule-33.
     """
     trim = max(record.trim_before, before)
@@ -145,13 +145,13 @@ def _wholly_below(record: LogMetadata, trim: MessageId) -> list[ListedLedger]:
 
 
 def with_orphan_barred(record: LogMetadata, orphan: LedgerId, nonce: int) -> LogMetadata:
-    """The sweep's step for a ledger newer than all listed ones: after this it can never be listed."""
+    """The sweep's step for a ledger newer than all listed ones: afterwards it can never be listed."""
     assert orphan > record.last_ledger_id, "an older orphan can never be listed and needs no change"
     return replace(record, last_ledger_id=orphan, nonce=nonce)
 
 
 def without_deleted(record: LogMetadata, deleted: Collection[LedgerId], nonce: int) -> LogMetadata:
-    """Forget pending deletions that are done."""
+    """Remove pending deletions that are done."""
     left = tuple(one for one in record.pending_delete if one.ledger_id not in deleted)
     return replace(record, pending_delete=left, nonce=nonce)
 
@@ -167,7 +167,7 @@ def due_for_deletion(record: LogMetadata, now_us: int) -> list[LedgerId]:
 
 
 def waiting_for_deletion(record: LogMetadata, now_us: int) -> list[LedgerId]:
-    """Ledgers whose time has not come, and which somebody who sleeps may still write where deletions are forgotten."""
+    """Ledgers whose time has not come: a paused writer may still add to them where deletions are forgotten."""
     listed = set(record.ledger_ids)
     return [
         one.ledger_id
@@ -177,7 +177,7 @@ def waiting_for_deletion(record: LogMetadata, now_us: int) -> list[LedgerId]:
 
 
 def shrink_limit(record: LogMetadata) -> MessageId:
-    """Ids up to this one may be trimmed to without asking a bookie (docs/log-semantics.md#rule-33)."""
+    """Highest id to which a trim is safe without asking a bookie (docs/log-semantics.md#rule-33)."""
     for listed in record.ledgers:
         if listed.seal is None:
             return MessageId(listed.ledger_id, 0, 0)
@@ -203,13 +203,13 @@ def _sealed(listed: ListedLedger, seals: Seals) -> ListedLedger:
 
 
 def _with_grace(record: LogMetadata, grace_us: int | None) -> LogMetadata:
-    """In the newest format; the grace may rise, since whoever owned the log so far counted on less. It never falls."""
+    """In the newest format, with the grace raised: earlier owners have relied on less. It never falls."""
     raised = record.grace_us if grace_us is None else max(record.grace_us, grace_us)
     return replace(record, format_version=RECORD_VERSION, grace_us=raised)
 
 
 def _fenced(record: LogMetadata, seals: Seals, now_us: int) -> tuple[ListedLedger, ...]:
-    """The list with the seals that a fencing found; the record's own facts win."""
+    """The list with the seals that fencing found; the record's own facts win."""
     found = []
     keep_until_us = now_us + record.grace_us if record.grace_us else 0
     for listed in record.ledgers:

@@ -1,10 +1,9 @@
 """What the answer to a compare-and-set of the record means. Pure.
 
-A refusal is definite only if no earlier attempt of the same request is in doubt. After a lost answer the
-record is read again, linearizably: our nonce means success, an unchanged version means that the same request
-may be sent again, and a version that moved on without our nonce decides the request for ever; the record then
-tells how (docs/log-semantics.md#rule-9, #rule-10, #rule-22). A new ledger may be deleted only where the verdict says
-*refused*.
+A refusal is definite only if no earlier attempt of the same request is in doubt. After a lost answer the record is
+read again, linearizably. Our nonce means success. An unchanged version means that the same request may be sent again.
+A version that moved on without our nonce decides the request permanently, and the record shows how
+(docs/log-semantics.md#rule-9, #rule-10, #rule-22). A new ledger may be deleted only where the verdict is *refused*.
 
 Pitfall: docs/pitfalls.md#lost-answer-to-a-compare-and-set.
 """
@@ -20,7 +19,7 @@ from ledger.model import LedgerId, Versioned
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The change is in the store: `record` at `version`, perhaps with somebody's change on top."""
+    """The change is in the store: `record` at `version`, perhaps with another client's change on top."""
 
     record: LogMetadata
     version: int
@@ -28,9 +27,9 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class NotOurs:
-    """The record is another one than expected; `found` is None if it is gone.
+    """The record is not the expected one; `found` is None if it does not exist.
 
-    `definite`: our request was certainly refused. Else it was refused, or applied and then changed again.
+    `definite`: our request was certainly refused. Otherwise it was refused, or applied and then changed again.
     """
 
     found: Versioned[LogMetadata] | None
@@ -38,7 +37,7 @@ class NotOurs:
 
 
 class Look(Enum):
-    """What a fresh read tells after an answer was lost."""
+    """What a fresh read shows after an answer was lost."""
 
     APPLIED = "applied"
     SEND_AGAIN = "send again"
@@ -71,7 +70,7 @@ class StartOver:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Another took the log over, or it ended. `may_delete_new`: the new ledger was definitely not listed."""
+    """Another client took the log over, or it ended. `may_delete_new`: the new ledger was definitely not listed."""
 
     found: Versioned[LogMetadata] | None
     may_delete_new: bool
@@ -92,7 +91,7 @@ def takeover_verdict(before: LogMetadata, sent: LogMetadata, answer: Applied | N
         return Lost(found, may_delete_new=answer.definite)
     now = found.value
     if now.epoch == before.epoch:
-        # Whatever became of the request, it is not in force and its version is gone for ever.
+        # Whether it was applied or not, the request is not in force, and its version never comes back.
         return StartOver(found)
     if not answer.definite and now.epoch == sent.epoch and now.owner == sent.owner and _same_tail(now, sent):
         return Won(now, found.version)
@@ -108,7 +107,7 @@ class Rebase:
 
 @dataclass(frozen=True, slots=True)
 class Deposed:
-    """The log is no longer ours. Nothing may be deleted on the strength of this."""
+    """The log is no longer ours. Nothing may be deleted because of this."""
 
     found: LogMetadata | None
 
@@ -117,7 +116,7 @@ OwnerVerdict = Applied | Rebase | Deposed
 
 
 def owner_verdict(before: LogMetadata, sent: LogMetadata, answer: Applied | NotOurs) -> OwnerVerdict:
-    """What became of a change by the owner: a rotation, or one that keeps the list.
+    """The outcome of a change by the owner: a rotation, or a change that keeps the list.
 
     Source: docs/log-semantics.md#rule-9, #rule-10.
     """
@@ -145,7 +144,7 @@ def same_ownership(ours: LogMetadata, found: LogMetadata) -> bool:
 
 
 def may_enter_list(record: LogMetadata, ledger_id: LedgerId) -> bool:
-    """Only an id above everything ever listed or swept may enter; else make another ledger.
+    """Only an id above everything ever listed or barred may enter; otherwise create another ledger.
 
     Source: docs/log-semantics.md#rule-3.
     """

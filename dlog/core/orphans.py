@@ -1,8 +1,8 @@
 """Whether a ledger that no list names may be deleted. Pure.
 
-Invariant (docs/log-semantics.md#orphan-sweep): a ledger is deleted on the word of the record, or the name, of the one
-log that its own tags name, and on nothing else. What has no tags, tags of another root, or tags from before
-tags had a root and no record that knows it, is out of reach. That a record is absent proves nothing by itself.
+Invariant (docs/log-semantics.md#orphan-sweep): a ledger is deleted only because of the record, or the name, of the one
+log that its own tags name. A ledger without tags, with tags of another root, or with tags from before tags had a root
+and no record that lists it, is never deleted. An absent record alone proves nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ledger.model import LedgerId, LedgerMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The log that a ledger was made for, as its tags say it. `root` is None where tags had none yet."""
+    """The log that a ledger was created for, by its tags. `root` is None for tags that had none yet."""
 
     root: str | None
     log: LogName
@@ -27,7 +27,7 @@ class Origin:
 
 
 def origin_of(metadata: LedgerMetadata) -> Origin | None:
-    """None for other programs' ledgers, for damaged tags, and for a sink's staging ledgers."""
+    """The ledger's origin; None for other programs' ledgers, damaged tags, and a sink's staging ledgers."""
     tags = dict(metadata.custom)
     if metadata_keys.TAG_KIND in tags or not tags.get(metadata_keys.TAG_LOG_UUID):
         return None
@@ -46,7 +46,7 @@ def origin_of(metadata: LedgerMetadata) -> Origin | None:
 
 
 class Verdict(Enum):
-    """What a log's record says of a ledger."""
+    """What a log's record implies for a ledger."""
 
     KNOWN = "listed, or waiting for its deletion"
     NEVER_LISTED = "not listed, and it can never be"
@@ -61,9 +61,9 @@ def verdict_of(record: LogMetadata, ledger_id: LedgerId) -> Verdict:
 
 
 def absence_is_final(origin: Origin, name: NameNode | None) -> bool:
-    """Whether a record that is not there was removed at the end of its log: its name, in the same root, says so.
+    """Whether an absent record was removed at the end of its log: its name, in the same root, shows it.
 
-    A name goes from one life of a log to the next only after all ledgers of the former are deleted.
+    A name goes from one incarnation of a log to the next only after all ledgers of the former are deleted.
     """
     if origin.root is None or name is None or not name.log_uuid:
         return False

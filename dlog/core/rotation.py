@@ -1,6 +1,6 @@
 """The ledgers of one writer: which takes submissions, whose acks are released, how one replaces the other. Pure.
 
-P is the ledger in use, N its listed successor. An undisturbed rotation:
+P is the active ledger, N its listed successor. An undisturbed rotation:
 
     steady     P takes submissions
     creating   N is being created; P goes on
@@ -10,9 +10,9 @@ P is the ledger in use, N its listed successor. An undisturbed rotation:
     steady     P is sealed: N's acks are released, N is the new P
 
 Invariant (docs/log-semantics.md#rule-15 to #rule-19, #rule-24, #rule-24b): nothing is submitted to N before P is
-drained, nothing acked in N before P is sealed; P takes nothing after its close was sent or after N took something; at
-most two unsealed ledgers. A failed ledger is settled by its recovery before anything else, in list order. FENCED
-alone proves nothing: the record is read again. Losing the record is final.
+drained, and nothing is acked in N before P is sealed. P takes nothing after its close was sent or N took something.
+At most two ledgers are unsealed. A failed ledger is settled by its recovery before anything else, in list order.
+FENCED alone proves nothing: the record is read again. Losing the record is final.
 
 Pitfalls: docs/pitfalls.md#overlapping-rotation, #write-before-the-list, #lease-taken-for-safety.
 """
@@ -125,7 +125,7 @@ class Rotation:
     # ---- rotation
 
     def on_rotation_due(self) -> list[Command]:
-        """A limit is reached or somebody asks. Nothing while a rotation or a settling is under way."""
+        """A limit is reached, or a rotation was requested. Ignored during a rotation or a settlement."""
         if self._phase is not Phase.STEADY or self._closing:
             return []
         return self._create()
@@ -143,7 +143,7 @@ class Rotation:
         return self._list(now_us, nonce)
 
     def on_create_failed(self) -> list[Command]:
-        """Best effort while P lives: P goes on beyond its limits, and this is tried again.
+        """Best effort while P works: P goes on beyond its limits, and the rotation is tried again.
 
         Source: docs/log-semantics.md#rule-17.
         """
@@ -157,7 +157,7 @@ class Rotation:
         return self._retry()
 
     def on_answer(self, answer: Applied | NotOurs, now_us: int, nonce: int) -> list[Command]:
-        """What became of the compare-and-set."""
+        """The outcome of the compare-and-set."""
         if self.over:
             return []
         assert self._sent is not None
@@ -199,10 +199,10 @@ class Rotation:
         return [CloseLedger(ledger_id), SubmitTo(self._next)]
 
     def on_store_unreachable(self) -> list[Command]:
-        """Seen while P drains: lift the barrier, since nothing was submitted to N yet (docs/log-semantics.md#rule-17).
+        """While P drains: lift the barrier, since nothing was submitted to N yet (docs/log-semantics.md#rule-17).
 
-        Once the close of P is sent there is no way back, whatever its answer. So the barrier goes up again only
-        after the store has answered.
+        Once the close of P is sent this is impossible, whatever its answer. So the barrier is raised again only after
+        the store has answered.
         """
         if self._phase is Phase.LIFTED and not self._waits_for_retry:
             return self._retry()
@@ -222,7 +222,7 @@ class Rotation:
     def on_closed(self, ledger_id: LedgerId, seal: SealFacts, nonce: int) -> list[Command]:
         """P is sealed; only now are acks of N released.
 
-        A close that was under way when P was settled may end later than that, when another ledger is in use.
+        A close that was in progress when P was settled may end later, when another ledger is active.
         """
         if ledger_id != self._current:
             return []
@@ -239,7 +239,7 @@ class Rotation:
         return self._retry() if self._phase in (Phase.CLOSING, Phase.FINISHING) else []
 
     def on_hard_limit(self) -> list[Command]:
-        """P is far beyond its limits and cannot be replaced: take nothing until it is.
+        """P is far beyond its limits and cannot be replaced: accept nothing until it is.
 
         Source: docs/log-semantics.md#rule-17.
         """
@@ -247,7 +247,7 @@ class Rotation:
         return [Hold()] if replacing else self.on_rotation_due()
 
     def on_retry(self, now_us: int, nonce: int) -> list[Command]:
-        """The pause is over: do again what the phase was about."""
+        """The pause is over: repeat the request of the current phase."""
         if not self._waits_for_retry:
             return []
         self._waits_for_retry = False
@@ -255,7 +255,7 @@ class Rotation:
             case Phase.CREATING:
                 return [CreateLedger()]
             case Phase.LISTING:
-                return self._rebase(now_us, nonce)  # it may have been swept meanwhile
+                return self._rebase(now_us, nonce)  # it may have been swept in the meantime
             case Phase.LIFTED:
                 return [ProbeStore()]
             case Phase.CLOSING | Phase.FINISHING:
@@ -269,7 +269,7 @@ class Rotation:
     # ---- failure and fencing
 
     def on_failed(self, ledger_id: LedgerId, *, fenced: bool) -> list[Command]:
-        """A handle is dead: too few members are left, or its ledger was fenced.
+        """A handle has failed: too few members are left, or its ledger was fenced.
 
         Source: docs/log-semantics.md#rule-19, #rule-24b.
         """
@@ -282,14 +282,14 @@ class Rotation:
         self._fenced = self._fenced or (fenced and not unlisted)
         waiting = self._phase in (Phase.WAITING, Phase.RECHECKING)
         if self._phase in (Phase.CONFIRMING, Phase.SETTLING) or (waiting and unlisted):
-            return []  # found once what is under way has ended
+            return []  # found once the request in progress has ended
         hold: list[Command] = [] if unlisted else [Hold()]
         if self._phase in (Phase.CREATING, Phase.LISTING) and not self._waits_for_retry:
-            return hold  # the request under way is decided first; then _settle_failed
+            return hold  # the request in progress is decided first; then _settle_failed
         return [*hold, *self._settle_failed()]
 
     def on_record(self, read: Versioned[LogMetadata] | None) -> list[Command]:
-        """The record read again after FENCED."""
+        """The record, read again after FENCED."""
         if self._phase not in (Phase.CONFIRMING, Phase.RECHECKING):
             return self.on_record_seen(read)
         if read is None or not same_ownership(self._record, read.value):
@@ -306,7 +306,7 @@ class Rotation:
             return []
         if read is None or not same_ownership(self._record, read.value):
             if self._phase is Phase.LISTING and not self._waits_for_retry:
-                return []  # the answer under way tells it, and whether N may be listed
+                return []  # the pending answer decides it, and whether N may be listed
             return self._over(Depose(None if read is None else read.value))
         unlisted = self._phase is not Phase.LISTING
         if unlisted and read.version > self._version and read.value.ledger_ids[-1:] == self._tail:
@@ -314,7 +314,7 @@ class Rotation:
         return []
 
     def on_settled(self, seals: Mapping[LedgerId, SealFacts], *, left: bool) -> list[Command]:
-        """Recovery sealed all that was to be settled. `left`: appends wait to be submitted again."""
+        """Recovery has sealed all that was to be settled. `left`: appends wait to be submitted again."""
         if self.over:
             return []
         assert self._phase is Phase.SETTLING
@@ -330,11 +330,11 @@ class Rotation:
         return self._go_on()
 
     def on_settle_failed(self) -> list[Command]:
-        """Coverage or copies are missing: appends wait, and recovery is tried again."""
+        """Too few bookies or copies: appends wait, and recovery is tried again."""
         return [] if self.over else self._retry()
 
     def on_ledger_gone(self) -> list[Command]:
-        """An own ledger has vanished from metadata: whoever deleted it owns the log now."""
+        """One of our ledgers is missing in metadata: the client that deleted it owns the log now."""
         return [] if self.over else self._over(Depose(None))
 
     def on_waited(self) -> list[Command]:
@@ -346,9 +346,9 @@ class Rotation:
     # ---- the end
 
     def on_close_requested(self, *, left: bool) -> list[Command]:
-        """Let a rotation under way come to its end, then drain and seal the last ledger.
+        """Let a rotation in progress end, then drain and seal the last ledger.
 
-        `left`: appends are held back. None is accepted from now on.
+        `left`: appends are held. None is accepted from now on.
         """
         if self._closing or self.over:
             return []
@@ -357,7 +357,7 @@ class Rotation:
         return self._finish() if idle or self._phase is Phase.STEADY else []
 
     def give_up(self) -> None:
-        """The hard time limit: nothing more is decided here."""
+        """The hard time limit has passed: nothing more is decided here."""
         self._phase = Phase.OVER
 
     # ---- parts
@@ -394,7 +394,7 @@ class Rotation:
 
     def _on_listed(self) -> list[Command]:
         if self._dead:
-            # If only N is dead, P is submitted to until now; it is settled with N.
+            # If only N has failed, P took submissions until now; it is settled with N.
             hold: list[Command] = [] if self._current in self._dead else [Hold()]
             return [*hold, *self._settle_failed()]
         if self._current is None:
@@ -407,7 +407,7 @@ class Rotation:
         return [Hold(), Drain(self._current)]
 
     def _go_on_in_next(self) -> list[Command]:
-        """N is the ledger in use. P, if there was one, is sealed."""
+        """N is the active ledger. P, if there was one, is sealed."""
         assert self._next is not None and self._next_listed
         self._current, self._next, self._next_listed = self._next, None, False
         self._phase = Phase.STEADY
@@ -434,7 +434,7 @@ class Rotation:
         return tuple(one for one in listed if one is not None and one not in self._seals and one <= last)
 
     def _drop_dead_unlisted(self) -> list[Command]:
-        """N that died before its compare-and-set was made can be deleted, and need not be settled."""
+        """An N that failed before its compare-and-set was made can be deleted, and need not be settled."""
         if self._next is None or self._next_listed or self._next not in self._dead:
             return []
         dead, self._next = self._next, None
@@ -442,7 +442,7 @@ class Rotation:
         return [DiscardLedger(dead)]
 
     def _go_on(self) -> list[Command]:
-        """After settling: in N if it is listed and alive, else in a ledger yet to be made."""
+        """After a settlement: in N if it is listed and works, else in a ledger to be created."""
         self._fenced = False
         discarded = self._drop_dead_unlisted()
         if self._next is not None and self._next_listed and self._next not in self._seals:
@@ -473,8 +473,10 @@ class Rotation:
         return [WriteRecord(self._sent, self._version)]
 
     def _on_record_answer(self, answer: Applied | NotOurs, nonce: int) -> list[Command]:
-        """While we own the log, whoever changed the record meanwhile (our own garbage collection, say) is no
-        reason to lose what only we have counted."""
+        """Record the seals again if another change came first and we still own the log.
+
+        Otherwise the facts that only this writer has counted would be lost.
+        """
         assert self._sent is not None
         verdict = owner_verdict(self._record, self._sent, answer)
         if isinstance(verdict, Rebase):

@@ -1,7 +1,6 @@
-"""What the rotation machine may ask of its shell. Imperatives, frozen, carried out in the order given.
+"""What the rotation machine may ask of its shell. Imperatives, frozen, executed in the order given.
 
-Those that wait are answered by one event each, named behind the arrow. A command of `Hold` or `SubmitTo` replaces
-the one before.
+Those that wait are answered by one event each, named after the arrow. `Hold` and `SubmitTo` replace the one before.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from ledger.model import LedgerId
 
 @dataclass(frozen=True, slots=True)
 class SubmitTo:
-    """Appends go to this ledger, those held back first."""
+    """Appends go to this ledger, held ones first."""
 
     ledger_id: LedgerId
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Appends are held back, in order."""
+    """Appends are held, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +71,9 @@ class CloseLedger:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Detach the handles, recover in this order; each recovery decides the appends in flight there.
+    """Detach the handles and recover in this order; each recovery decides the appends in flight there.
 
-    Up to the recovered last entry they are acked, the others are held back in order. → on_settled,
+    Up to the recovered last entry they are acknowledged, the others are held in order. → on_settled,
     on_settle_failed, on_ledger_gone
     """
 
@@ -90,7 +89,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class ProbeStore:
-    """Ask the store anything, with little patience → on_store_reachable, on_store_unreachable"""
+    """Send the store any request with a short timeout → on_store_reachable, on_store_unreachable"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +99,14 @@ class WaitForCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Depose:
-    """The log is lost for good. `found` tells to whom, if it is known."""
+    """The log is permanently lost to this writer. `found` is the record of the new owner, if it is known."""
 
     found: LogMetadata | None
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The writer is closed; everything it accepted is acked."""
+    """The writer is closed; everything it accepted is acknowledged."""
 
 
 Command = (

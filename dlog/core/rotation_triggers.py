@@ -1,7 +1,7 @@
-"""When the ledger in use is full. Pure; times are seconds of one monotonic clock.
+"""When the active ledger is full. Pure; times are seconds of one monotonic clock.
 
 An empty ledger is never full (docs/log-semantics.md#rule-18). Limits are soft: appends go on beyond them until the
-rotation is through, up to `hard_bytes`.
+rotation is done, up to `hard_bytes`.
 """
 
 from __future__ import annotations
@@ -23,25 +23,29 @@ class RotationReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationLimits:
-    """What makes a ledger full."""
+    """When a ledger is full and is replaced. Sizes are in bytes, times in seconds.
+
+    Raises:
+        ConfigurationError: a value has the wrong type or is out of its range.
+    """
 
     bytes_max: int = 1024 * 1024 * 1024
-    """Deletion works by whole ledgers, so a ledger is the grain of retention; a gigabyte reads in seconds."""
+    """Whole ledgers are deleted, so a ledger is the unit of retention; a gigabyte reads in seconds."""
 
     entries_max: int = 5_000_000
     """Bounds the index of one ledger."""
 
     age_s: float = 3600.0
-    """An hour: retention by time is at most this coarse. Jittered, so that many logs do not rotate at once."""
+    """An hour: the resolution of retention by time. Jittered, so that many logs do not rotate at the same time."""
 
     age_jitter: float = 0.1
-    """Share of the age by which it varies, either way."""
+    """Share of the age by which it varies, in either direction."""
 
     idle_s: float = 600.0
-    """A ledger that got nothing for this long is sealed, so that its messages can be trimmed and tiered."""
+    """A ledger without appends for this long is sealed, so that its messages can be trimmed and tiered."""
 
     interval_min_s: float = 1.0
-    """Least time between two rotations, against storms; an explicit request does not wait for it."""
+    """Shortest time between two rotations; an explicit request does not wait for it."""
 
     hard_bytes_factor: int = 4
     """Appends wait once the ledger holds this multiple of `bytes_max` and still cannot be replaced."""
@@ -60,7 +64,7 @@ class RotationLimits:
 
 @dataclass(slots=True)
 class LedgerUse:
-    """How much one ledger has taken. `chance` is drawn once per ledger, 0 to 1."""
+    """How much one ledger has taken. `chance` is a random number from 0 to 1, drawn once per ledger."""
 
     opened_at: float
     chance: float
@@ -73,7 +77,7 @@ class LedgerUse:
 def reason_to_rotate(
     use: LedgerUse, limits: RotationLimits, now: float, *, ensemble_available: bool = False
 ) -> RotationReason | None:
-    """Why the ledger is to be replaced now, if it is. `ensemble_available`: a full ensemble could be had."""
+    """Why to replace the ledger now; None if there is no reason. `ensemble_available`: a full ensemble is."""
     if now - use.opened_at < limits.interval_min_s:
         return None
     if not use.entries_taken:
@@ -96,12 +100,12 @@ def at_hard_limit(use: LedgerUse, limits: RotationLimits) -> bool:
 
 
 def is_full(use: LedgerUse, limits: RotationLimits) -> bool:
-    """Whether the ledger has taken what it may take, even if it is too young to be replaced."""
+    """Whether the ledger has reached a limit, even if it is too young to be replaced."""
     return use.bytes_taken >= limits.bytes_max or use.entries_taken >= limits.entries_max
 
 
 def next_check(use: LedgerUse, limits: RotationLimits) -> float:
-    """When time alone may make the ledger due; the shell looks again then, and after every run of acks."""
+    """When time alone may make the ledger due; the shell checks again then, and after every run of acks."""
     earliest = use.opened_at + limits.interval_min_s
     if is_full(use, limits):
         return earliest

@@ -1,18 +1,18 @@
-"""What a reader does next, across the borders of ledgers. Pure.
+"""What a reader does next, from ledger to ledger. Pure.
 
 Invariant (docs/log-semantics.md#rule-26 to #rule-30):
 
 - In a sealed ledger read to its last entry, in an unsealed one to its LAC, never further.
-- A successor in the list is no permission to advance: only the ledger's own seal is, and the record that
-  names the successor is read after the seal was seen. An earlier record may list a ledger that the takeover
-  which sealed this one has dropped, or miss the one that it added.
-- A ledger that the log no longer lists was trimmed (the position lies below `trim_before`) or dropped empty;
-  one that it lists and that is gone is data loss. Neither is ever skipped in silence.
+- A successor in the list is no permission to advance. Only the ledger's own seal is, and the record that names the
+  successor is read after the seal was seen: an earlier one may list a ledger that the takeover which sealed this one
+  has dropped, or miss the one that it added.
+- A ledger that the log no longer lists was trimmed (the position is below `trim_before`) or dropped empty; one that is
+  listed and does not exist is data loss. Neither is ever skipped in silence.
 - A position below `trim_before` has missed something only if a message at or after it was trimmed: a reader that had
-  returned all of its ledger, which was then sealed and trimmed, goes on behind it. A position inside an entry is
-  behind the entry if no message of it is left; only the entry tells.
+  returned all of its ledger, which was then sealed and trimmed, continues after it. A position inside an entry is
+  after the entry if no message of it is left, which only the entry shows.
 
-The shell asks `next_step`, carries the step out and reports by one of the `on_…` methods; it may report that
+The shell asks `next_step`, executes the step and reports by one of the `on_…` methods; it may report that
 the record has changed at any time. Positions are the next id to fetch.
 """
 
@@ -68,19 +68,21 @@ class WaitForEntries:
 
 @dataclass(frozen=True, slots=True)
 class WaitForLedger:
-    """Wait until the record changes (`on_record_changed`): nothing listed lies ahead."""
+    """Wait until the record changes (`on_record_changed`): no listed ledger follows."""
 
     why: str
 
 
 class GapReason(StrEnum):
+    """Why messages cannot be returned."""
+
     TRIMMED = "trimmed"
     DATA_LOSS = "data loss"
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Ids from `first` up to, and not including, `resume_at` cannot be returned."""
+    """The messages with ids from `first` up to, not including, `resume_at` cannot be returned."""
 
     first: MessageId
     resume_at: MessageId
@@ -89,7 +91,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class ReportGap:
-    """Hand the gap to the user; reading goes on behind it."""
+    """Return the gap to the user; reading continues after it."""
 
     gap: Gap
 
@@ -112,7 +114,10 @@ Step = (
 
 
 class OnMissing(StrEnum):
-    """What to do about messages that cannot be returned."""
+    """What a reader does about messages that cannot be returned: raise, skip them silently, or return a Gap.
+
+    Source: docs/log-semantics.md#rule-28.
+    """
 
     FAIL = "fail"
     SKIP = "skip"
@@ -132,7 +137,7 @@ class _Ledger:
 
 
 class _Missing(StrEnum):
-    """What was not found at the position; a fresh record tells what that means."""
+    """What was not found at the position; a fresh record shows what that means."""
 
     LEDGER = "ledger"
     ENTRY = "entry"
@@ -141,8 +146,8 @@ class _Missing(StrEnum):
 class Tailing:
     """One reader's way through one log.
 
-    `on_record` raises TrimmedError, UnknownPositionError, DataLossError and LogNotFoundError; the reader has
-    ended then.
+    Raises:
+        TrimmedError, UnknownPositionError, DataLossError, LogNotFoundError: in `on_record`; the reader has ended then.
     """
 
     def __init__(
@@ -166,9 +171,9 @@ class Tailing:
         self._record_is_stale = True
         self._missing: _Missing | None = None
         self._trim_undecided = False
-        """The position is below the trim id, and its ledger must be opened to tell whether a message was missed."""
+        """The position is below the trim id, and only its ledger can show whether a message was missed."""
         self._count_wanted = False
-        """The position is below the trim id and inside an entry; how many messages that holds decides, too."""
+        """The position is below the trim id and inside an entry, whose number of messages decides, too."""
         self._gaps: list[Gap] = []
 
     @property
@@ -178,7 +183,7 @@ class Tailing:
 
     @property
     def at_tail(self) -> bool:
-        """Everything known to be readable has been fetched, and nothing listed is ahead."""
+        """Whether everything known to be readable has been fetched and no listed ledger follows."""
         if self._record is None:
             return False
         caught_up = self._ledger is None or self._position.entry_id > self._ledger.readable
@@ -186,12 +191,12 @@ class Tailing:
 
     @property
     def readable_entry(self) -> int:
-        """Last entry known to be readable in the ledger at the position, -1 if none is."""
+        """Last entry known to be readable in the ledger at the position; -1 if none is."""
         return -1 if self._ledger is None else self._ledger.readable
 
     @property
     def ledgers_ahead(self) -> int:
-        """Listed ledgers behind the one at the position."""
+        """Number of listed ledgers after the one at the position."""
         if self._record is None:
             return 0
         return sum(listed.ledger_id > self._position.ledger_id for listed in self._record.ledgers)
@@ -210,7 +215,7 @@ class Tailing:
         self._apply_list(record)
 
     def on_record_changed(self) -> None:
-        """A watch fired, or the slow poll says so: read the record before going on."""
+        """A watch fired, or a slow poll is due: read the record before going on."""
         self._record_is_stale = True
 
     def on_ledger(self, ledger_id: int, *, readable: int, sealed: bool) -> None:
@@ -219,7 +224,7 @@ class Tailing:
         if ledger_id != self._position.ledger_id or (known is not None and known.sealed):
             return
         if known is not None:
-            # An answer that took the slow way must not move the end of the readable part back.
+            # A late answer must not move the end of the readable part back.
             readable = readable if sealed else max(readable, known.readable)
         if sealed or self._trim_undecided:
             # The record that picks the successor must be younger than this moment.
@@ -227,7 +232,7 @@ class Tailing:
         self._ledger = _Ledger(ledger_id, readable, sealed)
 
     def on_ledger_missing(self, ledger_id: int) -> None:
-        """No such ledger in metadata. A fresh record tells whether it was trimmed, dropped or lost."""
+        """No such ledger in metadata. A fresh record shows whether it was trimmed, dropped or lost."""
         if ledger_id == self._position.ledger_id:
             self._missing = _Missing.LEDGER
             self._record_is_stale = True
@@ -245,7 +250,7 @@ class Tailing:
         self._from_earliest = False
 
     def on_count(self, ledger_id: int, entry_id: int, count: int) -> None:
-        """The entry at the position holds so many messages."""
+        """The number of messages in the entry at the position."""
         position = self._position
         if not self._count_wanted or (ledger_id, entry_id) != (position.ledger_id, position.entry_id):
             return
@@ -257,7 +262,7 @@ class Tailing:
     # ---- decisions
 
     def next_step(self) -> Step:
-        """What to do now. The same answer again until something is reported."""
+        """What to do now. The same answer until something is reported."""
         if self._gaps:
             return ReportGap(self._gaps.pop(0))
         if self._until is not None and self._position >= self._until:
@@ -307,7 +312,7 @@ class Tailing:
         until = self._until
         if until is None or until.ledger_id > ledger.ledger_id:
             return ledger.readable
-        # `until` is exclusive; with a batch index it lies inside its entry.
+        # `until` is exclusive; with a batch index it is inside its entry.
         last = until.entry_id if until.batch_index > 0 else until.entry_id - 1
         return min(ledger.readable, last)
 
@@ -328,7 +333,7 @@ class Tailing:
         self._missing = None
 
     def _apply_trim(self, record: LogMetadata, *, counted: bool = False) -> None:
-        """Move behind what was trimmed; report it if a message at or after the position is among it."""
+        """Move after what was trimmed; report it if it includes a message at or after the position."""
         self._trim_undecided = self._count_wanted = False
         requested, earliest = self._position, _earliest(record)
         if requested >= record.trim_before:
@@ -351,7 +356,7 @@ class Tailing:
             self._move_to(earliest)
 
     def _inside_entry(self, record: LogMetadata) -> bool:
-        """Whether the position is behind the first message of an entry that is there, in a ledger that is kept."""
+        """Whether the position is after the first message of an existing entry, in a listed ledger."""
         listed = record.find(self._position.ledger_id)
         if listed is None or self._position.batch_index == 0:
             return False
@@ -362,7 +367,7 @@ class Tailing:
         return last >= self._position.entry_id
 
     def _missed(self, record: LogMetadata) -> bool | ListedLedger:
-        """Whether a message at or after the position was trimmed, or the ledger that must be opened to tell."""
+        """Whether a message at or after the position was trimmed, or the ledger that must be opened to decide it."""
         if self._position < record.trimmed_end:
             return True
         for listed in record.ledgers:
@@ -404,7 +409,7 @@ class Tailing:
             self._move_to(MessageId(listed.ledger_id, 0, 0))
         elif self._missing is not None:
             self._lose(record, listed, self._missing)
-            # Behind what is lost the trim mark is to be looked at again, if it was not decided.
+            # After what is lost the trim position must be checked again, if it was not decided.
             self._record_is_stale = self._count_wanted
 
     def _unknown_position(self, record: LogMetadata) -> UnknownPositionError:

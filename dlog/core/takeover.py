@@ -1,12 +1,12 @@
 """Taking a log over: fence its tail, then claim it with one compare-and-set. Pure.
 
-Commands are carried out in the order given and each is answered by one event:
+Commands are executed in the order given and each is answered by one event:
 
     ReadRecord     read linearizably                        → on_record
     FenceLedgers   recover all of them, in parallel         → on_fenced
     CreateLedger   only after every fence has succeeded     → on_ledger_created
     WriteRecord    one compare-and-set at the version read  → on_answer
-    DiscardLedger  delete; no event. Only a ledger that certainly never gets listed
+    DiscardLedger  delete; no event. Only a ledger that can certainly never be listed
     Finish, Fail   the end
 
 Nothing may be submitted to the new ledger before Finish. Seal and Delete are the same machine without a new
@@ -42,7 +42,7 @@ from ledger.errors import LogStoreError
 from ledger.model import LedgerId, Versioned
 
 TAKEOVER_ROUNDS_MAX = 10
-"""Each round means that the owner rotated or somebody shrank meanwhile; ten in a row is a storm."""
+"""Each round means that the owner rotated or the log was trimmed in the meantime; ten in a row is a storm."""
 
 LOST_EMPTY = SealFacts(last_entry=-1, message_count=0, byte_count=0)
 """Recorded for a missing ledger that the operator has given up."""
@@ -78,7 +78,7 @@ class DiscardLedger:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The log is ours: append to the ledger created last (or go on deleting, sealing)."""
+    """The log is ours: append to the ledger created last, or continue the seal or delete."""
 
     record: LogMetadata
     version: int
@@ -94,7 +94,7 @@ Command = ReadRecord | FenceLedgers | CreateLedger | WriteRecord | DiscardLedger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """What the machine must be told because it has neither clock nor chance."""
+    """Inputs from the shell, since the machine has neither clock nor randomness."""
 
     nonce: int
     now_us: int
@@ -137,7 +137,7 @@ class Takeover:
         return [ReadRecord(0)]
 
     def on_record(self, read: Versioned[LogMetadata]) -> list[Command]:
-        """Fence what this record lists, or learn that a missing ledger really is missing."""
+        """Fence what this record lists, or fail for ledgers that are still missing in an unchanged record."""
         before, self._before = self._before, read
         refusal = self._refusal(read.value)
         if refusal is not None:
@@ -155,7 +155,7 @@ class Takeover:
         explained = self._given_up.union(one.ledger_id for one in record.ledgers if one.known_empty)
         unexplained = [one for one in missing if one not in explained]
         if unexplained:
-            # Only a stale record may name a ledger that is gone: look once more before crying loss.
+            # A stale record may name a deleted ledger: read it again before reporting a loss.
             # Source: docs/log-semantics.md#rule-23.
             self._missing = tuple(unexplained)
             return self._next_round()
@@ -193,7 +193,7 @@ class Takeover:
         )
 
     def on_answer(self, answer: Applied | NotOurs) -> list[Command]:
-        """What became of the compare-and-set."""
+        """The outcome of the compare-and-set."""
         assert self._sent is not None
         match takeover_verdict(self._record, self._sent, answer):
             case Won(record, version):

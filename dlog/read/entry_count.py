@@ -1,4 +1,4 @@
-"""How many messages an entry holds: its envelope says it."""
+"""Number of messages in an entry, by its envelope."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from ledger.reading.read_handle import ReadHandle
 
 
 async def message_count(handle: ReadHandle, entry_id: int) -> int:
-    """Read the entry and count. ReadError, EntryNotFoundError, EntryFormatError."""
+    """Read the entry and return the number of its messages.
+
+    Raises:
+        ReadError: no replica could be read.
+        EntryNotFoundError: the entry is proved absent.
+        EntryFormatError: it cannot be decoded.
+    """
     (entry,) = await handle.read(entry_id, entry_id)
     try:
         return decode_envelope(entry.payload)[0].count

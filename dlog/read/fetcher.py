@@ -1,9 +1,9 @@
-"""Fetches what a reader will return: carries out the steps of `core/tailing`, one after the other.
+"""Fetches what a reader will return: executes the steps of `core/tailing`, one after the other.
 
 Invariant (docs/log-semantics.md#rule-26 to #rule-28, #rule-32): the machine decides, this waits. Fetched entries stay
-within a byte limit. What waits for the log to move is woken by the long poll, by a watch on the record, and beneath
-both by a slow poll; what waits for bookies or the store to come back says so. A tail that has worked waits for them
-as long as it takes, any other reader gives up after a while.
+within a byte limit. A wait for the log to grow ends by the long poll, by a watch on the record, or at the latest by a
+slow poll; a wait for bookies or the store to come back gives its reason. A tail that has worked waits for them
+indefinitely, any other reader gives up after `unavailable_timeout_s`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Fetched:
 
 
 class Fetcher:
-    """One reader's background half. `start` once, `take` until None, `close` always."""
+    """One reader's background task. `start` once, `take` until None, `close` always."""
 
     def __init__(
         self,
@@ -97,11 +97,11 @@ class Fetcher:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
-            task.exception()  # whoever takes next gets it; an abandoned reader's is nobody's
+            task.exception()  # the next `take` raises it, unless the reader was abandoned
         self._something_ready.set()
 
     async def take(self) -> Fetched | Gap | None:
-        """The next thing fetched; None at the end. Raises what ended the fetching, after all before it."""
+        """The next item fetched; None at the end. Raises the error that ended the fetching, after all items."""
         while not self._ready:
             assert self._task is not None
             if self._task.cancelled():
@@ -119,7 +119,7 @@ class Fetcher:
 
     @property
     def waits_for(self) -> str | None:
-        """Why nothing comes at the moment, as a sentence; None while there is something to return."""
+        """Why no message comes at the moment, as a sentence; None while there is something to return."""
         return None if self._ready else self._waits_for
 
     @property
@@ -127,7 +127,7 @@ class Fetcher:
         return not self._ready and self._machine.at_tail
 
     def abandon(self) -> None:
-        """Begin to stop; nobody will take any more."""
+        """Begin to stop, without waiting; nothing will be taken any more."""
         if self._task is not None:
             self._task.cancel()
         self._ready.clear()
@@ -188,8 +188,8 @@ class Fetcher:
     async def _back_off(self, step: Step, error: UnavailableError) -> None:
         """Pause before the next try, or raise the error if this kind of step has failed for too long.
 
-        Invariant: only what failed, or a position that moves, ends the count. The record of a busy log is read again
-        and again with success while the bookies of the ledger being read are away.
+        Invariant: only success of this kind of step, or a position that moves, resets the time. The record of a busy
+        log is read successfully again and again while the bookies of the ledger being read are down.
         """
         now = asyncio.get_running_loop().time()
         if self._machine.position != self._stuck_at:
@@ -252,11 +252,11 @@ class Fetcher:
             self._look(handle, lambda: handle.wait_for_lac(step.beyond, poll_s))
         )
         if not waited:
-            # The record changes when a ledger is about to be sealed, or has just been; and the wait that was cut
-            # short may have been reading just that.
+            # The record changes when a ledger is about to be sealed, or has just been, and the interrupted wait
+            # may have been reading just that.
             await self._look(handle, handle.refresh)
         elif handle.last_readable <= step.beyond and not handle.closed:
-            self._machine.on_record_changed()  # the slow poll looks at everything
+            self._machine.on_record_changed()  # the slow poll checks everything
 
     async def _look(self, handle: ReadHandle, look: Callable[[], Awaitable[EntryId]]) -> None:
         try:
@@ -267,7 +267,7 @@ class Fetcher:
         self._tell(handle)
 
     async def _unless_record_changes(self, wait: Coroutine[None, None, None]) -> bool:
-        """Wait, or until the record changes; whether the wait came to its end."""
+        """Wait until `wait` ends or the record changes; whether the wait ended."""
         task = asyncio.ensure_future(wait)
         change = self._record_changed.future()
         try:
@@ -315,10 +315,10 @@ class Fetcher:
             await self._handle.close()
             self._handle = None
 
-    # ---- how far behind
+    # ---- lag
 
     def entries_behind(self, returned: MessageId) -> int:
-        """Entries known to be readable in the ledger of `returned` from its entry on."""
+        """Number of entries known to be readable in the ledger of `returned`, from its entry on."""
         if returned.ledger_id != self._machine.position.ledger_id:
             return sum(len(found.entries) for found in self._ready if isinstance(found, Fetched))
         return max(0, self._machine.readable_entry - returned.entry_id + 1)

@@ -143,7 +143,7 @@ class Reader:
             for_ever=self._until is None,
         )
         self._fetcher.start()
-        # A program that leaves its loop early may just drop the reader: its other half must not go on for ever.
+        # A program that leaves its loop early may just drop the reader: the background task must end then.
         loop = asyncio.get_running_loop()
         self._dropped = finalize(self, _abandon, loop, self._fetcher)
         self._dropped.atexit = False
@@ -283,7 +283,7 @@ class Reader:
         try:
             batch = MessageBatch.decoded(fetched.ledger_id, entry.entry_id, entry.payload)
         except EntryFormatError as error:
-            # Whoever asks again gets the same answer, not the entry behind it.
+            # The next call fails on the same entry again instead of skipping it.
             self._entries = chain((entry,), self._entries)
             raise EntryFormatError(
                 f"entry {entry.entry_id} of ledger {fetched.ledger_id}, log {self._log}: {error}",

@@ -1,6 +1,6 @@
-"""What became of an append whose outcome its caller was not told (docs/log-semantics.md#rule-8).
+"""The outcome of an append that ended indeterminate (docs/log-semantics.md#rule-8).
 
-The answer is by entry, since a batch is wholly there or wholly absent. Once it is not UNDECIDED it never
+The answer is by entry, since a batch is completely there or completely absent. Once it is not UNDECIDED it never
 changes, except that what is committed may be trimmed later.
 
 Pitfall: docs/pitfalls.md#timeout-as-failure.
@@ -20,10 +20,12 @@ from ledger.model import LedgerId
 
 
 class Resolution(StrEnum):
+    """The outcome of an append."""
+
     COMMITTED = "committed"
     ABSENT = "absent"
     TRIMMED = "trimmed"
-    """Below the trim id: whether it was there is no longer known."""
+    """Below the trim position: whether it was there is no longer known."""
     UNDECIDED = "undecided"
     """In flight, or its ledger is not sealed yet; opening a writer decides it."""
 
@@ -31,9 +33,13 @@ class Resolution(StrEnum):
 async def resolve(
     logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient, message_id: MessageId, password: bytes
 ) -> Resolution:
-    """The fate of `message_id`. Fences nothing.
+    """The outcome of the append with this id. Fences nothing.
 
-    UnknownPositionError above the log's last ledger, LogNotFoundError once the log is being deleted.
+    Raises:
+        UnknownPositionError: the id is above the log's last ledger.
+        LogNotFoundError: the log is being deleted.
+        LedgerNotFoundError: the listed ledger of the id does not exist: it is lost.
+        ReadError: too few bookies respond.
     """
     rounds = Rounds(ledgers.environment, f"the record of log {ref}")
     while True:
@@ -49,7 +55,7 @@ async def resolve(
             last_entry, sealed = await _end_of(listed, ledgers, password)
         except LedgerNotFoundError as error:
             if (await logs.read(ref)).value == record:
-                raise  # listed and gone: lost, not absent
+                raise  # listed and missing: lost, not absent
             await rounds.again(error)
             continue
         if message_id.entry_id <= last_entry:
@@ -71,7 +77,7 @@ def _unlisted(record: LogMetadata, message_id: MessageId) -> Resolution:
 
 
 async def _end_of(listed: ListedLedger, ledgers: LedgerClient, password: bytes) -> tuple[int, bool]:
-    """Last entry that is certainly there, and whether it is the last for ever."""
+    """Last entry that is certainly there, and whether it is final."""
     if listed.seal is not None:
         return listed.seal.last_entry, True
     handle = await ledgers.open(LedgerId(listed.ledger_id), password)

@@ -1,8 +1,8 @@
 """Where a log ends now, and where its last n messages begin. Fences nothing and changes nothing.
 
-Invariant (docs/log-semantics.md#rule-15, #rule-29): the tail lies in the first listed ledger that is not sealed.
+Invariant (docs/log-semantics.md#rule-15, #rule-29): the tail is in the first listed ledger that is not sealed.
 What the next one holds is not acknowledged before this one is sealed, so everything that had succeeded before the
-call lies below the tail; all reads here are linearizable.
+call is below the tail. All reads here are linearizable.
 """
 
 from __future__ import annotations
@@ -20,21 +20,27 @@ from ledger.model import LedgerId
 from ledger.reading.read_handle import ReadHandle
 
 _ENTRIES_AT_ONCE = 16
-"""Read backwards in steps of so many entries: few round trips, little memory."""
+"""Number of entries per step when reading backwards: few round trips, little memory."""
 
 
 OpenLedger = Callable[[LedgerId], Awaitable[ReadHandle]]
 
 
 def opener(ledgers: LedgerClient, password: bytes) -> OpenLedger:
-    """How the log's ledgers are opened: without recovery."""
+    """A function that opens the log's ledgers without recovery."""
     return lambda ledger_id: ledgers.open(ledger_id, password)
 
 
 async def tail_of(
     logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient, password: bytes = b""
 ) -> MessageId:
-    """The id behind everything that has succeeded so far. DataLossError if an unsealed listed ledger is gone."""
+    """The id after everything that has succeeded so far.
+
+    Raises:
+        DataLossError: an unsealed listed ledger does not exist.
+        ReadError: too few bookies respond to determine its LAC.
+        LogNotFoundError: the log was deleted.
+    """
     rounds = Rounds(ledgers.environment, f"the record of log {ref}")
     while True:
         record = (await logs.read(ref)).value
@@ -60,7 +66,7 @@ async def _tail_of_record(record: LogMetadata, open_ledger: OpenLedger) -> Messa
 
 
 async def _end_of(listed: ListedLedger, open_ledger: OpenLedger) -> tuple[int, bool]:
-    """Last readable entry, and whether it is the last for ever."""
+    """Last readable entry, and whether it is final."""
     if listed.seal is not None:
         return listed.seal.last_entry, True
     handle = await open_ledger(listed.ledger_id)
@@ -97,7 +103,7 @@ async def start_of_last(
 async def _search(
     ledger_id: LedgerId, end: int, count: int, trim_before: MessageId, open_ledger: OpenLedger
 ) -> MessageId | int:
-    """Where the last `count` messages below entry `end` begin, or how many there are if fewer."""
+    """Where the last `count` messages below entry `end` begin, or their number if there are fewer."""
     if end == 0:
         return 0
     handle = await open_ledger(ledger_id)
