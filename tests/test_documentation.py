@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.evidence.__main__ import checks
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PACKAGES = ("bookie_server", "dlog", "ledger", "spark_connector", "tests", "tools", "benchmarks")
@@ -94,6 +96,11 @@ def test_every_document_is_in_the_reading_order() -> None:
     names = [path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"]
     assert len(names) > 10
     assert [name for name in names if f"]({name})" not in text] == []
+
+
+def test_the_evidence_finds_its_table_of_checks() -> None:
+    """`make evidence` copies it from docs/simulation.md into docs/reliability.md."""
+    assert re.findall(r"^\| (C\d+)", checks(), re.MULTILINE) == ["C1", *(f"C{n}" for n in range(12, 19))]
 
 
 def test_the_examples_of_testing_are_those_that_are_run() -> None:
