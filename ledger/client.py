@@ -63,7 +63,7 @@ class LedgerClient:
         self.config = config or LedgerClientConfig()
         self.environment = environment or SystemEnvironment()
         self._bookies = BookieSet()
-        # Where a bookie was last seen: one that is down is still tried there, in case it is back already.
+        # Last known addresses: a bookie that is down is still tried there, in case it is back already.
         self._last_seen: dict[BookieId, BookieInfo] = {}
         self._pool = ConnectionPool(self._resolve, self.config)
         self._context = ClientContext(
@@ -189,7 +189,7 @@ class LedgerClient:
 
     async def _choose_ensemble(self, size: int) -> tuple[BookieId, ...]:
         if len(self._bookies.writable) < size:
-            await self._look()  # the snapshot may be behind a bookie that just started
+            await self._look()  # the snapshot may miss a bookie that just started
         return choose_ensemble(self._bookies, size, self.environment.chance)
 
     async def open(self, ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
@@ -233,7 +233,7 @@ class LedgerClient:
     async def _recover(
         self, ledger_id: LedgerId, metadata: Versioned[LedgerMetadata]
     ) -> Versioned[LedgerMetadata]:
-        # Two recoveries in one process would do the same twice: they share a run.
+        # Two recoveries in one process would do the same work twice: they share one run.
         task = self._recoveries.get(ledger_id)
         if task is None:
             run = Recovery(ledger_id, metadata, self._context).run()
@@ -250,7 +250,7 @@ class LedgerClient:
     def _recovered(self, ledger_id: LedgerId, task: asyncio.Task[Versioned[LedgerMetadata]]) -> None:
         del self._recoveries[ledger_id]
         if not task.cancelled():
-            task.exception()  # raised to whoever still waits
+            task.exception()  # raised to the callers that still wait
 
     async def delete(self, ledger_id: LedgerId) -> None:
         """Remove the ledger from metadata; bookies delete its entries later. Succeeds if there is no such ledger.
@@ -286,7 +286,7 @@ class LedgerClient:
         now = asyncio.get_running_loop().time()
         if self._bookies.find(bookie_id) is None and now >= self._looked_up_at + _LOOK_UP_S:
             self._looked_up_at = now
-            # The snapshot may be behind a bookie that just started. If the store is away, what is known has to do.
+            # The snapshot may miss a bookie that just started. If the store is unavailable, what is known must do.
             with suppress(LogStoreError):
                 await self._look()
         return self._bookies.find(bookie_id) or self._last_seen.get(bookie_id) or address_in(bookie_id)
@@ -303,7 +303,7 @@ class LedgerClient:
             try:
                 await self._look()
             except LogStoreError:
-                # The store is away; the last list stays, it is only a hint. The change must not go unread.
+                # The store is unavailable; the last list stays, it is only a hint. The change must not be missed.
                 await asyncio.sleep(self.config.replace_backoff_s)
                 continue
             if not self._refresh_again:

@@ -1,4 +1,4 @@
-"""Open with recovery: fence the writer out, bring every entry it may have had acknowledged to safety, close.
+"""Open with recovery: fence the writer, bring every entry that may have been acknowledged to its ack quorum, close.
 
 Steps and reasons: ledger/core/recovery.py. Reads go to the ensembles that metadata named when recovery began, never
 to bookies that recovery itself has added.
@@ -49,9 +49,12 @@ class Recovery:
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     async def run(self) -> Versioned[LedgerMetadata]:
-        """Returns once metadata says CLOSED, by us or by somebody else.
+        """Return once metadata says CLOSED, by us or by another client.
 
-        LedgerRecoveryError if too few bookies answer: the ledger stays IN_RECOVERY and may be tried again.
+        Raises:
+            LedgerRecoveryError: too few bookies answer; the ledger stays IN_RECOVERY and may be tried again.
+            UnauthorizedError: a bookie refused the password.
+            LedgerNotFoundError: the ledger was deleted.
         """
         await self._update(decide.needs_marking, decide.mark)
         if self._local.value.closed:
@@ -82,7 +85,7 @@ class Recovery:
     # ---- fencing
 
     async def _fence(self) -> LacCollector:
-        """Fence the last ensemble; returns as soon as the answers cover every write set."""
+        """Fence the last ensemble; return as soon as the answers cover every write set."""
         ensemble = self._local.value.last_fragment.ensemble
         collector = LacCollector(self._local.value)
         answers: asyncio.Queue[tuple[int, BookieAnswer]] = asyncio.Queue()
@@ -169,7 +172,7 @@ class Recovery:
     async def _read_forward(
         self, metadata: LedgerMetadata, lac: EntryId, write_back: WriteBack
     ) -> Entry | None:
-        """Read and write back until an entry is proved absent; returns the last one found."""
+        """Read and write back until an entry is proved absent; return the last one found."""
         last: Entry | None = None
         next_entry, ahead = lac + 1, decide.next_read_ahead(0, self._context.config.recovery_read_ahead)
         while True:
@@ -188,7 +191,11 @@ class Recovery:
     async def _read(
         self, metadata: LedgerMetadata, entry_id: int, *, confirmed: bool = False
     ) -> Entry | None:
-        """The entry, or None if it is proved absent. LedgerRecoveryError if neither can be shown."""
+        """The entry, or None if it is proved absent.
+
+        Raises:
+            LedgerRecoveryError: neither can be shown.
+        """
         ensemble = metadata.fragment_of(entry_id).ensemble
         replicas = [ensemble[position] for position in write_set(entry_id, metadata.quorum)]
         # Bookies that answer come first: a hung one must not slow every entry down.

@@ -7,11 +7,11 @@ Visible: a LAC at or above the entry is stored where every reader must see it (d
 in the header of a later entry or in an explicit LAC, on an ack quorum of a write set; or the last fragment
 in metadata starts above the entry.
 
-A failed position's acknowledgements are withdrawn at once. So an entry counts only copies on members that
+A failed position's acknowledgements are withdrawn immediately. So an entry counts only copies on members that
 stay in the ensemble, and it is equally safe before and after the compare-and-set that replaces the failed
-ones; `freeze` holds confirmation back while one is under way, since the new fragment starts at LAC + 1.
+ones; `freeze` holds confirmation while one is in progress, since the new fragment starts at LAC + 1.
 
-Commands are carried out in order. Calls take runs, never single entries: one call per block of bytes read.
+Commands are executed in order. Calls take runs, never single entries: one call per block of bytes read.
 
 Protocol: docs/bookkeeper.md#adds, #last-add-confirmed.
 Pitfalls: docs/pitfalls.md#ack-over-a-gap, #ack-of-a-replaced-member.
@@ -36,9 +36,9 @@ class AppendMachine:
         self._strict = visibility is Visibility.STRICT
         self.lac = lac
         self.visible = lac
-        """Highest entry that every later reader sees; lags behind `lac`, never ahead of it."""
+        """Highest entry that every later reader sees; at or below `lac`, never above it."""
         self.sent_through = lac
-        """Highest entry handed to the bookies (last add pushed, less what is still queued)."""
+        """Highest entry sent to the bookies: last add pushed, without what is still queued."""
         self._released = lac
         self._acked = [0] * quorum.ensemble
         self._alive = set(range(quorum.ensemble))
@@ -49,25 +49,25 @@ class AppendMachine:
         self._lac_stored = [int(NO_ENTRY)] * quorum.ensemble
         self._lac_in_flight: dict[int, int] = {}
         self._acked_through = [int(NO_ENTRY)] * quorum.ensemble
-        """Highest entry that each member has acknowledged: who is quick at present."""
+        """Highest entry that each member has acknowledged: shows which ones are fast at present."""
         self._fragment_floor = int(lac)
 
     # ---- what happened
 
     def on_sent(self, last: int, header_lac: int) -> None:
-        """Entries up to `last` were handed to all live members, with this LAC in their headers."""
+        """Entries up to `last` were sent to all live members, with this LAC in their headers."""
         if not self._run_lac or self._run_lac[-1] != header_lac:
             self._run_first.append(self.sent_through + 1)
             self._run_lac.append(header_lac)
         self.sent_through = EntryId(last)
 
     def on_adds_acked(self, position: int, first: int, last: int) -> list[AppendCommand]:
-        """The bookie at `position` has entries first..last durably. Repeats and late acks are normal."""
+        """The bookie at `position` has durable copies of first..last. Repeated and late acks are normal."""
         if self._striped:
             return self.on_scattered_adds_acked(position, range(first, last + 1))
         base = self.lac + 1
         if position not in self._alive or last > self.sent_through:
-            return []  # replaced meanwhile, or an entry never sent: such a copy must not count
+            return []  # replaced since then, or an entry never sent: such a copy must not count
         if last >= base:
             low = max(first, base) - base
             self._acked[position] |= ((1 << (last - base + 1 - low)) - 1) << low
@@ -93,7 +93,7 @@ class AppendMachine:
         return self._after_ack(position, highest) if highest >= 0 else []
 
     def on_lac_stored(self, position: int, lac: int) -> list[AppendCommand]:
-        """The bookie at `position` has this explicit LAC durably."""
+        """The bookie at `position` has stored this explicit LAC durably."""
         self._lac_in_flight.pop(position, None)
         if position not in self._alive:
             return []
@@ -101,7 +101,7 @@ class AppendMachine:
         return self._progress()
 
     def on_bookie_failed(self, position: int) -> list[AppendCommand]:
-        """The member at `position` counts no more, from now until it is replaced or returns."""
+        """The member at `position` does not count from now until it is replaced or returns."""
         self._alive.discard(position)
         self._acked[position] = 0
         self._lac_stored[position] = int(NO_ENTRY)
@@ -114,12 +114,12 @@ class AppendMachine:
         return [Resend(position), *self._progress()]
 
     def freeze(self) -> EntryId:
-        """Hold confirmation while an ensemble change is written; returns the new fragment's first entry."""
+        """Hold confirmation while an ensemble change is written; return the new fragment's first entry."""
         self._frozen = True
         return EntryId(self.lac + 1)
 
     def thaw(self) -> list[AppendCommand]:
-        """No change was made; confirm what was acknowledged meanwhile."""
+        """No change was made; confirm what was acknowledged in the meantime."""
         self._frozen = False
         return self._progress()
 
@@ -153,7 +153,7 @@ class AppendMachine:
         return set(range(self._quorum.ensemble)) - self._alive
 
     def unanswered(self, position: int) -> int:
-        """How many unconfirmed entries the member at `position` was sent and has not acknowledged."""
+        """Number of unconfirmed entries sent to the member at `position` and not acknowledged by it."""
         sent = range(self.lac + 1, self.sent_through + 1)
         sent_count = sum(holds(position, entry_id, self._quorum) for entry_id in sent)
         return sent_count - self._acked[position].bit_count()
@@ -164,9 +164,9 @@ class AppendMachine:
         return self.visible if self._strict else self.lac
 
     def publish_lac(self, *, even_if_busy: bool = False) -> list[AppendCommand]:
-        """Write the LAC out unless it is stored already, or entries in flight will soon carry a higher one.
+        """Write the LAC unless it is stored already, or entries in flight will soon carry a higher one.
 
-        An ack quorum is enough, and the members that were quickest just now get it. `even_if_busy` is for the
+        An ack quorum is enough, and the members that were fastest just now get it. `even_if_busy` is for the
         shell's ticker, and asks all: neither entries that hang nor a slow member may keep others invisible.
         """
         if self.visible >= self.lac or (self.sent_through > self.lac and not even_if_busy):
@@ -180,9 +180,9 @@ class AppendMachine:
     # ---- inside
 
     def _lac_targets(self, *, everybody: bool) -> list[int]:
-        """Who is to be sent the LAC: those that lack it and owe no answer to an earlier one, quickest first.
+        """The members to send the LAC to: those that lack it and owe no answer to an earlier one, fastest first.
 
-        So many that an ack quorum has it or is about to; all of them if write sets differ.
+        As many as give it to an ack quorum; all of them if write sets differ.
         """
         lacking: list[int] = []
         served = 0
@@ -227,7 +227,7 @@ class AppendMachine:
         step = trailing_ones(at_least(self._quorum.ack, self._acked))
         self.lac = EntryId(self.lac + step)
         self._acked = [bitmap >> step for bitmap in self._acked]
-        # Runs that end below the LAC are of no more use, except the one that the LAC itself lies in.
+        # Runs that end below the LAC are not needed any more, except the one that contains the LAC.
         stale = bisect_right(self._run_first, self.lac) - 1
         if stale > 64:
             del self._run_first[:stale], self._run_lac[:stale]

@@ -1,7 +1,7 @@
-"""The writer's close against whatever metadata says by then (docs/bookkeeper.md#close, docs/pitfalls.md#close-race).
+"""The writer's close against what metadata says by then (docs/bookkeeper.md#close, docs/pitfalls.md#close-race).
 
 CLOSED is terminal. One choice is stricter than Java's client: IN_RECOVERY met by the writer's close means that
-somebody took the ledger over, and is reported as that instead of being overridden.
+another client recovers the ledger, and is reported as that instead of being overwritten.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from ledger.model import EntryId, LedgerId, LedgerMetadata, LedgerState
 
 
 def needs_close(ledger_id: LedgerId, metadata: LedgerMetadata, last_entry: EntryId, length: int) -> bool:
-    """False if the ledger is closed exactly so. LedgerFencedError if anybody else closes or closed it."""
+    """Whether to write CLOSED; False if the ledger is closed at exactly this entry and length.
+
+    Raises:
+        LedgerFencedError: another client closes or closed it.
+    """
     if metadata.state is LedgerState.OPEN:
         return True
     if metadata.closed and (metadata.last_entry, metadata.length) == (last_entry, length):

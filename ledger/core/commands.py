@@ -1,4 +1,4 @@
-"""What a machine may ask of its shell. Imperatives, frozen, carried out in the order given."""
+"""What a machine may ask of its shell. Imperatives, frozen, executed in the order given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ledger.model import EntryId
 
 @dataclass(frozen=True, slots=True)
 class ReleaseThrough:
-    """Adds up to `entry_id` are done, in the sense of the handle's visibility: tell their callers."""
+    """Adds up to `entry_id` are done, in the sense of the handle's visibility: complete them."""
 
     entry_id: EntryId
 

@@ -1,4 +1,4 @@
-"""Replacing failed members of the last fragment: needed or not, and what metadata it makes. Pure.
+"""Replacing failed members of the last fragment: whether it is needed, and the metadata that results. Pure.
 
 Only an OPEN ledger is changed, so a recovery or a close that came first is never overwritten; the new fragment
 starts at LAC + 1, and one with the same start replaces the last (docs/bookkeeper.md#ensemble-change).
@@ -24,9 +24,9 @@ def needs_change(metadata: LedgerMetadata, failed: Mapping[int, BookieId]) -> bo
 def change(
     metadata: LedgerMetadata, first_entry: EntryId, replacements: Mapping[int, tuple[BookieId, BookieId]]
 ) -> LedgerMetadata:
-    """Metadata with old → new at each position that the old one still holds.
+    """Metadata with old → new at each position that the old bookie still holds.
 
-    A new one that is a member already is left out: two copies on one disk are one copy.
+    A new bookie that is a member already is left out: two copies on one disk are one copy.
     """
     ensemble = list(metadata.last_fragment.ensemble)
     for position, (old, new) in replacements.items():

@@ -18,10 +18,10 @@ class LacCollector:
         self._answered: set[int] = set()
         self.lac = EntryId(metadata.last_fragment.first_entry - 1)
         self.length = 0
-        """Ledger length that the header with the highest LAC named; 0 if none did."""
+        """Ledger length in the header with the highest LAC; 0 if none had one."""
 
     def on_answer(self, position: int, lac: int, length: int = 0) -> None:
-        """The member knows this LAC, verified; -1 if it has proved that it holds none."""
+        """The member has this LAC, verified; -1 if it has proved that it holds none."""
         self._known.add(position)
         self._answered.add(position)
         if lac > self.lac:
@@ -31,13 +31,13 @@ class LacCollector:
     def on_part(self, position: int, lac: int) -> None:
         """The member has at least this LAC, verified, and may have a higher one that it could not show.
 
-        It counts for the maximum and not for coverage: the LAC of its last entry may be the one that was promised.
+        It counts for the maximum and not for coverage: the LAC of its last entry may be the highest one promised.
         """
         self._answered.add(position)
         self.lac = EntryId(max(self.lac, lac))
 
     def on_failure(self, position: int) -> None:
-        """The member did not answer, or nothing follows from what it said."""
+        """The member did not answer, or nothing follows from its answer."""
         self._answered.add(position)
 
     @property
@@ -46,5 +46,5 @@ class LacCollector:
 
     @property
     def exhausted(self) -> bool:
-        """Everybody has answered or failed."""
+        """Whether every member has answered or failed."""
         return len(self._answered) == self._quorum.ensemble

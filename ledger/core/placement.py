@@ -1,4 +1,4 @@
-"""Which bookies get a ledger: uniformly at random among the writable ones, never one twice. Pure.
+"""Choice of bookies for a ledger: uniformly at random among the writable ones, never one twice. Pure.
 
 Protocol: docs/bookkeeper.md#creating-a-ledger.
 """
@@ -13,7 +13,11 @@ from ledger.model import BookieId, BookieSet
 
 
 def choose_ensemble(bookies: BookieSet, size: int, chance: Random) -> tuple[BookieId, ...]:
-    """`size` different writable bookies. NotEnoughBookiesError, before anything is written."""
+    """Choose `size` different writable bookies.
+
+    Raises:
+        NotEnoughBookiesError: fewer are registered; nothing was written.
+    """
     candidates = sorted(info.bookie_id for info in bookies.writable)
     if len(candidates) < size:
         raise NotEnoughBookiesError(
@@ -32,7 +36,7 @@ def choose_replacements(
     count: int,
     chance: Random,
 ) -> list[BookieId]:
-    """Up to `count` writable bookies that are neither in `ensemble` nor to be avoided; maybe none."""
+    """Choose up to `count` writable bookies that are neither in `ensemble` nor in `avoid`; maybe none."""
     taken = {*ensemble, *avoid}
     candidates = sorted(info.bookie_id for info in bookies.writable if info.bookie_id not in taken)
     return chance.sample(candidates, min(count, len(candidates)))

@@ -1,4 +1,4 @@
-"""Quorum mathematics: ack quorums over many entries at once, coverage, proof of absence. Pure.
+"""Quorum mathematics: ack quorums over many entries in one step, coverage, proof of absence. Pure.
 
 Sets of entries are bitmaps in plain integers: bit i stands for entry `base + i`. One expression then decides
 thousands of entries, whatever the striping and however acknowledgements interleave.
@@ -24,7 +24,7 @@ def at_least(count: int, bitmaps: Iterable[int]) -> int:
 
 
 def trailing_ones(bitmap: int) -> int:
-    """How many of the lowest bits are set without a gap."""
+    """Number of the lowest bits that are set without a gap."""
     return (~bitmap & (bitmap + 1)).bit_length() - 1
 
 
@@ -46,7 +46,7 @@ def writable(alive: Collection[int], quorum: QuorumSizes) -> bool:
 
 
 def absence_proved(negative_count: int, quorum: QuorumSizes) -> bool:
-    """True if so many members of the entry's write set deny it that it cannot have reached its ack quorum.
+    """True if enough members of the entry's write set deny it that it cannot have reached its ack quorum.
 
     Only explicit denials count; an error, a timeout or a damaged copy is none
     (docs/bookkeeper.md#recovery-reads, docs/pitfalls.md#absence-by-the-first-denial).

@@ -1,9 +1,9 @@
-"""One entry's replicas: whom to ask next, and what the answers prove. Pure.
+"""One entry's replicas: which to ask next, and what the answers prove. Pure.
 
-Three-valued answers: a bookie has the entry, has proved that it does not, or nothing is known. Only an explicit
+Answers have three values: a bookie has the entry, has proved that it does not, or nothing is known. Only an explicit
 denial is a no; an error, a timeout or a damaged copy is not (docs/bookkeeper.md#reads, #recovery-reads).
-Generous on yes: one intact copy decides. Strict on no: Qw - Qa + 1 denials, so that no ack quorum can exist; and
-for an entry that is known to be confirmed, a denial by every replica, since one of them must have it.
+One intact copy decides for yes. A no takes Qw - Qa + 1 denials, so that no ack quorum can exist; and for an entry
+that is known to be confirmed, a denial by every replica, since one of them must have it.
 """
 
 from __future__ import annotations

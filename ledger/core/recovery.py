@@ -1,4 +1,4 @@
-"""What recovery makes of a ledger's metadata, and how it goes forward. Pure.
+"""How recovery changes a ledger's metadata, and how it reads forward. Pure.
 
 Recovery (docs/bookkeeper.md#recovery, #recovery-close):
 
@@ -8,7 +8,7 @@ Recovery (docs/bookkeeper.md#recovery, #recovery-close):
 4. the first entry that is proved absent ends the ledger: one compare-and-set writes CLOSED together with every
    ensemble change of the recovery. If none was found the ledger ends at the LAC, whose entry need not be readable.
 
-Nothing that recovery finds is shown to anybody before step 4 succeeded, and a recovery that dies at any point is
+Nothing that recovery finds is shown to a reader before step 4 has succeeded, and a recovery that dies at any point is
 repeated from step 1 with the same result for every entry that was ever acknowledged.
 
 Pitfalls: docs/pitfalls.md#recovered-entry-shown-too-early, #paused-recoverer, #recovery-below-the-last-fragment.
@@ -32,7 +32,7 @@ def mark(metadata: LedgerMetadata) -> LedgerMetadata:
 
 
 def needs_closing(metadata: LedgerMetadata) -> bool:
-    """False once anybody closed it: their result is adopted."""
+    """False once any client has closed it: its result is adopted."""
     return metadata.state is LedgerState.IN_RECOVERY
 
 
@@ -46,5 +46,5 @@ def closed(
 
 
 def next_read_ahead(found: int, maximum: int) -> int:
-    """How many entries to read at a time: few at first, since most ledgers end within an entry or two."""
+    """Number of entries to read at a time: few at first, since most ledgers end within an entry or two."""
     return min(maximum, max(READ_AHEAD_FIRST, 2 * found))

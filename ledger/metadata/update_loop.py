@@ -1,6 +1,6 @@
 """BookKeeper's MetadataUpdateLoop: change a ledger's metadata by compare-and-set until it is as wanted.
 
-Law: a write whose answer was lost is settled by reading, never by assuming; it is repeated only at the same
+Invariant: a write whose answer was lost is settled by reading, never by assuming; it is repeated only at the same
 version with the same bytes, and a refusal of such a repetition is ambiguous again.
 
 Protocol: docs/bookkeeper.md#metadata-updates. Pitfall: docs/pitfalls.md#lost-answer-to-a-compare-and-set.
@@ -28,11 +28,14 @@ async def update_ledger(
     transform: Callable[[LedgerMetadata], LedgerMetadata],
     environment: Environment,
 ) -> Local:
-    """The stored value once `needs_update` is content with it, by our write or by somebody else's.
+    """Change the metadata until `needs_update` is False; return the stored value, by our write or another client's.
 
-    Both functions may raise to give up (the ledger is closed, say); they run once more after each conflict.
-    MetadataUnavailableError, ContendedError: certainly nothing was changed. MetadataOutcomeUnknownError: it may
-    have been.
+    Both functions may raise to give up (if the ledger is closed, for example); they run once more after each conflict.
+
+    Raises:
+        MetadataUnavailableError, ContendedError: certainly nothing was changed.
+        MetadataOutcomeUnknownError: it may have been changed.
+        LedgerNotFoundError: the ledger was deleted.
     """
     rounds = Rounds(environment, f"metadata of ledger {ledger_id}")
     while needs_update(local.value):

@@ -1,6 +1,6 @@
 """Reads of one entry or one batch from one bookie: send, wait with a timeout, verify.
 
-The result is three-valued; nothing here decides what several answers mean together.
+The result has three values; what several answers mean together is not decided here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BookieAnswer:
-    """What one bookie's answer is worth. `reason` says why nothing is known."""
+    """The result of one bookie's answer. `reason`: why nothing is known."""
 
     answer: Answer
     entries: tuple[Entry, ...] = ()
@@ -124,7 +124,11 @@ async def _ask(
 
 
 def open_entry(body: memoryview, ledger_id: LedgerId, entry_id: int | None, digester: Digester) -> Entry:
-    """What a bookie stored, verified; whichever entry it is if none is named. DigestMismatchError."""
+    """Verify what a bookie stored and return the entry; any entry of the ledger if `entry_id` is None.
+
+    Raises:
+        DigestMismatchError: the digest, the ledger id or the entry id is wrong.
+    """
     header = digester.verify(body, ledger_id, entry_id)
     return Entry(EntryId(header.entry_id), header.lac, header.length, body[digester.overhead_bytes :])
 

@@ -1,9 +1,9 @@
 """What bookies know of a ledger's last add confirmed, read with READ_LAC and verified.
 
-Two questions with two prices (docs/log-semantics.md#rule-14). Whether *no* confirmed entry is missed takes answers that
-cover every write set. Whether the LAC is *at least* so much takes one verified answer: a writer, and nobody else,
-seals a LAC into an entry or a packet, and only once everything up to it is confirmed. What a bookie merely claims,
-as the `max_lac` of a long poll, proves neither.
+Two questions with two prices (docs/log-semantics.md#rule-14). Whether *no* confirmed entry is missed takes answers
+that cover every write set. Whether the LAC is *at least* some value takes one verified answer: only a writer seals a
+LAC into an entry or a packet, and only once everything up to it is confirmed. What a bookie merely claims, as the
+`max_lac` of a long poll, proves neither.
 
 Protocol: docs/bookkeeper.md#reading-the-lac, #last-add-confirmed.
 """
@@ -49,13 +49,19 @@ _Answers = asyncio.Queue[tuple[int, _Shown]]
 
 
 class LacReader:
+    """Reads the LAC of one ledger from its bookies."""
+
     def __init__(self, ledger_id: LedgerId, context: ClientContext, digester: Digester) -> None:
         self._ledger_id = ledger_id
         self._context = context
         self._digester = digester
 
     async def covering(self, metadata: LedgerMetadata) -> EntryId:
-        """No confirmed entry lies above it, as of the call. ReadError if too few bookies answer."""
+        """The LAC such that no entry confirmed before the call is above it.
+
+        Raises:
+            ReadError: too few bookies answer.
+        """
         collector = LacCollector(metadata)
         answers: _Answers = asyncio.Queue()
         tasks = [
@@ -83,7 +89,7 @@ class LacReader:
         return collector.lac
 
     async def proved_by(self, bookie_id: BookieId) -> int:
-        """Everything up to it is confirmed, as this bookie can show; -1 if it shows nothing, or not quickly."""
+        """A LAC that this bookie proves; -1 if it proves none within `speculative_read_s`."""
         try:
             async with asyncio.timeout(self._context.config.speculative_read_s):
                 return (await self._read(bookie_id, whole=False)).lac
@@ -107,7 +113,8 @@ class LacReader:
     async def _read(self, bookie_id: BookieId, *, whole: bool) -> _Shown:
         """What the bookie can show. `whole`: where READ_LAC leaves open whether there is a last entry, ask for that.
 
-        BookieUnavailableError if nothing follows from its answer.
+        Raises:
+            BookieUnavailableError: nothing follows from its answer.
         """
         connection = await self._context.pool.v3(bookie_id)
         answer = await connection.read_lac(self._ledger_id, self._context.config.read_timeout_s)
@@ -126,7 +133,7 @@ class LacReader:
         return _Shown(lac, _refused(bookie_id, answer.status))
 
     async def _with_last_entry(self, lac: int, connection: V3Connection) -> _Shown:
-        """Version 3 on purpose: there no answer can be taken for that of an earlier read of the last entry."""
+        """Reads by version 3, where no answer can be taken for that of an earlier read of the last entry."""
         timeout_s = self._context.config.read_timeout_s
         last = await read_entry(connection, self._ledger_id, NO_ENTRY, self._digester, timeout_s)
         match last.answer:
@@ -140,7 +147,7 @@ class LacReader:
                 assert_never(last.answer)
 
     def _verified(self, answer: ReadLacResponse) -> tuple[int, DigestMismatchError | None]:
-        """The LAC of the intact parts, -1 without any, and the damage: that of one leaves the other its worth."""
+        """The LAC of the intact parts, -1 without any, and the damage: a damaged part does not invalidate the other."""
         lac, damage = int(NO_ENTRY), None
         if answer.lac_packet is not None:
             try:

@@ -117,7 +117,7 @@ class ReadHandle:
         """
         if self.closed:
             return self.last_readable
-        self._changed.clear()  # before the look: what changes from now on is not covered by it
+        self._changed.clear()  # before the read: what changes from now on is not covered by it
         self._local = await self._context.store.read_ledger(self.ledger_id)
         if not self.closed:
             self._lac = max(self._lac, await self._lac_reader.covering(self.metadata))
@@ -142,7 +142,7 @@ class ReadHandle:
             return self.last_readable
         if self._unwatch is None:
             self._unwatch = self._context.store.watch_ledger(self.ledger_id, self._changed.set)
-            # Nobody watched since the last look.
+            # There was no watch since the last read.
             if await self.refresh() > beyond or self.closed:
                 return self.last_readable
         claim = await self._first_claim(beyond, timeout_s)
@@ -152,7 +152,7 @@ class ReadHandle:
             if self._lac > beyond:
                 return self._lac
         if await self.refresh() <= beyond and claim is not None:
-            # Nobody can show what was claimed, and the claim will be made again at once: ask not faster than this.
+            # No bookie proves the claim, which the next long poll will repeat immediately: limit the rate.
             await asyncio.sleep(min(timeout_s, self._context.config.lac_interval_s))
         return self.last_readable
 

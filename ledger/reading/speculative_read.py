@@ -1,4 +1,4 @@
-"""Carries out the read of one entry or batch: replicas are asked one after another until one has it.
+"""Executes the read of one entry or batch: replicas are asked one after another until one has it.
 
 Protocol: docs/bookkeeper.md#speculative-reads.
 """
@@ -22,8 +22,8 @@ async def speculative_read(
 ) -> tuple[BookieId, BookieAnswer] | None:
     """The replica that has it and its answer; None once the machine's verdict is another.
 
-    The next replica is asked after every answer that is no copy, and beside one that is slow. Answers that are
-    no copy are added to `failures`. Whatever is still asked at the end is cancelled.
+    The next replica is asked after every answer that is no copy, and in addition to one that is slow. Answers that are
+    no copy are added to `failures`. Requests still pending at the end are cancelled.
     """
     tasks: dict[asyncio.Task[BookieAnswer], BookieId] = {}
     loop = asyncio.get_running_loop()
@@ -32,7 +32,7 @@ async def speculative_read(
             if (replica := machine.ask_next()) is not None:
                 tasks[loop.create_task(ask(replica))] = replica
             await asyncio.wait(tasks, timeout=speculative_s, return_when=asyncio.FIRST_COMPLETED)
-            # In the order in which they were asked: `wait` returns a set, whose order is another in each process.
+            # In the order in which they were asked: `wait` returns a set, whose order differs between processes.
             for task in [each for each in tasks if each.done()]:
                 replica, answer = tasks.pop(task), task.result()
                 if machine.on_answer(replica, answer.answer) is Verdict.FOUND:

@@ -1,12 +1,12 @@
-"""Keeps a writer's ensemble whole: replaces failed members, or takes them back when they return.
+"""Keeps a writer's ensemble complete: replaces failed members, or takes them back when they return.
 
-One task per handle, and only while a member is failed. Having no spare bookie is not a failure of the handle
+One task per handle, and only while a member has failed. Having no spare bookie is not a failure of the handle
 (docs/log-semantics.md#rule-19b): adds go on while every write set keeps its ack quorum, and the search is repeated
-whenever registrations change. It ends the handle only when too few members are left for too long.
+whenever registrations change. It fails the handle only when too few members are left for too long.
 
-Law: a member is taken back only while it is certain that metadata still names it. After a change whose outcome
+Invariant: a member is taken back only while it is certain that metadata still names it. After a change whose outcome
 is unknown, metadata may name another bookie, and an acknowledgement of the old one would be a copy that no
-reader looks for; so the change is decided first.
+reader asks for; so the change is decided first.
 
 Protocol: docs/bookkeeper.md#ensemble-change. Pitfall: docs/pitfalls.md#ack-before-the-change-is-recorded.
 """
@@ -53,7 +53,7 @@ class EnsembleOwner(Protocol):
 
     @property
     def local(self) -> Versioned[LedgerMetadata]:
-        """Metadata as this writer last knew it."""
+        """Metadata as this writer last read or wrote it."""
 
     @property
     def metadata_lock(self) -> asyncio.Lock:
@@ -64,12 +64,12 @@ class EnsembleOwner(Protocol):
     def carry_out(self, commands: list[AppendCommand]) -> None: ...
 
     def install(self, metadata: Versioned[LedgerMetadata]) -> list[int]:
-        """Adopt newer metadata; returns the positions that have a new bookie, with fresh members."""
+        """Adopt newer metadata; return the positions that have a new bookie, with fresh members."""
 
     def connect_positions(self, positions: Iterable[int]) -> None: ...
 
     def rejoin(self, member: EnsembleMember) -> None:
-        """Go on with a failed member at its old position."""
+        """Use a failed member at its old position again."""
 
     def fail(self, error: LogStoreError) -> None: ...
 
@@ -83,17 +83,17 @@ class EnsembleKeeper:
         self._news = asyncio.Event()
         self._patience = BookieQuarantine(self._config.replace_backoff_s, self._config.replace_backoff_max_s)
         self._unsettled = False
-        """A change of metadata was sent, and whether it was made is not known."""
+        """A change of metadata was sent and its outcome is not known."""
         self._hopeless_since: float | None = None
         self._hopeless_done = 0
 
     def on_member_lost(self, member: EnsembleMember) -> None:
-        """Look for a replacement, or for the member's return; not at once for one that was of no use."""
+        """Search a replacement, or wait for the member's return; a bookie that just failed is avoided for a while."""
         self._patience.on_failed(member.bookie_id, useful=member.useful, now=_now())
         self.wake()
 
     def wake(self) -> None:
-        """A member failed, or registrations changed: look again."""
+        """A member failed, or registrations changed: try again."""
         self._news.set()
         handle = self._handle
         if handle.finished() or not handle.machine.failed_positions:
@@ -107,7 +107,7 @@ class EnsembleKeeper:
             self._task.cancel()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        # A fault of our own must not leave a handle that waits for ever.
+        # A fault of our own must not leave a handle that waits indefinitely.
         if not task.cancelled() and (fault := task.exception()) is not None:
             error = AddFailedError(
                 f"the ensemble of ledger {self._handle.ledger_id} cannot be kept because of {fault!r}",
@@ -147,9 +147,9 @@ class EnsembleKeeper:
                     await self._look()
                 return await self._replace() or await self._rejoin()
         except (UnavailableError, OutcomeUnknownError, TimeoutError):
-            return False  # the store is away or does not answer: another round
+            return False  # the store is unavailable or does not answer: another round
         except LogStoreError as error:
-            self._handle.fail(error)  # the ledger is gone, is somebody else's, or cannot be read
+            self._handle.fail(error)  # the ledger was deleted, is another client's, or cannot be read
             return False
 
     def _too_long(self) -> bool:
@@ -169,13 +169,13 @@ class EnsembleKeeper:
     # ---- metadata
 
     async def _look(self) -> None:
-        """With too few members left no bookie may be there to tell that the ledger is fenced or deleted."""
+        """Read metadata: with too few members left no bookie may report that the ledger is fenced or deleted."""
         found = await self._context.store.read_ledger(self._handle.ledger_id)
         if found.value.state is not LedgerState.OPEN:
             raise self._lost(found.value)
 
     async def _settle(self) -> bool:
-        """Decide the change whose outcome is unknown: rewrite what we had, so that it was made or never will be."""
+        """Decide the change whose outcome is unknown: write what we had again, so that it was made or never will be."""
         before = self._handle.local.value
         return await self._update(lambda found: found == before, lambda found: found)
 
@@ -199,7 +199,7 @@ class EnsembleKeeper:
                     self._context.environment,
                 )
             except UnavailableError:
-                self._unsettled = before  # certainly nothing was changed now
+                self._unsettled = before  # certainly nothing was changed
                 raise
             self._unsettled = False
             return self._adopt(updated)
@@ -218,7 +218,7 @@ class EnsembleKeeper:
     # ---- replacing
 
     async def _replace(self) -> bool:
-        """Change the ensemble if a spare bookie that answers is registered; True if any member was replaced."""
+        """Replace failed members by spare bookies that answer; True if any member was replaced."""
         failed = self._failed()
         spares = await self._answering_spares(len(failed))
         if not spares:
@@ -272,7 +272,7 @@ class EnsembleKeeper:
     # ---- taking back
 
     async def _rejoin(self) -> bool:
-        """Go on with failed members whose bookies answer again; True if there are any."""
+        """Take failed members back whose bookies answer again; True if there are any."""
         writable = {info.bookie_id for info in self._context.bookies().writable}
         ready = writable - self._patience.resting(_now())
         members = [member for member in self._failed() if member.bookie_id in ready]
@@ -284,7 +284,7 @@ class EnsembleKeeper:
         return bool(back)
 
     async def _answers(self, bookie_id: BookieId) -> bool:
-        """A hung bookie still accepts connections, so it is asked something before it is relied on."""
+        """Whether the bookie answers a request: a hung one still accepts connections."""
         try:
             connection = await self._context.pool.entries(bookie_id)
         except BookieUnavailableError:

@@ -14,7 +14,7 @@ from ledger.wire.status import Status
 
 
 class EnsembleMemberOwner(Protocol):
-    """Whoever sends the adds and does what the machine makes of the answers."""
+    """The writer that sends the adds and executes what the machine decides."""
 
     @property
     def machine(self) -> AppendMachine: ...
@@ -29,7 +29,7 @@ class EnsembleMemberOwner(Protocol):
 class EnsembleMember:
     """Receives a connection's answers for one ledger and passes them on with its position.
 
-    A replaced member is detached, so a late answer of its bookie reaches nobody.
+    A replaced member is detached, so a late answer of its bookie is dropped.
     """
 
     __slots__ = (
@@ -62,10 +62,10 @@ class EnsembleMember:
         self.owed_lacs = 0
         """Explicit LACs sent, on a connection of their own, and not answered yet."""
         self.quiet_since = 0.0
-        """Loop time since which nothing came although something was owed."""
+        """Loop time since which nothing was received although an answer was owed."""
         self.missing_since: float | None = None
         self.useful = False
-        """It has answered an add or an explicit LAC since it took this position."""
+        """Whether it has answered an add or an explicit LAC since it took this position."""
 
     def attach(self, ledger_id: LedgerId, connection: EntryConnection) -> None:
         self.connection = connection
@@ -89,7 +89,7 @@ class EnsembleMember:
         self.connection.send(frames, self.add_timeout_s)
 
     def recount(self) -> None:
-        """Answers to adds of an earlier position may have paid for later ones: what lacks an answer is owed still."""
+        """Correct the count: answers to adds of an earlier position may have been counted for later ones."""
         if self.connection is None or self.owes:
             return
         self.owed_adds = self.owner.machine.unanswered(self.position)
@@ -106,7 +106,7 @@ class EnsembleMember:
         self._answered()
 
     def _adds_answered(self, count: int) -> None:
-        # A bookie that was taken back may still answer what it was sent before: that is owed no more.
+        # A bookie that was taken back may still answer what it was sent before, which is not owed any more.
         self.owed_adds = max(0, self.owed_adds - count)
         self._answered()
         if self.owed_adds and self.connection is not None:
@@ -117,7 +117,7 @@ class EnsembleMember:
         self.useful = True
 
     def excuse(self, pause_s: float) -> None:
-        """This process was stopped for so long; the bookie is not to blame."""
+        """This process was stopped for this long; the bookie is not at fault."""
         self.quiet_since += pause_s
         if self.missing_since is not None:
             self.missing_since += pause_s

@@ -1,4 +1,4 @@
-"""Entries on their way: framed once, kept until confirmed, and resent with their original bytes."""
+"""Entries in flight: framed once, kept until confirmed, and resent with their original bytes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class PendingAdds:
         return pieces
 
     def by_position(self, first: int, count: int) -> list[list[bytes]]:
-        """Pieces of these entries for each position of a striped ensemble: two an entry."""
+        """Pieces of these entries for each position of a striped ensemble: two per entry."""
         batches: list[list[bytes]] = [[] for _ in range(self._quorum.ensemble)]
         start = first - self.first
         for entry_id, (head, payload, _) in enumerate(islice(self._entries, start, start + count), first):
@@ -86,7 +86,7 @@ class PendingAdds:
         return batches
 
     def for_position(self, position: int) -> list[bytes]:
-        """Pieces of every unconfirmed entry that the member at `position` must hold: two an entry."""
+        """Pieces of every unconfirmed entry that the member at `position` must hold: two per entry."""
         pieces: list[bytes] = []
         everything = self._quorum.ensemble == self._quorum.write
         for entry_id, (head, payload, _) in enumerate(self._entries, self.first):
@@ -95,7 +95,7 @@ class PendingAdds:
         return pieces
 
     def confirm(self, lac: int) -> bool:
-        """Forget entries up to `lac`; True if there were any."""
+        """Drop entries up to `lac`; True if there were any."""
         count = lac - self._lac
         if count <= 0:
             return False

@@ -1,4 +1,4 @@
-"""Callers who wait for an entry, released by the run."""
+"""Callers that wait for an entry, released by the run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import heapq
 
 
 class Waiters:
-    """Futures by the entry that they wait for. Those whose caller has gone are skipped."""
+    """Futures by the entry that they wait for. Those that were cancelled are skipped."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, asyncio.Future[None]]] = []
@@ -20,7 +20,7 @@ class Waiters:
         return future
 
     def release(self, entry_id: int) -> None:
-        """Wake whoever waits for an entry up to this one."""
+        """Complete the futures of entries up to this one."""
         while self._heap and self._heap[0][0] <= entry_id:
             future = heapq.heappop(self._heap)[2]
             if not future.done():

@@ -89,7 +89,12 @@ class WriteBack:
         return ADD_REQUEST_START.pack(size, RECOVERY_ADD_HEADER, self._key) + sealed
 
     async def finish(self) -> None:
-        """Return once every entry added is on its ack quorum. LedgerRecoveryError, UnauthorizedError."""
+        """Return once every entry added is on its ack quorum.
+
+        Raises:
+            LedgerRecoveryError: too few bookies are left.
+            UnauthorizedError: a bookie refused the password.
+        """
         while self._pending and self._error is None:
             self._progress.clear()
             if await self._replace_failed() or self._error is not None:
@@ -168,7 +173,7 @@ class WriteBack:
                 self.on_member_lost(member, member.overdue_error())
 
     async def _replace_failed(self) -> bool:
-        """Put spare bookies at failed positions, as far as any can be reached; True if one was put."""
+        """Put spare bookies that can be reached at failed positions; True if any was put."""
         failed = [member for member in self._members if member.failed is not None]
         if not failed:
             return False

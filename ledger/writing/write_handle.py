@@ -246,7 +246,7 @@ class WriteHandle:
 
     def on_add_refused(self, member: EnsembleMember, entry_id: int, status: Status) -> None:
         if status is Status.EFENCED:
-            # Terminal: a writer that went on with another bookie could be acknowledged behind recovery's back
+            # Terminal: a writer that went on with another bookie could be acknowledged unnoticed by the recovery
             # (docs/pitfalls.md#fenced-bookie-replaced).
             self.fail(fenced(self.ledger_id))
         elif status is Status.EUA:
@@ -271,7 +271,7 @@ class WriteHandle:
         self.carry_out(self._machine.on_bookie_failed(member.position))
         self._keeper.on_member_lost(member)
 
-    # ---- carrying out
+    # ---- commands
 
     def carry_out(self, commands: list[AppendCommand]) -> None:
         for command in commands:
@@ -293,7 +293,7 @@ class WriteHandle:
 
     def _release(self, entry_id: EntryId) -> None:
         if entry_id <= self._released:
-            return  # a connection that broke under a resend has released more already
+            return  # a connection that broke during a resend has released more already
         self._released = entry_id
         self._waiters.release(entry_id)
         if self.listener is not None:
@@ -370,7 +370,7 @@ class WriteHandle:
             if member.missing_since is None or member.missing_since > deadline or member.failed is not None:
                 continue
             if not self._has_spare():
-                return  # it may well answer still, and one that answers is better than none
+                return  # it may still answer, and a member that answers is better than none
             member.missing_since = None
             self.on_member_lost(
                 member,
@@ -480,7 +480,7 @@ class WriteHandle:
                     self._context.environment,
                 )
             except (UnavailableError, OutcomeUnknownError):
-                raise  # undecided; those who wait for adds go on waiting until it is
+                raise  # undecided; callers that wait for adds go on waiting until it is decided
             except LogStoreError as error:
                 self.fail(error)
                 raise
