@@ -266,7 +266,7 @@ class LogClient:
             try:
                 return await self.logs.create(name, grace_us=self.config.grace_us)
             except LogExistsError:
-                await rounds.again()  # somebody else has just created it
+                await rounds.again()  # another client has just created it
 
     async def _take_over(self, ref: LogRef, given_up: Collection[LedgerId]) -> LogWriter:
         owner = new_owner(self._environment, self.config.owner_name)
@@ -508,7 +508,7 @@ async def _close(writer: LogWriter, failures: list[AppendsFailedError]) -> None:
 def _last_append_us(record: LogMetadata) -> int:
     """The newest append time recorded: the next entry's is not below it, whatever the clock says.
 
-    Of a ledger whose last entry could not be read when it was sealed only the time of its creation is known.
+    Of a ledger whose last entry could not be read when it was sealed only the creation time is known.
     """
     return max(
         (max(one.created_us, one.seal.last_append_us) for one in record.ledgers if one.seal is not None),

@@ -1,4 +1,4 @@
-"""What a client lends to its handles."""
+"""What a client provides to its handles."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class OpenWriter(Protocol):
     def lac(self) -> EntryId: ...
 
     def tick(self, now: float) -> bool:
-        """Look at the clocks; False if there is nothing left to look for."""
+        """Check deadlines; False if there is nothing left to check."""
 
     def excuse(self, pause_s: float) -> None:
-        """This process was stopped for so long: nobody is to blame for having said nothing meanwhile."""
+        """This process was stopped for this long: no bookie is at fault for not having answered."""
 
     def on_bookies_changed(self, bookies: BookieSet) -> None: ...
 
@@ -44,4 +44,4 @@ class ClientContext:
     watch: Callable[[OpenWriter], None]
     """Have the handle's `tick` called until it returns False."""
     forget: Callable[[OpenWriter], None]
-    """The handle is closed or failed for good."""
+    """The handle is closed or has failed permanently."""

@@ -12,7 +12,7 @@ from ledger.model import ENTRY_BYTES_MAX, FRAME_BYTES_MAX
 
 
 class Visibility(Enum):
-    """When an add counts as done (docs/log-semantics.md#rule-13)."""
+    """When an add counts as done and an append returns (docs/log-semantics.md#rule-13)."""
 
     STRICT = "strict"
     """Every reader opened afterwards sees it: a LAC at or above it is stored on an ack quorum."""

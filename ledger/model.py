@@ -60,20 +60,25 @@ class QuorumSizes:
 
 
 class DigestType(IntEnum):
-    """Values are those of the metadata format (docs/bookkeeper.md#digests, #metadata-formats)."""
+    """Checksum of a ledger's entries; values as in metadata (docs/bookkeeper.md#digests, #metadata-formats)."""
 
     CRC32 = 1
     HMAC = 2
+    """HMAC-SHA1, keyed by the ledger's password."""
     CRC32C = 3
     DUMMY = 4
+    """None: damage is not detected."""
 
 
 class LedgerState(IntEnum):
     """The states of a ledger and who may change them: docs/bookkeeper.md#ledger-life."""
 
     OPEN = 1
+    """A writer may add entries."""
     IN_RECOVERY = 2
+    """Another client has fenced the writer and determines the last entry."""
     CLOSED = 3
+    """Sealed; nothing changes any more."""
 
 
 @dataclass(frozen=True, slots=True)

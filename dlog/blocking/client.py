@@ -87,7 +87,7 @@ class Client:
 
     async def _open_writer(self, log: str, create: bool, given_up: Collection[LedgerId]) -> Writer:
         writer = Writer(self._thread, await self._client.open_writer(log, create=create, given_up=given_up))
-        # Held although its user may drop it: what fails of its appends is told at the end.
+        # Kept although its user may drop it: failed appends are reported when the client is closed.
         self._writers = {one for one in self._writers if one.is_open} | {writer}
         return writer
 

@@ -3,9 +3,9 @@
 Invariant: calls of one thread keep their order, whichever method they use, because all of them go through one queue.
 What waits to cross counts against the writer's buffer: a call waits while both together hold `buffer_bytes_max`.
 
-Invariant: an interrupted call is in the queue or is not; whatever comes next wakes the loop if the interrupted one
-has not. That is why the loop counts the wakes it has served and a caller writes down for which one it has asked
-only after asking: the worst that an interrupt does is one wake too many.
+Invariant: an interrupted call is in the queue or it is not, and the next call wakes the loop if the interrupted one
+has not. For this the loop counts the wakes it has served, and a caller notes the wake it has asked for only after
+asking: the worst effect of an interrupt is one wake too many.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Call = Callable[[], Coroutine[Any, Any, "asyncio.Future[Any]"]]
 
 
 class Crossing:
-    """One writer's queue. `put` from any thread; the rest of it happens on the loop."""
+    """One writer's queue. `put` may be called from any thread; the rest happens on the loop."""
 
     def __init__(self, thread: LoopThread, board: Board, writer: LogWriter) -> None:
         self._thread = thread
@@ -47,13 +47,15 @@ class Crossing:
         self._task: asyncio.Task[None] | None = None
         self._bytes_put = self._bytes_crossed = 0
         self._free_bytes = writer.buffer_bytes_max
-        """What the writer's buffer had left when the loop last looked; what crossed since is not yet in
-        `_bytes_crossed`, so that nothing is counted in neither."""
+        """Free bytes of the writer's buffer as of the loop's last count.
+
+        What crossed since is not yet in `_bytes_crossed`, so every byte is counted at least once.
+        """
 
     # ---- callers' threads
 
     def put(self, message: Message | None, call: Call | None, size: int) -> Pending[Any]:
-        """Queue it behind all others, waiting only for capacity."""
+        """Queue the call after all others, waiting only for capacity."""
         pending: Pending[Any] = Pending(self._board)
         if len(self._calls) >= _CALLS_MAX or self._bytes_put - self._bytes_crossed >= self._free_bytes:
             self._board.wait_until(self._has_capacity)
@@ -67,12 +69,12 @@ class Crossing:
         return pending
 
     def put_mark(self, call: Call) -> Pending[Any]:
-        """Have the loop call this after all that is queued, even if nothing more is taken."""
+        """Have the loop call this after everything queued, even if nothing new is accepted."""
         self._thread.check()
         pending: Pending[Any] = Pending(self._board)
         with self._lock:
             self._append(None, call, 0, pending)
-            self._ask()  # an interrupted call may have left something that the loop has not heard of
+            self._ask()  # an interrupted call may have queued something without waking the loop
         return pending
 
     def _append(self, message: Message | None, call: Call | None, size: int, pending: Pending[Any]) -> None:
@@ -82,7 +84,7 @@ class Crossing:
             self._ask()
 
     def refuse(self, error: LogStoreError) -> None:
-        """Take no more calls: this is why."""
+        """Accept no more calls, with this error as the reason."""
         with self._lock:
             if self._refusal is None:
                 self._refusal = error
@@ -117,7 +119,7 @@ class Crossing:
             self._task = self._thread.loop.create_task(self._cross_all())
 
     async def _cross_all(self) -> None:
-        """One after the other, so that order is kept where one waits for capacity."""
+        """One call after the other, so that order holds where one waits for capacity."""
         try:
             while True:
                 while self._calls:
@@ -163,7 +165,7 @@ class Crossing:
         self._board.changed()
 
     def _refuse_the_rest(self) -> None:
-        """The loop ends; a caller in another thread must not wait without limit."""
+        """The loop ends; a caller in another thread must not wait indefinitely."""
         self.refuse(self._closed_error())
         while self._calls:
             self._calls.popleft()[3].fail(self._closed_error())

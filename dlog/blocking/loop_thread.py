@@ -1,14 +1,14 @@
-"""The one place that owns a thread: an event loop of its own, for callers who have none.
+"""The one place that owns a thread: an event loop for callers that have none.
 
-Invariant: everything of dlog runs on one loop; the blocking API only passes work to it and waits. A caller who is
+Invariant: everything of dlog runs on one loop; the blocking API only passes work to it and waits. A caller that is
 interrupted (Ctrl-C) cancels what it waited for and gets the interrupt once that has ended.
 
-Invariant: an interrupt may strike wherever CPython looks for signals: after each call into C, at the beginning of
+Invariant: an interrupt may strike wherever CPython checks for signals: after each call into C, at the beginning of
 each function, where a loop jumps back. So callers never hold a lock of `threading.Condition` or
-`concurrent.futures` (an interrupt inside their `__enter__` leaves it locked for ever), and what is fetched for a
+`concurrent.futures` (an interrupt inside their `__enter__` leaves it locked permanently), and what is fetched for a
 caller is kept on the loop, where no signal is handled, until it is returned.
 
-A process forked from the one that made the loop has no such thread: there every call is refused, and closing does
+A process forked from the one that created the loop has no such thread: there every call is refused, and closing does
 nothing.
 """
 
@@ -29,8 +29,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 LOOK_S = 0.5
-"""How long an interrupt may go unheard: one that arrives between the interpreter's last look and the wait for a
-lock wakes nobody, so no wait is longer than this."""
+"""Longest delay of an interrupt. One that arrives between the interpreter's last check and the wait for a lock wakes no
+thread, so no wait is longer than this.
+"""
 
 _threads: WeakSet[LoopThread] = WeakSet()
 
@@ -46,7 +47,7 @@ class LoopThread:
         self.usable = True
         """False once closed, and in a forked process. A plain attribute: it is read once per message."""
         self.ended = False
-        """The loop runs no more: what it has not done stays undone."""
+        """The loop has ended: what it has not done stays undone."""
         self._end = locked_gate()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         _threads.add(self)
@@ -59,7 +60,12 @@ class LoopThread:
     # ---- calls
 
     def run(self, function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call the coroutine function on the loop; return or raise what it comes to."""
+        """Call the coroutine function on the loop; return or raise its outcome.
+
+        Raises:
+            ForkedError: in a process forked from the one that created the loop.
+            ConfigurationError: the loop was closed, or this is its own thread.
+        """
         self.check()
         running: _Running[T] = _Running(self, lambda: function(*args, **kwargs))
         try:
@@ -73,7 +79,7 @@ class LoopThread:
         return running.result()
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function that must run on the loop, return or raise what it does."""
+        """Call a function on the loop; return or raise its outcome. Raises as `run`."""
         if threading.current_thread() is self._thread:
             return function()
 
@@ -83,14 +89,14 @@ class LoopThread:
         return self.run(called)
 
     def post(self, callback: Callable[[], object]) -> None:
-        """Have the loop call it, and do not wait."""
+        """Have the loop call it, without waiting. ConfigurationError if the loop is closed."""
         try:
             self._loop.call_soon_threadsafe(callback)
         except RuntimeError as error:  # the loop is closed
             raise closed() from error
 
     def check(self) -> None:
-        """Refuse a call that could only hang: ForkedError, ConfigurationError."""
+        """Refuse a call that could only hang. Raises as `run`."""
         if not self.usable:
             raise self.refusal()
         if threading.current_thread() is self._thread:
@@ -132,7 +138,7 @@ class LoopThread:
             self.post(self._stop)
         while not self.ended:
             if self._end.acquire(timeout=LOOK_S):
-                self._end.release()  # for whoever else waits
+                self._end.release()  # for other threads that wait
         self._thread.join()
 
     def _stop(self) -> None:
@@ -162,7 +168,7 @@ class LoopThread:
 
 
 def locked_gate() -> threading.Lock:
-    """A lock that its maker has taken: another thread opens it, once."""
+    """A lock in locked state; another thread releases it, once."""
     gate = threading.Lock()
     gate.acquire()
     return gate
@@ -173,7 +179,7 @@ def closed() -> ConfigurationError:
 
 
 class _Running(Generic[T]):
-    """A task on the loop, and its outcome for one waiting thread. The outcome is there when the task has ended."""
+    """A task on the loop, and its outcome for one waiting thread, once the task has ended."""
 
     def __init__(self, thread: LoopThread, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._thread = thread

@@ -12,8 +12,8 @@
     43      8     first sequence  u64     }
     27|51   n     messages (dlog/format/message.py), compressed as one block unless codec is 0
 
-Law: integrity is the ledger's digest, which covers all of it; this decoder still believes no count and no
-length before it has checked it, and inflates nothing past BODY_BYTES_MAX. Layout and history:
+Invariant: integrity is the ledger's digest, which covers all of it; this decoder still trusts no count and no
+length before it has checked it, and decompresses nothing past BODY_BYTES_MAX. Layout and history:
 docs/formats.md. Pitfall: docs/pitfalls.md#half-a-batch.
 """
 
@@ -43,9 +43,14 @@ BODY_BYTES_MAX = ENTRY_BYTES_MAX - ENTRY_OVERHEAD_BYTES
 
 
 class Codec(IntEnum):
+    """Compression of an entry's messages; the values are those of the entry format (docs/formats.md)."""
+
     NONE = 0
+    """No compression."""
     ZSTD = 1
+    """Zstandard; needs the `compression` extra."""
     LZ4 = 2
+    """LZ4 block; needs the `compression` extra."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class ProducerMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What stands in front of an entry's messages."""
+    """The header before an entry's messages."""
 
     epoch: int
     count: int
@@ -81,7 +86,11 @@ def encode_entry(
 ) -> tuple[bytes, bytes]:
     """Envelope and body of an entry, to be stored one after the other (two pieces save a copy).
 
-    The body is compressed only when that makes it smaller. MessageTooLargeError above BODY_BYTES_MAX.
+    The body is compressed only when that makes it smaller.
+
+    Raises:
+        MessageTooLargeError: the messages exceed BODY_BYTES_MAX.
+        MissingExtraError: the codec's package is not installed.
     """
     body = encode_messages(columns)
     if len(body) > BODY_BYTES_MAX:
@@ -105,7 +114,11 @@ def encode_entry(
 
 
 def decode_entry(entry: Buffer) -> tuple[Envelope, Columns]:
-    """The whole entry. EntryFormatError is the only error."""
+    """Decode the whole entry.
+
+    Raises:
+        EntryFormatError: the entry is damaged, or of an unknown format.
+    """
     envelope, stored = decode_envelope(entry)
     body = stored if envelope.codec is Codec.NONE else _inflate(envelope, stored)
     if len(body) != envelope.body_bytes:
@@ -116,7 +129,7 @@ def decode_entry(entry: Buffer) -> tuple[Envelope, Columns]:
 
 
 def decode_envelope(entry: Buffer) -> tuple[Envelope, memoryview]:
-    """The envelope, and a view of the stored messages behind it (not unpacked, not inflated)."""
+    """The envelope, and a view of the stored messages after it (not unpacked, not decompressed)."""
     view = memoryview(entry)
     _check_magic(view)
     if len(view) < _FIXED.size:

@@ -7,8 +7,8 @@
     payload  bin or nil     nil is a tombstone
     headers  array of bin   flat: key, value, key, value ...; order and duplicates are kept
 
-Law: every object has msgpack's shortest form, so a batch has exactly one encoding and a decoded batch encodes
-to the bytes it came from. Nothing stands between messages. Layout and history: docs/formats.md.
+Invariant: every object has msgpack's shortest form, so a batch has exactly one encoding and a decoded batch encodes
+to the bytes it came from. There are no bytes between messages. Layout and history: docs/formats.md.
 
 One msgpack call per field is what makes Python slow; so a batch is columns here (a list of keys, a list of
 payloads, a list of headers), and all of it crosses into C once.
@@ -190,7 +190,7 @@ def decode_messages(body: Buffer, count: int) -> Columns:
 
 
 def _unpack(body: Buffer, objects: int) -> list[Any]:
-    # An array header in front turns "so many objects" into one object: one call into C.
+    # An array header in front turns N objects into one object: one call into C.
     wrapped = b"".join((_ARRAY_32.pack(0xDD, objects), body))
     try:
         if _HUGE_ARRAY.search(wrapped, _ARRAY_32.size):

@@ -1,8 +1,8 @@
-"""One cluster a directory: a lock that its bookies hold, too.
+"""One cluster per directory: a lock that its bookies hold, too.
 
-Law: the lock is free only when the process that took it and every bookie that it started have ended, because the
-bookies inherit it. So a cluster whose process was killed is not started a second time beside its own bookies while
-they still drain.
+Invariant: the lock is free only when the process that took it and every bookie that it started have ended, because the
+bookies inherit it. So a cluster whose process was killed is not started a second time while its own bookies still
+drain.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOOK_AGAIN_S = 0.1
 
 
 class _StillHeldError(StandaloneError):
-    """Its bookies have not ended yet, the process that started them has: they will."""
+    """The process that started the bookies has ended and they have not yet."""
 
 
 class DirectoryLock:
@@ -31,7 +31,11 @@ class DirectoryLock:
         self._file: IO[str] | None = None
 
     async def take(self, patience_s: float) -> None:
-        """StandaloneError if the holder lives; after it has died its bookies get `patience_s` to end."""
+        """Take the lock; if its holder has died, wait up to `patience_s` seconds for its bookies to end.
+
+        Raises:
+            StandaloneError: the holder lives, or its bookies have not ended in time.
+        """
         file = self._open()
         bookies_drain = AsyncRetrying(
             retry=retry_if_exception_type(_StillHeldError),
@@ -52,14 +56,14 @@ class DirectoryLock:
         self._file = file
 
     def release(self) -> None:
-        """A second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     @property
     def descriptor(self) -> int:
-        """What a bookie inherits."""
+        """The file descriptor that bookies inherit."""
         assert self._file is not None, "bookies are started while the lock is held"
         return self._file.fileno()
 

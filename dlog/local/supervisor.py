@@ -1,7 +1,7 @@
 """Keeps one bookie process running: starts it, waits until it serves, restarts it when it dies, stops it.
 
-What happens is told by one sentence each to `report`. A bookie that keeps dying right after its start is given up,
-because its own log says why and trying again would only bury that.
+Each event is reported as one sentence to `report`. A bookie that keeps dying right after its start is given up: its
+own log has the reason, and further restarts would only bury it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ledger.errors import ConfigurationError
 Report = Callable[[str], None]
 
 START_TIMEOUT_S = 60.0
-"""Replaying a full journal takes seconds; beyond this something is wrong."""
+"""Replaying a full journal takes seconds; after this time something is wrong."""
 STOP_TIMEOUT_S = 15.0
-"""SIGTERM drains and checkpoints; a bookie that has not ended by then is killed, which loses nothing."""
+"""SIGTERM drains and checkpoints; a bookie that has not ended by then is killed, which loses no entry."""
 ANY_PORT = ("--port", "0")
 """A free one, kept for later starts."""
 _FIRST_PAUSE_S = 0.2
@@ -37,7 +37,7 @@ _LAST_LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class BookieFacts:
-    """What there is to know of a supervised bookie. `process_id` is None while it does not run."""
+    """State of a supervised bookie. `process_id` is None while it does not run."""
 
     number: int
     bookie_id: str
@@ -46,7 +46,7 @@ class BookieFacts:
 
 
 class BookieSupervisor:
-    """One bookie. `start` returns when it serves."""
+    """Supervisor of one bookie. `start` returns when the bookie serves."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class BookieSupervisor:
         self.number = number
         self._inherited = inherited
         self._options = options
-        """Of `bookie start`, besides where its metadata and its data are."""
+        """Further options of `bookie start`, in addition to metadata address and data directory."""
         self._restart = restart
         self.failed: StandaloneError | None = None
         self._directory = directory
@@ -86,7 +86,12 @@ class BookieSupervisor:
         )
 
     async def start(self) -> None:
-        """Run it, and from then on restart it whenever it dies. StandaloneError if it does not come up."""
+        """Start the bookie, and restart it from then on whenever it dies, if asked to.
+
+        Raises:
+            ConfigurationError: it is running.
+            StandaloneError: it did not start.
+        """
         if self.facts.process_id is not None:
             raise ConfigurationError(f"bookie {self.number} is running already: kill it first")
         await self._end(signal.SIGTERM)
@@ -97,19 +102,19 @@ class BookieSupervisor:
         )
 
     async def stop(self) -> None:
-        """SIGTERM, wait, and SIGKILL only if that does not help."""
+        """Send SIGTERM and wait; send SIGKILL only if that does not end it in time."""
         await self._end(signal.SIGTERM)
 
     async def kill(self) -> None:
-        """SIGKILL, and no restart before the next `start`."""
+        """Send SIGKILL; no restart before the next `start`."""
         await self._end(signal.SIGKILL)
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay, answers do not come."""
+        """Send SIGSTOP: connections stay open, answers do not come."""
         self._send(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._send(signal.SIGCONT)
 
     def _send(self, number: signal.Signals) -> None:
@@ -125,7 +130,7 @@ class BookieSupervisor:
         if process is None or process.returncode is not None:
             return
         send_signal(process, number)
-        send_signal(process, signal.SIGCONT)  # one that is paused would not hear of it
+        send_signal(process, signal.SIGCONT)  # a paused process would not receive the first signal
         try:
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 await process.wait()
@@ -169,7 +174,7 @@ class BookieSupervisor:
         process = self._process
         assert process is not None and process.stdout is not None
         while await process.stdout.read(1 << 16):
-            pass  # it says more there than that it is ready: a full pipe must not stop it
+            pass  # its output goes on after the line that it serves: a full pipe must not stop it
         code = await process.wait()
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 

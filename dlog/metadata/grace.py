@@ -1,10 +1,10 @@
-"""How long a ledger outlives its place in the list, in case its writer is only asleep. Pure.
+"""How long an unlisted ledger is kept, in case its writer is only paused. Pure.
 
 Source: docs/log-semantics.md#rule-25.
 
 The grace is the log's, not a client's: the record holds it from its creation on, and a takeover may raise it, never
-lower it. So a sleeping owner and whoever deletes its ledgers go by the same value. It is needed only where a bookie
-that may have stood in the ledger's ensemble forgets that a ledger was deleted.
+lower it. So a paused owner and the client that deletes its ledgers use the same value. It is needed only where a
+bookie that may have been in the ledger's ensemble forgets that a ledger was deleted.
 
 Pitfall: docs/pitfalls.md#late-add-to-a-deleted-ledger.
 """

@@ -1,7 +1,7 @@
-"""Deletes the ledgers that crashed takeovers and rotations have left behind: those that no list names and none can.
+"""Deletes ledgers that crashed takeovers and rotations have left behind: no list names them and none ever can.
 
 Invariant: only an empty ledger is ever deleted here. Nothing is submitted to a ledger before the record lists it, so
-an orphan holds nothing; recovery proves it, and one that holds entries is left alone, whatever the records say. So
+an orphan is empty; recovery proves it, and one that holds entries is left alone, whatever the records say. So
 records that were lost, or restored from an older backup, cost no acknowledged message.
 """
 
@@ -29,23 +29,25 @@ from ledger.model import LedgerId
 _log = logging.getLogger(__name__)
 
 CHANGE_S_MAX = 60.0
-"""How long an administrator waits for a lost answer to a change; then it may have been made."""
+"""How long an administrator waits for a lost answer to a change; after that it may have been made."""
 
 
 class OrphanSweep:
     """One sweep over all ledgers of the cluster, for the logs under one root."""
 
     def __init__(self, logs: LogMetadataStore, ledgers: LedgerClient, *, age_s: float) -> None:
-        """`age_s`: what was created later is left alone. It decides only when to try."""
+        """`age_s`: younger ledgers are left alone. It decides only when to try, never whether it is safe."""
         self._logs = logs
         self._ledgers = ledgers
         self._environment = ledgers.environment
         self._age_us = age_s * 1e6
 
     async def run(self) -> list[LedgerId]:
-        """The ledgers deleted. What cannot be decided now is left alone, with a warning, and bars nothing else.
+        """Delete orphans; return their ids. What cannot be decided now is skipped with a warning.
 
-        MetadataUnavailableError, MetadataOutcomeUnknownError.
+        Raises:
+            MetadataUnavailableError: the metadata store cannot be reached.
+            MetadataOutcomeUnknownError: the answer to a change was lost.
         """
         deleted = []
         async for ledger_id in self._ledgers.store.ledger_ids():
@@ -77,8 +79,11 @@ class OrphanSweep:
         return self._environment.wall_us() - origin.created_us < self._age_us
 
     async def _is_orphan(self, origin: Origin, ledger_id: LedgerId) -> bool:
-        """Whether the log that the ledger's tags name can never list it. One newer than all listed is barred first:
-        a sleeping candidate's compare-and-set then fails, and a live owner takes another ledger."""
+        """Whether the log that the ledger's tags name can never list it.
+
+        One newer than all listed ones is barred first. A paused candidate's compare-and-set then fails, and a live
+        owner takes another ledger.
+        """
         ref = LogRef(origin.log, origin.log_uuid, self._logs.root)
         rounds = Rounds(self._environment, f"the record of log {ref}")
         while True:
@@ -114,13 +119,13 @@ class OrphanSweep:
 
 
 async def delete_pending(ledgers: LedgerClient, ref: LogRef, ledger_id: LedgerId) -> None:
-    """Delete a ledger whose time has come by the record of `ref`, unless its own tag names another log, or none."""
+    """Delete a ledger that is due by the record of `ref`, unless its own tags name another log, or none."""
     try:
         metadata = (await ledgers.store.read_ledger(ledger_id)).value
     except LedgerNotFoundError:
         return
     except CorruptionError:
-        metadata = None  # ids are never given twice, so the record's word is enough
+        metadata = None  # ids are never given twice, so the record alone is enough
     origin = None if metadata is None else origin_of(metadata)
     if metadata is not None and (origin is None or origin.log_uuid != ref.log_uuid):
         _log.warning("log %s: ledger %d is not deleted: by its tags it is not of this log", ref, ledger_id)

@@ -1,8 +1,8 @@
 """Log records in the metadata store: find by name, create, compare-and-set with lost answers resolved.
 
 A name is created as a name node in state DELETED, then the record is written under a fresh uuid, then the
-name is set to that uuid: whatever is interrupted leaves a name that names nothing, or a record that nothing
-names (docs/log-semantics.md#rule-4, #rule-5, #rule-10). Reads here are linearizable.
+name is set to that uuid. An interruption leaves a name that names no log, or a record that no name refers to
+(docs/log-semantics.md#rule-4, #rule-5, #rule-10). Reads here are linearizable.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class LogRef:
     name: LogName
     log_uuid: str
     root: str = metadata_keys.DEFAULT_ROOT
-    """The key that the log's values are under. Logs under different roots know nothing of each other."""
+    """The key below which the log's values are stored. Logs under different roots are independent."""
 
     def __str__(self) -> str:
         return str(self.name)
 
 
 class LogMetadataStore:
-    """The logs of one cluster. Cheap; holds no connection of its own."""
+    """The logs of one cluster. Cheap to create; holds no connection of its own."""
 
     def __init__(
         self, store: MetadataStore, environment: Environment, *, root: str = metadata_keys.DEFAULT_ROOT
@@ -65,7 +65,11 @@ class LogMetadataStore:
     # ---- names
 
     async def find(self, log: LogName) -> LogRef:
-        """The current incarnation. LogNotFoundError if the name was never used or its log is deleted."""
+        """The current incarnation of the log.
+
+        Raises:
+            LogNotFoundError: the name was never used, or its log is deleted.
+        """
         node = await self.read_name(log)
         if node is None or node.value.state is NameState.DELETED:
             raise LogNotFoundError(f"log {log} does not exist; create it first", log=str(log))
@@ -81,9 +85,12 @@ class LogMetadataStore:
         return found
 
     async def create(self, log: LogName, *, grace_us: int | None = None) -> LogRef:
-        """Make a log with an empty list and epoch 0. LogExistsError if the name is in use.
+        """Create a log with an empty list and epoch 0.
 
-        `grace_us`: how long its ledgers outlive a writer that may be asleep; None: the default.
+        `grace_us`: how long its ledgers outlive a writer that may be paused; None: the default.
+
+        Raises:
+            LogExistsError: the name is in use.
         """
         node = await self._free_name(log)
         ref = LogRef(log, self._environment.new_uuid(), self._root)
@@ -102,7 +109,7 @@ class LogMetadataStore:
         return ref
 
     async def end_name(self, ref: LogRef) -> None:
-        """Set the name to DELETED once the log's ledgers are gone. Done already, or a newer log: nothing."""
+        """Set the name to DELETED after the log's ledgers were deleted; leave a newer log's name alone."""
         rounds = Rounds(self._environment, f"the name of log {ref.name}")
         while True:
             node = await self.read_name(ref.name)
@@ -114,14 +121,20 @@ class LogMetadataStore:
                     metadata_keys.name_key(self._root, ref.name), encode_name(ended), node.version
                 )
             except (MetadataVersionError, MetadataOutcomeUnknownError) as error:
-                await rounds.again(error)  # the loop re-reads and so learns what happened
+                await rounds.again(error)  # the loop reads again and so learns the outcome
                 continue
             return
 
     # ---- records
 
     async def read(self, ref: LogRef) -> Versioned[LogMetadata]:
-        """The record, linearizably. LogNotFoundError if this incarnation is gone."""
+        """The record, read linearizably.
+
+        Raises:
+            LogNotFoundError: this incarnation does not exist any more.
+            LayoutMismatchError: the record belongs to another cluster.
+            RecordFormatError: the record is damaged.
+        """
         found = await self._read_or_none(ref)
         if found is None:
             raise LogNotFoundError(f"log {ref.name} ({ref.log_uuid}) no longer exists", log=str(ref.name))
@@ -135,9 +148,14 @@ class LogMetadataStore:
     ) -> Applied | NotOurs:
         """Set the record if it still has `version`. Lost answers are resolved by fresh reads.
 
-        MetadataUnavailableError means that the change was certainly not made. While an answer is in doubt and
-        the store cannot be reached this waits: `limit_s`, then MetadataOutcomeUnknownError; without it however long,
-        and only cancelling ends it. `record` must carry a nonce of its own.
+        `record` must carry a nonce of its own. While an answer is in doubt and the store cannot be reached this waits:
+        up to `limit_s` seconds, or without a limit until it is cancelled.
+
+        Raises:
+            MetadataUnavailableError: the change was certainly not made.
+            MetadataOutcomeUnknownError: in doubt after `limit_s`.
+            RecordTooLargeError: the record exceeds its size limit; nothing was written.
+
         Source: docs/log-semantics.md#rule-10.
         """
         try:
@@ -186,7 +204,7 @@ class LogMetadataStore:
         try:
             await self._store.remove_record(self._record_key(ref), found.version)
         except (RecordNotFoundError, MetadataVersionError, MetadataOutcomeUnknownError):
-            return  # whoever resumes the deletion finishes it; nothing names this record
+            return  # a later delete finishes it; no name refers to this record
 
     # ---- parts
 
@@ -223,7 +241,7 @@ class LogMetadataStore:
                 await asyncio.sleep(backoff.next_s())
 
     async def read_name(self, log: LogName) -> Versioned[NameNode] | None:
-        """What the name stands for, linearizably. None if it was never used."""
+        """What the name refers to, read linearizably. None if it was never used."""
         try:
             found = await self._store.read_record(metadata_keys.name_key(self._root, log))
         except RecordNotFoundError:
@@ -233,7 +251,7 @@ class LogMetadataStore:
         )
 
     async def _free_name(self, log: LogName) -> Versioned[NameNode]:
-        """The name node, made if need be, in state DELETED; LogExistsError if it names a log."""
+        """The name node, created if necessary, in state DELETED; LogExistsError if it names a log."""
         node = await self.read_name(log)
         if node is None:
             unused = NameNode(log_uuid="", state=NameState.DELETED)
@@ -274,7 +292,7 @@ class LogMetadataStore:
                 await rounds.again(error)
 
     async def _remove_unnamed(self, ref: LogRef) -> None:
-        """Take back the record of a create that lost; version 0 proves that nobody has used it."""
+        """Remove the record of a create that lost; version 0 proves that no client has used it."""
         try:
             await self._store.remove_record(self._record_key(ref), 0)
         except (RecordNotFoundError, MetadataVersionError, MetadataOutcomeUnknownError):
@@ -282,7 +300,7 @@ class LogMetadataStore:
 
 
 def _decoded(key: str, decode: Callable[[bytes], _T], value: bytes) -> _T:
-    """The decoded value; its error also says where the bytes came from."""
+    """The decoded value; its error also names the key."""
     try:
         return decode(value)
     except RecordFormatError as error:

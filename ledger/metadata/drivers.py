@@ -1,6 +1,6 @@
 """From an address to an open store: `memory:name`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `zk://…`.
 
-Third parties add a scheme with `register_driver`. Part before the first `+` of a scheme picks the driver, the
+Third parties add a scheme with `register_driver`. The part before the first `+` of a scheme picks the driver, the
 rest is the driver's own (`zk+hierarchical://…`). Opening neither creates a store nor needs one to exist.
 """
 
@@ -18,7 +18,11 @@ Factory = Callable[[MetadataUri, Environment], Awaitable[MetadataStore]]
 
 
 def register_driver(scheme: str, factory: Factory) -> None:
-    """Make `scheme:` (and `scheme+anything:`) addresses open with `factory`."""
+    """Open addresses `scheme:` and `scheme+anything:` with `factory`.
+
+    Raises:
+        ConfigurationError: `scheme` is not letters and digits, or `factory` cannot be called.
+    """
     require_type("the scheme of metadata addresses", scheme, str)
     if not scheme.isalnum():
         raise ConfigurationError(f"scheme {scheme!r} is not valid: use letters and digits")
@@ -28,7 +32,12 @@ def register_driver(scheme: str, factory: Factory) -> None:
 
 
 async def open_store(uri: str, environment: Environment | None = None) -> MetadataStore:
-    """A handle on the store at `uri`. ConfigurationError for an address that no driver understands."""
+    """A handle on the store at `uri`. The caller closes it.
+
+    Raises:
+        ConfigurationError: no driver understands the address.
+        MissingExtraError: the driver needs a package that is not installed.
+    """
     parsed = parse_uri(uri)
     factory = _drivers.get(parsed.driver)
     if factory is None:

@@ -1,4 +1,4 @@
-"""How often a compare-and-set loop begins anew: with pauses that grow and differ between processes, not for ever."""
+"""How often a compare-and-set loop starts again: with pauses that grow and differ between processes, and a limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ledger.environment import Environment
 from ledger.errors import ContendedError, LogStoreError, OutcomeUnknownError
 
 ROUNDS_MAX = 20
-"""Some 4 s of pauses: a value that others change that often in the meantime is not to be had now."""
+"""About 4 s of pauses: a value that others change that often cannot be changed now."""
 _PAUSE_FIRST_S = 0.005
 _PAUSE_MAX_S = 0.5
 
@@ -24,10 +24,14 @@ class Rounds:
         self._bound_s = _PAUSE_FIRST_S
 
     async def again(self, cause: LogStoreError | None = None) -> None:
-        """Pause; after the last round raise.
+        """Pause before the next round.
 
-        `cause`: why the round failed. If it leaves open whether a change was made, it is raised itself; else
-        ContendedError, and nothing was changed.
+        `cause`: why the round failed.
+
+        Raises:
+            ContendedError: it was the last round, and nothing was changed.
+            OutcomeUnknownError: it was the last round, and `cause` leaves open whether a change was made: `cause`
+                itself.
         """
         if self._begun >= ROUNDS_MAX:
             if isinstance(cause, OutcomeUnknownError):

@@ -5,11 +5,11 @@ Rules that hold for every driver:
 - A compare-and-set that is refused raises MetadataVersionError and certainly changed nothing.
 - A change whose answer was lost raises MetadataOutcomeUnknownError; the driver never repeats a conditional
   write by itself. MetadataUnavailableError means that the change was certainly not made.
-- Versions start at 0, rise by one with each write, and a record's key is never removed and created again
+- Versions start at 0, increase by one with each write, and a record's key is never removed and created again
   by the layers above (docs/log-semantics.md#rule-5), so a version never comes back.
-- Watches fire at least once after a change, may fire without one, and are called on the event loop. Watch
-  first, then read: a change between a read and a later watch may go unnoticed. `urgent` says that somebody
-  waits for this very change, which a polling store then looks for more often.
+- Watches fire at least once after a change, may fire without one, and are called on the event loop. Set the watch
+  first, then read: a change between a read and a later watch may be missed. `urgent` means that a caller
+  waits for this very change, which a polling store then checks more often.
 - While the store holds no cluster, everything but `init_cluster`, `instance_id`, `layout` raises
   MetadataUnavailableError.
 """
@@ -31,21 +31,24 @@ OnLost = Callable[[LogStoreError], None]
 
 
 def nobody_told(error: LogStoreError) -> None:
-    """Where nobody has asked to hear of a lost registration."""
+    """The default of `Registration.on_lost`: does nothing."""
 
 
 class Registration(Protocol):
-    """A bookie's presence. It ends when the process dies, at the latest after the session timeout."""
+    """A bookie's registration. It ends when the process dies, at the latest after the session timeout."""
 
     on_lost: OnLost
-    """Called once, on the loop, if the registration has ended and cannot be renewed: another process has the id,
-    or another cluster stands at the address. Stores whose sessions end with the process only never call it."""
+    """Called once, on the loop, if the registration has ended and cannot be renewed.
+
+    Another process has the id, or another cluster is at the address. Stores whose sessions end only with the process
+    never call it.
+    """
 
     async def set_read_only(self, read_only: bool) -> None:
-        """Move between the writable and the read-only list; never absent from both meanwhile."""
+        """Move between the writable and the read-only list; the bookie is never absent from both."""
 
     async def close(self) -> None:
-        """Withdraw the registration. Returns once others can see it."""
+        """Withdraw the registration; on return others see it."""
 
 
 class MetadataStore(Protocol):
@@ -60,47 +63,81 @@ class MetadataStore(Protocol):
     # ---- ledgers
 
     async def new_ledger_id(self) -> LedgerId:
-        """An id never handed out before, greater than every earlier one."""
+        """An id never returned before, greater than every earlier one."""
 
     async def create_new_ledger(self, metadata: LedgerMetadata) -> tuple[LedgerId, int]:
-        """Store new metadata under a new id, in one step where the store can; return id and version."""
+        """Store metadata under a new id, in one step where the store can; return id and version.
+
+        Source: docs/bookkeeper.md#creating-a-ledger.
+        """
 
     async def create_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> int:
-        """Store new metadata, return its version.
+        """Store new metadata; return its version.
 
-        AlreadyExistsError unless what is there carries our cToken (then it is our own create, repeated).
+        Raises:
+            AlreadyExistsError: the id is taken, and not by an earlier attempt of this create (its cToken is another).
         """
 
     async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
-        """Linearizable. LedgerNotFoundError if absent, MetadataFormatError if damaged."""
+        """The metadata of a ledger, read linearizably.
+
+        Raises:
+            LedgerNotFoundError: no such ledger.
+            MetadataFormatError: the value is damaged.
+        """
 
     async def write_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
-        """Compare-and-set; return the new version. MetadataVersionError, LedgerNotFoundError.
+        """Compare-and-set; return the new version. As in BookKeeper, what is stored has no cToken any more.
 
-        As in BookKeeper, what is stored carries no cToken any more.
+        Raises:
+            MetadataVersionError: the version is another one.
+            LedgerNotFoundError: no such ledger.
         """
 
     async def remove_ledger(self, ledger_id: LedgerId, version: int | None = None) -> None:
-        """Remove at `version`, or at any. LedgerNotFoundError if absent (BookKeeper's delete ignores it)."""
+        """Remove a ledger's metadata at `version`, or at any.
+
+        Raises:
+            LedgerNotFoundError: no such ledger (BookKeeper's delete ignores it).
+            MetadataVersionError: the version is another one.
+        """
 
     def watch_ledger(self, ledger_id: LedgerId, watch: Watch, *, urgent: bool = False) -> Unwatch: ...
 
     def ledger_ids(self) -> AsyncIterator[LedgerId]:
-        """Every ledger, ascending, in bounded memory. An error is raised, never taken for the end."""
+        """Every ledger id, ascending, in bounded memory. An error is raised, never taken for the end."""
 
     # ---- records: the generic compare-and-set values of logs, cursors and properties
 
     async def create_record(self, key: str, value: bytes) -> int:
-        """Store under a new key, return version 0. AlreadyExistsError if taken."""
+        """Store a value under a new key; return version 0.
+
+        Raises:
+            AlreadyExistsError: the key is taken.
+        """
 
     async def read_record(self, key: str, *, fresh: bool = True) -> Versioned[bytes]:
-        """`fresh` reads are linearizable; others may lag behind. RecordNotFoundError."""
+        """The value under a key. `fresh` reads are linearizable; others may return an older value.
+
+        Raises:
+            RecordNotFoundError: no such key.
+        """
 
     async def write_record(self, key: str, value: bytes, version: int) -> int:
-        """Compare-and-set; return the new version. MetadataVersionError, RecordNotFoundError."""
+        """Compare-and-set; return the new version.
+
+        Raises:
+            MetadataVersionError: the version is another one.
+            RecordNotFoundError: no such key.
+        """
 
     async def remove_record(self, key: str, version: int) -> None:
-        """Compare-and-remove. MetadataVersionError, RecordNotFoundError."""
+        """Compare-and-remove.
+
+        Raises:
+            MetadataVersionError: the version is another one.
+            RecordNotFoundError: no such key.
+        """
 
     async def list_records(self, prefix: str) -> list[str]:
         """Names of the direct children under `prefix` (a key without its last part), sorted."""
@@ -110,9 +147,10 @@ class MetadataStore(Protocol):
     # ---- bookies
 
     async def register_bookie(self, info: BookieInfo) -> Registration:
-        """Make the bookie visible. AlreadyExistsError while another live process holds the same id.
+        """Make the bookie visible. A registration made earlier through this handle is replaced.
 
-        A registration made before through this handle is replaced.
+        Raises:
+            AlreadyExistsError: another live process holds the same id.
         """
 
     async def bookies(self) -> BookieSet: ...
@@ -120,10 +158,19 @@ class MetadataStore(Protocol):
     def watch_bookies(self, watch: Watch) -> Unwatch: ...
 
     async def read_cookie(self, bookie_id: BookieId) -> Versioned[bytes]:
-        """RecordNotFoundError if the bookie was never formatted."""
+        """The bookie's cookie.
+
+        Raises:
+            RecordNotFoundError: the bookie was never formatted.
+        """
 
     async def write_cookie(self, bookie_id: BookieId, cookie: bytes, version: int | None) -> int:
-        """Create (version None, AlreadyExistsError) or compare-and-set (MetadataVersionError)."""
+        """Create the cookie (`version` None) or compare-and-set it; return the new version.
+
+        Raises:
+            AlreadyExistsError: on create, there is a cookie.
+            MetadataVersionError: the version is another one.
+        """
 
     async def remove_cookie(self, bookie_id: BookieId, version: int) -> None: ...
 
@@ -132,19 +179,29 @@ class MetadataStore(Protocol):
     # ---- the cluster
 
     async def init_cluster(self) -> None:
-        """Create layout and instance id atomically. AlreadyExistsError if there is a cluster."""
+        """Create layout and instance id atomically.
+
+        Raises:
+            AlreadyExistsError: there is a cluster.
+        """
 
     async def format_cluster(self) -> None:
-        """Remove ledgers, cookies and records, write a new instance id. The caller has asked the operator."""
+        """Remove ledgers, cookies and records and write a new instance id. The caller has asked the operator."""
 
     async def nuke_cluster(self, instance_id: str) -> None:
-        """Remove everything, if `instance_id` names this cluster (LayoutMismatchError otherwise).
+        """Remove everything, if `instance_id` names this cluster. Ledger ids continue from where they were.
 
-        ClusterInUseError while bookies are registered. Ledger ids go on where they were.
+        Raises:
+            LayoutMismatchError: another cluster is there.
+            ClusterInUseError: bookies are registered.
         """
 
     async def instance_id(self) -> str:
-        """RecordNotFoundError while no cluster is initialised."""
+        """The cluster's instance id.
+
+        Raises:
+            RecordNotFoundError: no cluster is initialised.
+        """
 
     async def layout(self) -> bytes:
         """The LAYOUT value (docs/bookkeeper.md#layout)."""

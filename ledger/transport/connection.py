@@ -1,9 +1,9 @@
-"""What both protocols share: one TCP connection to one bookie, its life and its bounds.
+"""What both protocols share: one TCP connection to one bookie, its life and its limits.
 
-Law: whatever is sent asks for an answer. A connection on which nothing at all comes within the time of a request
-is given up, whoever sent it. A peer that has vanished is never reported by the kernel before a quarter of an hour
-of resending is over, and only a new connection finds a bookie that is back. Whoever waits for an answer keeps a
-timeout of its own: a bookie that says something else meanwhile lives, and may still not answer.
+Invariant: every request expects an answer. A connection that receives nothing at all within the timeout of a request
+is closed, whichever caller sent it. The kernel reports a vanished peer only after a quarter of an hour of resending,
+and only a new connection finds a bookie that is back. Each caller has a timeout of its own in addition: a bookie that
+answers other requests is alive, and may still not answer this one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ledger.errors import BookieUnavailableError, ProtocolError
 from ledger.model import BookieId
 
 _PAUSE_S = 1.0
-"""A timer that comes so much too late shows that this process was stopped, and that no bookie is to blame."""
+"""A timer that is later than this shows that this process was stopped, and that no bookie is at fault."""
 
 
 class BookieConnection(asyncio.Protocol):
@@ -31,7 +31,7 @@ class BookieConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._due = math.inf
-        """Loop time by which something has to come; infinite while nothing that was sent waits for a first word."""
+        """Loop time by which something must be received; infinite while no request is pending."""
         self._patience_s = 0.0
         """The timeout by which `_due` was set."""
         self._timer: asyncio.TimerHandle | None = None
@@ -47,7 +47,7 @@ class BookieConnection(asyncio.Protocol):
     def send(self, data: bytes, timeout_s: float) -> None:
         """Queue requests, of which one is to be answered within `timeout_s`.
 
-        A bookie that lets more than the bound pile up is given up: it must not fill memory.
+        A bookie with more unsent bytes than the limit is given up: it must not fill memory.
         """
         transport = self._transport
         if self.lost is not None or transport is None:
@@ -62,7 +62,7 @@ class BookieConnection(asyncio.Protocol):
         self.expect(timeout_s)
 
     def expect(self, timeout_s: float) -> None:
-        """Something is owed here: if nothing comes for so long, the peer has gone."""
+        """An answer is owed: if nothing is received within the time, the peer counts as lost."""
         due = self._loop.time() + timeout_s
         if due < self._due and self.lost is None:
             self._due, self._patience_s = due, timeout_s
@@ -79,25 +79,25 @@ class BookieConnection(asyncio.Protocol):
         late_s = now - self._timer_at
         self._timer, self._timer_at = None, math.inf
         if late_s > _PAUSE_S:
-            self._due = max(self._due, now + self._patience_s)  # what came meanwhile may still be unread
+            self._due = max(self._due, now + self._patience_s)  # what arrived since may still be unread
         if self._due <= now:
             self.give_up(f"bookie {self.bookie_id} did not respond within {self._patience_s:g} s")
         elif self._due < math.inf:
             self._look_at(self._due)
 
     def is_stale(self, idle_s: float) -> bool:
-        """Nobody uses it, and the bookie said nothing for so long: its host may have gone unnoticed."""
+        """Unused and silent for so long that the bookie's host may have died unnoticed."""
         return self._loop.time() - self._heard_at > idle_s and not self._in_use()
 
     def give_up(self, reason: str) -> None:
-        """End the connection now; the peer is not waited for."""
+        """End the connection now, without waiting for the peer."""
         self._end(BookieUnavailableError(reason, bookie_id=self.bookie_id))
         if self._transport is not None:
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._loop.time()
-        self._due = math.inf  # it lives; what is owed on is for those to miss who wait for it
+        self._due = math.inf  # it is alive; callers that wait for an answer have their own timeouts
         try:
             self._on_data(data)
         except ProtocolError as error:
@@ -125,8 +125,8 @@ class BookieConnection(asyncio.Protocol):
 
     @abstractmethod
     def _in_use(self) -> bool:
-        """Whether an answer is owed here, or somebody listens."""
+        """Whether an answer is owed, or a listener is attached."""
 
     @abstractmethod
     def _on_lost(self, error: Exception) -> None:
-        """Tell everybody who waits on this connection."""
+        """Report the loss to every caller that waits on this connection."""

@@ -127,7 +127,7 @@ class V2Connection(EntryConnection):
 
     def _answer_read(self, key: tuple[int, int], answer: ReadAnswer) -> None:
         waiting = self._reads.get(key)
-        # To the first who still waits: the answer to a read that was cancelled is as good for a later one.
+        # To the first caller that still waits: the answer to a cancelled read is as good for a later one.
         while waiting:
             future = waiting.popleft()
             if not future.done():

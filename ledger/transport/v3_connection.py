@@ -166,7 +166,7 @@ class V3Connection(EntryConnection):
         if response.operation is Operation.ADD_ENTRY:
             self._on_add_response(response)
             return
-        # Who was cancelled stays until the answer comes, or the connection ends for want of it.
+        # A cancelled request stays until its answer comes, or the connection ends for lack of it.
         future = self._pending.pop((response.txn_id, response.operation), None)
         if future is not None and not future.done():
             future.set_result(response)
@@ -188,7 +188,7 @@ class V3Connection(EntryConnection):
         for future in pending.values():
             if not future.done():
                 future.set_exception(error)
-                future.exception()  # whoever waited may be gone; that must not cause a warning
+                future.exception()  # the caller may have been cancelled; that must not cause a warning
         lacs, self._lacs = self._lacs, {}
         for lac in lacs.values():
             lac.done(error)
