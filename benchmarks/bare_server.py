@@ -8,7 +8,7 @@ fences, keys, an index, reads, restart) is what a bookie's time above this floor
 With `--parse` it does what no bookie can leave out: it reads every frame's length and ids, keeps a slice of
 each entry until its copy is written, and answers with the ids.
 
-Law: bytes are answered after the fdatasync of the group that holds them.
+Invariant: bytes are answered after the fdatasync of the group that holds them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Leaves that the bookie adds to the one error tree (ledger/errors.py).
 
-Law: "proved absent" is never an error here, it is `None` or `-1`. Every error below therefore means
+Invariant: "proved absent" is never an error here, it is `None` or `-1`. Every error below therefore means
 *unknown* to a client, except those under ConfigurationError and UnavailableError, which changed nothing.
 """
 

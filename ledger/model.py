@@ -134,6 +134,7 @@ class LedgerMetadata:
 
     @property
     def last_fragment(self) -> Fragment:
+        """The fragment that a writer adds to."""
         return self.fragments[-1]
 
     def fragment_of(self, entry_id: int) -> Fragment:
@@ -150,9 +151,11 @@ class LedgerMetadata:
         return next((value for name, value in self.custom if name == key), None)
 
     def with_state(self, state: LedgerState) -> LedgerMetadata:
+        """The same in another state."""
         return replace(self, state=state)
 
     def closed_at(self, last_entry: EntryId, length: int) -> LedgerMetadata:
+        """The same, CLOSED at this entry with this length."""
         return replace(self, state=LedgerState.CLOSED, last_entry=last_entry, length=length)
 
     def with_fragment(self, fragment: Fragment) -> LedgerMetadata:

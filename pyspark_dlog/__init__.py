@@ -1,6 +1,6 @@
 """Spark looks for packages named `pyspark_*` and takes their `DefaultSource`; this one is format "dlog".
 
-Law: importing this never raises. Spark imports it for every session, also for one too old for Python sources.
+Invariant: importing this never raises. Spark imports it for every session, also for one too old for Python sources.
 """
 
 __all__: list[str] = []

@@ -1,6 +1,6 @@
 """Tells v2 from v3 in a captured conversation, as a bookie does on each connection. Pure.
 
-Law: a connection starts in v3. The first frame that is no v3 request switches it to v2 for good, and is
+Invariant: a connection starts in v3. The first frame that is no v3 request switches it to v2 for good, and is
 itself read as v2; a frame that is neither ends the connection (ProtocolError).
 docs/bookkeeper.md#telling-v2-from-v3.
 """

@@ -68,8 +68,8 @@ class DiskLock(Protocol):
 class DiskWorker(Protocol):
     """Carries out jobs beside the event loop that started it, and hands their results to that loop.
 
-    Law: jobs run one at a time and in the order of `submit`, and each `done` is called on the loop, in that order,
-    never before `submit` has returned.
+    Invariant: jobs run one at a time and in the order of `submit`, and each `done` is called on the loop, in that
+    order, never before `submit` has returned.
     """
 
     def submit(self, work: Callable[[], T], done: Done[T], *, brief: bool = False) -> None:

@@ -1,6 +1,6 @@
 """An ordered, checksummed key-value store on disk: RocksDB, used without its write-ahead log.
 
-Law: a `write` is atomic and visible at once, but durable only when a later `sync` has returned; what is
+Invariant: a `write` is atomic and visible at once, but durable only when a later `sync` has returned; what is
 durable is always a prefix of the writes. A damaged block raises StorageError, it never reads as absent.
 The journal plays the write-ahead log's part: docs/decisions/0004-index-store.md.
 """

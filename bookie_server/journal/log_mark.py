@@ -9,7 +9,7 @@
     32      8     sequence    u64, of the record that starts here
     40      8     generation  u64, the index must be at this generation or later
 
-Law: written only after entry log and index were synced, so that everything before it is in them.
+Invariant: written only after entry log and index were synced, so that everything before it is in them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read the journal's tail at start and say where writing goes on.
 
-Law: a torn tail is cut silently, because nothing in it was ever acknowledged; damage to records that had
+Invariant: a torn tail is cut silently, because nothing in it was ever acknowledged; damage to records that had
 been synced is reported, because cutting there would turn acknowledged entries into "never had it". The two
 are told apart by what follows: a valid record whose group started behind the bad place proves that the bad
 place had been synced; so does a SEAL or a successor file.

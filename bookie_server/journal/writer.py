@@ -1,6 +1,6 @@
 """Group commit: everything that arrived while the previous sync ran goes into the next one.
 
-The loop queues, the disk worker writes: in its thread, or on the loop for a lone append to a quick disk. Law: a
+The loop queues, the disk worker writes: in its thread, or on the loop for a lone append to a quick disk. Invariant: a
 callback gets `None` only after a sync that began when its record was completely in the file. The first write or
 sync error ends the journal for good (`failed`): nothing is tried again, and everybody who waits gets the error,
 which means "unknown". A full disk is no such error: it shows before a record is begun, so those who wait learn

@@ -1,6 +1,6 @@
 """What a bookie does for its clients, whatever wire version they speak.
 
-Law: decision and acceptance happen in one step on the event loop, so the adds, fences and reads of one
+Invariant: decision and acceptance happen in one step on the event loop, so the adds, fences and reads of one
 ledger have one serial order; an answer that promises something is given when it is durable.
 
 Outcomes go to a callback, which is called once and possibly before the call returns; adds take no task, no

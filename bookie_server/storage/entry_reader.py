@@ -1,6 +1,6 @@
 """Reads of entries that are no longer in the write cache: block cache, then index, then entry log.
 
-Law: an empty answer is proof of absence and needs a healthy index lookup; whatever goes wrong on the way is
+Invariant: an empty answer is proof of absence and needs a healthy index lookup; whatever goes wrong on the way is
 a StorageError. Reads of one ledger share a worker, so that several reads of one block cost one disk read.
 
 Pitfall: docs/pitfalls.md#damage-answered-as-absence.

@@ -1,6 +1,6 @@
 """Delete ledgers that metadata no longer knows, and the entry logs that die with them.
 
-Law: local ids are taken before the listing, so a ledger created meanwhile is not a candidate. A ledger is
+Invariant: local ids are taken before the listing, so a ledger created meanwhile is not a candidate. A ledger is
 deleted only when a complete listing lacked it for the whole grace time and a read of its own metadata then
 proves it absent; any error keeps it. A failed or partial listing proves nothing. One pass deletes no more
 than a part of all ledgers, so that a wrong metadata store cannot empty a bookie at once. Ledger ids never

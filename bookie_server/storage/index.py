@@ -8,7 +8,7 @@
     "E"                                     format version, current log id, end of its blocks
     "M"                                     limbo since generation
 
-Law: the intervals [first, last] of one ledger are disjoint. A late entry that falls into a gap of an older
+Invariant: the intervals [first, last] of one ledger are disjoint. A late entry that falls into a gap of an older
 interval splits it, so one floor lookup decides; flag bit 0 says that every id of the interval is there.
 Numbers are big-endian so that keys sort; signs cannot occur in keys, ids are never negative.
 """

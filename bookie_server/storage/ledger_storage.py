@@ -1,6 +1,6 @@
 """The storage of one bookie: journal, write cache, entry logs and index behind one face.
 
-Law: everything synchronous here runs on the event loop and is therefore one serial order per ledger; file
+Invariant: everything synchronous here runs on the event loop and is therefore one serial order per ledger; file
 I/O runs in the disk's workers. `None` and -1 mean *proved absent*; every doubt is a StorageError.
 Two rare lookups touch the disk on the loop itself, because no other request may come in between: the state
 of a ledger that is not in memory, and the stored copy of an entry that is added a second time.

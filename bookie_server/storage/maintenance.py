@@ -1,6 +1,6 @@
 """What the storage does beside serving: flush and checkpoint, watch the disk, give space back.
 
-Law: at most one checkpoint at a time, and a job that met a full disk is repeated before a new one begins, so
+Invariant: at most one checkpoint at a time, and a job that met a full disk is repeated before a new one begins, so
 the log mark never passes what is not stored. Any other error of a checkpoint ends the storage.
 """
 

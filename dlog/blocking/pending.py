@@ -30,7 +30,7 @@ class Board:
         self._gates: deque[threading.Lock] = deque()
         self._notifying = False
         self.unread: dict[Pending[Any], BaseException] = {}
-        """Failed appends whose outcome nobody has read."""
+        """Failed appends whose outcome was not read."""
 
     def wait_until(self, true: Callable[[], bool], timeout_s: float | None = None) -> bool:
         """Wait for a condition that the loop brings about; whether it became true in time.

@@ -94,7 +94,7 @@ class Reader:
         self._opening = threading.Lock()
         self._parts: Iterator[_Part] = iter([])
         self._taken: _Part | None = None
-        """Taken from `_parts`, its messages not yet made."""
+        """Taken from `_parts`; its message objects are not built yet."""
         self._current: _Part | None = None
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
 """The `dlog` command: every command with its help, and none of the machinery that carries it out.
 
-Law: importing this module stays cheap, so that `dlog --help` answers at once. Commands import what they need.
+Invariant: importing this module stays cheap, so that `dlog --help` answers at once. Commands import what they need.
 """
 
 from __future__ import annotations

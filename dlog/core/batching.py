@@ -108,10 +108,12 @@ class Batch(Generic[T]):
 
     @property
     def count(self) -> int:
+        """Number of messages."""
         return len(self.payloads)
 
     @property
     def columns(self) -> Columns:
+        """The messages, a list per field."""
         return Columns(self.keys, self.payloads, self.headers)
 
     @classmethod
@@ -164,6 +166,7 @@ class Batcher(Generic[T]):
 
     @property
     def open_bytes(self) -> int:
+        """Encoded bytes of the messages in the partial batch."""
         return self._open.body_bytes
 
     def deadline(self) -> float | None:

@@ -14,6 +14,8 @@ from ledger.errors import ConfigurationError
 
 
 class RotationReason(StrEnum):
+    """Why a ledger is replaced."""
+
     BYTES = "bytes"
     ENTRIES = "entries"
     AGE = "age"
@@ -96,6 +98,7 @@ def reason_to_rotate(
 
 
 def at_hard_limit(use: LedgerUse, limits: RotationLimits) -> bool:
+    """Whether appends must wait until the ledger is replaced."""
     return use.bytes_taken >= limits.bytes_max * limits.hard_bytes_factor
 
 

@@ -60,6 +60,7 @@ class LogMetadataStore:
 
     @property
     def root(self) -> str:
+        """The key below which the logs' values are stored."""
         return self._root
 
     # ---- names
@@ -141,6 +142,7 @@ class LogMetadataStore:
         return found
 
     def watch(self, ref: LogRef, watch: Watch) -> Unwatch:
+        """Call `watch` on the loop after each change of the record, and perhaps without one."""
         return self._store.watch_record(self._record_key(ref), watch)
 
     async def compare_and_set(

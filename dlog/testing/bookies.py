@@ -122,7 +122,7 @@ class SimulatedBookie:
         self._asked_to_stop, self._gone = asyncio.Event(), asyncio.Event()
         self._node = node = self._loop.boot(self.name)
         task = self._loop.create_task_on(node, self._process(node), name=f"{self.name} process")
-        # In the world: nobody else is there to see how a process ends.
+        # On the world's node, which alone outlives the process and sees how it ends.
         task.add_done_callback(partial(self._ended, node), context=context_of(self._loop.world))
 
     async def wait_until_serving(self) -> None:

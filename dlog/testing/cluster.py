@@ -268,6 +268,7 @@ class Simulation:
             return self._loop.run(run())
 
     def close(self) -> None:
+        """End every simulated process and the loop."""
         self._loop.close()
 
 

@@ -152,8 +152,11 @@ class LogWriter:
             AppendAbortedError: the writer was closed or gave up before the message was sent; certainly absent.
             AppendIndeterminateError: in flight when the writer ended; at `error.message_id` or nowhere
                 (`LogClient.resolve`).
-            ConfigurationError: payload, key or headers of a wrong type; certainly absent.
+            ConfigurationError: payload, key, headers or `expect_tail` are not valid; certainly absent.
             QueueFullError: with `expect_tail` only: the buffer is full; certainly absent.
+            ReadError, MetadataUnavailableError: with `expect_tail` only: the log's last message cannot be read;
+                certainly
+                absent.
 
         Source: docs/log-semantics.md#rule-8, #rule-12, #rule-13.
         """

@@ -1,6 +1,6 @@
 """Frames of both protocols: a 4-byte big-endian length and so many bytes of body. Pure.
 
-Law: the length is judged as soon as its four bytes are there, before anything of that size is kept.
+Invariant: the length is judged as soon as its four bytes are there, before anything of that size is kept.
 The limit counts the whole frame, prefix included (docs/bookkeeper.md#frames; docs/pitfalls.md#lying-length).
 """
 

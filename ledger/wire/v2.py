@@ -1,6 +1,6 @@
 """The binary protocol: bytes ↔ messages.py. Pure; docs/bookkeeper.md#v2-frames.
 
-Law: a body either raises ProtocolError or becomes a message that encodes to exactly those bytes. (AUTH bodies
+Invariant: a body either raises ProtocolError or becomes a message that encodes to exactly those bytes. (AUTH bodies
 hold protobuf, where fields we do not know are accepted and dropped.) Encoders return whole frames, decoders
 take a frame's body. Layouts: constants.py.
 """

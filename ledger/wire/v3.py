@@ -1,6 +1,6 @@
 """The protobuf protocol: bytes ↔ messages.py. Pure; docs/bookkeeper.md#v3-messages.
 
-Law: a body either raises ProtocolError or becomes a message. Unknown fields, any field order and unknown
+Invariant: a body either raises ProtocolError or becomes a message. Unknown fields, any field order and unknown
 `flag` values are accepted and dropped; an unknown enum value anywhere else counts as the field's absence, so
 the frame is refused. What Java encoded comes out byte for byte: `flag` of reads and adds precedes their other
 fields. Encoders return whole frames, decoders take a frame's body.

@@ -227,12 +227,14 @@ class DeferredWriteHandle:
     # ---- the client's side (OpenWriter)
 
     def tick(self, now: float) -> bool:
+        """Fail if a member owes an answer for too long; False if there is nothing left to check."""
         for member in self._members:
             if self.failed is None and member.overdue(now):
                 self._lost(member.overdue_error())
         return self.failed is None and any(member.owes for member in self._members)
 
     def excuse(self, pause_s: float) -> None:
+        """This process was stopped for this long: no bookie is at fault for not having answered."""
         for member in self._members:
             member.excuse(pause_s)
 

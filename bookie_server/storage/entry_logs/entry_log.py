@@ -1,6 +1,6 @@
 """Entry logs on disk: blocks are appended by one worker and read by others.
 
-Law: bytes behind the end that the index knows are garbage of a crash and are overwritten. A reader asks for
+Invariant: bytes behind the end that the index knows are garbage of a crash and are overwritten. A reader asks for
 exactly the bytes an index record names and believes them only when their CRC, place and ledger agree.
 """
 

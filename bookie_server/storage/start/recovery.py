@@ -1,6 +1,6 @@
 """Bring the storage to where it was: index, log mark and the journal's tail. Runs once, before anything else.
 
-Law: replay is keyed by ledger and entry, so doing it again, from any older mark, gives the same result.
+Invariant: replay is keyed by ledger and entry, so doing it again, from any older mark, gives the same result.
 Fences, keys, explicit LACs and tombstones are replayed like adds.
 
 Pitfall: docs/pitfalls.md#replay-not-repeatable.

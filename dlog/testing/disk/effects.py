@@ -1,6 +1,6 @@
 """The order in which a simulated disk changes, and the place in it where the machine stops.
 
-Law: an effect is announced before it happens and happens whole or, if the machine stops there, not at all. So a
+Invariant: an effect is announced before it happens and happens whole or, if the machine stops there, not at all. So a
 crash at effect n leaves the disk as effects 1 to n-1 made it. What a power cut leaves of unsynced effects is
 another question: see image.py.
 """

@@ -1,6 +1,6 @@
 """What a simulated disk holds: for everything, what is durable, what is visible, and the changes in between.
 
-Law: `durable` with all of `pending` applied is what is visible, except after a failed sync, which may leave
+Invariant: `durable` with all of `pending` applied is what is visible, except after a failed sync, which may leave
 pages visible that will never be written. Everything here changes memory only and cannot fail.
 """
 

@@ -1,6 +1,6 @@
 """What a frame says, in a few words: `ADD 3:17 lac 16 (recovery)`, `ADD 3:17 EOK`. Pure; the codecs are production's.
 
-Law: a connection speaks v3 until its client sends what is none, and v2 from then on, as a bookie sees it.
+Invariant: a connection speaks v3 until its client sends what is none, and v2 from then on, as a bookie sees it.
 """
 
 from __future__ import annotations

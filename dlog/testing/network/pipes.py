@@ -1,6 +1,6 @@
 """One direction of one connection: bytes in order, after a delay, cut where the seed says.
 
-Law: what was pushed and not lost with a reset arrives once, in order, before the end. A pipe holds no more than
+Invariant: what was pushed and not lost with a reset arrives once, in order, before the end. A pipe holds no more than
 its window, which stands for the buffers of both kernels; more stays with the sender's transport.
 
 While a pipe is *quiet* (cut, clogged, stalled, its host gone) bytes stay in it and nothing arrives.

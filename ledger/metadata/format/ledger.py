@@ -5,7 +5,7 @@
     format 1   header, lines: write quorum, ensemble size, length, one per fragment, an end mark if not OPEN
 
 The header is `BookieMetadataFormatVersion<TAB>N<LF>`. A ledger is rewritten in the format it was created
-with. Law: a format 3 value that we accept encodes to exactly the bytes it came from, so that a rewrite loses
+with. Invariant: a format 3 value that we accept encodes to exactly the bytes it came from, so that a rewrite loses
 nothing; and every malformed value raises MetadataFormatError, nothing else.
 
 Protocol: docs/bookkeeper.md#metadata-formats. Table: docs/formats.md, Metadata values.

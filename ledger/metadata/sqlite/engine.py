@@ -1,6 +1,6 @@
 """Runs jobs on one SQLite file, synchronously. Whoever calls it (a thread, a simulator) serialises the calls.
 
-Law: writes that wait together are committed together, one fsync chain for all, in the order they came; reads
+Invariant: writes that wait together are committed together, one fsync chain for all, in the order they came; reads
 see committed state only. A compare-and-set is an UPDATE with the version in its WHERE clause, inside BEGIN
 IMMEDIATE. Before COMMIT every failure means "certainly not changed"; an I/O error of COMMIT itself means
 "unknown". Waiting for other processes' locks is bounded.

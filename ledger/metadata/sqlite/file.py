@@ -4,7 +4,7 @@
     user_version     schema version, 1
     nodes            key, version, value, session (null, or the name of a lock file: sessions.py)
 
-Law: the file appears whole (schema, LAYOUT and INSTANCEID in it) or not at all, readable by its owner only;
+Invariant: the file appears whole (schema, LAYOUT and INSTANCEID in it) or not at all, readable by its owner only;
 opening never makes one. The journal mode is a rollback one with synchronous=EXTRA, because several processes
 write and SQLite before 3.51.3 can damage a WAL then; and of those it is PERSIST, whose commits sync data and no
 directory (docs/decisions/0003-sqlite-journal-mode.md). Nothing here opens the file except SQLite: closing any other

@@ -1,7 +1,7 @@
 """Sessions: a process is alive exactly while it holds the lock on its own file in `<db>.sessions/`.
 
 The kernel drops the lock with the process, so a kill -9 is seen at once and nothing is written to stay alive.
-Law: the lock is an exclusive flock taken before any row names the file; who asks takes a shared one, so that
+Invariant: the lock is an exclusive flock taken before any row names the file; who asks takes a shared one, so that
 two who ask at once do not take each other for the owner. A name without a file, or with a free lock, is dead
 for ever: names are never used twice.
 """

@@ -1,6 +1,6 @@
 """A record's value ↔ the data of its node. Pure.
 
-ZooKeeper needs a node for every part of a key. Law: a node with no data is no record, only the way to others;
+ZooKeeper needs a node for every part of a key. Invariant: a node with no data is no record, only the way to others;
 so an empty value, and one that begins with the escape, is stored behind the escape. All others stay as they are.
 """
 

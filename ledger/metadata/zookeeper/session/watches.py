@@ -1,6 +1,6 @@
 """Watches that stay: ZooKeeper's fire once and end with the connection, so each is set again by itself.
 
-Law: a watcher is told once the watch is set again, so that whatever it reads then, and even if it reads
+Invariant: a watcher is told once the watch is set again, so that whatever it reads then, and even if it reads
 nothing, a later change is told again. After a connection was lost everybody is told once, as nothing is known
 about the time between. An early watcher is told at the event too, before any answer that knows of the change.
 """
