@@ -81,7 +81,7 @@ class LogAdmin:
         Raises:
             ShrinkRefusedError: `before` is above the tail, and so would make later appends invisible.
             LogNotFoundError: no such log, or it is being deleted.
-            ContendedError: the record kept changing; nothing was changed.
+            ContendedError: the record changed during every attempt; try again.
             MetadataOutcomeUnknownError: the trim may have been made.
 
         Source: docs/log-semantics.md#rule-33.

@@ -99,6 +99,12 @@ class LogClient:
         environment: Environment | None = None,
         root: str = metadata_keys.DEFAULT_ROOT,
     ) -> None:
+        """`store` is closed with the client. `root`: the key below which the logs of every namespace are stored.
+
+        Raises:
+            ConfigurationError: `config` is not a LogConfig.
+            MissingExtraError: the codec needs a package that is not installed.
+        """
         require_type("config", config, LogConfig, type(None))
         self.config = config or LogConfig()
         self.namespace = namespace
@@ -234,8 +240,8 @@ class LogClient:
         Raises:
             LogNotFoundError: no such log, and `create` is false.
             LogSealedError: the log is sealed or being deleted.
-            TakeoverLostError: another client took the log over at the same time; nothing was changed.
-            TakeoverContendedError: the log's record changed during every attempt; nothing was changed.
+            TakeoverLostError: another client took the log over first.
+            TakeoverContendedError: the log's record changed during every attempt, and no other client won; try again.
             TakeoverTimeoutError: not done within `takeover_timeout_s`; the takeover may have happened.
             NotEnoughBookiesError: too few writable bookies for a ledger (docs/log-semantics.md#rule-19b).
             LedgerRecoveryError: too few bookies respond to fence and recover the log's last ledgers.
@@ -434,7 +440,7 @@ class LogClient:
             LogNotFoundError: no such log, or it is being deleted.
             InvalidNameError: `before` is not a valid message id.
             DataLossError: the tail cannot be determined since an unsealed listed ledger does not exist.
-            ContendedError: the record kept changing; nothing was changed.
+            ContendedError: the record changed during every attempt; try again.
 
         Source: docs/log-semantics.md#rule-33.
         """
@@ -449,8 +455,8 @@ class LogClient:
         Raises:
             LogNotFoundError: no such log.
             LogSealedError: the log is being deleted.
-            TakeoverLostError: another client took the log over at the same time; nothing was changed.
-            TakeoverContendedError: the record kept changing; nothing was changed.
+            TakeoverLostError: another client took the log over first.
+            TakeoverContendedError: the log's record changed during every attempt; try again.
             TakeoverTimeoutError: not done within `takeover_timeout_s`; it may have happened.
             LedgerRecoveryError: too few bookies respond to fence and recover the log's last ledgers.
             DataLossError: a ledger to be fenced does not exist.

@@ -59,6 +59,7 @@ class LedgerClient:
         config: LedgerClientConfig | None = None,
         environment: Environment | None = None,
     ) -> None:
+        """`store` is not closed with the client. Call `start` before anything else."""
         self.store = store
         self.config = config or LedgerClientConfig()
         self.environment = environment or SystemEnvironment()

@@ -73,8 +73,8 @@ class Client:
         Raises:
             LogNotFoundError: no such log, and `create` is false.
             LogSealedError: the log is sealed or being deleted.
-            TakeoverLostError: another client took the log over at the same time; nothing was changed.
-            TakeoverContendedError: the log's record changed during every attempt; nothing was changed.
+            TakeoverLostError: another client took the log over first.
+            TakeoverContendedError: the log's record changed during every attempt, and no other client won; try again.
             TakeoverTimeoutError: not done within `takeover_timeout_s`; the takeover may have happened.
             NotEnoughBookiesError: too few writable bookies for a ledger.
             LedgerRecoveryError: too few bookies respond to fence and recover the log's last ledgers.
@@ -197,7 +197,7 @@ class Client:
             LogNotFoundError: no such log, or it is being deleted.
             InvalidNameError: `before` is not a valid message id.
             DataLossError: the tail cannot be determined since an unsealed listed ledger does not exist.
-            ContendedError: the record kept changing; nothing was changed.
+            ContendedError: the record changed during every attempt; try again.
 
         Source: docs/log-semantics.md#rule-33.
         """

@@ -213,6 +213,8 @@ class ReadHandle:
             EntryNotFoundError: an entry is confirmed and proved absent: all its copies are lost.
             DigestMismatchError: no intact copy of an entry was found, and at least one copy is damaged.
             ReadError: no replica could be read, and absence is not proved.
+            MetadataUnavailableError: an entry is not where it is expected, and the store cannot say whether it has
+                moved.
 
         Source: docs/bookkeeper.md#reads.
         """
