@@ -1,7 +1,7 @@
-"""Whether what a caller gave is of the kind that is meant. Pure; nothing is converted.
+"""Checks of arguments: whether a value has the expected type. Pure; nothing is converted.
 
 Python finds a wrong type where the value is first used, which may be deep inside, later, or in another thread. The
-public functions ask here first, so that the mistake is named where it was made.
+public functions check first, so that the error is raised where the mistake was made.
 """
 
 from __future__ import annotations
@@ -26,16 +26,21 @@ NAMES: dict[object, str] = {
 
 
 def require_type(what: str, value: object, *kinds: type) -> None:
-    """ConfigurationError, which names `what`, unless the value is of one of the kinds.
+    """Check that the value has one of the types. An int is a number too, a bool is not, nor are NaN and infinity.
 
-    A whole number is a number, and a truth value is neither; NaN and infinity are no numbers.
+    Raises:
+        ConfigurationError: it has none; the message names `what`.
     """
     if not any(_is(value, kind) for kind in kinds):
         raise _wrong(what, kinds, _shown(value))
 
 
 def require_fields(config: Any) -> None:
-    """The same for every field of a dataclass, by what it declares."""
+    """Check every field of a dataclass against its annotation.
+
+    Raises:
+        ConfigurationError: a field has another type.
+    """
     for name, kinds, shown in _kinds(type(config)):  # type: ignore[arg-type]  # a class can be hashed
         value = getattr(config, name)
         if not any(_is(value, kind) for kind in kinds):
@@ -52,7 +57,11 @@ def _kinds(config: Any) -> list[tuple[str, tuple[type, ...], bool]]:
 
 
 def as_bytes(payload: object) -> bytes:
-    """A payload that is not bytes already. A number would be taken by `bytes` for so many zeros."""
+    """A payload that is not bytes already. `bytes` would turn a number into this number of zeros.
+
+    Raises:
+        ConfigurationError: not a bytes-like object.
+    """
     require_type("a payload", payload, bytes, bytearray, memoryview)
     return bytes(payload)  # type: ignore[call-overload, no-any-return]  # just checked
 

@@ -1,6 +1,6 @@
-"""The seam between this software and the machine: clocks, chance and identity come in from outside.
+"""The seam between this software and the machine: clocks, randomness and identity come from outside.
 
-A simulator hands in another Environment (and runs everything on its own event loop), so no other module of
+A simulator passes another Environment (and runs everything on its own event loop), so no other module of
 `ledger` or `dlog` may read a clock, a random source or the process id. Waiting uses the running loop.
 """
 
@@ -67,7 +67,7 @@ class SystemEnvironment:
 def occupy_standard_streams() -> None:
     """Point each standard stream that this process was started without at /dev/null.
 
-    Otherwise the next file or socket gets its number, and whatever prints, writes into that.
+    Otherwise the next file or socket gets its number, and output is written into that.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:

@@ -1,4 +1,4 @@
-"""Whether the packages of an extra are installed; looked up by name, so that asking loads none of them."""
+"""Whether the packages of an extra are installed; looked up by name, which loads none of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from ledger.errors import MissingExtraError
 
 
 def require(what: str, extra: str, *packages: str) -> None:
-    """Return if all `packages` can be imported. MissingExtraError names `what` and the first that cannot."""
+    """Return if all `packages` can be imported.
+
+    Raises:
+        MissingExtraError: names `what` and the first package that is missing.
+    """
     for package in packages:
         if find_spec(package) is None:
             raise MissingExtraError(what, package, extra)

@@ -1,4 +1,4 @@
-"""Refusals in words: the same sentence wherever one comes up."""
+"""Errors for refusals by bookies: the same sentence wherever one occurs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ledger.errors import EntryTooLargeError, LedgerFencedError, UnauthorizedErr
 
 
 def unauthorized(bookie_id: str, ledger_id: int) -> UnauthorizedError:
-    """EUA: a bookie has one status for two reasons, and its client cannot tell which of them it is."""
+    """EUA: a bookie has one status for two reasons, which its client cannot distinguish."""
     return UnauthorizedError(
         f"bookie {bookie_id} refuses this client (EUA): either ledger {ledger_id} has another password there, or the "
         "bookie takes only clients that authenticate themselves or use TLS, which this one does not",
@@ -23,7 +23,7 @@ def fenced(ledger_id: int) -> LedgerFencedError:
 
 
 def too_large(payload_bytes: int, overhead_bytes: int, entry_bytes_max: int) -> EntryTooLargeError:
-    """Ours, before anything is sent."""
+    """Refused here, before anything is sent."""
     return EntryTooLargeError(
         f"entry of {payload_bytes} bytes plus {overhead_bytes} of header exceeds the limit of {entry_bytes_max}; "
         "split it",

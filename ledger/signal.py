@@ -1,4 +1,4 @@
-"""An event that can be waited for beside other things without a task of its own."""
+"""An event that can be waited for together with other things, without a task of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class Signal:
-    """As asyncio.Event; but whoever waits holds a future, and none is made while nobody does."""
+    """As asyncio.Event, but a waiter holds a future, and none is created without a waiter."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -26,7 +26,7 @@ class Signal:
         self._is_set = False
 
     def future(self) -> asyncio.Future[None]:
-        """Done when the signal is set, at once if it is. Cancel it when it is not awaited any more."""
+        """Done when the signal is set, immediately if it is. Cancel it when it is not awaited any more."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._is_set:
             future.set_result(None)

@@ -1,7 +1,7 @@
-"""Metadata in memory: `memory:name`, shared by everybody in this process who opens that name.
+"""Metadata in memory: `memory:name`, shared by all handles of that name in this process.
 
-For tests, simulation and play: the semantics of a real store, nothing durable, nothing outside this process.
-Use one cluster from one thread at a time. A simulator hands its own MemoryCluster to `MemoryBackend`.
+For tests and simulation: the semantics of a real store, nothing durable, nothing outside this process.
+Use one cluster from one thread at a time. A simulator passes its own MemoryCluster to `MemoryBackend`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MemoryCluster:
         self.watchers: list[_Watcher] = []
 
     def run(self, job: Job[T]) -> T:
-        """Apply a job. It raises before its first change or not at all, so there is nothing to roll back."""
+        """Execute a transaction. It raises before its first change or not at all, so there is no rollback."""
         tx = MemoryTransaction(self)
         result = job(tx)
         self._fire(tx.changed)
@@ -110,7 +110,7 @@ class MemoryTransaction:
 
 
 class MemoryBackend:
-    """One handle. `end_session` is what the death of a process looks like to the others."""
+    """One handle. `end_session` has the effect that the death of the process has on others."""
 
     def __init__(self, uri: str, cluster: MemoryCluster, environment: Environment) -> None:
         self._uri = uri
@@ -124,7 +124,7 @@ class MemoryBackend:
         return self._uri
 
     async def read(self, job: Job[T]) -> T:
-        # Give way once, as every real store does: callers must not count on an answer within one step.
+        # Yield once, as every real store does: callers must not rely on an answer within one step.
         await asyncio.sleep(0)
         self._check_open()
         return self._cluster.run(job)
@@ -177,7 +177,7 @@ _clusters: dict[str, MemoryCluster] = {}
 
 
 async def open_memory(name: str, query: str, environment: Environment) -> KeyValueStore:
-    """A handle on `memory:name`; the cluster itself still wants `init_cluster` the first time."""
+    """A handle on `memory:name`; the cluster still needs `init_cluster` the first time."""
     if not name:
         raise InvalidNameError("a memory address needs a name: memory:NAME")
     cluster = _clusters.setdefault(name, MemoryCluster())

@@ -19,7 +19,11 @@ _KEY = re.compile(r"(/[!-.0-~]+)+")
 
 
 def check_key(key: str) -> str:
-    """The key itself, or InvalidNameError."""
+    """Return the key if it is legal.
+
+    Raises:
+        InvalidNameError: it is not.
+    """
     if (
         len(key) > KEY_CHARACTERS_MAX
         or not _KEY.fullmatch(key)
@@ -33,7 +37,11 @@ def check_key(key: str) -> str:
 
 
 def check_value(value: bytes, what: str) -> bytes:
-    """The value itself, or ConfigurationError when no store could hold it."""
+    """Return the value if every store can hold it.
+
+    Raises:
+        ConfigurationError: it is too large.
+    """
     if len(value) > VALUE_BYTES_MAX:
         raise ConfigurationError(
             f"{what} has {len(value)} bytes, a metadata value holds at most {VALUE_BYTES_MAX}: shorten it"

@@ -1,4 +1,4 @@
-"""Addresses of metadata stores, taken apart: `scheme:rest?option=value`. What the rest means its driver knows."""
+"""Addresses of metadata stores, parsed: `scheme:rest?option=value`. The driver interprets the rest."""
 
 from __future__ import annotations
 
@@ -29,12 +29,16 @@ class MetadataUri:
 
 
 def without_password(text: str) -> str:
-    """For messages. No address of ours has a place for a password; a person may still write `user:password@`."""
+    """For messages. No address of ours has a place for a password, but a user may write `user:password@`."""
     return re.sub(r":[^@\s]*@", ":***@", text)
 
 
 def parse_uri(text: str) -> MetadataUri:
-    """Split an address, or raise ConfigurationError. Whether the rest makes sense its driver knows."""
+    """Split an address. The driver checks whether the rest makes sense.
+
+    Raises:
+        ConfigurationError: not a str of the form `scheme:rest`.
+    """
     require_type("the metadata address", text, str)
     scheme, colon, rest = text.partition(":")
     if not colon or not rest or not scheme or not scheme.replace("+", "").isalnum():

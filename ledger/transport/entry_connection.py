@@ -1,4 +1,4 @@
-"""A connection that carries entries, whichever protocol it speaks: who gets the answers to adds, how to read."""
+"""A connection that carries entries, in either protocol: where answers to adds go, and how to read."""
 
 from __future__ import annotations
 

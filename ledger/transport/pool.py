@@ -23,7 +23,7 @@ Resolve = Callable[[BookieId], Awaitable[BookieInfo | None]]
 
 
 class ConnectionSet(Generic[C]):
-    """The connections of one protocol for one purpose, and the attempts under way."""
+    """The connections of one protocol for one purpose, and the attempts in progress."""
 
     def __init__(self, make: Callable[[BookieId], C], resolve: Resolve, config: LedgerClientConfig) -> None:
         self._make = make
@@ -45,7 +45,11 @@ class ConnectionSet(Generic[C]):
         return connection
 
     async def get(self, bookie_id: BookieId) -> C:
-        """Connect if needed. BookieUnavailableError."""
+        """The connection, made if necessary.
+
+        Raises:
+            BookieUnavailableError: it could not be made.
+        """
         connection = self.now(bookie_id)
         if connection is not None:
             return connection
@@ -56,7 +60,7 @@ class ConnectionSet(Generic[C]):
             task = asyncio.get_running_loop().create_task(self._connect(bookie_id))
             self._opening[bookie_id] = task
             task.add_done_callback(lambda done: self._opened(bookie_id, done))
-        # Waited for, not awaited: one impatient caller must not cancel the attempt that others share, and an
+        # Waited for, not awaited: a cancelled caller must not cancel the attempt that others share, and an
         # attempt that `end` cancels must not look like a cancellation of those who wait for it.
         await asyncio.wait([task])
         if task.cancelled():
@@ -102,7 +106,7 @@ class ConnectionSet(Generic[C]):
         )
 
     def end(self, reason: str) -> None:
-        """Close all, and open no more. What waits on one of them is told the reason."""
+        """Close all connections and open no more. Pending requests fail with the reason."""
         self._ended = reason
         for task in self._opening.values():
             task.cancel()
@@ -111,7 +115,7 @@ class ConnectionSet(Generic[C]):
         self._open.clear()
 
     async def close(self, reason: str) -> None:
-        """`end`, and return once no attempt is under way."""
+        """As `end`; return once no attempt is in progress."""
         opening = list(self._opening.values())
         self.end(reason)
         await asyncio.gather(*opening, return_exceptions=True)
@@ -134,16 +138,15 @@ class ConnectionPool:
         return ConnectionSet(lambda bookie_id: carrier(bookie_id, queue, frame), self._resolve, self._config)
 
     def for_recovery(self) -> ConnectionSet[EntryConnection]:
-        """Connections of one recovery's own, which ends them.
+        """Connections for one recovery, which ends them.
 
-        Its adds must not be answered to a writer of the same ledger. And none may be older than the recovery: one
-        that was idle may have lost its peer unnoticed, which costs whoever relies on it a timeout, and there is no
-        time for that when a log has no writer.
+        Answers to its adds must not reach a writer of the same ledger. And none may be older than the recovery: an
+        idle connection may have lost its peer unnoticed, which would cost a timeout while the log has no writer.
         """
         return self._set_for_entries()
 
     def txn_ids_of_adds(self) -> Iterator[int] | None:
-        """For adds in version 3: no two of one client are alike. None if adds are in version 2, which has none."""
+        """Transaction ids for adds in version 3, unique within the client. None for version 2, which has none."""
         return self._txn_ids
 
     def entries_now(self, bookie_id: BookieId) -> EntryConnection | None:
@@ -151,18 +154,26 @@ class ConnectionPool:
         return self._entries.now(bookie_id)
 
     async def entries(self, bookie_id: BookieId) -> EntryConnection:
-        """Connect if needed. BookieUnavailableError."""
+        """The connection for adds and reads, made if necessary.
+
+        Raises:
+            BookieUnavailableError: it could not be made.
+        """
         return await self._entries.get(bookie_id)
 
     async def v3(self, bookie_id: BookieId) -> V3Connection:
-        """Connect if needed. BookieUnavailableError."""
+        """The version 3 connection, made if necessary.
+
+        Raises:
+            BookieUnavailableError: it could not be made.
+        """
         return await self._v3.get(bookie_id)
 
     def v3_now(self, bookie_id: BookieId) -> V3Connection | None:
         return self._v3.now(bookie_id)
 
     async def close(self) -> None:
-        """End all. Recoveries must have come to their end before."""
+        """Close all connections. Recoveries must have ended before."""
         closed = "the ledger client is closed"
         await self._entries.close(closed)
         await self._v3.close(closed)

@@ -1,4 +1,4 @@
-"""Does a bookie answer? Asked before it is relied on, since a hung one still accepts connections."""
+"""Whether a bookie answers. Asked before it is relied on, since a hung one still accepts connections."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from ledger.model import LedgerId
 from ledger.transport.entry_connection import EntryConnection
 
 _PROBED_ENTRY = (1 << 63) - 1
-"""One that nobody else asks for. Answers of version 2 name only ledger and entry: a late one to a probe of the last
-entry would pass for the answer to a read that fences, before the fence is there."""
+"""An entry that no caller reads. Answers of version 2 name only ledger and entry: a late answer to a probe of the last
+entry would be taken for that of a fencing read, before the fence is set.
+"""
 
 
 async def answers(connection: EntryConnection, ledger_id: LedgerId, config: LedgerClientConfig) -> bool:
-    """True if the bookie answers a read of the ledger, whatever it says. Changes nothing there.
+    """True if the bookie answers a read of the ledger, with any status. Changes nothing there.
 
-    The probe is impatient, the connection is not: others may have adds under way on it.
+    The probe has a short timeout, the connection keeps its own: other callers may have adds in flight on it.
     """
     try:
         async with asyncio.timeout(config.probe_timeout_s):
