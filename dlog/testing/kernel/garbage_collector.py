@@ -10,18 +10,24 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_frozen = False
+"""By us, further out. The interpreter's own count does not tell: Python 3.12 starts with some objects frozen."""
+
 
 @contextmanager
 def collecting_on_request() -> Iterator[None]:
     """Inside, nothing is collected but by `gc.collect()`, which looks only at what was made inside."""
-    collecting, freezing = gc.isenabled(), gc.get_freeze_count() == 0
+    global _frozen
+    collecting, freezing = gc.isenabled(), not _frozen
     gc.disable()
     if freezing:
         gc.freeze()
+        _frozen = True
     try:
         yield
     finally:
         if freezing:
             gc.unfreeze()
+            _frozen = False
         if collecting:
             gc.enable()
