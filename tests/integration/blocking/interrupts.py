@@ -20,6 +20,8 @@ from typing import Any
 
 _LOOKS = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "RESUME", "JUMP_BACKWARD"}
 _BENEATH = re.compile(r"/(dlog|ledger|asyncio|concurrent)/|/threading\.py$")
+_WEAK = re.compile(r"/(_weakrefset|weakref)\.py$")
+_LATER_S = 0.0001
 _WORK_MAX = 20_000
 _UNREACHED_MAX = 5
 
@@ -83,12 +85,20 @@ def moments(start: int = 1, step: int = 1) -> Iterator[Moment]:
     raise AssertionError(f"the work takes more than {_WORK_MAX} moments: make it shorter")
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """As Ctrl-C does; a little later in a weak reference's callback, since the interpreter swallows it there."""
+    if frame is not None and _WEAK.search(frame.f_code.co_filename):
+        signal.setitimer(signal.ITIMER_REAL, _LATER_S)
+        return
+    raise KeyboardInterrupt
+
+
 @contextmanager
 def alarm(after_s: float) -> Iterator[None]:
     """A real signal after some time, unless the block is left before: KeyboardInterrupt in the main thread."""
     # The interpreter swallows an interrupt in a callback of the garbage collector; hypothesis has one.
     callbacks, gc.callbacks[:] = gc.callbacks[:], []
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    before = signal.signal(signal.SIGALRM, _interrupt)
     remaining_s, _ = signal.setitimer(signal.ITIMER_REAL, after_s)
     try:
         yield

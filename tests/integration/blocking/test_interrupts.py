@@ -93,30 +93,34 @@ def test_an_interrupted_reader_goes_on_where_it_was(
         if seen != filled:
             wrong.append((moment.number, moment.where, seen))
     assert wrong == []
-    assert struck > 30
+    assert struck > 15  # 40 for batches on Python 3.11, 23 on 3.13; messages above 100
 
 
 @pytest.mark.parametrize("way", [_messages, _batches])
 def test_real_signals_cost_a_reader_nothing(client: Client, log: str, way: Way) -> None:
-    """Timers that go off at any time, waits for the loop among them; some hundreds of interrupts in one reading."""
+    """Timers that go off at any time, waits for the loop among them; a fast machine reads more than once."""
     payloads = [b"%d" % number for number in range(6000)]
     with client.open_writer(log) as writer:
         for first in range(0, len(payloads), 5):
             writer.submit_many(payloads[first : first + 5])
-    seen: list[bytes | None] = []
-    rng, interrupts, ended = random.Random(1), 0, False
-    with client.reader(log, start="earliest", until="latest") as reader:
-        while not ended:
-            items = way(reader)
-            try:
-                with alarm(rng.uniform(0.0001, 0.004)):
-                    # extend() appends what it is given before the interpreter looks for signals again.
-                    seen.extend(items)
-                    ended = True
-            except KeyboardInterrupt:
-                interrupts += 1
-    assert seen == payloads
-    assert interrupts > 5
+    rng, interrupts = random.Random(1), 0
+    for _ in range(100):
+        seen: list[bytes | None] = []
+        ended = False
+        with client.reader(log, start="earliest", until="latest") as reader:
+            while not ended:
+                items = way(reader)
+                try:
+                    with alarm(rng.uniform(0.0001, 0.004)):
+                        # extend() appends what it is given before the interpreter looks for signals again.
+                        seen.extend(items)
+                        ended = True
+                except KeyboardInterrupt:
+                    interrupts += 1
+        assert seen == payloads
+        if interrupts > 50:
+            return
+    raise AssertionError(f"{interrupts} interrupts in a hundred readings prove nothing")
 
 
 class Calls:
