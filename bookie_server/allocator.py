@@ -17,10 +17,11 @@ _LARGE_BYTES = 2 * 1024 * 1024
 _TOP_BYTES = 16 * 1024 * 1024
 
 
-def return_large_blocks() -> bool:
-    """For the rest of the process. False where the C library has no such settings."""
+def return_large_blocks() -> None:
+    """For the rest of the process. Does nothing where the C library has no such settings."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):  # musl, macOS
-        return False
-    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES) == 1 and mallopt(_M_TRIM_THRESHOLD, _TOP_BYTES) == 1)
+        return
+    mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+    mallopt(_M_TRIM_THRESHOLD, _TOP_BYTES)
