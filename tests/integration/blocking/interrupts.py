@@ -64,7 +64,7 @@ class Moment:
             return self._step
         before = self._last.get(frame)
         self._last[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-        if before in _LOOKS:
+        if before in _LOOKS and not _swallowed(frame):
             self._passed += 1
             if self._passed == self.number:
                 code = frame.f_code
@@ -85,9 +85,21 @@ def moments(start: int = 1, step: int = 1) -> Iterator[Moment]:
     raise AssertionError(f"the work takes more than {_WORK_MAX} moments: make it shorter")
 
 
+def _swallowed(frame: FrameType | None) -> bool:
+    """Whether the interpreter would swallow an interrupt: in a finalizer, or in a weak reference's callback.
+
+    Finalizers of other tests' objects run at any time, in whatever work the garbage collector happens to start.
+    """
+    while frame is not None:
+        if frame.f_code.co_name == "__del__" or _WEAK.search(frame.f_code.co_filename):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """As Ctrl-C does; a little later in a weak reference's callback, since the interpreter swallows it there."""
-    if frame is not None and _WEAK.search(frame.f_code.co_filename):
+    """As Ctrl-C does; a little later where the interpreter would swallow it."""
+    if _swallowed(frame):
         signal.setitimer(signal.ITIMER_REAL, _LATER_S)
         return
     raise KeyboardInterrupt
