@@ -8,7 +8,6 @@ import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from bookie_server.disk.checksum import crc32c
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
@@ -17,6 +16,7 @@ from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.start.first_files import journal_is_unused, ledgers_are_unused, make_first_files
 from bookie_server.storage.stored_entry import EntryRun
 from ledger.environment import Environment, SystemEnvironment
+from ledger.wire.crc32c import crc32c
 
 KEY = b"k" * 20
 _HEADER = struct.Struct(">qqqq")

@@ -17,8 +17,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from bookie_server.disk.checksum import crc32c
 from bookie_server.errors import IndexDamagedError, IndexVersionError
+from ledger.wire.crc32c import crc32c
 
 MAGIC = b"DLOGMARK"
 VERSION = 1

@@ -32,8 +32,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from bookie_server.disk.checksum import crc32c
 from bookie_server.errors import JournalDamagedError, JournalVersionError
+from ledger.wire.crc32c import crc32c
 
 SUFFIX = ".journal"
 MAGIC = b"DLOGJRNL"

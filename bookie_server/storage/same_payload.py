@@ -13,7 +13,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from bookie_server.disk.checksum import crc32c
+from ledger.wire.crc32c import crc32c
 
 _HEADER_BYTES = 32
 _LAC = slice(16, 24)

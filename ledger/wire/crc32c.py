@@ -36,6 +36,6 @@ def _fastest() -> Extend:
 extend: Extend = _fastest()
 
 
-def crc32c(data: bytes) -> int:
-    """The CRC-32C of `data`, unsigned."""
-    return extend(0, data)
+def crc32c(data: bytes, seed: int = 0) -> int:
+    """The CRC-32C of `data`, unsigned, continued from the CRC `seed` of the bytes before it."""
+    return extend(seed, data)

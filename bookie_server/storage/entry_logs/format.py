@@ -32,9 +32,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from bookie_server.disk.checksum import crc32c
 from bookie_server.errors import StorageError
 from bookie_server.storage.stored_entry import StoredEntry
+from ledger.wire.crc32c import crc32c
 
 SUFFIX = ".log"
 MAGIC = b"DLOGELOG"

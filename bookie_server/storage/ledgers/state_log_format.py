@@ -25,7 +25,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from bookie_server.disk.checksum import crc32c
+from ledger.wire.crc32c import crc32c
 
 MAGIC = b"DLOGSTAT"
 VERSION = 1
