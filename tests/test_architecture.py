@@ -30,6 +30,7 @@ MAY_IMPORT = {
         "ledger.environment",
         "ledger.extras",
         "ledger.command_line",  # the boundary of both programs
+        "ledger.printing",  # their tables and JSON
     ),
     "spark_connector": ("spark_connector", "dlog", "ledger"),
     "pyspark_dlog": ("spark_connector",),
@@ -75,6 +76,9 @@ LOWER_LAYERS = {
     ),
 }
 
+TERMINAL = ("ledger.command_line", "ledger.printing")
+PROGRAMS = ("dlog.cli", "bookie_server.tools", "bookie_server.process")
+
 IMPURE = {"asyncio", "os", "random", "select", "socket", "subprocess", "threading", "time", "uuid", "secrets"}
 """What a pure core never sees: loops, clocks, chance of its own (a Random may be handed in), disks, sockets."""
 
@@ -95,6 +99,7 @@ SEAM = {
 OWNERS = {
     "ledger/environment.py": "clocks, chance and identity",
     "ledger/command_line.py": "the terminal",
+    "ledger/printing.py": "the terminal's width",
     "ledger/metadata/sqlite": "the thread that owns the SQLite connection, its files and locks",
     "bookie_server/disk/system_disk.py": "files and the threads that write them",
     "bookie_server/disk/rocksdb_store.py": "the index's store, which several of those threads use",
@@ -163,6 +168,18 @@ def test_imports_point_one_way() -> None:
 def importer_of(name: str) -> str:
     """The entry of MAY_IMPORT that holds for a module: the longest that it lies in."""
     return max((entry for entry in MAY_IMPORT if within(name, (entry,))), key=len)
+
+
+def test_only_programs_use_the_terminal() -> None:
+    """What a library prints, its caller cannot redirect: both shared modules belong to the command lines."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {target}"
+        for name, path, tree in MODULES
+        if not within(name, PROGRAMS)
+        for line, target in imports(tree)
+        if within(target, TERMINAL)
+    ]
+    assert wrong == []
 
 
 def test_nothing_knows_the_simulator() -> None:

@@ -13,11 +13,11 @@ from bookie_server.storage.config import StorageConfig
 from bookie_server.tools.admin_connection import linked
 from bookie_server.tools.formatting import give_up, identity_of, require_unused
 from bookie_server.tools.live_ledger import live_rows
-from bookie_server.tools.report import Row
 from ledger.errors import BookieUnavailableError, ConfigurationError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId
+from ledger.printing import Row
 from ledger.wire.messages import BookieInfoRequest, BookieInfoResponse, BookieInfoWanted, Operation
 from ledger.wire.status import Status
 
@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 PORT = re.compile("[0-9]{1,5}")
 ANSWER_BYTES_MAX = 64 * 1024
+BOOKIE_COLUMNS = ("bookie", "address", "state")
 
 
 def init_cluster(metadata: str) -> str:

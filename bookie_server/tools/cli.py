@@ -19,6 +19,7 @@ from ledger.command_line import Boundary
 
 if TYPE_CHECKING:
     from bookie_server.storage.config import StorageConfig
+    from ledger.printing import Row
 
 app = typer.Typer(
     cls=Boundary,
@@ -112,10 +113,14 @@ def init_cluster(metadata: MetadataOption) -> None:
 @app.command("ls")
 def list_bookies(metadata: MetadataOption, output: OutputOption = Output.TEXT) -> None:
     """List the registered bookies of a cluster."""
-    from bookie_server.tools.admin import registered_bookies
-    from bookie_server.tools.report import print_rows
+    from bookie_server.tools.admin import BOOKIE_COLUMNS, registered_bookies
+    from ledger.printing import print_json, print_table
 
-    print_rows(registered_bookies(metadata), as_json=output is Output.JSON)
+    rows = registered_bookies(metadata)
+    if output is Output.JSON:
+        print_json(rows)
+    else:
+        print_table(BOOKIE_COLUMNS, [list(row.values()) for row in rows])
 
 
 @app.command()
@@ -132,8 +137,6 @@ def info(
 
     Asks a running one at HOST:PORT, or reads the directories of a stopped one (--data).
     """
-    from bookie_server.tools.report import print_facts
-
     if address is not None:
         from bookie_server.tools.admin import bookie_info
 
@@ -142,7 +145,7 @@ def info(
         from bookie_server.tools.inspection import directory_facts
 
         facts = directory_facts(_storage(data, journal_dir, ledger_dir))
-    print_facts(facts, as_json=output is Output.JSON)
+    _print_facts(facts, output)
 
 
 @app.command("read-journal")
@@ -154,9 +157,9 @@ def read_journal(
 ) -> None:
     """Print every record of a stopped bookie's journal."""
     from bookie_server.tools.inspection import journal_rows
-    from bookie_server.tools.report import print_lines
+    from ledger.printing import print_stream
 
-    print_lines(journal_rows(_storage(data, journal_dir, ledger_dir)), as_json=output is Output.JSON)
+    print_stream(journal_rows(_storage(data, journal_dir, ledger_dir)), as_json=output is Output.JSON)
 
 
 @app.command("read-ledger")
@@ -185,19 +188,19 @@ def read_ledger(
 
     As its running bookies hold them, ours or Apache's, or a stopped one (--data).
     """
-    from bookie_server.tools.report import print_lines
+    from ledger.printing import print_stream
 
     offline = data is not None or journal_dir is not None or ledger_dir is not None
     if metadata and not offline:
         from bookie_server.tools.admin import live_ledger_rows
 
         with closing(live_ledger_rows(metadata, ledger, only, first, last)) as rows:
-            print_lines(rows, as_json=output is Output.JSON)
+            print_stream(rows, as_json=output is Output.JSON)
     else:
         from bookie_server.tools.inspection import ledger_rows
 
         stored = ledger_rows(_storage(data, journal_dir, ledger_dir), ledger, first, last)
-        print_lines(stored, as_json=output is Output.JSON)
+        print_stream(stored, as_json=output is Output.JSON)
 
 
 @app.command("rebuild-index")
@@ -212,13 +215,12 @@ def rebuild_index(
     From its entry logs; the old one stays until the new one is verified.
     """
     from bookie_server.tools.rebuilding import rebuilt_facts
-    from bookie_server.tools.report import print_facts
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
     facts = rebuilt_facts(_storage(data, journal_dir, ledger_dir), say)
-    print_facts(facts, as_json=output is Output.JSON)
+    _print_facts(facts, output)
 
 
 @app.command("format")
@@ -240,6 +242,18 @@ def format_bookie(
     if not yes and not typer.confirm(question):
         raise typer.Exit(1)
     print(format_directories(metadata, storage, force=force))
+
+
+def _print_facts(facts: Row, output: Output) -> None:
+    from ledger.printing import print_facts, print_json
+
+    if output is Output.JSON:
+        print_json(facts)
+    else:
+        # A port is no quantity: in text it is printed as it is.
+        print_facts(
+            {name: str(value) if name == "kept_port" and value else value for name, value in facts.items()}
+        )
 
 
 def _storage(data: Path | None, journal_dir: Path | None, ledger_dir: Path | None) -> StorageConfig:

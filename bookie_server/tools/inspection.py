@@ -12,7 +12,7 @@ from bookie_server.journal.record import RecordType, decode_adds, decode_explici
 from bookie_server.net.port import kept_port
 from bookie_server.storage.config import StorageConfig
 from bookie_server.tools.offline import FoundRecord, journal_records, ledger_entries, ledger_ids
-from bookie_server.tools.report import Row
+from ledger.printing import Row
 from ledger.wire.entry import ENTRY_HEADER_BYTES, ENTRY_IDS, decode_header
 
 

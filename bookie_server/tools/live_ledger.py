@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
 
 from bookie_server.tools.admin_connection import AdminConnection, linked
-from bookie_server.tools.report import Row
 from ledger.core.distribution import write_set
 from ledger.errors import (
     BookieUnavailableError,
@@ -21,6 +20,7 @@ from ledger.errors import (
 )
 from ledger.metadata.store import MetadataStore
 from ledger.model import FRAME_BYTES_MAX, BookieId, BookieSet, LedgerId, LedgerMetadata, address_in
+from ledger.printing import Row
 from ledger.wire.digest import make_digester
 from ledger.wire.messages import Operation, V3ReadRequest, V3ReadResponse
 from ledger.wire.status import Answer, Status, answer_of

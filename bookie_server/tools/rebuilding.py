@@ -8,7 +8,7 @@ from bookie_server.disk.directory_lock import exclusively
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.start.rebuild import Progress, rebuild_index
-from bookie_server.tools.report import Row
+from ledger.printing import Row
 
 
 def rebuilt_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:

@@ -16,28 +16,25 @@ LEDGER_COLUMNS = ("ledger", "epoch", "state", "entries", "messages", "bytes", "c
 SHORT_LEDGER_COLUMNS = LEDGER_COLUMNS[:-2]
 """What people get: it fits into 80 columns."""
 
-Facts = list[tuple[str, object]]
 
-
-def facts_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> Facts:
+def facts_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> dict[str, object]:
     """Names and values, most important first. `newest` is the metadata of the last ledger, if there is one."""
     record = info.record
     sealed = _sealed(record)
-    facts: Facts = [
-        ("log", str(info.ref.name)),
-        ("state", str(record.state)),
-        ("first", str(_first(record))),
-        ("next", str(tail)),
-        ("ledgers", len(record.ledgers)),
-        ("sealed messages", _messages(sealed)),
-        ("sealed bytes", sum(one.byte_count for one in sealed)),
-        ("epoch", record.epoch),
-        ("owner", _owner(record)),
-        ("copies", _copies(newest)),
-        ("waiting for deletion", len(record.pending_delete)),
-        ("uuid", record.log_uuid),
-    ]
-    return facts
+    return {
+        "log": str(info.ref.name),
+        "state": str(record.state),
+        "first": str(_first(record)),
+        "next": str(tail),
+        "ledgers": len(record.ledgers),
+        "sealed messages": _messages(sealed),
+        "sealed bytes": sum(one.byte_count for one in sealed),
+        "epoch": str(record.epoch),
+        "owner": _owner(record),
+        "copies": _copies(newest),
+        "waiting for deletion": len(record.pending_delete),
+        "uuid": record.log_uuid,
+    }
 
 
 def document_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> dict[str, object]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
-from dlog.cli.output import print_facts, print_json, print_table
+from ledger.printing import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
     from dlog.admin import LogInfo

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from dlog.cli.output import as_json, as_raw, as_text, instant, table_lines
+from dlog.cli.output import as_json, as_raw, as_text, instant
 from dlog.model import Message, MessageId
 
 
@@ -41,37 +39,3 @@ def test_raw_is_the_payload() -> None:
 def test_an_unknown_time_is_a_dash() -> None:
     assert instant(0) == "-"
     assert json.loads(as_json(message(b"v")))["time"] is None
-
-
-COLUMNS = ("ledger", "bytes", "created")
-ROWS = [["17", 1_234_567, "2026-01-01T00:00:00Z"], ["9223372036854775807", None, "-"]]
-
-
-def test_a_table_is_as_wide_as_it_needs_to_be() -> None:
-    assert list(table_lines(COLUMNS, ROWS, None)) == [
-        "             ledger      bytes  created",
-        "                 17  1,234,567  2026-01-01T00:00:00Z",
-        "9223372036854775807          -  -",
-    ]
-    assert list(table_lines(COLUMNS, [], 80)) == ["ledger  bytes  created"]
-
-
-@pytest.mark.parametrize("width", range(1, 70))
-def test_no_value_of_a_table_is_cut(width: int) -> None:
-    """Where it does not fit, each row becomes a block."""
-    lines = list(table_lines(COLUMNS, ROWS, width))
-    assert [
-        word
-        for word in ("9223372036854775807", "1,234,567", "2026-01-01T00:00:00Z")
-        if word not in " ".join(lines)
-    ] == []
-    if width < 52:
-        assert lines[:5] == [
-            "ledger   17",
-            "bytes    1,234,567",
-            "created  2026-01-01T00:00:00Z",
-            "",
-            "ledger   9223372036854775807",
-        ]
-    else:
-        assert max(map(len, lines)) <= width

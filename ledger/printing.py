@@ -1,0 +1,94 @@
+"""Results of a command on stdout: aligned text for people, JSON for programs. Only command lines import this.
+
+In text an integer is a quantity and gets thousands separators; an id, an epoch or a port is given as a string.
+None is `-`, a boolean `yes` or `no`. JSON keeps numbers as numbers and None as null.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+Row = Mapping[str, object]
+"""One thing by the names of its fields. In text a name's underscores are spaces."""
+
+
+def print_json(value: object) -> None:
+    """One JSON document."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table as wide as its values need. On a terminal that is narrower, one block per row instead."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    _print_text(table_lines(columns, rows, width))
+
+
+def print_facts(facts: Row) -> None:
+    """One thing, one line per field."""
+    _print_text(facts_lines(list(facts), [_shown(value) for value in facts.values()]))
+
+
+def print_stream(rows: Iterable[Row], *, as_json: bool) -> None:
+    """One line per row as soon as it is there: `name=value` in text, one JSON object in JSON."""
+    for row in rows:
+        line = json.dumps(dict(row), ensure_ascii=False) if as_json else "  ".join(_pairs(row))
+        print(line, flush=True)
+
+
+def table_lines(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], width_max: int | None
+) -> Iterator[str]:
+    """The table's lines, at most `width_max` wide. No value is cut: if it does not fit, each row is a block."""
+    names = [_spaced(name) for name in columns]
+    cells = [[_shown(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    if width_max is not None and sum(widths) + 2 * (len(widths) - 1) > width_max:
+        for number, row in enumerate(cells):
+            yield from ["", *facts_lines(names, row)] if number else facts_lines(names, row)
+        return
+    numeric = [all(map(_is_number, column)) for column in zip(*cells, strict=True)] or [False] * len(names)
+    for line in (names, *cells):
+        aligned = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        )
+        yield "  ".join(aligned).rstrip()
+
+
+def facts_lines(names: Sequence[str], values: Sequence[str]) -> list[str]:
+    """Names and values, one pair per line, the values aligned."""
+    width = max(map(len, names))
+    return [f"{_spaced(name):<{width}}  {value}".rstrip() for name, value in zip(names, values, strict=True)]
+
+
+def _print_text(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(line + "\n")
+
+
+def _pairs(row: Row) -> Iterator[str]:
+    return (f"{name}={'-' if value is None else value}" for name, value in row.items())
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _is_number(cell: str) -> bool:
+    return cell == "-" or cell.replace(",", "").isdecimal()
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case list():
+            return ", ".join(map(str, value)) or "-"
+    return str(value)

@@ -1,0 +1,69 @@
+"""Tables, facts and JSON as both command lines print them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ledger.printing import print_facts, print_json, print_stream, table_lines
+
+COLUMNS = ("ledger", "bytes", "created")
+ROWS = [["17", 1_234_567, "2026-01-01T00:00:00Z"], ["9223372036854775807", None, "-"]]
+
+
+def test_a_table_is_as_wide_as_it_needs_to_be() -> None:
+    assert list(table_lines(COLUMNS, ROWS, None)) == [
+        "             ledger      bytes  created",
+        "                 17  1,234,567  2026-01-01T00:00:00Z",
+        "9223372036854775807          -  -",
+    ]
+    assert list(table_lines(COLUMNS, [], 80)) == ["ledger  bytes  created"]
+
+
+@pytest.mark.parametrize("width", range(1, 70))
+def test_no_value_of_a_table_is_cut(width: int) -> None:
+    """Where it does not fit, each row becomes a block."""
+    lines = list(table_lines(COLUMNS, ROWS, width))
+    assert [
+        word
+        for word in ("9223372036854775807", "1,234,567", "2026-01-01T00:00:00Z")
+        if word not in " ".join(lines)
+    ] == []
+    if width < 52:
+        assert lines[:5] == [
+            "ledger   17",
+            "bytes    1,234,567",
+            "created  2026-01-01T00:00:00Z",
+            "",
+            "ledger   9223372036854775807",
+        ]
+    else:
+        assert max(map(len, lines)) <= width
+
+
+def test_facts_are_aligned_and_an_id_is_not_a_quantity(capsys: pytest.CaptureFixture[str]) -> None:
+    print_facts({"free_bytes": 1_234_567, "port": "3181", "cookie": None, "in_limbo": False, "ids": [1, 20]})
+    assert capsys.readouterr().out.splitlines() == [
+        "free bytes  1,234,567",
+        "port        3181",
+        "cookie      -",
+        "in limbo    no",
+        "ids         1, 20",
+    ]
+
+
+def test_json_keeps_numbers_and_null(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = {"free_bytes": 1_234_567, "cookie": None, "in_limbo": False, "name": "größe"}
+    print_json(facts)
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == facts
+    assert "größe" in printed
+
+
+def test_a_stream_is_one_line_per_row(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"entry": 1_000, "length": None}, {"entry": 1_001, "length": 5}]
+    print_stream(rows, as_json=False)
+    assert capsys.readouterr().out == "entry=1000  length=-\nentry=1001  length=5\n"
+    print_stream(rows, as_json=True)
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == rows
