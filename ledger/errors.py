@@ -14,6 +14,8 @@ This module imports nothing of this distribution.
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class LogStoreError(Exception):
     """Root of every error that this distribution raises on purpose. Keyword facts become attributes."""
@@ -23,6 +25,20 @@ class LogStoreError(Exception):
         self.facts = facts
         for name, value in facts.items():
             setattr(self, name, value)
+
+    def copy(self) -> Self:
+        """A new error of the same type with the same text, facts, notes and cause, but no traceback.
+
+        An error that ends many calls is raised as a copy in each: an exception that is raised again keeps the
+        traceback, and with it the local variables, of every earlier call.
+        """
+        error = type(self).__new__(type(self))
+        LogStoreError.__init__(error, str(self), **self.facts)
+        error.__dict__ |= self.__dict__
+        if hasattr(self, "__notes__"):
+            error.__notes__ = list(self.__notes__)
+        error.__cause__ = self.__cause__
+        return error
 
 
 class ConfigurationError(LogStoreError):

@@ -1,18 +1,28 @@
-"""Facts of errors are declared: what is passed to an error is an attribute that type checkers know."""
+"""The tree of errors: facts are declared for type checkers, and every class can be copied."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import inspect
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ledger.errors import LogStoreError
+from ledger.errors import LogStoreError, MissingExtraError
+from spark_connector.errors import SparkSourceError
 
 ROOT = Path(__file__).parent.parent
 HOMES = ("ledger.errors", "dlog.errors", "bookie_server.errors")
+ELSEWHERE = (
+    "spark_connector.errors",
+    "dlog.demo.child",
+    "dlog.local.directory_lock",
+    "ledger.metadata.errors",
+)
+"""Modules outside HOMES that define errors."""
 PACKAGES = ("ledger", "dlog", "bookie_server", "spark_connector")
 
 ERRORS: dict[str, type[LogStoreError]] = {
@@ -62,3 +72,58 @@ def test_an_unknown_fact_is_none(name: str) -> None:
     """Optional facts have a default on the class, so that asking for one never raises AttributeError."""
     for fact, kind in vars(ERRORS[name]).get("__annotations__", {}).items():
         assert not str(kind).endswith("| None") or getattr(ERRORS[name], fact) is None
+
+
+def tree(root: type[LogStoreError] = LogStoreError) -> Iterator[type[LogStoreError]]:
+    yield root
+    for child in root.__subclasses__():
+        yield from tree(child)
+
+
+for module in ELSEWHERE:
+    importlib.import_module(module)
+TREE = sorted(
+    {each for each in tree() if each.__module__.split(".")[0] in PACKAGES}, key=lambda each: each.__name__
+)
+
+
+def made(kind: type[LogStoreError]) -> LogStoreError:
+    if kind is MissingExtraError:
+        return MissingExtraError("the dlog command", "typer", "cli")
+    if kind is SparkSourceError:
+        return SparkSourceError("DLOG_FAILED", "what happened")
+    return kind("what happened", **{fact: object() for fact in declared(kind)})
+
+
+def test_every_module_with_errors_is_known() -> None:
+    defining = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        if re.search(r"^class _?\w+Error\(", path.read_text("utf-8"), re.MULTILINE)
+        and not path.is_relative_to(ROOT / "dlog" / "testing")
+    }
+    assert defining == {*HOMES, *ELSEWHERE}
+
+
+@pytest.mark.parametrize("kind", TREE, ids=lambda kind: kind.__name__)
+def test_a_copy_has_type_text_facts_notes_and_cause_and_no_traceback(kind: type[LogStoreError]) -> None:
+    error, cause = made(kind), OSError("of the system")
+    error.add_note("and another")
+    try:
+        raise error from cause
+    except LogStoreError as raised:
+        copied = raised.copy()
+    assert type(copied) is kind
+    assert copied is not error
+    assert (str(copied), copied.args, copied.facts) == (str(error), error.args, error.facts)
+    assert vars(copied) == vars(error)
+    assert copied.__cause__ is error.__cause__
+    assert (copied.__traceback__, copied.__context__) == (None, None)
+
+
+def test_a_note_on_a_copy_is_its_own() -> None:
+    error = LogStoreError("what happened")
+    error.add_note("first")
+    error.copy().add_note("second")
+    assert error.__notes__ == ["first"]

@@ -258,7 +258,7 @@ class _Rocks:
 
     def _check_writable(self) -> None:
         if self._full is not None:
-            raise self._full
+            raise self._full.copy()
 
     def reopen(self) -> None:
         """A full disk stops RocksDB until it is opened anew; it may flush on closing, or may not."""

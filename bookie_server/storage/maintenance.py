@@ -155,7 +155,7 @@ class StorageMaintenance:
     async def _attempt(self) -> None:
         await asyncio.shield(self._begin())
         if self._full is not None:
-            raise self._full
+            raise self._full.copy()
 
     async def _idle(self) -> None:
         while self._running is not None:

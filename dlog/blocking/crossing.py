@@ -64,7 +64,7 @@ class Crossing:
         with self._lock:
             refusal = self._writer.refusal or self._refusal
             if refusal is not None:
-                raise type(refusal)(str(refusal), **refusal.facts)
+                raise refusal.copy()
             self._append(message, call, size, pending)
         return pending
 

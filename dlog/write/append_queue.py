@@ -115,7 +115,7 @@ class AppendQueue:
 
     def _take(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
         if self.refusal is not None:
-            raise _copy(self.refusal)
+            raise self.refusal.copy()
         if type(payload) is not bytes:
             payload = as_bin(payload, "a payload")
         if key is not None:
@@ -275,7 +275,7 @@ class AppendQueue:
             self._dispatch(PendingEntry(batch, whole=False))
         held, self._held = self._held, deque()
         for pending_entry in held:
-            pending_entry.fail_absent(lambda: _copy(error))
+            pending_entry.fail_absent(error)
             self._failed.extend(filter(_is_unread, pending_entry.waiters))
             self._budget.give_back(pending_entry.size)
         self._drop_settled()
@@ -285,7 +285,7 @@ class AppendQueue:
 
     def _check_open(self) -> None:
         if self.refusal is not None:
-            raise _copy(self.refusal)
+            raise self.refusal.copy()
 
     def _check_size(self, size: int) -> None:
         """Refuse a message that can never fit before it waits for buffer space."""
@@ -304,8 +304,3 @@ def _size(payload: Buffer | None, key: Buffer | None) -> int:
 def _is_unread(waiter: Waiter) -> bool:
     """Whether it failed and its exception was not retrieved: what asyncio itself logs when it is collected."""
     return waiter._log_traceback  # not documented; a test pins its meaning
-
-
-def _copy(error: LogStoreError) -> LogStoreError:
-    """A separate error for every caller: one object raised twice collects tracebacks."""
-    return type(error)(str(error), **error.facts)

@@ -62,7 +62,7 @@ class ByteBudget:
         waiting, self._waiting = self._waiting, deque()
         for _, future in waiting:
             if not future.done():
-                future.set_exception(type(error)(str(error), **error.facts))
+                future.set_exception(error.copy())
 
     def _arrived(self, size: int) -> None:
         self._woken -= 1

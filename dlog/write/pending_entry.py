@@ -93,12 +93,12 @@ class PendingEntry:
             if not waiter.done():
                 waiter.set_result(message_id)
 
-    def fail_absent(self, make: Callable[[], LogStoreError]) -> None:
-        """The entry was never sent, or its absence is proved."""
+    def fail_absent(self, error: LogStoreError) -> None:
+        """The entry was never sent, or its absence is proved: each caller gets a copy of this error."""
         self.settled = True
         for waiter in self.waiters:
             if not waiter.done():
-                waiter.set_exception(make())
+                waiter.set_exception(error.copy())
 
     def fail_indeterminate(self, ledger_id: int, cause: LogStoreError) -> None:
         """The entry was in flight: each message is at its would-be id or nowhere (docs/log-semantics.md#rule-8)."""

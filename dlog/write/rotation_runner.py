@@ -144,7 +144,7 @@ class RotationRunner:
         done: asyncio.Future[LedgerId] = self._loop.create_future()
         if self.over.done():
             assert self._over_error is not None
-            done.set_exception(type(self._over_error)(str(self._over_error), **self._over_error.facts))
+            done.set_exception(self._over_error.copy())
             return done
         active_ledger = self.current
         if (
@@ -578,7 +578,7 @@ class RotationRunner:
         waiting, self._rotated = self._rotated, []
         for future in waiting:
             if not future.done():
-                future.set_exception(type(error)(str(error), **error.facts))
+                future.set_exception(error.copy())
 
     # ---- parts
 

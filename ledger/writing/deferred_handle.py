@@ -163,7 +163,7 @@ class DeferredWriteHandle:
         Source: docs/bookkeeper.md#close.
         """
         if self.failed is not None and not isinstance(self.failed, LedgerClosedError):
-            raise self.failed
+            raise self.failed.copy()
         last_entry, length = self.lac, self._confirmed_length
         self.fail(LedgerClosedError(f"ledger {self.ledger_id} is closed", ledger_id=self.ledger_id))
         self._local = await update_ledger(
@@ -222,7 +222,7 @@ class DeferredWriteHandle:
 
     def _check(self) -> None:
         if self.failed is not None:
-            raise self.failed
+            raise self.failed.copy()
 
     # ---- the client's side (OpenWriter)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 
+from ledger.errors import LogStoreError
+
 
 class Waiters:
     """Futures by the entry that they wait for. Those that were cancelled are skipped."""
@@ -26,8 +28,9 @@ class Waiters:
             if not future.done():
                 future.set_result(None)
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: LogStoreError) -> None:
+        """Raise a copy of this error in every caller that still waits."""
         waiting, self._heap = self._heap, []
         for _, _, future in waiting:
             if not future.done():
-                future.set_exception(error)
+                future.set_exception(error.copy())

@@ -145,8 +145,12 @@ class WriteHandle:
                 failed.
         """
         if self.failed is not None or self._closing:
-            raise self.failed or LedgerClosedError(
-                f"ledger {self.ledger_id} is closed for adds", ledger_id=self.ledger_id
+            raise (
+                self.failed.copy()
+                if self.failed is not None
+                else LedgerClosedError(
+                    f"ledger {self.ledger_id} is closed for adds", ledger_id=self.ledger_id
+                )
             )
         data = payload if type(payload) is bytes else as_bytes(payload)
         if len(data) + self._overhead > self._context.config.entry_bytes_max:
@@ -179,7 +183,7 @@ class WriteHandle:
         if self._machine.done_through >= entry_id:
             return
         if self.failed is not None:
-            raise self.failed
+            raise self.failed.copy()
         await self._waiters.add(entry_id)
 
     async def drain(self) -> None:
@@ -465,7 +469,7 @@ class WriteHandle:
             LedgerNotFoundError: the ledger was deleted.
         """
         if isinstance(self.failed, LedgerFencedError):
-            raise self.failed
+            raise self.failed.copy()
         self._closing = True  # no answer counts from here on: docs/pitfalls.md#close-below-an-ack
         self._stop()
         async with self._metadata_lock:

@@ -155,7 +155,7 @@ MUTATIONS = (
                 "dlog.write.append_queue:AppendQueue.fail_indeterminate",
                 (
                     "pending_entry.fail_indeterminate(active_ledger.ledger_id, cause)",
-                    "pending_entry.fail_absent(lambda: _copy(cause))",
+                    "pending_entry.fail_absent(cause)",
                 ),
             ),
         ),
