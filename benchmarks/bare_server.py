@@ -19,13 +19,16 @@ import os
 import threading
 from collections import deque
 from pathlib import Path
+from struct import Struct
 from typing import cast
 
 import uvloop
 
-from ledger.wire.constants import ADD_HEADER, ADD_REQUEST_IDS, ADD_REQUEST_START, ADD_RESPONSE
+from ledger.wire.constants import ADD_HEADER, ADD_REQUEST_START, ADD_RESPONSE
 
 ANSWER_BYTES = ADD_RESPONSE.size
+_ADD_REQUEST_IDS = Struct(">II20sqq")
+"""length, header, master key, ledger id, entry id: the first 44 bytes of an add."""
 _PREALLOCATED_BYTES = 64 * 1024 * 1024
 _GROUP_BYTES_MAX = 8 * 1024 * 1024
 
@@ -117,8 +120,8 @@ class ParsingConnection(BareConnection):
     def data_received(self, data: bytes) -> None:
         whole = self._rest + data if self._rest else data
         view, start, end, count = memoryview(whole), 0, len(whole), 0
-        keep, unpack = self._entries.append, ADD_REQUEST_IDS.unpack_from
-        while end - start >= ADD_REQUEST_IDS.size:
+        keep, unpack = self._entries.append, _ADD_REQUEST_IDS.unpack_from
+        while end - start >= _ADD_REQUEST_IDS.size:
             size, _, _, ledger_id, entry_id = unpack(whole, start)
             stop = start + 4 + size
             if stop > end:

@@ -17,7 +17,7 @@ from bookie_server.protocol.v3_answer import answer, refuse
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.stored_entry import StoredEntry
 from ledger.errors import LogStoreError
-from ledger.wire.availability import Group, encode_availability
+from ledger.wire.availability import encode_availability
 from ledger.wire.constants import MASTER_KEY_BYTES
 from ledger.wire.messages import (
     ListEntriesRequest,
@@ -213,8 +213,7 @@ async def _list_entries(peer: Peer, request: V3Request, ledger: StoredLedger) ->
     except LogStoreError as error:
         refuse(peer, request, status_of(error))
         return
-    groups = [Group(first, first, last - first + 1, 0) for first, last in ranges]
     body = ListEntriesResponse(
-        status=Status.EOK, ledger_id=ledger.ledger_id, availability=encode_availability(groups)
+        status=Status.EOK, ledger_id=ledger.ledger_id, availability=encode_availability(ranges)
     )
     answer(peer, request, Status.EOK, body)

@@ -36,16 +36,12 @@ AUTH_DISABLED_PLUGIN = "AuthDisabledPlugin"
 ADD_HEADER = VERSION << 24 | ADD << 16
 RECOVERY_ADD_HEADER = ADD_HEADER | RECOVERY_ADD | HIGH_PRIORITY
 READ_HEADER = VERSION << 24 | READ << 16
-FENCE_HEADER = READ_HEADER | FENCE
-RECOVERY_READ_HEADER = READ_HEADER | FENCE | HIGH_PRIORITY
 BATCH_READ_HEADER = VERSION << 24 | BATCH_READ << 16
 
 PACKET_START = Struct(">II")
 """length, header: the first 8 bytes of every frame."""
 ADD_REQUEST_START = Struct(">II20s")
 """length, header, master key; the entry follows to the end of the frame (28 bytes)."""
-ADD_REQUEST_IDS = Struct(">II20sqq")
-"""The same with the entry's first two fields, ledger id and entry id (44 bytes)."""
 ADD_RESPONSE = Struct(">IIIqq")
 """length, header, status, ledger id, entry id (28 bytes, the whole frame)."""
 READ_REQUEST = Struct(">IIqq")

@@ -23,8 +23,6 @@ from ledger.model import DigestType
 from ledger.wire.crc32c import extend as extend_crc32c
 from ledger.wire.entry import ENTRY_HEADER, ENTRY_HEADER_BYTES, Buffer, EntryHeader
 
-Payload: TypeAlias = Buffer | Sequence[Buffer]
-"""One buffer, or the parts of one payload in order."""
 OpenedEntry: TypeAlias = tuple[int, int, bytes]
 """LAC, length of the ledger, and payload of an entry that proved right."""
 
@@ -54,10 +52,6 @@ class Digester(ABC):
     def overhead_bytes(self) -> int:
         """Bytes of an entry before its payload."""
         return ENTRY_HEADER_BYTES + self.size
-
-    def compute(self, header: bytes, payload: Payload) -> bytes:
-        """The digest of an entry with this 32-byte header."""
-        return self.digest((header, *_parts(payload)))
 
     def seal_entry(
         self, ledger_id: int, entry_id: int, lac: int, length: int, payload_parts: Sequence[Buffer]
@@ -198,10 +192,6 @@ def make_digester(digest_type: DigestType, password: bytes) -> Digester:
             return HmacDigester(password)
         case DigestType.DUMMY:
             return DummyDigester()
-
-
-def _parts(payload: Payload) -> Sequence[Buffer]:
-    return (payload,) if isinstance(payload, bytes | bytearray | memoryview) else payload
 
 
 def _mismatch(what: str, ledger_id: int, entry_id: int | None) -> DigestMismatchError:

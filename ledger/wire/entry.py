@@ -34,17 +34,6 @@ class EntryHeader(NamedTuple):
     lac: int
     length: int
 
-    def to_bytes(self) -> bytes:
-        return ENTRY_HEADER.pack(*self)
-
-
-class DecodedEntry(NamedTuple):
-    """An entry cut into its parts; the digest is not checked here."""
-
-    header: EntryHeader
-    digest: Buffer
-    payload: Buffer
-
 
 def decode_header(entry: Buffer) -> EntryHeader:
     """The header of `entry`; ProtocolError if it is shorter than one."""
@@ -54,20 +43,3 @@ def decode_header(entry: Buffer) -> EntryHeader:
             "ask another replica"
         )
     return EntryHeader._make(ENTRY_HEADER.unpack_from(entry))
-
-
-def encode_entry(header: EntryHeader, digest: bytes, payload: Buffer) -> bytes:
-    """The whole entry. Whoever needs the digest too calls `Digester.seal_entry` instead."""
-    return b"".join((header.to_bytes(), digest, payload))
-
-
-def decode_entry(entry: Buffer, digest_bytes: int) -> DecodedEntry:
-    """Cut `entry` into header, digest and payload; ProtocolError if it is too short."""
-    header = decode_header(entry)
-    payload_start = ENTRY_HEADER_BYTES + digest_bytes
-    if len(entry) < payload_start:
-        raise ProtocolError(
-            f"an entry of {len(entry)} bytes cannot hold its header and digest of {payload_start}; "
-            "ask another replica"
-        )
-    return DecodedEntry(header, entry[ENTRY_HEADER_BYTES:payload_start], entry[payload_start:])

@@ -163,8 +163,6 @@ class BookieInfoWanted(IntFlag):
 
 
 V3_VERSION = 3
-V3_HIGH_PRIORITY = 100
-"""Priority of recovery reads and adds; a bookie tests for more than 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ from ledger.model import DigestType
 from ledger.wire import v2
 from ledger.wire.constants import FENCE, HIGH_PRIORITY, RECOVERY_ADD
 from ledger.wire.digest import make_digester, master_key
-from ledger.wire.entry import EntryHeader
 from ledger.wire.messages import (
     AddRequest,
     AddResponse,
@@ -25,8 +24,8 @@ _DIGESTER = make_digester(DigestType.CRC32C, b"")
 def entry(ledger_id: int, entry_id: int, payload: bytes = b"abc", lac: int | None = None) -> bytes:
     """An entry as stored; every payload before it is taken to be as long as this one."""
     lac = entry_id - 1 if lac is None else lac
-    header = EntryHeader(ledger_id, entry_id, lac, (entry_id + 1) * len(payload))
-    return header.to_bytes() + _DIGESTER.compute(header.to_bytes(), payload) + payload
+    length = (entry_id + 1) * len(payload)
+    return _DIGESTER.seal_entry(ledger_id, entry_id, lac, length, (payload,)) + payload
 
 
 def add(

@@ -9,7 +9,7 @@ from bookie_server.storage.stored_entry import EntryRun
 from ledger.errors import ProtocolError
 from ledger.wire import v2
 from ledger.wire.constants import HIGH_PRIORITY, RECOVERY_ADD
-from ledger.wire.entry import EntryHeader
+from ledger.wire.entry import ENTRY_HEADER
 from ledger.wire.messages import AddRequest, ReadRequest
 
 KEY = bytes(range(20))
@@ -17,7 +17,7 @@ LIMIT = 1024 * 1024
 
 
 def entry(ledger_id: int, entry_id: int, payload: bytes = b"payload") -> bytes:
-    return EntryHeader(ledger_id, entry_id, entry_id - 1, 7).to_bytes() + b"DIGS" + payload
+    return ENTRY_HEADER.pack(ledger_id, entry_id, entry_id - 1, 7) + b"DIGS" + payload
 
 
 def add(

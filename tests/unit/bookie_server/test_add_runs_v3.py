@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bookie_server.protocol.add_runs_v3 import Echo, RunV3, answers_v3, gather_v3
 from ledger.wire import v3
-from ledger.wire.entry import EntryHeader
+from ledger.wire.entry import ENTRY_HEADER
 from ledger.wire.messages import (
     Operation,
     ReadLacRequest,
@@ -25,7 +25,7 @@ LIMIT = 1024 * 1024
 
 
 def entry(ledger_id: int, entry_id: int, payload: bytes = b"payload") -> bytes:
-    return EntryHeader(ledger_id, entry_id, entry_id - 1, 7).to_bytes() + b"DIGS" + payload
+    return ENTRY_HEADER.pack(ledger_id, entry_id, entry_id - 1, 7) + b"DIGS" + payload
 
 
 def request(ledger_id: int, entry_id: int, txn_id: int = 1, **changes: object) -> V3Request:

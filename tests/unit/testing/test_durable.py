@@ -15,7 +15,7 @@ from bookie_server.journal.record import (
 )
 from dlog.testing.disk.durable import JournalTeller
 from dlog.testing.kernel.trace import Trace
-from ledger.wire.entry import EntryHeader, encode_entry
+from ledger.wire.entry import ENTRY_HEADER
 
 PATH = Path("/data/journal/0000000000000001.journal")
 HEADER = FileHeader(1, 99)
@@ -29,7 +29,7 @@ def test_each_sync_tells_what_came_since_the_last_one() -> None:
     trace = Trace(lambda: 0.0)
     trace.telling = True
     teller = JournalTeller(trace, "bookie-0")
-    entries = [encode_entry(EntryHeader(3, number, number - 1, 5), b"", b"bytes") for number in (4, 5)]
+    entries = [ENTRY_HEADER.pack(3, number, number - 1, 5) + b"bytes" for number in (4, 5)]
     content = encode_file_header(HEADER) + record(
         RecordType.ADDS, 1, adds_body([len(each) for each in entries], entries)
     )

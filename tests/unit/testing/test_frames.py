@@ -8,7 +8,7 @@ from dlog.testing.network.wiretap import LATE_S, Wiretap
 from ledger.wire import messages as m
 from ledger.wire import v2, v3
 from ledger.wire.constants import FENCE, RECOVERY_ADD
-from ledger.wire.entry import EntryHeader, encode_entry
+from ledger.wire.entry import ENTRY_HEADER
 from ledger.wire.frame import LENGTH_BYTES
 from ledger.wire.status import Status
 from ledger.wire.write_lac import encode_write_lac
@@ -17,7 +17,7 @@ KEY = bytes(20)
 
 
 def entry(ledger_id: int, entry_id: int, lac: int) -> bytes:
-    return encode_entry(EntryHeader(ledger_id, entry_id, lac, 5), b"", b"bytes")
+    return ENTRY_HEADER.pack(ledger_id, entry_id, lac, 5) + b"bytes"
 
 
 def add(entry_id: int, flags: int = 0) -> bytes:
