@@ -15,10 +15,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ledger.client_context import ClientContext
-from ledger.core import recovery as decide
+from ledger.core import metadata_changes
 from ledger.core.distribution import write_set
 from ledger.core.lac import LacCollector
 from ledger.core.read import EntryRead, Verdict
+from ledger.core.recovery import next_read_ahead
 from ledger.errors import BookieUnavailableError, LedgerRecoveryError
 from ledger.metadata.update_loop import update_ledger
 from ledger.model import NO_ENTRY, BookieId, EntryId, LedgerId, LedgerMetadata, Versioned
@@ -56,7 +57,7 @@ class Recovery:
             UnauthorizedError: a bookie refused the password.
             LedgerNotFoundError: the ledger was deleted.
         """
-        await self._update(decide.needs_marking, decide.mark)
+        await self._update(metadata_changes.needs_recovery_mark, metadata_changes.mark_in_recovery)
         if self._local.value.closed:
             return self._local
         try:
@@ -138,8 +139,8 @@ class Recovery:
         else:
             length = last.length
         await self._update(
-            decide.needs_closing,
-            lambda found: decide.closed(found, write_back.changes, last_entry, length),
+            metadata_changes.needs_recovery_close,
+            lambda found: metadata_changes.closed_by_recovery(found, write_back.changes, last_entry, length),
         )
 
     async def _length_at(self, metadata: LedgerMetadata, lac: EntryId, claimed: int) -> int:
@@ -174,7 +175,7 @@ class Recovery:
     ) -> Entry | None:
         """Read and write back until an entry is proved absent; return the last one found."""
         last: Entry | None = None
-        next_entry, ahead = lac + 1, decide.next_read_ahead(0, self._context.config.recovery_read_ahead)
+        next_entry, ahead = lac + 1, next_read_ahead(0, self._context.config.recovery_read_ahead)
         while True:
             reads = [self._start(self._read(metadata, next_entry + offset)) for offset in range(ahead)]
             for read in reads:
@@ -186,7 +187,7 @@ class Recovery:
                 write_back.add(entry)
                 last = entry
             next_entry += ahead
-            ahead = decide.next_read_ahead(ahead, self._context.config.recovery_read_ahead)
+            ahead = next_read_ahead(ahead, self._context.config.recovery_read_ahead)
 
     async def _read(
         self, metadata: LedgerMetadata, entry_id: int, *, confirmed: bool = False

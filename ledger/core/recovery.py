@@ -1,4 +1,4 @@
-"""How recovery changes a ledger's metadata, and how it reads forward. Pure.
+"""How recovery reads forward. Pure.
 
 Recovery (docs/bookkeeper.md#recovery, #recovery-close):
 
@@ -16,33 +16,7 @@ Pitfalls: docs/pitfalls.md#recovered-entry-shown-too-early, #paused-recoverer, #
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ledger.model import EntryId, Fragment, LedgerMetadata, LedgerState
-
 READ_AHEAD_FIRST = 2
-
-
-def needs_marking(metadata: LedgerMetadata) -> bool:
-    return metadata.state is LedgerState.OPEN
-
-
-def mark(metadata: LedgerMetadata) -> LedgerMetadata:
-    return metadata.with_state(LedgerState.IN_RECOVERY)
-
-
-def needs_closing(metadata: LedgerMetadata) -> bool:
-    """False once any client has closed it: its result is adopted."""
-    return metadata.state is LedgerState.IN_RECOVERY
-
-
-def closed(
-    metadata: LedgerMetadata, changes: Sequence[Fragment], last_entry: EntryId, length: int
-) -> LedgerMetadata:
-    """CLOSED at `last_entry`, with the ensembles that this recovery wrote back to."""
-    for fragment in changes:
-        metadata = metadata.with_fragment(fragment)
-    return metadata.closed_at(last_entry, length)
 
 
 def next_read_ahead(found: int, maximum: int) -> int:

@@ -15,9 +15,9 @@ from collections import deque
 from ledger.client_context import ClientContext
 from ledger.config import Visibility
 from ledger.core.append import AppendMachine
-from ledger.core.close import needs_close
 from ledger.core.commands import AppendCommand, ReleaseThrough
 from ledger.core.distribution import write_set
+from ledger.core.metadata_changes import needs_close
 from ledger.errors import (
     AddFailedError,
     BookieUnavailableError,

@@ -21,7 +21,7 @@ from ledger.bookie_quarantine import BookieQuarantine
 from ledger.client_context import ClientContext
 from ledger.core.append import AppendMachine
 from ledger.core.commands import AppendCommand
-from ledger.core.ensemble_change import change, needs_change
+from ledger.core.metadata_changes import needs_replacement, replace_members
 from ledger.core.placement import choose_replacements
 from ledger.errors import (
     AddFailedError,
@@ -258,8 +258,8 @@ class EnsembleKeeper:
         thaw = loop.call_later(self._config.change_hold_s, self._thaw)
         try:
             return await self._update(
-                lambda found: needs_change(found, replaced),
-                lambda found: change(found, first_entry, replacements),
+                lambda found: needs_replacement(found, replaced),
+                lambda found: replace_members(found, first_entry, replacements),
             )
         finally:
             thaw.cancel()

@@ -18,8 +18,8 @@ from ledger.arguments import as_bytes
 from ledger.client_context import ClientContext
 from ledger.config import Visibility
 from ledger.core.append import AppendMachine
-from ledger.core.close import needs_close
 from ledger.core.commands import AppendCommand, ReleaseThrough, Resend, WriteLac
+from ledger.core.metadata_changes import needs_close
 from ledger.errors import (
     BookieUnavailableError,
     LedgerClosedError,

@@ -119,8 +119,8 @@ MUTATIONS = (
                     "try:\n        return await self._update(",
                     "try:\n"
                     "        local = self._handle.local\n"
-                    "        if needs_change(local.value, replaced):\n"
-                    "            changed = change(local.value, first_entry, replacements)\n"
+                    "        if needs_replacement(local.value, replaced):\n"
+                    "            changed = replace_members(local.value, first_entry, replacements)\n"
                     "            return self._adopt(Versioned(changed, local.version))\n"
                     "        return await self._update(",
                 ),
@@ -133,7 +133,7 @@ MUTATIONS = (
         "Only an open ledger's ensemble changes: a recovery or a close that came first is never overwritten.",
         (
             edit(
-                "ledger.core.ensemble_change:needs_change",
+                "ledger.core.metadata_changes:needs_replacement",
                 ("metadata.state is LedgerState.OPEN and any(", "any("),
             ),
         ),
@@ -149,7 +149,7 @@ MUTATIONS = (
                 ("if status is Status.EFENCED:", "if False:"),
             ),
             edit(
-                "ledger.core.ensemble_change:needs_change",
+                "ledger.core.metadata_changes:needs_replacement",
                 ("metadata.state is LedgerState.OPEN and any(", "any("),
             ),
             edit(
@@ -172,7 +172,7 @@ MUTATIONS = (
                 ("taken = {*ensemble, *avoid}", "taken = set(avoid)"),
             ),
             edit(
-                "ledger.core.ensemble_change:change",
+                "ledger.core.metadata_changes:replace_members",
                 ("ensemble[position] == old and new not in ensemble", "ensemble[position] == old"),
             ),
             edit(

@@ -44,10 +44,13 @@ MUTATIONS = (
         (
             edit(
                 "ledger.recovery:Recovery.run",
-                ("await self._update(decide.needs_marking, decide.mark)", "pass"),
+                (
+                    "await self._update(metadata_changes.needs_recovery_mark, metadata_changes.mark_in_recovery)",
+                    "pass",
+                ),
             ),
             edit(
-                "ledger.core.recovery:needs_closing",
+                "ledger.core.metadata_changes:needs_recovery_close",
                 ("metadata.state is LedgerState.IN_RECOVERY", "not metadata.closed"),
             ),
         ),
@@ -128,7 +131,10 @@ MUTATIONS = (
         (
             edit(
                 "ledger.recovery:Recovery._go_forward",
-                ("decide.closed(found, write_back.changes,", "decide.closed(found, [],"),
+                (
+                    "metadata_changes.closed_by_recovery(found, write_back.changes,",
+                    "metadata_changes.closed_by_recovery(found, [],",
+                ),
             ),
         ),
         plan=focused("ambush", "kill_client", "kill_bookie", **SPARES, fast=True, writers=3),
@@ -148,7 +154,7 @@ MUTATIONS = (
         "CLOSED is final: a writer that finds its ledger closed elsewhere has lost it.",
         (
             edit(
-                "ledger.core.close:needs_close",
+                "ledger.core.metadata_changes:needs_close",
                 (
                     "if metadata.state is LedgerState.OPEN:",
                     "if (metadata.last_entry, metadata.length) != (last_entry, length):",
@@ -162,7 +168,7 @@ MUTATIONS = (
         "A recovery that finds the ledger closed by somebody else adopts that end.",
         (
             edit(
-                "ledger.core.recovery:needs_closing",
+                "ledger.core.metadata_changes:needs_recovery_close",
                 ("metadata.state is LedgerState.IN_RECOVERY", "True"),
             ),
         ),

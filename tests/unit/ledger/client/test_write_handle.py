@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from ledger.config import LedgerClientConfig, Visibility
+from ledger.core.metadata_changes import mark_in_recovery
 from ledger.errors import (
     AddFailedError,
     ConfigurationError,
@@ -132,10 +133,8 @@ async def test_a_ledger_taken_over_is_noticed_without_any_bookie() -> None:
         adding = asyncio.create_task(handle.add(b"one"))
         for bookie in cluster.bookies:
             bookie.be_silent()
-        from ledger.core.recovery import mark
-
         found = await cluster.store.read_ledger(handle.ledger_id)
-        await cluster.store.write_ledger(handle.ledger_id, mark(found.value), found.version)
+        await cluster.store.write_ledger(handle.ledger_id, mark_in_recovery(found.value), found.version)
         for bookie in cluster.bookies:
             bookie.go_away()
         async with asyncio.timeout(GUARD_S):

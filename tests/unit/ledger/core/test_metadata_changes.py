@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.core import recovery
-from ledger.core.close import needs_close
-from ledger.core.ensemble_change import change, needs_change
+from ledger.core.metadata_changes import (
+    closed_by_recovery,
+    mark_in_recovery,
+    needs_close,
+    needs_recovery_close,
+    needs_recovery_mark,
+    needs_replacement,
+    replace_members,
+)
+from ledger.core.recovery import next_read_ahead
 from ledger.errors import LedgerFencedError, MetadataFormatError
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, LedgerState, QuorumSizes
 
@@ -33,36 +40,36 @@ def ledger(
 
 
 def test_a_change_appends_a_fragment_behind_the_lac() -> None:
-    found = change(ledger((0, (A, B, C))), EntryId(5), {1: (B, D)})
+    found = replace_members(ledger((0, (A, B, C))), EntryId(5), {1: (B, D)})
     assert found.fragments == (Fragment(EntryId(0), (A, B, C)), Fragment(EntryId(5), (A, D, C)))
 
 
 def test_a_change_at_the_same_entry_replaces_the_fragment() -> None:
-    found = change(ledger((0, (A, B, C))), EntryId(0), {0: (A, D), 2: (C, E)})
+    found = replace_members(ledger((0, (A, B, C))), EntryId(0), {0: (A, D), 2: (C, E)})
     assert found.fragments == (Fragment(EntryId(0), (D, B, E)),)
 
 
 def test_a_position_that_somebody_else_changed_is_left_alone() -> None:
-    found = change(ledger((0, (A, E, C))), EntryId(3), {1: (B, D), 2: (C, D)})
+    found = replace_members(ledger((0, (A, E, C))), EntryId(3), {1: (B, D), 2: (C, D)})
     assert found.last_fragment.ensemble == (A, E, D)
 
 
 def test_no_bookie_comes_into_an_ensemble_twice() -> None:
     """An ambiguous change had put D at position 0 already when it is chosen for position 1."""
-    found = change(ledger((0, (D, B, C))), EntryId(3), {0: (A, E), 1: (B, D)})
+    found = replace_members(ledger((0, (D, B, C))), EntryId(3), {0: (A, E), 1: (B, D)})
     assert found.last_fragment.ensemble == (D, B, C)
 
 
 def test_a_fragment_below_the_last_one_is_refused() -> None:
     with pytest.raises(MetadataFormatError, match="rising"):
-        change(ledger((0, (A, B, C)), (9, (A, B, C))), EntryId(4), {0: (A, D)})
+        replace_members(ledger((0, (A, B, C)), (9, (A, B, C))), EntryId(4), {0: (A, D)})
 
 
 @pytest.mark.parametrize("state", [LedgerState.IN_RECOVERY, LedgerState.CLOSED])
 def test_only_an_open_ledger_is_changed(state: LedgerState) -> None:
-    assert needs_change(ledger((0, (A, B, C))), {0: A})
-    assert not needs_change(ledger((0, (A, B, C)), state=state), {0: A})
-    assert not needs_change(ledger((0, (D, B, C))), {0: A})
+    assert needs_replacement(ledger((0, (A, B, C))), {0: A})
+    assert not needs_replacement(ledger((0, (A, B, C)), state=state), {0: A})
+    assert not needs_replacement(ledger((0, (D, B, C))), {0: A})
 
 
 @given(st.data())
@@ -80,7 +87,7 @@ def test_any_series_of_changes_keeps_metadata_legal(data: st.DataObject) -> None
             )
             for position in positions
         }
-        found = change(before, EntryId(lac + 1), replacements)
+        found = replace_members(before, EntryId(lac + 1), replacements)
         assert len(set(found.last_fragment.ensemble)) == 3
         for entry_id in range(lac + 1):
             assert found.fragment_of(entry_id) == before.fragment_of(entry_id)
@@ -110,9 +117,9 @@ def test_the_writers_close_against_every_state(state: LedgerState, last_entry: i
 def test_only_an_open_ledger_is_marked_and_only_a_marked_one_closed() -> None:
     for state in LedgerState:
         found = ledger((0, (A, B, C)), state=state)
-        assert recovery.needs_marking(found) == (state is LedgerState.OPEN)
-        assert recovery.needs_closing(found) == (state is LedgerState.IN_RECOVERY)
-    assert recovery.mark(ledger((0, (A, B, C)))).state is LedgerState.IN_RECOVERY
+        assert needs_recovery_mark(found) == (state is LedgerState.OPEN)
+        assert needs_recovery_close(found) == (state is LedgerState.IN_RECOVERY)
+    assert mark_in_recovery(ledger((0, (A, B, C)))).state is LedgerState.IN_RECOVERY
 
 
 def test_the_closing_change_carries_every_ensemble_that_was_written_back_to() -> None:
@@ -122,21 +129,23 @@ def test_the_closing_change_carries_every_ensemble_that_was_written_back_to() ->
         Fragment(EntryId(4), (A, E, D)),
         Fragment(EntryId(6), (A, E, C)),
     ]
-    found = recovery.closed(ledger((0, (A, B, C)), state=LedgerState.IN_RECOVERY), changes, EntryId(7), 700)
+    found = closed_by_recovery(
+        ledger((0, (A, B, C)), state=LedgerState.IN_RECOVERY), changes, EntryId(7), 700
+    )
     assert found.fragments == (Fragment(EntryId(0), (A, B, C)), changes[1], changes[2])
     assert (found.state, found.last_entry, found.length) == (LedgerState.CLOSED, 7, 700)
 
 
 def test_a_change_at_the_last_fragments_start_replaces_it() -> None:
-    found = recovery.closed(
+    found = closed_by_recovery(
         ledger((0, (A, B, C)), (4, (A, B, D))), [Fragment(EntryId(4), (A, B, E))], EntryId(3), 30
     )
     assert [fragment.ensemble for fragment in found.fragments] == [(A, B, C), (A, B, E)]
 
 
 def test_recovery_reads_few_entries_first_and_then_more() -> None:
-    sizes = [recovery.next_read_ahead(0, 32)]
+    sizes = [next_read_ahead(0, 32)]
     while len(sizes) < 6:
-        sizes.append(recovery.next_read_ahead(sizes[-1], 32))
+        sizes.append(next_read_ahead(sizes[-1], 32))
     assert sizes == [2, 4, 8, 16, 32, 32]
-    assert recovery.next_read_ahead(0, 1) == 1
+    assert next_read_ahead(0, 1) == 1
