@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from benchmarks import ledger_load, log_load
-from benchmarks.cluster import Cluster, running_cluster
 from benchmarks.histogram import Summary
 from benchmarks.ledger_load import ledger_client
 from benchmarks.machine import measure_fdatasync, measure_fdatasync_at_once, settle_disk
@@ -22,6 +21,7 @@ from benchmarks.rows import Runs
 from benchmarks.usage import Throughput
 from dlog.client import connect
 from ledger.config import Visibility
+from tests.helpers.processes.cluster import Cluster, running_cluster
 
 WINDOW = 2000
 _LARGE_WINDOW = 100

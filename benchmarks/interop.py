@@ -27,8 +27,8 @@ from benchmarks.report import Report
 from benchmarks.rows import Runs
 from ledger.client import LedgerClient
 from ledger.config import Visibility
-from tests.interop.apache_cluster import Bookie, MixedCluster
-from tests.interop.java_client import JavaClient, JavaProcess, compile_driver, java_client
+from tests.helpers.apache.cluster import Bookie, MixedCluster
+from tests.helpers.apache.java_client import JavaClient, JavaProcess, compile_driver, java_client
 
 WINDOW = 2000
 ENTRY_BYTES = (100, 1024)

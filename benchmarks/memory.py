@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks import ledger_load
-from benchmarks.cluster import Cluster, running_cluster
 from benchmarks.ledger_load import ledger_client
 from benchmarks.options import MIB, Options
 from benchmarks.report import Curves, Report, Row
 from benchmarks.usage import resident_bytes
 from ledger.client import LedgerClient
 from ledger.config import Visibility
+from tests.helpers.processes.cluster import Cluster, running_cluster
 
 _ENTRY_BYTES = 4096
 _WINDOW_BYTES = 4 * MIB

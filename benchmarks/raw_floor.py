@@ -21,13 +21,13 @@ import uvloop
 from benchmarks.bare_server import ANSWER_BYTES
 from benchmarks.histogram import median
 from benchmarks.machine import measure_fdatasync, settle_disk
-from benchmarks.processes import Child, start_python
 from benchmarks.report import Report, Row
 from benchmarks.usage import Stopwatch, Throughput
 from ledger.model import DigestType
 from ledger.wire import v2
 from ledger.wire.digest import make_digester, master_key
 from ledger.wire.messages import AddRequest
+from tests.helpers.processes.python import Child, start_python
 
 SERVERS = 3
 ACK_QUORUM = 2

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 
 from benchmarks import ledger_load, log_load
-from benchmarks.cluster import running_cluster
 from benchmarks.ledger_load import ledger_client
 from benchmarks.options import Options
 from benchmarks.read_floor import PIECE_BYTES, measure_read_floor
@@ -21,6 +20,7 @@ from dlog.client import LogClient, connect
 from ledger.client import LedgerClient
 from ledger.config import Visibility
 from ledger.model import LedgerId
+from tests.helpers.processes.cluster import running_cluster
 
 _ENTRY_BYTES = 1024
 _LOG = "bench"

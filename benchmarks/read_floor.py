@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from benchmarks.processes import start_python
+from tests.helpers.processes.python import start_python
 
 PIECE_BYTES = 1024 * 1024
 """As much as our readers ask for at a time."""

@@ -11,9 +11,9 @@ import sys
 import time
 
 from benchmarks.options import Options
-from benchmarks.processes import REPOSITORY
 from benchmarks.report import Report
 from benchmarks.rows import Runs
+from tests.helpers.processes.python import REPOSITORY
 
 _IMPORT = "import time; t = time.perf_counter(); import dlog; print(time.perf_counter() - t)"
 _HELP = "import sys; sys.argv = ['dlog', '--help']; from dlog.cli.main import main; main()"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 
-from benchmarks.cluster import running_cluster
 from benchmarks.histogram import Summary
 from benchmarks.options import Options
 from benchmarks.report import Report, Row
@@ -17,6 +16,7 @@ from dlog.client import connect
 from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError
 from ledger.metadata.drivers import open_store
+from tests.helpers.processes.cluster import running_cluster
 
 _LOG = "bench"
 _TARGET_MS = 30.0

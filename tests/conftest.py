@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.interop.zookeeper_process import ZooKeeperProcess
-from tests.skips import pytest_make_collect_report, pytest_runtest_makereport
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
+from tests.helpers.skips import pytest_make_collect_report, pytest_runtest_makereport
 
 __all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]  # hooks, for pytest to find
 

@@ -1,4 +1,4 @@
-"""CI fails on a skip that is not on the list of tests/skips.py; elsewhere it is a skip."""
+"""CI fails on a skip that is not on the list of tests/helpers/skips.py; elsewhere it is a skip."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.skips import ALLOWED, Allowed, is_allowed
+from tests.helpers.skips import ALLOWED, Allowed, is_allowed
 from tests.test_architecture import ROOT
 
 PROGRAM = """
@@ -45,7 +45,7 @@ def run(directory: Path, ci: str) -> str:
             "-m",
             "pytest",
             "-p",
-            "tests.skips",
+            "tests.helpers.skips",
             "-p",
             "no:cacheprovider",
             "--continue-on-collection-errors",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.support import ApartDriver, Driver, SimulatedDriver, ZooKeeperDriver
-from tests.interop.zookeeper_process import ZooKeeperProcess
+from tests.helpers.metadata.drivers import ApartDriver, Driver, SimulatedDriver, ZooKeeperDriver
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 _names = itertools.count()
 

@@ -12,7 +12,7 @@ from ledger.errors import (
     RecordNotFoundError,
 )
 from ledger.model import BookieId, BookieInfo, BookieSet
-from tests.conformance.support import B1, B2, Driver, bookie, on_loop
+from tests.helpers.metadata.drivers import B1, B2, Driver, bookie, on_loop
 
 
 def ids(found: BookieSet) -> tuple[list[BookieId], list[BookieId]]:

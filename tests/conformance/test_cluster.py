@@ -16,7 +16,7 @@ from ledger.metadata.drivers import open_store
 from ledger.metadata.errors import ClusterInUseError
 from ledger.metadata.format.layout import Layout, decode_layout
 from ledger.model import LedgerId
-from tests.conformance.support import B1, Driver, bookie, new_metadata, on_loop
+from tests.helpers.metadata.drivers import B1, Driver, bookie, new_metadata, on_loop
 
 
 @on_loop

@@ -13,7 +13,7 @@ import pytest
 from bookie_server.disk.disk import Disk, DiskFile
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import DirectoryInUseError, DiskFailedError, StorageClosedError
-from tests.unit.testing.kit import new_disk
+from tests.helpers.simulation.disk import new_disk
 
 Place = tuple[Disk, Path]
 

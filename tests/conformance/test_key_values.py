@@ -14,7 +14,7 @@ from bookie_server.disk.disk import Disk
 from bookie_server.disk.rocksdb_store import KeyValues
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import StorageError, StorageInUseError
-from tests.unit.testing.kit import new_disk
+from tests.helpers.simulation.disk import new_disk
 
 
 @pytest.fixture(params=["rocksdb", "simulated"])

@@ -14,7 +14,7 @@ from ledger.errors import (
     MetadataVersionError,
 )
 from ledger.model import EntryId, LedgerId, LedgerState
-from tests.conformance.support import Driver, new_metadata, on_loop
+from tests.helpers.metadata.drivers import Driver, new_metadata, on_loop
 
 
 @on_loop

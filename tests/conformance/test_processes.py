@@ -11,8 +11,8 @@ import pytest
 from ledger.errors import AlreadyExistsError
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieSet
-from tests.conformance.processes import child, line
-from tests.conformance.support import B1, B2, Driver, bookie, eventually, eventually_async, on_loop
+from tests.helpers.metadata.client_process import child, line
+from tests.helpers.metadata.drivers import B1, B2, Driver, bookie, eventually, eventually_async, on_loop
 
 
 @on_loop

@@ -13,7 +13,7 @@ from ledger.errors import (
     MetadataVersionError,
     RecordNotFoundError,
 )
-from tests.conformance.support import Driver, on_loop
+from tests.helpers.metadata.drivers import Driver, on_loop
 
 
 @on_loop

@@ -14,7 +14,7 @@ from dlog.metadata.store import LogRef
 from dlog.model import LogName, PendingDelete
 from ledger.metadata.store import MetadataStore
 from ledger.model import EntryId, LedgerId, LedgerMetadata
-from tests.conformance.support import B1, B2, B3, Driver, bookie, new_metadata, on_loop
+from tests.helpers.metadata.drivers import B1, B2, B3, Driver, bookie, new_metadata, on_loop
 
 NEIGHBOUR = "/neighbour"
 TAGGED_BEFORE_ROOTS = (

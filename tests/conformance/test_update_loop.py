@@ -11,8 +11,8 @@ from ledger.errors import LedgerNotFoundError, MetadataOutcomeUnknownError, Meta
 from ledger.metadata.store import MetadataStore
 from ledger.metadata.update_loop import Local, update_ledger
 from ledger.model import EntryId, LedgerId, LedgerMetadata, LedgerState
-from tests.conformance.lossy import Fate, LossyStore
-from tests.conformance.support import Driver, new_metadata, on_loop
+from tests.helpers.metadata.drivers import Driver, new_metadata, on_loop
+from tests.helpers.metadata.lossy_store import Fate, LossyStore
 
 L = LedgerId(5)
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from ledger.metadata.store import MetadataStore
 from ledger.model import EntryId, LedgerId
-from tests.conformance.support import B1, B2, Driver, bookie, eventually, new_metadata, on_loop
+from tests.helpers.metadata.drivers import B1, B2, Driver, bookie, eventually, new_metadata, on_loop
 
 
 class Counter:

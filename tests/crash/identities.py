@@ -23,8 +23,8 @@ from ledger.metadata.transactions.store import KeyValueStore
 from ledger.model import BookieId
 from tests.crash.stories import HOME, SETTINGS
 from tests.crash.telling import Ledgers, Telling, check, copy_of
-from tests.storage_kit import small_config
-from tests.unit.testing.kit import new_disk
+from tests.helpers.bookie.storage import small_config
+from tests.helpers.simulation.disk import new_disk
 
 PORT = 3181
 CONFIG = small_config(HOME, **SETTINGS)

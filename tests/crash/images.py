@@ -25,7 +25,7 @@ from ledger.errors import LogStoreError
 from tests.crash.identities import IDENTITY_STORIES, Known, boot_identity, new_known
 from tests.crash.stories import SETTINGS, STORIES, Story, opened
 from tests.crash.telling import LARGE, LARGE_FROM, Ledgers, Telling, check, copy_of
-from tests.unit.testing.kit import new_disk
+from tests.helpers.simulation.disk import new_disk
 
 EACH, SECOND_EVERY = 8, 10
 _EACH_OF_SECOND = 4

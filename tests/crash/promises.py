@@ -8,7 +8,7 @@ from pathlib import Path
 from bookie_server.disk.disk import Disk
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.stored_entry import EntryRun
-from tests.storage_kit import KEY, add, durable, fence, found_ids, make_entry, open_storage
+from tests.helpers.bookie.storage import KEY, add, durable, fence, found_ids, make_entry, open_storage
 
 SETTINGS = {"journal_segment_bytes": 64 * 1024, "entry_log_bytes_max": 64 * 1024, "reserve_bytes": 0}
 LARGE = bytes(range(256)) * 64

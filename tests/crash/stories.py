@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bookie_server.disk.disk import Disk
 from tests.crash.telling import LARGE_FROM, Ledgers, Telling
-from tests.storage_kit import open_storage
+from tests.helpers.bookie.storage import open_storage
 
 HOME = Path("/bookie")
 KIB = 1024

@@ -12,7 +12,7 @@ from functools import partial
 
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.stored_entry import EntryRun
-from tests.storage_kit import KEY, durable, make_entry
+from tests.helpers.bookie.storage import KEY, durable, make_entry
 
 LARGE = bytes(range(256)) * 32
 LARGE_FROM = 100

@@ -22,8 +22,8 @@ from dlog.testing.kernel.loop import SimulatedLoop
 from dlog.testing.kernel.seeds import Seeds
 from ledger.errors import LogStoreError
 from tests.crash.promises import LARGE, SETTINGS, Promises, check_boot, check_promises, workload
-from tests.storage_kit import KEY, add, durable, make_entry, open_storage
-from tests.unit.testing.kit import CountedNotes, new_disk, run
+from tests.helpers.bookie.storage import KEY, add, durable, make_entry, open_storage
+from tests.helpers.simulation.disk import CountedNotes, new_disk, run
 
 HOME = Path("/bookie")
 SEEDS = 60

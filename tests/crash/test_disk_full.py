@@ -11,9 +11,9 @@ import pytest
 
 from bookie_server.errors import DiskFullError
 from bookie_server.storage.ledger_storage import LedgerStorage
-from tests.skips import NEEDS_MOUNT
-from tests.storage_kit import KEY, add, fence, found_ids, open_storage
-from tests.unit.testing.kit import new_disk, run
+from tests.helpers.bookie.storage import KEY, add, fence, found_ids, open_storage
+from tests.helpers.simulation.disk import new_disk, run
+from tests.helpers.skips import NEEDS_MOUNT
 
 SETTINGS = {
     "journal_segment_bytes": 256 * 1024,

@@ -15,8 +15,8 @@ from dlog.testing.disk.effects import Effect
 from dlog.testing.disk.image import DiskImage
 from ledger.errors import LogStoreError
 from tests.crash.promises import SETTINGS, Promises, check_boot, check_promises, workload
-from tests.storage_kit import KEY, add, found_ids, open_storage
-from tests.unit.testing.kit import new_disk
+from tests.helpers.bookie.storage import KEY, add, found_ids, open_storage
+from tests.helpers.simulation.disk import new_disk
 
 HOME = Path("/bookie")
 IMAGES_EACH = 4

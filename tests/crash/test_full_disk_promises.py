@@ -22,8 +22,8 @@ from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.timing import DiskTiming
 from tests.crash.stories import HOME
 from tests.crash.telling import Ledgers, Telling, check
-from tests.storage_kit import KEY, durable, make_entry, open_storage
-from tests.unit.testing.kit import new_disk, run
+from tests.helpers.bookie.storage import KEY, durable, make_entry, open_storage
+from tests.helpers.simulation.disk import new_disk, run
 
 SEGMENT_BYTES = 64 * 1024
 SETTINGS: dict[str, object] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.storage_kit import found_ids, open_storage
+from tests.helpers.bookie.storage import found_ids, open_storage
 
 ROOT = Path(__file__).parents[2]
 

@@ -23,7 +23,7 @@ from ledger.metadata.format.cookie import decode_cookie, encode_cookie
 from tests.crash.identities import Known, new_known, start
 from tests.crash.stories import SETTINGS
 from tests.crash.telling import LARGE_FROM, entry_of
-from tests.storage_kit import copy_as_after_kill, small_config
+from tests.helpers.bookie.storage import copy_as_after_kill, small_config
 
 JOURNAL, LEDGERS = "journal", "ledgers"
 MADE_AGAIN = ("lock", "port", "spare.tmp", "reserve", "ledger-states")

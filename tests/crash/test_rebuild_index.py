@@ -28,8 +28,8 @@ from ledger.errors import CorruptionError, LogStoreError
 from ledger.wire.status import Status
 from tests.crash.stories import HOME, SETTINGS, STORIES, Story, everything, garbage, opened
 from tests.crash.telling import LARGE_FROM, Asked, Ledgers, Telling, check, copy_of
-from tests.storage_kit import KEY, copy_as_after_kill, open_storage, small_config
-from tests.unit.testing.kit import new_disk, run
+from tests.helpers.bookie.storage import KEY, copy_as_after_kill, open_storage, small_config
+from tests.helpers.simulation.disk import new_disk, run
 
 FLIPS = 40
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
-from tests.storage_kit import KEY, add, copy_as_after_kill, durable, fence, found_ids, open_storage
+from tests.helpers.bookie.storage import KEY, add, copy_as_after_kill, durable, fence, found_ids, open_storage
 
 ledgers = st.integers(0, 2)
 ID_MAX = 30

@@ -8,7 +8,7 @@ import pytest
 
 from bookie_server.errors import IndexDamagedError, JournalDamagedError, LimboError, StorageError
 from ledger.errors import CorruptionError
-from tests.storage_kit import KEY, add, copy_as_after_kill, make_entry, open_storage
+from tests.helpers.bookie.storage import KEY, add, copy_as_after_kill, make_entry, open_storage
 
 COUNT = 200
 

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.storage_kit import KEY, fence, open_storage, run_of
+from tests.helpers.bookie.storage import KEY, fence, open_storage, run_of
 
 RUN = 50
 

@@ -10,9 +10,9 @@ import kazoo.retry
 import pytest
 from kazoo.client import KazooClient
 
-from tests.interop.apache_cluster import MixedCluster
-from tests.interop.java_client import JavaClient, JavaProcess, compile_driver, java_client
-from tests.interop.zookeeper_process import ZooKeeperProcess
+from tests.helpers.apache.cluster import MixedCluster
+from tests.helpers.apache.java_client import JavaClient, JavaProcess, compile_driver, java_client
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 # kazoo's threads draw whenever they connect or ping. From the global source that would be a surprise to any property
 # test that runs in the same process at that moment.

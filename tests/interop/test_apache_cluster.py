@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ledger.model import QuorumSizes
-from tests.integration.ledger.support import client_of, payload_of, read_all
-from tests.interop.apache_cluster import MixedCluster
+from tests.helpers.apache.cluster import MixedCluster
+from tests.helpers.ledger.appender import client_of, payload_of, read_all
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]  # the first test starts nine JVMs
 

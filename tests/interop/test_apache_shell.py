@@ -17,11 +17,11 @@ import dlog
 from ledger.client import LedgerClient
 from ledger.metadata.format.cookie import decode_cookie
 from ledger.model import LedgerId, QuorumSizes
-from tests.integration.cli.command import Command, bookie
-from tests.integration.ledger.support import client_of, payload_of, read_all
-from tests.interop.apache_bookie import run_shell
-from tests.interop.apache_cluster import MixedCluster
-from tests.interop.zookeeper_process import ZooKeeperProcess
+from tests.helpers.apache.bookie import run_shell
+from tests.helpers.apache.cluster import MixedCluster
+from tests.helpers.ledger.appender import client_of, payload_of, read_all
+from tests.helpers.processes.command import Command, bookie
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]  # some tests start JVMs first
 

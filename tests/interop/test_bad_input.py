@@ -21,10 +21,10 @@ from ledger.config import LedgerClientConfig
 from ledger.metadata.format.ledger import decode_ledger_metadata, encode_ledger_metadata
 from ledger.metadata.format.service_info import published
 from ledger.model import BookieId, BookieInfo, DigestType, LedgerId
-from tests.integration.cli.command import Command, bookie
-from tests.interop.apache_bookie import SMALL_JVM
-from tests.interop.apache_cluster import MixedCluster
-from tests.interop.zookeeper_process import ZooKeeperProcess
+from tests.helpers.apache.bookie import SMALL_JVM
+from tests.helpers.apache.cluster import MixedCluster
+from tests.helpers.processes.command import Command, bookie
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]  # some tests start JVMs first
 

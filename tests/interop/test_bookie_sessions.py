@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from tests.integration.cli.command import Command, bookie
-from tests.interop.zookeeper_process import ZooKeeperProcess
+from tests.helpers.processes.command import Command, bookie
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 pytestmark = pytest.mark.integration
 

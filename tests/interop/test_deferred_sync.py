@@ -10,9 +10,9 @@ from ledger.client import LedgerClient
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.model import QuorumSizes
-from tests.integration.ledger.support import payload_of
-from tests.interop.apache_cluster import MixedCluster
-from tests.interop.java_client import JavaClient, shown
+from tests.helpers.apache.cluster import MixedCluster
+from tests.helpers.apache.java_client import JavaClient, shown
+from tests.helpers.ledger.appender import payload_of
 from tests.interop.matrix.cells import members_of
 from tests.interop.matrix.sides import AllowedStore
 

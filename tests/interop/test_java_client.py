@@ -6,9 +6,8 @@ import itertools
 
 import pytest
 
-from tests.integration.ledger.support import payload_of
-from tests.interop.apache_cluster import MixedCluster
-from tests.interop.java_client import (
+from tests.helpers.apache.cluster import MixedCluster
+from tests.helpers.apache.java_client import (
     SOURCES,
     JavaClient,
     JavaError,
@@ -17,6 +16,7 @@ from tests.interop.java_client import (
     java_client,
     shown,
 )
+from tests.helpers.ledger.appender import payload_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]  # the first test starts nine JVMs
 

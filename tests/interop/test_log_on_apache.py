@@ -32,11 +32,11 @@ from ledger.wire.messages import (
     V3ReadResponse,
 )
 from ledger.wire.status import Status
-from tests.conformance.support import eventually_async
-from tests.integration.cli.command import Command
-from tests.interop.apache_autorecovery import ApacheAutorecovery
-from tests.interop.apache_bookie import DB, ApacheBookie
-from tests.interop.apache_cluster import MixedCluster
+from tests.helpers.apache.autorecovery import ApacheAutorecovery
+from tests.helpers.apache.bookie import DB, ApacheBookie
+from tests.helpers.apache.cluster import MixedCluster
+from tests.helpers.metadata.drivers import eventually_async
+from tests.helpers.processes.command import Command
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -169,7 +169,7 @@ async def _more(acked: list[MessageId], count: int) -> bool:
 async def sleeping_writer(uri: str, log: str, directory: Path) -> AsyncIterator[Child]:
     """A process that owned the log and is stopped in the middle of its appends."""
     child = await Child.start(
-        "tests.interop.log_writer_process", uri, log, str(GRACE_S), log=directory / "writer.log"
+        "tests.helpers.log.writer_process", uri, log, str(GRACE_S), log=directory / "writer.log"
     )
     try:
         await child.event("acked", lambda event: event["count"] >= 20)

@@ -13,8 +13,8 @@ import pytest
 
 from dlog.client import connect
 from ledger.metadata.drivers import open_store
-from tests.conformance.support import eventually_async
-from tests.interop.zookeeper_process import ZooKeeperProcess
+from tests.helpers.metadata.drivers import eventually_async
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 ROOT = Path(__file__).parents[2]
 START_S = 60.0

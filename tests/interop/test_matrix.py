@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.apache_cluster import MixedCluster
-from tests.interop.java_client import JavaClient
+from tests.helpers.apache.cluster import MixedCluster
+from tests.helpers.apache.java_client import JavaClient
 from tests.interop.matrix.__main__ import both_versions
 from tests.interop.matrix.cells import CELLS, MIXES, WIRES, members_of, spares_of, stage
 from tests.interop.matrix.play import Results, kind_of, play, play_death_of_a_bookie, play_death_of_zookeeper

@@ -12,8 +12,8 @@ from kazoo.client import KazooClient
 import dlog
 from dlog.local.embedded import Standalone
 from ledger.errors import ConfigurationError
-from tests.integration.cli.command import Command, bookie
-from tests.interop.zookeeper_process import ZooKeeperProcess
+from tests.helpers.processes.command import Command, bookie
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 pytestmark = pytest.mark.integration
 

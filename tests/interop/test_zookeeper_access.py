@@ -11,8 +11,8 @@ from kazoo.security import make_digest_acl
 from ledger.errors import ConfigurationError, UnauthorizedError
 from ledger.metadata.drivers import open_store
 from ledger.model import LedgerId
-from tests.conformance.support import B1, bookie, new_metadata
-from tests.interop.zookeeper_process import ZooKeeperProcess
+from tests.helpers.metadata.drivers import B1, bookie, new_metadata
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 
 async def test_nodes_of_an_owner_are_closed_to_others(zookeeper: ZooKeeperProcess, tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from ledger.metadata.format.cookie import decode_cookie, encode_cookie
 from ledger.metadata.zookeeper.store import ZooKeeperStore
 from ledger.metadata.zookeeper.under_replication import UnderReplicated
 from ledger.model import BookieId, BookieInfo, LedgerId
-from tests.conformance.support import B1, bookie, new_metadata
-from tests.interop.zookeeper_process import ZooKeeperProcess
-from tests.unit.ledger.metadata import vectors
+from tests.helpers.metadata import vectors
+from tests.helpers.metadata.drivers import B1, bookie, new_metadata
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 ZNODES = {path: value for path, value, _ in vectors.nodes()}
 LAYOUTS = ("flat", "hierarchical", "legacyhierarchical", "longhierarchical")

@@ -22,8 +22,8 @@ from dlog.local.embedded import AsyncStandalone
 from dlog.model import MessageId
 from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError
-from tests.conformance.support import eventually_async
-from tests.interop.zookeeper_process import ZooKeeperProcess
+from tests.helpers.metadata.drivers import eventually_async
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 pytestmark = pytest.mark.integration
 

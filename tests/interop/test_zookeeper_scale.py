@@ -7,7 +7,7 @@ import tracemalloc
 from kazoo.client import KazooClient
 
 from ledger.metadata.drivers import open_store
-from tests.interop.zookeeper_process import ZooKeeperProcess
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 LEDGERS = 10_000
 BYTES_PER_LEDGER_MAX = 1024

@@ -20,9 +20,9 @@ from ledger.metadata.drivers import open_store
 from ledger.metadata.update_loop import update_ledger
 from ledger.metadata.zookeeper.store import ZooKeeperStore
 from ledger.model import BookieSet, EntryId, LedgerId
-from tests.conformance.processes import child, line
-from tests.conformance.support import B1, B2, bookie, eventually, eventually_async, new_metadata
-from tests.interop.zookeeper_process import ZooKeeperProcess
+from tests.helpers.metadata.client_process import child, line
+from tests.helpers.metadata.drivers import B1, B2, bookie, eventually, eventually_async, new_metadata
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 LONG_SESSION = "session_timeout_ms=60000&request_timeout_ms=60000"
 """Survives the restarts here, on a busy machine too."""

@@ -8,8 +8,8 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from benchmarks.cluster import Cluster
-from benchmarks.processes import Child, start_python
+from tests.helpers.processes.cluster import Cluster
+from tests.helpers.processes.python import Child, start_python
 
 
 class Faults:

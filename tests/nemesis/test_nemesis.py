@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cluster import Cluster, running_cluster
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.index import Index
@@ -29,6 +28,7 @@ from dlog.testing.checks.promises import c15_no_ledger_ends_below_its_lac
 from dlog.testing.checks.seals import c12_recoverers_agree
 from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from ledger.model import BookieId
+from tests.helpers.processes.cluster import Cluster, running_cluster
 from tests.nemesis.faults import Faults
 from tests.nemesis.history_file import read_history, whole_lines
 from tests.nemesis.metadata_watch import MetadataWatch

@@ -14,7 +14,7 @@ from ledger.core.lac import LacCollector
 from ledger.core.read import EntryRead
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, QuorumSizes
 from ledger.wire.status import Answer
-from tests.scenarios.runner import Step, number, run
+from tests.helpers.ledger.transcripts import Step, number, run
 
 HERE = Path(__file__).parent / "ledger"
 

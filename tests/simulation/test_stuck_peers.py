@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from dlog.testing.cluster import ClusterConfig, SimulatedCluster, simulate
-from tests.integration.bookie.entries import add, batch_read
+from tests.helpers.bookie.entries import add, batch_read
 
 MIB = 1024 * 1024
 LARGE_LEDGER = 10**9

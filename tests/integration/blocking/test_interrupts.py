@@ -19,7 +19,7 @@ from dlog.errors import AppendAbortedError, AppendIndeterminateError, LogStoreEr
 from dlog.local.embedded import Standalone
 from dlog.model import MessageId
 from ledger.errors import ConfigurationError
-from tests.integration.blocking.interrupts import Moment, alarm, moments
+from tests.helpers.processes.interrupts import Moment, alarm, moments
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.bookie.bookie_process import BookieProcess, run_bookie
+from tests.helpers.processes.bookie import BookieProcess, run_bookie
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ import pytest
 
 from ledger.wire import v3
 from ledger.wire.messages import V3ReadResponse
-from tests.golden import load
-from tests.integration.bookie.bookie_process import BookieProcess
-from tests.integration.bookie.entries import add, fence
-from tests.integration.bookie.raw_client import RawClient
+from tests.helpers.bookie.entries import add, fence
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import BookieProcess
+from tests.helpers.wire.golden_frames import load
 
 pytestmark = pytest.mark.integration
 

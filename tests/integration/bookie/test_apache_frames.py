@@ -10,10 +10,10 @@ import pytest
 
 from ledger.wire import v3
 from ledger.wire.messages import BookieInfoResponse
-from tests.golden import GoldenFrame, load, wire_frames
-from tests.integration.bookie.bookie_process import BookieProcess
-from tests.integration.bookie.entries import add, fence
-from tests.integration.bookie.raw_client import ConnectionClosed, RawClient
+from tests.helpers.bookie.entries import add, fence
+from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
+from tests.helpers.processes.bookie import BookieProcess
+from tests.helpers.wire.golden_frames import GoldenFrame, load, wire_frames
 
 pytestmark = pytest.mark.integration
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ledger.wire.status import Status
-from tests.golden import load, wire_frames
-from tests.integration.bookie.bookie_process import BookieProcess, eventually
-from tests.integration.bookie.entries import add, read, read_answer
-from tests.integration.bookie.raw_client import RawClient
+from tests.helpers.bookie.entries import add, read, read_answer
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import BookieProcess, eventually
+from tests.helpers.wire.golden_frames import load, wire_frames
 
 pytestmark = pytest.mark.integration
 

@@ -8,9 +8,9 @@ from ledger.wire import v2, v3
 from ledger.wire.frame import frame
 from ledger.wire.messages import Operation, ReadLacRequest, ReadRequest, V3Request
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import BookieProcess
-from tests.integration.bookie.entries import add, answer, read
-from tests.integration.bookie.raw_client import RawClient
+from tests.helpers.bookie.entries import add, answer, read
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import BookieProcess
 
 READ_LAC = v3.encode_request(
     V3Request(txn_id=5, operation=Operation.READ_LAC, body=ReadLacRequest(ledger_id=1))

@@ -21,9 +21,9 @@ from bookie_server.journal.record import (
 )
 from bookie_server.tools.offline import FoundRecord, journal_records
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import BookieProcess, eventually, run_bookie
-from tests.integration.bookie.entries import add, add_answer, entry, fence, read, read_answer
-from tests.integration.bookie.raw_client import ConnectionClosed, RawClient
+from tests.helpers.bookie.entries import add, add_answer, entry, fence, read, read_answer
+from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
+from tests.helpers.processes.bookie import BookieProcess, eventually, run_bookie
 from tests.integration.bookie.test_stopping import listed
 
 pytestmark = pytest.mark.integration

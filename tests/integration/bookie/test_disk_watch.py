@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import BookieProcess, eventually
-from tests.integration.bookie.entries import add, add_answer, entry, read, read_answer
-from tests.integration.bookie.raw_client import RawClient
+from tests.helpers.bookie.entries import add, add_answer, entry, read, read_answer
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import BookieProcess, eventually
+from tests.helpers.skips import NEEDS_MOUNT
 from tests.integration.bookie.test_stopping import listed
-from tests.skips import NEEDS_MOUNT
 
 pytestmark = pytest.mark.integration
 

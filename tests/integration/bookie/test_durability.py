@@ -7,8 +7,7 @@ import pytest
 from ledger.wire import v3
 from ledger.wire.messages import Operation, ReadLacRequest, ReadLacResponse, V3Request, WriteLacRequest
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import BookieProcess
-from tests.integration.bookie.entries import (
+from tests.helpers.bookie.entries import (
     KEY,
     WRONG_KEY,
     add,
@@ -19,7 +18,8 @@ from tests.integration.bookie.entries import (
     read,
     read_answer,
 )
-from tests.integration.bookie.raw_client import ConnectionClosed, RawClient
+from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
+from tests.helpers.processes.bookie import BookieProcess
 
 pytestmark = pytest.mark.integration
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import BookieProcess
-from tests.integration.bookie.entries import WRONG_KEY, add, add_answer, entry, fence, read, read_answer
-from tests.integration.bookie.raw_client import RawClient
+from tests.helpers.bookie.entries import WRONG_KEY, add, add_answer, entry, fence, read, read_answer
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import BookieProcess
 
 pytestmark = pytest.mark.integration
 

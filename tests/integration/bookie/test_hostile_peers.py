@@ -27,9 +27,9 @@ from ledger.wire.messages import (
     WriteLacRequest,
 )
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import BookieProcess, eventually
-from tests.integration.bookie.entries import KEY, add, add_answer, batch_read, entry, fence, read, read_answer
-from tests.integration.bookie.raw_client import ConnectionClosed, RawClient
+from tests.helpers.bookie.entries import KEY, add, add_answer, batch_read, entry, fence, read, read_answer
+from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
+from tests.helpers.processes.bookie import BookieProcess, eventually
 
 pytestmark = pytest.mark.integration
 

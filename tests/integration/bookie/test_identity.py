@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.bookie.bookie_process import BookieProcess, run_bookie
-from tests.integration.bookie.entries import add
-from tests.integration.bookie.raw_client import RawClient
+from tests.helpers.bookie.entries import add
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import BookieProcess, run_bookie
 
 pytestmark = pytest.mark.integration
 

@@ -18,8 +18,8 @@ from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieInfo, check_bookie_id
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import SMALL_FILES
-from tests.integration.bookie.entries import add, add_answer, entry, fence, read, read_answer
+from tests.helpers.bookie.entries import add, add_answer, entry, fence, read, read_answer
+from tests.helpers.processes.bookie import SMALL_FILES
 
 pytestmark = pytest.mark.integration
 

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from ledger.wire.digest import master_key
-from tests.integration.bookie.bookie_process import BookieProcess
-from tests.integration.bookie.raw_client import RawClient
-from tests.integration.bookie.test_apache_conversations import without_time
-from tests.recordings import (
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import BookieProcess
+from tests.helpers.wire.recorded_conversations import (
     Step,
     held_before,
     java_conversations,
     put_entry,
     put_packet,
 )
+from tests.integration.bookie.test_apache_conversations import without_time
 
 pytestmark = pytest.mark.integration
 

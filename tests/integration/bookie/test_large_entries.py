@@ -11,8 +11,7 @@ from ledger.model import FRAME_BYTES_MAX
 from ledger.wire import v3
 from ledger.wire.messages import Operation, V3ReadRequest, V3ReadResponse, V3Request
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import BookieProcess
-from tests.integration.bookie.entries import (
+from tests.helpers.bookie.entries import (
     add,
     add_answer,
     batch_answer,
@@ -21,7 +20,8 @@ from tests.integration.bookie.entries import (
     read,
     read_answer,
 )
-from tests.integration.bookie.raw_client import RawClient
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import BookieProcess
 
 pytestmark = pytest.mark.integration
 

@@ -9,9 +9,9 @@ import pytest
 from ledger.wire import v3
 from ledger.wire.messages import Operation, ReadFlag, V3ReadRequest, V3ReadResponse, V3Request
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import BookieProcess
-from tests.integration.bookie.entries import add, entry, fence
-from tests.integration.bookie.raw_client import RawClient
+from tests.helpers.bookie.entries import add, entry, fence
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import BookieProcess
 
 pytestmark = pytest.mark.integration
 

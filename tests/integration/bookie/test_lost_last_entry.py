@@ -19,8 +19,7 @@ from ledger.wire.messages import (
     WriteLacRequest,
 )
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import BookieProcess
-from tests.integration.bookie.entries import (
+from tests.helpers.bookie.entries import (
     KEY,
     add,
     add_answer,
@@ -32,7 +31,8 @@ from tests.integration.bookie.entries import (
     read,
     read_answer,
 )
-from tests.integration.bookie.raw_client import RawClient
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import BookieProcess
 from tests.integration.bookie.test_damage import damage_the_middle_of_the_journal, killed_after_ten_adds
 
 pytestmark = pytest.mark.integration

@@ -17,9 +17,9 @@ from ledger.model import EntryId, Fragment, LedgerMetadata, QuorumSizes, check_b
 from ledger.wire import v2
 from ledger.wire.messages import AddRequest
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import REPOSITORY, BookieProcess, run_bookie
-from tests.integration.bookie.entries import KEY, add, add_answer, entry, fence
-from tests.integration.bookie.raw_client import RawClient
+from tests.helpers.bookie.entries import KEY, add, add_answer, entry, fence
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import REPOSITORY, BookieProcess, run_bookie
 
 pytestmark = pytest.mark.integration
 

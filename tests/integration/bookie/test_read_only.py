@@ -10,9 +10,9 @@ import pytest
 from ledger.wire import v3
 from ledger.wire.messages import ForceLedgerRequest, Operation, V3Request, WriteLacRequest
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import BookieProcess
-from tests.integration.bookie.entries import KEY, add, add_answer, entry, fence, lac_packet, read, read_answer
-from tests.integration.bookie.raw_client import RawClient
+from tests.helpers.bookie.entries import KEY, add, add_answer, entry, fence, lac_packet, read, read_answer
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import BookieProcess
 from tests.integration.bookie.test_stopping import listed
 
 pytestmark = pytest.mark.integration

@@ -12,9 +12,9 @@ import pytest
 from ledger.wire import v3
 from ledger.wire.messages import Operation, V3AddRequest, V3Request
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import BookieProcess, eventually
-from tests.integration.bookie.entries import KEY, add, add_answer, entry, fence, read_answer
-from tests.integration.bookie.raw_client import RawClient
+from tests.helpers.bookie.entries import KEY, add, add_answer, entry, fence, read_answer
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import BookieProcess, eventually
 
 pytestmark = pytest.mark.integration
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import BookieProcess, eventually, run_bookie
-from tests.integration.bookie.entries import add, add_answer, entry, read, read_answer
-from tests.integration.bookie.raw_client import ConnectionClosed, RawClient
+from tests.helpers.bookie.entries import add, add_answer, entry, read, read_answer
+from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
+from tests.helpers.processes.bookie import BookieProcess, eventually, run_bookie
 
 pytestmark = pytest.mark.integration
 

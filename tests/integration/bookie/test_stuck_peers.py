@@ -20,9 +20,9 @@ from ledger.wire.messages import (
     V3Request,
 )
 from ledger.wire.status import Status
-from tests.integration.bookie.bookie_process import BookieProcess
-from tests.integration.bookie.entries import KEY, add, add_answer, batch_read, entry, read, read_answer
-from tests.integration.bookie.raw_client import RawClient
+from tests.helpers.bookie.entries import KEY, add, add_answer, batch_read, entry, read, read_answer
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.processes.bookie import BookieProcess
 
 pytestmark = pytest.mark.integration
 

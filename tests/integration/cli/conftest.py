@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dlog.local.embedded import Standalone
-from tests.integration.cli.command import Command
+from tests.helpers.processes.command import Command
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import typer.main
 
 from bookie_server.tools.cli import app as bookie_app
 from dlog.cli.main import app as dlog_app
-from tests.integration.cli.command import Command, bookie
+from tests.helpers.processes.command import Command, bookie
 
 pytestmark = pytest.mark.integration
 

@@ -16,7 +16,7 @@ from dlog.client import LogClient, connect
 from dlog.core import metadata_keys
 from dlog.local.embedded import Standalone
 from ledger.metadata.drivers import open_store
-from tests.integration.cli.command import Command, bookie
+from tests.helpers.processes.command import Command, bookie
 
 pytestmark = pytest.mark.integration
 

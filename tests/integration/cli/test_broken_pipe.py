@@ -18,7 +18,7 @@ import pytest
 from bookie_server.tools.cli import app as bookie_app
 from dlog.cli.main import app as dlog_app
 from dlog.local.embedded import Standalone
-from tests.integration.cli.command import Command
+from tests.helpers.processes.command import Command
 
 pytestmark = pytest.mark.integration
 

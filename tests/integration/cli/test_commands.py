@@ -15,7 +15,7 @@ import pytest
 from dlog.local.embedded import Standalone
 from ledger.metadata.drivers import open_store
 from ledger.model import LedgerState
-from tests.integration.cli.command import Command
+from tests.helpers.processes.command import Command
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cli.command import ROOT, Command
+from tests.helpers.processes.command import ROOT, Command
 
 pytestmark = pytest.mark.integration
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dlog.local.embedded import Standalone
-from tests.integration.cli.command import Command
+from tests.helpers.processes.command import Command
 
 pytestmark = pytest.mark.integration
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cluster import running_cluster
 from ledger.config import Visibility
 from ledger.errors import (
     ConfigurationError,
@@ -18,7 +17,8 @@ from ledger.errors import (
     UnauthorizedError,
 )
 from ledger.model import ENTRY_BYTES_MAX, DigestType, QuorumSizes
-from tests.integration.ledger.support import client_of, payload_of, read_all
+from tests.helpers.ledger.appender import client_of, payload_of, read_all
+from tests.helpers.processes.cluster import running_cluster
 
 pytestmark = pytest.mark.integration
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cluster import Cluster, running_cluster
 from ledger.errors import LogStoreError
 from ledger.model import QuorumSizes
-from tests.integration.ledger.support import client_of, payload_of, read_all
+from tests.helpers.ledger.appender import client_of, payload_of, read_all
+from tests.helpers.processes.cluster import Cluster, running_cluster
 
 pytestmark = pytest.mark.integration
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cluster import running_cluster
 from ledger.errors import LedgerFencedError, LedgerRecoveryError
 from ledger.model import LedgerState, QuorumSizes
-from tests.integration.ledger.support import Appender, client_of, payload_of, read_all
+from tests.helpers.ledger.appender import Appender, client_of, payload_of, read_all
+from tests.helpers.processes.cluster import running_cluster
 
 pytestmark = pytest.mark.integration
 

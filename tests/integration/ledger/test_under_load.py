@@ -8,12 +8,12 @@ from statistics import median
 
 import pytest
 
-from benchmarks.cluster import Cluster, running_cluster
 from ledger.client import LedgerClient
 from ledger.errors import LedgerFencedError, LedgerNotFoundError, LogStoreError
 from ledger.model import EntryId, QuorumSizes
 from ledger.writing.write_handle import WriteHandle
-from tests.integration.ledger.support import client_of, payload_of, read_all, until
+from tests.helpers.ledger.appender import client_of, payload_of, read_all, until
+from tests.helpers.processes.cluster import Cluster, running_cluster
 
 pytestmark = pytest.mark.integration
 

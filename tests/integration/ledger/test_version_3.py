@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cluster import running_cluster
 from ledger.config import WireProtocol
 from ledger.errors import LedgerFencedError
 from ledger.model import DigestType, QuorumSizes
-from tests.integration.ledger.support import Appender, client_of, payload_of, read_all
+from tests.helpers.ledger.appender import Appender, client_of, payload_of, read_all
+from tests.helpers.processes.cluster import running_cluster
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cluster import running_cluster
 from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.errors import (
@@ -27,8 +26,9 @@ from ledger.environment import SystemEnvironment
 from ledger.errors import LedgerNotFoundError
 from ledger.metadata.drivers import open_store
 from ledger.model import LedgerId
-from tests.integration.log.support import QUICK, Producer, client_of, kill, read_all, until
-from tests.unit.dlog.unsure_store import UnsureStore
+from tests.helpers.log.producer import QUICK, Producer, client_of, kill, read_all, until
+from tests.helpers.log.unsure_store import UnsureStore
+from tests.helpers.processes.cluster import running_cluster
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cluster import running_cluster
 from dlog.client import LogClient
 from dlog.core.degraded import DegradedPolicy
 from dlog.core.rotation_triggers import RotationLimits
@@ -17,8 +16,9 @@ from dlog.errors import AppendAbortedError, AppendIndeterminateError, AppendReje
 from dlog.model import NO_MESSAGE, MessageId
 from ledger.errors import LogStoreError, MetadataUnavailableError
 from ledger.metadata.drivers import open_store
-from tests.integration.log.support import QUICK, Producer, client_of, kill, read_all, until
-from tests.unit.dlog.unsure_store import APPLIED, DROPPED, LATE, UnsureStore
+from tests.helpers.log.producer import QUICK, Producer, client_of, kill, read_all, until
+from tests.helpers.log.unsure_store import APPLIED, DROPPED, LATE, UnsureStore
+from tests.helpers.processes.cluster import running_cluster
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cluster import running_cluster
 from dlog.client import LogClient
 from dlog.core.degraded import DegradedPolicy
 from dlog.errors import (
@@ -25,8 +24,9 @@ from ledger.environment import SystemEnvironment
 from ledger.errors import NotEnoughBookiesError
 from ledger.metadata.drivers import open_store
 from ledger.model import QuorumSizes
-from tests.integration.log.support import QUICK, Producer, client_of, kill, read_all, until
-from tests.unit.dlog.unsure_store import UnsureStore
+from tests.helpers.log.producer import QUICK, Producer, client_of, kill, read_all, until
+from tests.helpers.log.unsure_store import UnsureStore
+from tests.helpers.processes.cluster import running_cluster
 
 pytestmark = pytest.mark.integration
 

@@ -16,8 +16,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import product
 from pathlib import Path
 
-from tests.interop.apache_cluster import MixedCluster
-from tests.interop.java_client import JavaClient, JavaProcess, compile_driver, java_client
+from tests.helpers.apache.cluster import MixedCluster
+from tests.helpers.apache.java_client import JavaClient, JavaProcess, compile_driver, java_client
 from tests.interop.matrix.cells import CELLS, MIXES, WIRES, WRITERS, Cell, Stage, members_of, spares_of, stage
 from tests.interop.matrix.play import (
     Results,

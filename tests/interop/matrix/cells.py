@@ -14,8 +14,8 @@ from ledger.client import LedgerClient
 from ledger.config import LedgerClientConfig, WireProtocol
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
-from tests.interop.apache_cluster import Bookie, MixedCluster
-from tests.interop.java_client import JavaClient
+from tests.helpers.apache.cluster import Bookie, MixedCluster
+from tests.helpers.apache.java_client import JavaClient
 from tests.interop.matrix.sides import AllowedStore, JavaSide, OurSide, Side
 
 WRITERS = ("ours", "java")

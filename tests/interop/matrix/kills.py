@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ledger.metadata.format.ledger import decode_ledger_metadata
-from tests.integration.ledger.support import payload_of
+from tests.helpers.ledger.appender import payload_of
 from tests.interop.matrix.cells import Scene
 from tests.interop.matrix.plant import plant_entry
 from tests.interop.matrix.scenarios import both_agree, path_of, texts

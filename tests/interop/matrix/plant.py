@@ -7,8 +7,8 @@ from ledger.wire import v2
 from ledger.wire.digest import make_digester, master_key
 from ledger.wire.messages import AddRequest, AddResponse
 from ledger.wire.status import Status
-from tests.integration.bookie.raw_client import RawClient
-from tests.integration.ledger.support import payload_of
+from tests.helpers.bookie.raw_client import RawClient
+from tests.helpers.ledger.appender import payload_of
 from tests.interop.matrix.sides import PASSWORD
 
 

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
-from tests.interop.apache_bookie import ApacheBookie
-from tests.interop.apache_cluster import Bookie
+from tests.helpers.apache.bookie import ApacheBookie
+from tests.helpers.apache.cluster import Bookie
 from tests.interop.matrix.cells import Cell, Stage, members_of, spares_of
 from tests.interop.matrix.kills import KillScenario, Moment, bookie_dies, zookeeper_dies
 from tests.interop.matrix.scenarios import SCENARIOS, NotThere, Scenario

@@ -18,8 +18,8 @@ from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.metadata.ledger_paths import ledger_path
 from ledger.model import ENTRY_BYTES_MAX, DigestType, QuorumSizes
 from ledger.wire.digest import make_digester
-from tests.integration.ledger.support import payload_of
-from tests.interop.java_client import filled, shown
+from tests.helpers.apache.java_client import filled, shown
+from tests.helpers.ledger.appender import payload_of
 from tests.interop.matrix.cells import Scene
 from tests.interop.matrix.plant import plant_entry
 from tests.interop.matrix.sides import PASSWORD, Fenced, Missing, Reader

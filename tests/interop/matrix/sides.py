@@ -12,8 +12,8 @@ from ledger.metadata.store import MetadataStore, Unwatch, Watch
 from ledger.model import BookieSet, DigestType, LedgerId, QuorumSizes
 from ledger.reading.read_handle import ReadHandle
 from ledger.writing.write_handle import WriteHandle
-from tests.integration.ledger.support import payload_of
-from tests.interop.java_client import JavaClient, JavaError, JavaLedger, shown
+from tests.helpers.apache.java_client import JavaClient, JavaError, JavaLedger, shown
+from tests.helpers.ledger.appender import payload_of
 
 PASSWORD = b"secret"
 QUORUM = QuorumSizes(ensemble=3, write=3, ack=2)

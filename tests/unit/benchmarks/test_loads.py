@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks import ledger_load, log_load, read, takeover
-from benchmarks.cluster import running_cluster
 from benchmarks.machine import measure_fdatasync, measure_fdatasync_at_once
 from benchmarks.options import quick
 from benchmarks.raw_floor import measure_floor
 from benchmarks.read_floor import measure_read_floor
 from dlog.client import connect
 from ledger.config import Visibility
+from tests.helpers.processes.cluster import running_cluster
 
 pytestmark = pytest.mark.integration
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.machine import measure_fdatasync
-from benchmarks.processes import ChildFailedError, start_python
 from benchmarks.raw_floor import add_frame, measure_floor
 from ledger.model import DigestType
 from ledger.wire import v2
 from ledger.wire.digest import make_digester
 from ledger.wire.messages import AddRequest
+from tests.helpers.processes.python import ChildFailedError, start_python
 
 
 @pytest.mark.parametrize("entry_bytes", [0, 100, 1024])

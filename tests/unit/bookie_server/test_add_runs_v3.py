@@ -18,7 +18,7 @@ from ledger.wire.messages import (
     V3Response,
 )
 from ledger.wire.status import Status, to_v3
-from tests.golden import wire_frames
+from tests.helpers.wire.golden_frames import wire_frames
 
 KEY = bytes(range(20))
 LIMIT = 1024 * 1024

@@ -15,7 +15,7 @@ from ledger.metadata.memory import MemoryBackend, MemoryCluster
 from ledger.metadata.store import Registration, nobody_told
 from ledger.metadata.transactions.store import KeyValueStore
 from ledger.model import BookieId, BookieInfo
-from tests.unit.testing.kit import run
+from tests.helpers.simulation.disk import run
 
 INFO = BookieInfo(bookie_id=BookieId("b1"), host="h", port=1)
 

@@ -11,7 +11,7 @@ import pytest
 
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import DiskFailedError, StorageClosedError, StorageInUseError
-from tests.storage_kit import open_storage
+from tests.helpers.bookie.storage import open_storage
 
 
 def test_written_parts_are_read_back_also_when_there_are_many(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from dlog.cli.describe import document_of, facts_of, ledger_row
 from dlog.metadata.store import LogRef
 from dlog.model import LogMetadata, LogName, MessageId
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, QuorumSizes
-from tests.unit.dlog.records import listed, record, seal
+from tests.helpers.log.records import listed, record, seal
 
 TAIL = MessageId(5, 0, 0)
 UNCOUNTED = replace(listed(4, 9), seal=replace(seal(9), message_count=-1))

@@ -14,7 +14,7 @@ from dlog.model import MessageId
 from dlog.write.ledger_creation import LedgerMaker
 from dlog.write.takeover_runner import new_owner
 from ledger.model import LedgerId
-from tests.unit.dlog.scripted_log import environment_of, payloads, scripted_log
+from tests.helpers.log.scripted_log import environment_of, payloads, scripted_log
 
 
 def meanwhile(client: LogClient, happen: Callable[[], Awaitable[Any]]) -> None:

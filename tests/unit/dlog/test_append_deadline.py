@@ -9,7 +9,7 @@ import pytest
 
 from dlog.write import append_deadline
 from dlog.write.append_deadline import AppendDeadline
-from tests.unit.ledger.client.scripted import until
+from tests.helpers.ledger.scripted_bookies import until
 
 
 class Watched:

@@ -14,7 +14,7 @@ from dlog.blocking.writer import Writer
 from dlog.core.batching import BatchLimits
 from ledger.config import LedgerClientConfig
 from ledger.errors import LogStoreError
-from tests.unit.dlog.blocking_log import blocking_log
+from tests.helpers.log.blocking_log import blocking_log
 
 KIB = 1024
 SMALL = BatchLimits(entry_bytes_max=64 * KIB, batch_bytes=16 * KIB)

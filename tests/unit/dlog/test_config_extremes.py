@@ -24,7 +24,7 @@ from dlog.read.config import ReaderConfig
 from ledger.config import LedgerClientConfig, Visibility, WireProtocol
 from ledger.errors import ConfigurationError
 from ledger.model import ENTRY_BYTES_MAX, DigestType, QuorumSizes
-from tests.unit.dlog.scripted_log import QUICK, ScriptedLog, scripted_log
+from tests.helpers.log.scripted_log import QUICK, ScriptedLog, scripted_log
 
 LIMIT_S = 15.0
 SMALLEST = ENTRY_OVERHEAD_BYTES + 1024

@@ -14,7 +14,7 @@ from ledger.model import (
     LedgerMetadata,
     QuorumSizes,
 )
-from tests.unit.dlog.scripted_log import LateEnvironment
+from tests.helpers.log.scripted_log import LateEnvironment
 
 
 def bookies(*durable: bool) -> BookieSet:

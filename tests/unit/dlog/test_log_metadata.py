@@ -30,7 +30,7 @@ from dlog.model import (
     SinkMark,
 )
 from ledger.model import LedgerId
-from tests.unit.dlog.records import FULL, listed, record
+from tests.helpers.log.records import FULL, listed, record
 
 RECORDS = ("log_record_v1.hex", "log_record_v2.hex")
 GOLDEN = Path(__file__).parent / "golden"

@@ -16,7 +16,7 @@ from ledger.environment import SystemEnvironment
 from ledger.errors import LayoutMismatchError, MetadataUnavailableError
 from ledger.metadata.drivers import open_store
 from ledger.model import Versioned
-from tests.unit.dlog.unsure_store import APPLIED, AWAY, DROPPED, LATE, UnsureStore
+from tests.helpers.log.unsure_store import APPLIED, AWAY, DROPPED, LATE, UnsureStore
 
 ORDERS = LogName(namespace="default", name="orders")
 ENVIRONMENT = SystemEnvironment()

@@ -10,7 +10,7 @@ from dlog.core.metadata_keys import TAG_KIND, TAG_ROOT, ledger_tags
 from dlog.core.orphans import Verdict, absence_is_final, origin_of, verdict_of
 from dlog.model import LogName, NameNode, NameState, PendingDelete
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, QuorumSizes
-from tests.unit.dlog.records import listed, record
+from tests.helpers.log.records import listed, record
 
 LOG = LogName(namespace="default", name="orders")
 TAGS = ledger_tags(root="/dlog", log=LOG, log_uuid="uuid-1", epoch=3, owner_instance="alice", created_us=17)

@@ -21,8 +21,8 @@ from dlog.core.batching import BatchLimits
 from dlog.errors import AppendsFailedError
 from dlog.model import MessageId
 from ledger.config import LedgerClientConfig
-from tests.unit.dlog.blocking_log import BlockingLog, blocking_log
-from tests.unit.dlog.scripted_log import ScriptedLog, scripted_log
+from tests.helpers.log.blocking_log import BlockingLog, blocking_log
+from tests.helpers.log.scripted_log import ScriptedLog, scripted_log
 
 KIB = 1024
 PATIENT = LedgerClientConfig(add_timeout_s=30.0, quorum_timeout_s=30.0)

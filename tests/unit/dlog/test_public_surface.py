@@ -10,7 +10,7 @@ from pathlib import Path
 
 import dlog
 import ledger
-from tests.unit.dlog.blocking_log import blocking_log
+from tests.helpers.log.blocking_log import blocking_log
 
 MISSPELT = """
 import dlog

@@ -22,7 +22,7 @@ from dlog.read.config import ReaderConfig
 from dlog.read.range import Place, ReadRange, read_range
 from dlog.read.reader import Lag, Reader
 from ledger.errors import ConfigurationError, ReadError
-from tests.unit.dlog.memory_ledgers import MemoryLog, poll
+from tests.helpers.log.memory_ledgers import MemoryLog, poll
 
 Scene = Callable[[MemoryLog], Coroutine[Any, Any, None]]
 

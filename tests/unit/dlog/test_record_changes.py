@@ -21,7 +21,7 @@ from dlog.core.metadata_update import may_enter_list
 from dlog.format.log_metadata import decode_record, encode_record
 from dlog.model import GRACE_US, LogMetadata, LogState, MessageId, PendingDelete
 from ledger.model import LedgerId
-from tests.unit.dlog.records import ALICE, BOB, ids, listed, record, seal
+from tests.helpers.log.records import ALICE, BOB, ids, listed, record, seal
 
 
 def pending(ledger_id: int, not_before_us: int = 0) -> PendingDelete:

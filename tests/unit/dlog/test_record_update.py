@@ -23,7 +23,7 @@ from dlog.core.metadata_update import (
 )
 from dlog.model import LogMetadata, LogState, MessageId
 from ledger.model import Versioned
-from tests.unit.dlog.records import ALICE, BOB, listed, record, seal
+from tests.helpers.log.records import ALICE, BOB, listed, record, seal
 
 BEFORE = record(listed(1, 4), listed(2))
 ROTATED = with_new_ledger(BEFORE, listed(3), {}, nonce=77)

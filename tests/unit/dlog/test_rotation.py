@@ -26,7 +26,7 @@ from dlog.core.rotation_commands import (
 )
 from dlog.model import LogMetadata, MessageId
 from ledger.model import LedgerId, Versioned
-from tests.unit.dlog.records import BOB, ids, listed, record, seal
+from tests.helpers.log.records import BOB, ids, listed, record, seal
 
 P, N, M = LedgerId(2), LedgerId(5), LedgerId(9)
 START = record(listed(1, 4), listed(P))

@@ -27,8 +27,8 @@ from dlog.write.writer import LogWriter
 from ledger.config import LedgerClientConfig
 from ledger.model import LedgerId
 from ledger.wire.status import Status
-from tests.unit.dlog.scripted_log import environment_of, payloads, scripted_log, store_of
-from tests.unit.ledger.client.scripted import GUARD_S, ScriptedBookie, until
+from tests.helpers.ledger.scripted_bookies import GUARD_S, ScriptedBookie, until
+from tests.helpers.log.scripted_log import environment_of, payloads, scripted_log, store_of
 
 
 async def entries(writer: LogWriter, *payloads: bytes) -> list[asyncio.Future[MessageId]]:

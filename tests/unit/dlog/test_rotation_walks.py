@@ -14,7 +14,7 @@ from dlog.core.rotation import Phase, Rotation
 from dlog.core.rotation_commands import Command
 from dlog.model import LogMetadata, MessageId
 from ledger.model import LedgerId, Versioned
-from tests.unit.dlog.records import BOB, listed, record, seal
+from tests.helpers.log.records import BOB, listed, record, seal
 
 STEPS = 120
 

@@ -16,8 +16,8 @@ from ledger.environment import SystemEnvironment
 from ledger.errors import ContendedError, LogStoreError, MetadataOutcomeUnknownError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.rounds import ROUNDS_MAX, Rounds
-from tests.unit.dlog.scripted_log import scripted_log
-from tests.unit.dlog.unsure_store import DROPPED, UnsureStore
+from tests.helpers.log.scripted_log import scripted_log
+from tests.helpers.log.unsure_store import DROPPED, UnsureStore
 
 ORDERS = LogName(namespace="default", name="orders")
 LIMIT_S = 30.0

@@ -27,7 +27,7 @@ from dlog.errors import TrimmedError
 from dlog.model import EARLIEST_ID, LogMetadata, LogState, MessageId, SealFacts
 from dlog.read.tail import _tail_of_record
 from ledger.model import LedgerId
-from tests.unit.dlog.records import ALICE, listed, record
+from tests.helpers.log.records import ALICE, listed, record
 
 
 @dataclass

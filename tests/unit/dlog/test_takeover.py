@@ -31,7 +31,7 @@ from dlog.errors import (
 from dlog.model import ListedLedger, LogMetadata, LogState, MessageId
 from ledger.errors import LogStoreError
 from ledger.model import LedgerId, Versioned
-from tests.unit.dlog.records import ALICE, BOB, ids, listed, record, seal
+from tests.helpers.log.records import ALICE, BOB, ids, listed, record, seal
 
 STAMP = Stamp(nonce=88, now_us=5000)
 BEFORE = replace(record(listed(1, 4), listed(2, 6), listed(3)), grace_us=4000)

@@ -18,7 +18,7 @@ from dlog.client import LogClient
 from dlog.errors import AppendIndeterminateError, AppendsFailedError
 from dlog.model import MessageId
 from ledger.config import LedgerClientConfig
-from tests.unit.dlog.scripted_log import scripted_log
+from tests.helpers.log.scripted_log import scripted_log
 
 Read = Callable[["asyncio.Future[MessageId]"], Coroutine[Any, Any, object]]
 ROOT = Path(__file__).parents[3]

@@ -12,8 +12,8 @@ from dlog.errors import AppendIndeterminateError
 from dlog.model import MessageId
 from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError
-from tests.unit.dlog.scripted_log import ScriptedLog, scripted_log, store_of
-from tests.unit.ledger.client.scripted import until
+from tests.helpers.ledger.scripted_bookies import until
+from tests.helpers.log.scripted_log import ScriptedLog, scripted_log, store_of
 
 STEPS = 25
 

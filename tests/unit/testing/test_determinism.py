@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.unit.testing.echo_torture import Torture
+from tests.helpers.simulation.echo_load import Torture
 
 FAULTS = (
     "reset",
@@ -44,7 +44,7 @@ def test_other_seeds_are_other_runs() -> None:
 def test_pythonhashseed_does_not_matter() -> None:
     def digest(hash_seed: str) -> str:
         return subprocess.run(
-            [sys.executable, "-m", "tests.unit.testing.echo_torture", "7", "50"],
+            [sys.executable, "-m", "tests.helpers.simulation.echo_load", "7", "50"],
             cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,

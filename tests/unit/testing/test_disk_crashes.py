@@ -12,7 +12,7 @@ from bookie_server.errors import DirectoryInUseError, DiskFailedError
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.effects import SimulatedCrash
 from dlog.testing.disk.image import DiskImage
-from tests.unit.testing.kit import CountedNotes, new_disk
+from tests.helpers.simulation.disk import CountedNotes, new_disk
 
 HOME = Path("/b1")
 FILE = HOME / "file"

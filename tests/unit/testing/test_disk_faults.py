@@ -11,7 +11,7 @@ import pytest
 from bookie_server.errors import DiskFailedError, DiskFullError, IndexDamagedError, StorageError
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.timing import DiskTiming
-from tests.unit.testing.kit import CountedNotes, new_disk
+from tests.helpers.simulation.disk import CountedNotes, new_disk
 
 HOME = Path("/b1")
 FILE = HOME / "file"

@@ -7,7 +7,7 @@ import re
 
 from dlog.testing.kernel.environment import SimulatedEnvironment
 from ledger.environment import Environment
-from tests.unit.testing.support import simulate
+from tests.helpers.simulation.loop import simulate
 
 
 def environment(loop, name="p") -> SimulatedEnvironment:

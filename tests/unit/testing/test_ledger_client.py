@@ -12,7 +12,7 @@ from ledger.client import LedgerClient
 from ledger.errors import LogStoreError
 from ledger.metadata.drivers import open_store
 from ledger.model import BookieId, BookieInfo, EntryId, QuorumSizes
-from tests.unit.ledger.client.scripted import ScriptedBookie, _Peer
+from tests.helpers.ledger.scripted_bookies import ScriptedBookie, _Peer
 
 PORT = 3181
 _names = itertools.count()

@@ -14,7 +14,7 @@ from dlog.testing.errors import (
     UncaughtProblemsError,
 )
 from dlog.testing.kernel.loop import Limits
-from tests.unit.testing.support import simulate, simulation
+from tests.helpers.simulation.loop import simulate, simulation
 
 
 def test_time_jumps_to_the_next_timer_and_is_not_slept() -> None:

@@ -21,7 +21,7 @@ from ledger.errors import (
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, BookieInfo, EntryId, Fragment, LedgerId, LedgerMetadata, QuorumSizes
-from tests.unit.testing.kit import CountedEnvironment, CountedNotes, run, streams
+from tests.helpers.simulation.disk import CountedEnvironment, CountedNotes, run, streams
 
 TIMING = MetadataTiming(request_s=(0.01, 0.01), answer_s=(0.02, 0.02), watch_s=(0.1, 0.1), late_s=(3.0, 3.0))
 B1 = BookieInfo(bookie_id=BookieId("b1:1"), host="b1", port=1)

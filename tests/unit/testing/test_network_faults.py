@@ -8,7 +8,7 @@ import pytest
 
 from dlog.testing.network.links import RESENT_AFTER_S_MAX
 from dlog.testing.network.pipes import RESENT_FOR_S
-from tests.unit.testing.support import Echo, Recorder, pair, simulate
+from tests.helpers.simulation.loop import Echo, Recorder, pair, simulate
 
 LONG_S = 2 * RESENT_AFTER_S_MAX
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.unit.testing.support import simulate, simulation
+from tests.helpers.simulation.loop import simulate, simulation
 
 
 def test_nothing_of_a_killed_node_runs_again() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.unit.testing.support import simulate
+from tests.helpers.simulation.loop import simulate
 
 
 async def producers_and_consumers(chance) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from dlog.testing.disk.timing import DiskTiming
 from tests.crash.promises import Promises, workload
-from tests.unit.testing.kit import CountedNotes, new_disk, run
+from tests.helpers.simulation.disk import CountedNotes, new_disk, run
 from tests.unit.testing.test_metadata import torture
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from tests.unit.testing.support import Recorder, pair, simulate
+from tests.helpers.simulation.loop import Recorder, pair, simulate
 
 
 async def listen(loop, node, port=80, host="0.0.0.0", **options):

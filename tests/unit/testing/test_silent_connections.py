@@ -21,7 +21,7 @@ from dlog.testing.metadata.server import SimulatedMetadata
 from ledger.config import LedgerClientConfig
 from ledger.errors import UnavailableError
 from ledger.model import QuorumSizes
-from tests.unit.testing.support import simulation
+from tests.helpers.simulation.loop import simulation
 
 BOOKIES = [f"bookie-{number}" for number in range(3)]
 ANSWER_S = 5.0

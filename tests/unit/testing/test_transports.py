@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.unit.testing.support import BufferedRecorder, Echo, Recorder, pair, simulate
+from tests.helpers.simulation.loop import BufferedRecorder, Echo, Recorder, pair, simulate
 
 
 def test_what_is_written_arrives_once_and_in_order_however_it_is_cut() -> None:

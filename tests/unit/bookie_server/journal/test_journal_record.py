@@ -22,7 +22,7 @@ from bookie_server.journal.record import (
     encode_file_header,
     encode_record,
 )
-from tests.storage_kit import make_entry
+from tests.helpers.bookie.storage import make_entry
 
 HEADER = FileHeader(7, 0x1234_5678_9ABC_DEF0)
 

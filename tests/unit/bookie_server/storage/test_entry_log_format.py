@@ -9,7 +9,7 @@ from bookie_server.storage.entry_logs.format import (
     encode_block,
     encode_file_header,
 )
-from tests.storage_kit import make_entry
+from tests.helpers.bookie.storage import make_entry
 
 IDS = [4, 5, 9]
 

@@ -13,7 +13,7 @@ from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from ledger.errors import LedgerNotFoundError, MetadataUnavailableError
 from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId
-from tests.storage_kit import KEY, add, found_ids, open_storage
+from tests.helpers.bookie.storage import KEY, add, found_ids, open_storage
 
 
 class Listing:

@@ -12,7 +12,7 @@ from bookie_server.errors import EntryConflictError, StorageClosedError
 from bookie_server.journal.log_mark import LogMark, decode_log_mark
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.stored_entry import EntryRun
-from tests.storage_kit import (
+from tests.helpers.bookie.storage import (
     KEY,
     add,
     copy_as_after_kill,

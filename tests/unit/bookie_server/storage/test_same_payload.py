@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from bookie_server.storage.same_payload import same_payload
-from tests.storage_kit import make_entry
+from tests.helpers.bookie.storage import make_entry
 
 
 def entry_with(digest: str, lac: int, payload: bytes, length: int = 5) -> bytes:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bookie_server.storage.write_cache import WriteCache
-from tests.storage_kit import make_entry
+from tests.helpers.bookie.storage import make_entry
 
 runs = st.lists(st.sets(st.integers(0, 60), min_size=1, max_size=8).map(sorted), max_size=12)
 

@@ -16,7 +16,7 @@ from ledger.errors import (
 )
 from ledger.model import QuorumSizes
 from ledger.wire.status import Status
-from tests.unit.ledger.client.scripted import GUARD_S, scripted_cluster, store_away, until
+from tests.helpers.ledger.scripted_bookies import GUARD_S, scripted_cluster, store_away, until
 
 
 async def test_only_a_force_confirms() -> None:

@@ -17,8 +17,7 @@ from ledger.config import Visibility
 from ledger.errors import LedgerFencedError
 from ledger.metadata.format.ledger import encode_ledger_metadata
 from ledger.model import LedgerMetadata, LedgerState, QuorumSizes
-from tests.recordings import java_conversations
-from tests.unit.ledger.client.recorded_cluster import (
+from tests.helpers.ledger.recorded_cluster import (
     Scene,
     another_client,
     opened,
@@ -26,7 +25,8 @@ from tests.unit.ledger.client.recorded_cluster import (
     scene_of,
     words_of,
 )
-from tests.unit.ledger.client.scripted import until as eventually
+from tests.helpers.ledger.scripted_bookies import until as eventually
+from tests.helpers.wire.recorded_conversations import java_conversations
 
 Script = Callable[[Scene], Awaitable[None]]
 

@@ -14,7 +14,7 @@ from ledger.errors import MetadataUnavailableError, NotEnoughBookiesError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, BookieInfo, BookieSet, QuorumSizes
-from tests.unit.ledger.client.scripted import until
+from tests.helpers.ledger.scripted_bookies import until
 
 _names = itertools.count()
 

@@ -15,7 +15,7 @@ from ledger.errors import ReadError
 from ledger.model import QuorumSizes
 from ledger.wire.digest import make_digester
 from ledger.writing.write_handle import WriteHandle
-from tests.unit.ledger.client.scripted import Cluster, ScriptedBookie, scripted_cluster
+from tests.helpers.ledger.scripted_bookies import Cluster, ScriptedBookie, scripted_cluster
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from ledger.errors import (
 from ledger.model import EntryId, Fragment, QuorumSizes
 from ledger.reading.read_handle import ReadHandle
 from ledger.writing.write_handle import WriteHandle
-from tests.unit.ledger.client.scripted import GUARD_S, NEVER_S, Cluster, scripted_cluster
+from tests.helpers.ledger.scripted_bookies import GUARD_S, NEVER_S, Cluster, scripted_cluster
 
 
 async def test_a_close_between_a_look_and_a_wait_is_noticed() -> None:

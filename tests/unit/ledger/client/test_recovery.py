@@ -11,7 +11,7 @@ from ledger.errors import EntryNotFoundError, LedgerClosedError, LedgerRecoveryE
 from ledger.model import LedgerState, QuorumSizes
 from ledger.wire.status import Status
 from ledger.writing.write_handle import WriteHandle
-from tests.unit.ledger.client.scripted import (
+from tests.helpers.ledger.scripted_bookies import (
     GUARD_S,
     NEVER_S,
     Cluster,

@@ -17,7 +17,7 @@ from ledger.errors import (
 )
 from ledger.model import QuorumSizes
 from ledger.wire.status import Status
-from tests.unit.ledger.client.scripted import (
+from tests.helpers.ledger.scripted_bookies import (
     GUARD_S,
     NEVER_S,
     answer_lost,

@@ -13,7 +13,7 @@ from ledger.errors import InvalidNameError, MetadataFormatError
 from ledger.metadata.format.cookie import Cookie, cookie_differences, decode_cookie, encode_cookie
 from ledger.metadata.format.data_formats_pb2 import CookieFormat
 from ledger.model import BookieId
-from tests.unit.ledger.metadata import vectors
+from tests.helpers.metadata import vectors
 
 COOKIES = [data for path, data, _ in vectors.nodes() if path.startswith("/cookies/")]
 COOKIE = Cookie(

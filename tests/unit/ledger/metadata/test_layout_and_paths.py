@@ -11,7 +11,7 @@ from ledger.metadata.format.layout import Layout, LayoutType, decode_layout, enc
 from ledger.metadata.format.ledger import HEADER
 from ledger.metadata.ledger_paths import is_first_level, ledger_id_of, ledger_path
 from ledger.model import LEDGER_ID_MAX
-from tests.unit.ledger.metadata import vectors
+from tests.helpers.metadata import vectors
 
 TABLE = [
     (0, "/00/0000/L0000", "/000/0000/0000/0000/L0000", "/L0000000000"),

@@ -26,7 +26,7 @@ from ledger.model import (
     LedgerState,
     QuorumSizes,
 )
-from tests.unit.ledger.metadata import vectors
+from tests.helpers.metadata import vectors
 
 VALUES = [(node["meaning"], data, node) for _, data, node in vectors.nodes() if data.startswith(HEADER)]
 FORMAT_3 = [data for _, data, _ in VALUES if data.startswith(HEADER + b"3")]

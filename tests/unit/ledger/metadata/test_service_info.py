@@ -16,7 +16,7 @@ from ledger.metadata.format.service_info import (
     published,
 )
 from ledger.model import BookieId, BookieInfo
-from tests.unit.ledger.metadata import vectors
+from tests.helpers.metadata import vectors
 
 REGISTRATIONS = [
     (data, node["decoded"]) for path, data, node in vectors.nodes() if "/available/" in path and data

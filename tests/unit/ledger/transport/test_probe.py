@@ -13,8 +13,8 @@ from ledger.wire import v2
 from ledger.wire.constants import LAST_ENTRY
 from ledger.wire.digest import make_digester
 from ledger.wire.messages import ReadRequest
+from tests.helpers.simulation.disk import run
 from tests.unit.ledger.transport.test_silence import BOOKIE, Wire, absent
-from tests.unit.testing.kit import run
 
 
 class Recording(Wire):

@@ -20,7 +20,7 @@ from ledger.wire.digest import make_digester
 from ledger.wire.messages import AddResponse, ReadResponse
 from ledger.wire.status import Answer, Status
 from ledger.writing.ensemble_member import EnsembleMember
-from tests.unit.testing.kit import VirtualTimeLoop, run
+from tests.helpers.simulation.disk import VirtualTimeLoop, run
 
 BOOKIE = BookieId("b")
 

@@ -15,7 +15,7 @@ from ledger.wire.messages import (
     V3Response,
 )
 from ledger.wire.status import Status
-from tests.golden import wire_frames
+from tests.helpers.wire.golden_frames import wire_frames
 
 IDS = st.integers(0, 2**63 - 1)
 

@@ -5,7 +5,7 @@ import struct
 from ledger.wire import v3
 from ledger.wire.availability import encode_availability
 from ledger.wire.messages import ListEntriesResponse
-from tests.golden import wire_frames
+from tests.helpers.wire.golden_frames import wire_frames
 
 
 def test_each_run_is_a_group_of_its_own() -> None:

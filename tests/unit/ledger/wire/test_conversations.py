@@ -5,9 +5,9 @@ import pytest
 from ledger.errors import ProtocolError
 from ledger.wire.frame import FrameSplitter
 from ledger.wire.messages import V3Request
-from tests.golden import GoldenFrame, conversations, load
-from tests.request_decoder import RequestDecoder
-from tests.unit.ledger.wire.codecs import decode, encode
+from tests.helpers.wire.codecs import decode, encode
+from tests.helpers.wire.golden_frames import GoldenFrame, conversations, load
+from tests.helpers.wire.request_decoder import RequestDecoder
 
 NAMES = sorted(conversations())
 

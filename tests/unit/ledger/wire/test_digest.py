@@ -12,7 +12,7 @@ from ledger.model import DigestType
 from ledger.wire import crc32c
 from ledger.wire.digest import Digester, make_digester, master_key
 from ledger.wire.entry import EntryHeader, decode_header
-from tests.golden import load
+from tests.helpers.wire.golden_frames import load
 
 VECTORS = load("digests.json")
 ORACLE = crc32c.crcmod_extend()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ledger.errors import ProtocolError
 from ledger.model import FRAME_BYTES_MAX
 from ledger.wire.frame import LENGTH_BYTES, FrameSplitter, frame
-from tests.unit.ledger.wire.codecs import all_frames
+from tests.helpers.wire.codecs import all_frames
 
 bodies_lists = st.lists(st.binary(max_size=30), max_size=8)
 

@@ -22,9 +22,9 @@ from ledger.wire import v2, v3
 from ledger.wire.digest import make_digester, master_key
 from ledger.wire.frame import FrameSplitter
 from ledger.wire.messages import AuthMessage, BatchReadResponse, V3Request, V3Response
-from tests.golden import GoldenFrame, load
-from tests.request_decoder import RequestDecoder
-from tests.unit.ledger.wire.codecs import all_frames, decode, encode
+from tests.helpers.wire.codecs import all_frames, decode, encode
+from tests.helpers.wire.golden_frames import GoldenFrame, load
+from tests.helpers.wire.request_decoder import RequestDecoder
 
 FRAMES = all_frames()
 GROUPS = 16

@@ -21,8 +21,8 @@ from ledger.wire.messages import (
     V2Response,
 )
 from ledger.wire.status import Status
-from tests.golden import GoldenFrame, wire_frames
-from tests.unit.ledger.wire.codecs import decode, encode, well_formed
+from tests.helpers.wire.codecs import decode, encode, well_formed
+from tests.helpers.wire.golden_frames import GoldenFrame, wire_frames
 
 KEY = bytes(range(20))
 ENTRY = bytes(range(40))

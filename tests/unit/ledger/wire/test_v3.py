@@ -12,8 +12,8 @@ from ledger.wire import messages as m
 from ledger.wire import v3
 from ledger.wire.messages import Operation, V3Request, V3Response
 from ledger.wire.status import Status
-from tests.golden import GoldenFrame, wire_frames
-from tests.unit.ledger.wire.codecs import decode, encode, well_formed
+from tests.helpers.wire.codecs import decode, encode, well_formed
+from tests.helpers.wire.golden_frames import GoldenFrame, wire_frames
 
 WELL_FORMED = [golden for golden in wire_frames("v3") if well_formed(golden)]
 MALFORMED = [golden for golden in wire_frames("v3") if not well_formed(golden)]

@@ -19,7 +19,7 @@ from ledger.wire.messages import (
 from ledger.wire.status import Status, to_v3
 from ledger.wire.varint import varint, varint_value
 from ledger.wire.write_lac import WrittenLac, encode_write_lac, lac_answer, written_lac
-from tests.golden import wire_frames
+from tests.helpers.wire.golden_frames import wire_frames
 
 KEY = bytes(range(20))
 ids = st.integers(min_value=0, max_value=2**63 - 1)

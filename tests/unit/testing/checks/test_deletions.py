@@ -9,7 +9,7 @@ from dlog.testing.checks.deletions import c13_ledgers_are_deleted_by_their_own_l
 from dlog.testing.metadata.history import Operation, Outcome, RegisterCall, RegisterHistory
 from ledger.metadata.format.ledger import encode_ledger_metadata
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, QuorumSizes
-from tests.unit.dlog.records import listed, record
+from tests.helpers.log.records import listed, record
 
 LOG = LogName(namespace="default", name="orders")
 TAGS = ledger_tags(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dlog.testing.checks.durable_entries import DurableEntries
-from tests.storage_kit import KEY, durable, open_storage, run_of
-from tests.unit.testing.kit import new_disk, run
+from tests.helpers.bookie.storage import KEY, durable, open_storage, run_of
+from tests.helpers.simulation.disk import new_disk, run
 
 HOME = Path("/bookie")
 

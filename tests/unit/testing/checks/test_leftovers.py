@@ -9,8 +9,8 @@ import pytest
 from bookie_server.journal.log_mark import LogMark, encode_log_mark
 from dlog.testing.checks.leftovers import c17_no_file_is_left_over
 from dlog.testing.disk.disk import SimulatedDisk
-from tests.storage_kit import KEY, add, durable, open_storage, small_config
-from tests.unit.testing.kit import new_disk, run
+from tests.helpers.bookie.storage import KEY, add, durable, open_storage, small_config
+from tests.helpers.simulation.disk import new_disk, run
 
 HOME = Path("/bookie")
 

@@ -17,9 +17,9 @@ from dlog.testing.disk.disk import SimulatedDisk
 from ledger.environment import SystemEnvironment
 from ledger.metadata.format.ledger import encode_ledger_metadata
 from ledger.wire.status import Status
-from tests.storage_kit import KEY, durable, make_entry, open_storage, run_of
+from tests.helpers.bookie.storage import KEY, durable, make_entry, open_storage, run_of
+from tests.helpers.simulation.disk import new_disk, run
 from tests.unit.testing.checks.test_transitions import CHANGED, CLOSED, history
-from tests.unit.testing.kit import new_disk, run
 
 HOME = Path("/bookie")
 

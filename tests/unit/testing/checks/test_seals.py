@@ -7,7 +7,7 @@ from dlog.model import ListedLedger
 from dlog.testing.checks.seals import c12_recoverers_agree
 from dlog.testing.metadata.history import Outcome, RegisterCall, RegisterHistory
 from ledger.metadata.format.ledger import encode_ledger_metadata
-from tests.unit.dlog.records import listed, record
+from tests.helpers.log.records import listed, record
 from tests.unit.testing.checks.test_transitions import CLOSED
 
 

@@ -12,7 +12,7 @@ from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c
 from dlog.testing.metadata.history import Outcome, RegisterCall, RegisterHistory
 from ledger.metadata.format.ledger import encode_ledger_metadata
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, LedgerState, QuorumSizes
-from tests.unit.dlog.records import BOB, listed, record, seal
+from tests.helpers.log.records import BOB, listed, record, seal
 
 B1, B2, B3 = (BookieId(f"b{n}:1") for n in (1, 2, 3))
 OPEN = LedgerMetadata(

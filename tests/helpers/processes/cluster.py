@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import Child, start_python
 from ledger.metadata.drivers import open_store
+from tests.helpers.processes.python import Child, start_python
 
 
 @dataclass(frozen=True, slots=True)

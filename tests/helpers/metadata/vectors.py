@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-_FILE = Path(__file__).parents[3] / "vectors" / "metadata.json"
+_FILE = Path(__file__).parents[2] / "vectors" / "metadata.json"
 ROOT = "/ledgers"
 
 

@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.interop.apache_bookie import JVM_OPTIONS, SESSION_TIMEOUT_MS, SMALL_JVM
-from tests.interop.java_libs import class_path
+from tests.helpers.apache.bookie import JVM_OPTIONS, SESSION_TIMEOUT_MS, SMALL_JVM
+from tests.helpers.apache.java_libs import class_path
 
 MAIN = "org.apache.bookkeeper.replication.AutoRecoveryMain"
 _SETTINGS: dict[str, object] = {

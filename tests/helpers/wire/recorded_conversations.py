@@ -25,7 +25,7 @@ from ledger.wire.messages import (
     V3Response,
     WriteLacRequest,
 )
-from tests.golden import load
+from tests.helpers.wire.golden_frames import load
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from ledger.wire import v2, v3
 from ledger.wire.messages import AuthMessage
-from tests.golden import GoldenFrame, conversations, wire_frames
+from tests.helpers.wire.golden_frames import GoldenFrame, conversations, wire_frames
 
 NEEDS_AUTHENTICATION = ("unauthenticated_", "auth_wrong_plugin", "auth_bad_token")
 """Well-formed frames that a bookie with an authentication provider refuses by closing."""

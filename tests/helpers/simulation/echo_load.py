@@ -1,6 +1,6 @@
 """A run with everything in it: echo servers and clients, thousands of connections, every fault of the network.
 
-`python -m tests.unit.testing.echo_torture SEED` prints the digest of its trace, so that runs under different hash
+`python -m tests.helpers.simulation.echo_load SEED` prints the digest of its trace, so that runs under different hash
 seeds can be compared. The clients check that what comes back is a prefix of what they sent.
 """
 

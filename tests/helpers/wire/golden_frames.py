@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-_DIRECTORY = Path(__file__).parent / "vectors"
+_DIRECTORY = Path(__file__).parents[2] / "vectors"
 
 
 @dataclass(frozen=True)

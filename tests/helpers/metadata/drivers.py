@@ -17,7 +17,7 @@ from ledger.metadata.store import MetadataStore
 from ledger.metadata.transactions.store import KeyValueStore
 from ledger.metadata.zookeeper.store import ZooKeeperStore
 from ledger.model import BookieId, BookieInfo, EntryId, Fragment, LedgerMetadata, QuorumSizes
-from tests.unit.testing.kit import CountedNotes, streams
+from tests.helpers.simulation.disk import CountedNotes, streams
 
 B1, B2, B3, B4 = (BookieId(f"127.0.0.1:{3181 + index}") for index in range(4))
 WAIT_S = 10.0

@@ -25,9 +25,9 @@ from ledger.wire.messages import (
     V3ReadRequest,
     V3Request,
 )
-from tests.golden import load
-from tests.recordings import Step, entry_added, held_before, java_conversations
-from tests.unit.ledger.client.scripted import ScriptedBookie
+from tests.helpers.ledger.scripted_bookies import ScriptedBookie
+from tests.helpers.wire.golden_frames import load
+from tests.helpers.wire.recorded_conversations import Step, entry_added, held_before, java_conversations
 
 OVERHEAD_BYTES = 36
 """Header and CRC32C before the payload; all recorded ledgers have this digest and an empty password."""

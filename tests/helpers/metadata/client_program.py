@@ -1,4 +1,4 @@
-"""Child processes of the tests: `python -m tests.conformance.child WHAT URI ARGUMENT…`."""
+"""Child processes of the tests: `python -m tests.helpers.metadata.client_program WHAT URI ARGUMENT…`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from ledger.errors import LogStoreError, MetadataVersionError
 from ledger.metadata.drivers import open_store
-from tests.conformance.support import B1, bookie
+from tests.helpers.metadata.drivers import B1, bookie
 
 
 async def register(uri: str) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.interop.java_libs import class_path
+from tests.helpers.apache.java_libs import class_path
 
 START_S = 90.0
 MAIN = "org.apache.bookkeeper.server.Main"

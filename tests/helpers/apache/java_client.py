@@ -1,4 +1,4 @@
-"""Apache's client in a JVM of its own, driven by lines: `tests/interop/java/Driver.java`.
+"""Apache's client in a JVM of its own, driven by lines: `tests/helpers/apache/java/Driver.java`.
 
 One process serves a whole test session. Calls may overlap: a long poll waits while another call appends.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.java_libs import class_path
+from tests.helpers.apache.java_libs import class_path
 
 SOURCES = Path(__file__).parent / "java"
 OPTIONS = ("-Xmx768m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC")

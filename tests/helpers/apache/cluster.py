@@ -15,9 +15,9 @@ from pathlib import Path
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from tests.integration.bookie.bookie_process import BookieProcess
-from tests.interop.apache_bookie import SESSION_TIMEOUT_MS, SMALL_JVM, START_S, ApacheBookie, run_shell
-from tests.interop.zookeeper_process import ZooKeeperProcess
+from tests.helpers.apache.bookie import SESSION_TIMEOUT_MS, SMALL_JVM, START_S, ApacheBookie, run_shell
+from tests.helpers.processes.bookie import BookieProcess
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 ROOT = "/ledgers"
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from dlog.blocking.client import Client
 from dlog.blocking.loop_thread import LoopThread
 from dlog.client import LogClient
-from tests.unit.dlog.scripted_log import ScriptedLog, scripted_log
+from tests.helpers.log.scripted_log import ScriptedLog, scripted_log
 
 T = TypeVar("T")
 

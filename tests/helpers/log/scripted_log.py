@@ -12,7 +12,7 @@ from dlog.config import LogConfig
 from ledger.config import LedgerClientConfig
 from ledger.environment import SystemEnvironment
 from ledger.errors import MetadataUnavailableError
-from tests.unit.ledger.client.scripted import Cluster, ScriptedBookie, scripted_cluster
+from tests.helpers.ledger.scripted_bookies import Cluster, ScriptedBookie, scripted_cluster
 
 QUICK = LogConfig(
     ledger=LedgerClientConfig(add_timeout_s=1.0, quorum_timeout_s=1.0, replace_backoff_s=0.05),

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from benchmarks.processes import Child
 from dlog.client import LogClient, connect
 from dlog.config import LogConfig
 from dlog.errors import AppendIndeterminateError
@@ -15,6 +14,7 @@ from dlog.model import Message, MessageId
 from dlog.write.writer import LogWriter
 from ledger.config import LedgerClientConfig
 from ledger.errors import LogStoreError
+from tests.helpers.processes.python import Child
 
 QUICK = LogConfig(
     ledger=LedgerClientConfig(

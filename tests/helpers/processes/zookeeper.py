@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.interop.java_libs import class_path
+from tests.helpers.apache.java_libs import class_path
 
 START_S = 60.0
 TICK_MS = 100

@@ -1,0 +1,1 @@
+"""Apache BookKeeper's bookies and its Java client, as processes."""

@@ -1,0 +1,1 @@
+"""Parts of a bookie for its tests: a storage with small limits, entries, raw requests."""

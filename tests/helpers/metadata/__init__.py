@@ -1,0 +1,1 @@
+"""Metadata drivers under test, stores that lose answers, and captured values."""

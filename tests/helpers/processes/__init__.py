@@ -1,0 +1,1 @@
+"""Real processes: bookies, a cluster of them, ZooKeeper, the command line."""

@@ -1,0 +1,1 @@
+"""Captured frames and conversations, and codecs by name."""
