@@ -65,9 +65,9 @@ simulate: $(READY)
 
 evidence: SEEDS = 1..20000
 evidence: $(READY)
-	@echo "make evidence: writes docs/reliability.md (python -m tests.simulation.evidence --seeds $(SEEDS) --images $(ARGS))"
-	@if [ -n "$(MUTATIONS)" ]; then $(BIN)/python -m tests.simulation.mutations --write -j 2; fi
-	@$(BIN)/python -m tests.simulation.evidence --seeds $(SEEDS) --images -j 2 $(ARGS)
+	@echo "make evidence: writes docs/reliability.md (python -m tests.helpers.evidence --seeds $(SEEDS) --images $(ARGS))"
+	@if [ -n "$(MUTATIONS)" ]; then $(BIN)/python -m tests.helpers.mutations --write -j 2; fi
+	@$(BIN)/python -m tests.helpers.evidence --seeds $(SEEDS) --images -j 2 $(ARGS)
 
 bench: $(READY)
 	@echo "make bench: each question as a ratio to a floor measured in the same run ($(strip python -m benchmarks $(ARGS)))"

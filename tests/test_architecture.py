@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-PACKAGES = ("ledger", "dlog", "bookie_server", "spark_connector", "pyspark_dlog")
+from tests.helpers.repository import PACKAGES, ROOT, tracked_files
 
 MAY_IMPORT = {
     "ledger": ("ledger",),
@@ -131,6 +129,11 @@ def modules() -> Iterator[tuple[str, Path, ast.Module]]:
 
 
 MODULES = list(modules())
+TEST_MODULES = [
+    (path, ast.parse(path.read_text("utf-8")))
+    for path in tracked_files()
+    if path.is_relative_to(ROOT / "tests") and path.suffix == ".py" and path.exists()
+]
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -230,6 +233,52 @@ def test_clocks_chance_threads_and_files_have_owners() -> None:
     assert wrong == []
 
 
+def test_tests_import_from_the_tests_only_helpers_and_planted_bugs() -> None:
+    """Helpers have one place, and each name imported from it is there."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {target}"
+        for path, tree in TEST_MODULES
+        for line, target in imports(tree)
+        if within(target, ("tests",))
+        and not (within(target, ("tests.helpers", "tests.simulation.mutations")) and is_defined(target))
+    ]
+    assert wrong == []
+
+
+def is_defined(target: str) -> bool:
+    """Whether it is a module or a name in one."""
+    module, _, name = target.rpartition(".")
+    if (file := ROOT / target.replace(".", "/")).with_suffix(".py").exists() or file.is_dir():
+        return True
+    file = (ROOT / module.replace(".", "/")).with_suffix(".py")
+    return file.exists() and re.search(rf"\b{name}\b", file.read_text("utf-8")) is not None
+
+
+def test_helpers_have_one_place() -> None:
+    """Every other module below `tests` is a test, a conftest.py, or planted bugs."""
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path, _ in TEST_MODULES
+        if not path.is_relative_to(ROOT / "tests" / "helpers")
+        and not path.is_relative_to(ROOT / "tests" / "simulation" / "mutations")
+        and not re.fullmatch(r"test_\w+|conftest|__init__", path.stem)
+    ]
+    assert wrong == []
+
+
+def test_tests_do_not_import_benchmarks() -> None:
+    """Except their own tests. What both need is in tests/helpers."""
+    own = [ROOT / "tests" / room / "benchmarks" for room in ("unit", "integration")]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {target}"
+        for path, tree in TEST_MODULES
+        if not any(path.is_relative_to(room) for room in own)
+        for line, target in imports(tree)
+        if within(target, ("benchmarks",))
+    ]
+    assert wrong == []
+
+
 @pytest.mark.parametrize("package", ["dlog", "dlog.testing", "ledger", "spark_connector"])
 def test_public_names_are_listed(package: str) -> None:
     """A package's `__init__` only names what others own, and `__all__` lists each of it."""
@@ -261,11 +310,6 @@ def test_no_function_is_longer_than_a_screen() -> None:
         and (node.end_lineno or 0) - node.lineno + 1 > 60
     ]
     assert long == []
-
-
-def tracked_files() -> list[Path]:
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
-    return [ROOT / name for name in listing.decode().split("\0") if name]
 
 
 def test_no_path_of_one_machine_is_written_down() -> None:

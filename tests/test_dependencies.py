@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_architecture import PACKAGES, ROOT, tracked_files
+from tests.helpers.repository import PACKAGES, ROOT, tracked_files
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 CORE = "the core"

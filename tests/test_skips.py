@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.repository import ROOT
 from tests.helpers.skips import ALLOWED, Allowed, is_allowed
-from tests.test_architecture import ROOT
 
 PROGRAM = """
 import pytest

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from tests.crash.forgetful_disk import ForgetfulDisk
-from tests.crash.promises import Promises, check_boot, workload
+from tests.helpers.crash.forgetful_disk import ForgetfulDisk
+from tests.helpers.crash.workload import Promises, check_boot, workload
 
 
 def test_every_image_after_a_power_cut_boots_with_everything_acknowledged(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from dlog.testing.disk.timing import DiskTiming
 from dlog.testing.kernel.loop import SimulatedLoop
 from dlog.testing.kernel.seeds import Seeds
 from ledger.errors import LogStoreError
-from tests.crash.promises import LARGE, SETTINGS, Promises, check_boot, check_promises, workload
 from tests.helpers.bookie.storage import KEY, add, durable, make_entry, open_storage
+from tests.helpers.crash.workload import LARGE, SETTINGS, Promises, check_boot, check_promises, workload
 from tests.helpers.simulation.disk import CountedNotes, new_disk, run
 
 HOME = Path("/bookie")

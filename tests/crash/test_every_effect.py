@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -14,8 +13,9 @@ from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.effects import Effect
 from dlog.testing.disk.image import DiskImage
 from ledger.errors import LogStoreError
-from tests.crash.promises import SETTINGS, Promises, check_boot, check_promises, workload
 from tests.helpers.bookie.storage import KEY, add, found_ids, open_storage
+from tests.helpers.crash.simulated_crash import run_until_crash
+from tests.helpers.crash.workload import SETTINGS, Promises, check_boot, check_promises, workload
 from tests.helpers.simulation.disk import new_disk
 
 HOME = Path("/bookie")
@@ -53,18 +53,6 @@ def test_every_effect_has_images_that_boot_with_everything_acknowledged() -> Non
                 raise
 
     asyncio.run(boot())
-
-
-async def run_until_crash(disk: SimulatedDisk, work: Coroutine[object, object, object]) -> bool:
-    """Do the work until the disk stops its machine; False if it ends before."""
-    crashed = asyncio.Event()
-    disk.on_crash(crashed.set)
-    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(crashed.wait())]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
-    disk.process_crash()
-    return crashed.is_set()
 
 
 async def live_on(disk: SimulatedDisk, promises: Promises) -> list[DiskImage]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.effects import Effect
-from tests.crash.test_every_effect import run_until_crash
 from tests.helpers.bookie.storage import KEY, add, found_ids, open_storage
+from tests.helpers.crash.simulated_crash import run_until_crash
 from tests.helpers.simulation.disk import new_disk
 
 HOME = Path("/bookie")

@@ -20,9 +20,9 @@ from bookie_server.journal.record import FILE_HEADER_BYTES, RECORD_HEADER_BYTES
 from bookie_server.storage.stored_entry import EntryRun
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.timing import DiskTiming
-from tests.crash.stories import HOME
-from tests.crash.telling import Ledgers, Telling, check
 from tests.helpers.bookie.storage import KEY, durable, make_entry, open_storage
+from tests.helpers.crash.recorded_storage import Ledgers, Telling, check
+from tests.helpers.crash.scenarios import HOME
 from tests.helpers.simulation.disk import new_disk, run
 
 SEGMENT_BYTES = 64 * 1024

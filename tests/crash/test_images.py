@@ -10,9 +10,9 @@ import pytest
 from bookie_server.errors import StorageError
 from dlog.testing.disk.file import SimulatedFile
 from dlog.testing.disk.rocksdb_store import SimulatedKeyValues
-from tests.crash import images
-from tests.crash.images import boot_all
-from tests.crash.stories import STORIES, late_adds
+from tests.helpers.crash import images
+from tests.helpers.crash.images import boot_all
+from tests.helpers.crash.scenarios import STORIES, late_adds
 
 
 def test_what_a_power_cut_leaves_boots_with_all_that_was_answered_and_nothing_else() -> None:

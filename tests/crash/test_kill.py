@@ -18,7 +18,7 @@ def test_nothing_acknowledged_is_lost_by_kills(tmp_path: Path) -> None:
     acked = 0
     for lines in (1, 10, 40, 150, 400):
         with subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.writer_process", str(tmp_path / "bookie")],
+            [sys.executable, "-m", "tests.helpers.crash.writer_process", str(tmp_path / "bookie")],
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,

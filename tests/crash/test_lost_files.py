@@ -20,10 +20,10 @@ from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import CookieMismatchError, IndexDamagedError, JournalDamagedError, StorageError
 from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.metadata.format.cookie import decode_cookie, encode_cookie
-from tests.crash.identities import Known, new_known, start
-from tests.crash.stories import SETTINGS
-from tests.crash.telling import LARGE_FROM, entry_of
 from tests.helpers.bookie.storage import copy_as_after_kill, small_config
+from tests.helpers.crash.identity_scenarios import Known, new_known, start
+from tests.helpers.crash.recorded_storage import LARGE_FROM, entry_of
+from tests.helpers.crash.scenarios import SETTINGS
 
 JOURNAL, LEDGERS = "journal", "ledgers"
 MADE_AGAIN = ("lock", "port", "spare.tmp", "reserve", "ledger-states")

@@ -26,9 +26,9 @@ from dlog.testing.disk.effects import Effect
 from dlog.testing.disk.image import DiskImage
 from ledger.errors import CorruptionError, LogStoreError
 from ledger.wire.status import Status
-from tests.crash.stories import HOME, SETTINGS, STORIES, Story, everything, garbage, opened
-from tests.crash.telling import LARGE_FROM, Asked, Ledgers, Telling, check, copy_of
 from tests.helpers.bookie.storage import KEY, copy_as_after_kill, open_storage, small_config
+from tests.helpers.crash.recorded_storage import LARGE_FROM, Asked, Ledgers, Telling, check, copy_of
+from tests.helpers.crash.scenarios import HOME, SETTINGS, STORIES, Story, everything, garbage, opened
 from tests.helpers.simulation.disk import new_disk, run
 
 FLIPS = 40

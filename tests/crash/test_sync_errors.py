@@ -7,8 +7,8 @@ import pytest
 
 from bookie_server.errors import DiskFailedError
 from ledger.errors import LogStoreError
-from tests.crash.forgetful_disk import FailingDisk
 from tests.helpers.bookie.storage import KEY, add, found_ids, open_storage, run_of
+from tests.helpers.crash.forgetful_disk import FailingDisk
 
 
 @pytest.mark.parametrize("kind", ["write", "sync"])

@@ -13,8 +13,8 @@ from ledger.model import QuorumSizes
 from tests.helpers.apache.cluster import MixedCluster
 from tests.helpers.apache.java_client import JavaClient, shown
 from tests.helpers.ledger.appender import payload_of
-from tests.interop.matrix.cells import members_of
-from tests.interop.matrix.sides import AllowedStore
+from tests.helpers.matrix.cells import members_of
+from tests.helpers.matrix.sides import AllowedStore
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]  # the first test starts nine JVMs
 

@@ -1,4 +1,4 @@
-"""The matrix of clients, bookies, protocol versions and digests: `python -m tests.interop.matrix` prints it."""
+"""The matrix of clients, bookies, protocol versions and digests: `python -m tests.helpers.matrix` prints it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import pytest
 
 from tests.helpers.apache.cluster import MixedCluster
 from tests.helpers.apache.java_client import JavaClient
-from tests.interop.matrix.__main__ import both_versions
-from tests.interop.matrix.cells import CELLS, MIXES, WIRES, members_of, spares_of, stage
-from tests.interop.matrix.play import Results, kind_of, play, play_death_of_a_bookie, play_death_of_zookeeper
+from tests.helpers.matrix.__main__ import both_versions
+from tests.helpers.matrix.cells import CELLS, MIXES, WIRES, members_of, spares_of, stage
+from tests.helpers.matrix.runner import (
+    Results,
+    kind_of,
+    play,
+    play_death_of_a_bookie,
+    play_death_of_zookeeper,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]  # the first test starts nine JVMs
 

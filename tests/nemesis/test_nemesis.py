@@ -28,11 +28,11 @@ from dlog.testing.checks.promises import c15_no_ledger_ends_below_its_lac
 from dlog.testing.checks.seals import c12_recoverers_agree
 from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from ledger.model import BookieId
+from tests.helpers.nemesis.fault_injector import Faults
+from tests.helpers.nemesis.history_file import read_history, whole_lines
+from tests.helpers.nemesis.metadata_watch import MetadataWatch
+from tests.helpers.nemesis.settings import LOG, log_config
 from tests.helpers.processes.cluster import Cluster, running_cluster
-from tests.nemesis.faults import Faults
-from tests.nemesis.history_file import read_history, whole_lines
-from tests.nemesis.metadata_watch import MetadataWatch
-from tests.nemesis.settings import LOG, log_config
 
 SECONDS = float(os.environ.get("NEMESIS_SECONDS", "4"))
 SEED = os.environ.get("NEMESIS_SEED")

@@ -1,15 +1,15 @@
 """Crash windows of the log, one by one: whoever acts is struck at every callback and every request to the store.
 
 Source: docs/log-semantics.md#crash-windows.
-By default at some of them only; `python -m tests.simulation.points` strikes at all.
+By default at some of them only; `python -m tests.helpers.interruptions` strikes at all.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.simulation.points.playing import REQUESTS, blows, play_all
-from tests.simulation.points.scenes import SCENES
+from tests.helpers.interruptions.runner import REQUESTS, blows, play_all
+from tests.helpers.interruptions.scenarios import SCENES
 
 _EACH = [(name, blow) for name, scene in SCENES.items() for blow in blows(scene)]
 _STEP = 23

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.evidence import __main__ as evidence
-from tests.simulation.evidence.fault_kinds import FAULTS
-from tests.simulation.evidence.page import PlantedBug, page
-from tests.simulation.evidence.results import COUNTED, Images, Results, Run, ranges
-from tests.simulation.evidence.running import Job, run_one
+from tests.helpers.evidence import __main__ as evidence
+from tests.helpers.evidence.fault_kinds import FAULTS
+from tests.helpers.evidence.page import PlantedBug, page
+from tests.helpers.evidence.results import COUNTED, Images, Results, Run, ranges
+from tests.helpers.evidence.running import Job, run_one
 
 
 def run_of(seed: int, *findings: str, profile: str = "chaos") -> Run:

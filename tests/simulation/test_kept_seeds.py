@@ -9,8 +9,8 @@ import pytest
 
 from dlog.testing.failures.saved_run import read_kept
 from dlog.testing.swarm.swarm import run_plan
-from tests.simulation.mutations.hunt import judge
-from tests.simulation.old_mistakes import OLD_MISTAKES
+from tests.helpers.mutations.search import judge
+from tests.simulation.mutations.fixed_bugs import OLD_MISTAKES
 
 PROGRESS_S = 60.0
 """Who is stuck for so long stays so."""

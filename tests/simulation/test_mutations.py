@@ -7,10 +7,10 @@ import pytest
 from ledger.core import quorum
 from ledger.core.quorum import absence_proved
 from ledger.model import QuorumSizes
-from tests.simulation.mutations.__main__ import main
+from tests.helpers.mutations.__main__ import main
+from tests.helpers.mutations.mutation import Mutation
+from tests.helpers.mutations.planting import DoesNotApplyError, edit, planted
 from tests.simulation.mutations.catalogue import MUTATIONS
-from tests.simulation.mutations.mutation import Mutation
-from tests.simulation.mutations.planting import DoesNotApplyError, edit, planted
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.seeds import run
+from tests.helpers.simulation.seeds import run
 
 
 @pytest.mark.parametrize("seed", range(1, 4))

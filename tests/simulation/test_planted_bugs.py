@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.helpers.mutations.search import hunt, judge
+from tests.helpers.mutations.table import Table, stale
 from tests.simulation.mutations.catalogue import MUTATIONS, UNPROVED
-from tests.simulation.mutations.hunt import hunt, judge
-from tests.simulation.mutations.table import Table, stale
 
 TABLE = Table.load()
 SHORT_RUNS = 10
@@ -24,7 +24,7 @@ def test_the_table_tells_of_every_planted_bug_as_it_is() -> None:
     assert list(TABLE.rows) == [name for name in MUTATIONS if name not in UNPROVED]
     assert set(UNPROVED) < set(MUTATIONS)
     written_before = [name for name, row in TABLE.rows.items() if stale(MUTATIONS[name], row)]
-    assert not written_before, f"python -m tests.simulation.mutations --write --only {written_before}"
+    assert not written_before, f"python -m tests.helpers.mutations --write --only {written_before}"
 
 
 @pytest.mark.parametrize("name", TABLE.rows)
@@ -36,5 +36,5 @@ def test_a_planted_bug_is_found(name: str) -> None:
         return
     seeds = max(SEARCHES_MIN, SEARCH_FACTOR * row.focused.seeds)
     assert hunt(mutation, range(seeds)).plan is not None, (
-        f"not in {seeds} seeds; python -m tests.simulation.mutations --write --only {name}"
+        f"not in {seeds} seeds; python -m tests.helpers.mutations --write --only {name}"
     )

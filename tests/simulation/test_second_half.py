@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.seeds import run_group, starts
+from tests.helpers.simulation.seeds import run_group, starts
 
 
 @pytest.mark.slow

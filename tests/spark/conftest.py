@@ -16,6 +16,7 @@ from dlog.demo.spark_needs import require_spark
 from dlog.local.embedded import Standalone
 from dlog.model import Message
 from ledger.errors import ConfigurationError
+from tests.helpers.log.filled_log import append_ledgers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,21 +76,6 @@ def on_cluster(cluster: Standalone) -> Callable[[Callable[[LogClient], Awaitable
         return asyncio.run(connected())
 
     return run
-
-
-async def append_ledgers(client: LogClient, log: str, ledgers: int, entries: int, batch: int) -> None:
-    """A log of so many ledgers, each of so many entries, each of `batch` numbered messages."""
-    number = 0
-    async with await client.open_writer(log) as writer:
-        for ledger in range(ledgers):
-            if ledger:
-                await writer.rotate()
-            for _ in range(entries):
-                numbers = range(number, number + batch)
-                await writer.append_many(
-                    [b"%d" % n for n in numbers], keys=[b"k%d" % (n % 7) for n in numbers]
-                )
-                number += batch
 
 
 async def read_all(client: LogClient, log: str) -> list[Message]:

@@ -25,7 +25,7 @@ from spark_connector.partitions import Partition
 from spark_connector.reader import TaskSettings, read_partition
 from spark_connector.schema import read_schema
 from spark_connector.source import DlogReader, LogPartition
-from tests.spark.conftest import append_ledgers
+from tests.helpers.log.filled_log import append_ledgers
 
 ROOT = Path(__file__).parents[2]
 

@@ -148,3 +148,11 @@ def eventually(condition: object, *, within_s: float = PATIENCE_S) -> None:
     while not condition():
         assert time.monotonic() < give_up_at, f"{condition} did not come true within {within_s} s"
         time.sleep(0.01)
+
+
+def listed_bookies(metadata: str) -> list[dict[str, str]]:
+    """What `bookie ls` prints."""
+    done = run_bookie("ls", "--metadata", metadata, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, str]] = json.loads(done.stdout)
+    return found

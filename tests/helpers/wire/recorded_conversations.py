@@ -140,3 +140,23 @@ def put_packet(packet: bytes, key: bytes) -> bytes:
     ledger_id, lac = int.from_bytes(packet[:8], "big"), int.from_bytes(packet[8:16], "big", signed=True)
     body = WriteLacRequest(ledger_id=ledger_id, lac=lac, master_key=key, packet=packet)
     return v3.encode_request(V3Request(txn_id=1, operation=Operation.WRITE_LAC, body=body))
+
+
+def without_time(frame: bytes) -> bytes:
+    """A long poll's answer carries the wall clock at which the LAC moved."""
+    if not v3.looks_like_v3(frame[4:]):
+        return frame
+    body = v3.decode_response(frame[4:]).body
+    if not isinstance(body, V3ReadResponse) or body.lac_update_ms is None:
+        return frame
+    stamp = v3_varint(body.lac_update_ms)
+    assert frame.endswith(b"\x30" + stamp)
+    return frame.removesuffix(stamp)
+
+
+def v3_varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*encoded, value))

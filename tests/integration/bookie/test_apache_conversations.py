@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from ledger.wire import v3
-from ledger.wire.messages import V3ReadResponse
 from tests.helpers.bookie.entries import add, fence
 from tests.helpers.bookie.raw_client import RawClient
 from tests.helpers.processes.bookie import BookieProcess
 from tests.helpers.wire.golden_frames import load
+from tests.helpers.wire.recorded_conversations import without_time
 
 pytestmark = pytest.mark.integration
 
@@ -37,26 +36,6 @@ PREPARED = [add(74011, 0), add(74011, 1)]
 
 def hand_made() -> list[dict[str, Any]]:
     return [each for each in load("conversations.json") if each["name"].startswith(("v2_", "v3_", "mixed_"))]
-
-
-def without_time(frame: bytes) -> bytes:
-    """A long poll's answer carries the wall clock at which the LAC moved."""
-    if not v3.looks_like_v3(frame[4:]):
-        return frame
-    body = v3.decode_response(frame[4:]).body
-    if not isinstance(body, V3ReadResponse) or body.lac_update_ms is None:
-        return frame
-    stamp = v3_varint(body.lac_update_ms)
-    assert frame.endswith(b"\x30" + stamp)
-    return frame.removesuffix(stamp)
-
-
-def v3_varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*encoded, value))
 
 
 def play(

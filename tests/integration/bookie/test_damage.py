@@ -21,29 +21,12 @@ from bookie_server.journal.record import (
 )
 from bookie_server.tools.offline import FoundRecord, journal_records
 from ledger.wire.status import Status
+from tests.helpers.bookie.damaged_journal import damage_the_middle_of_the_journal, killed_after_ten_adds
 from tests.helpers.bookie.entries import add, add_answer, entry, fence, read, read_answer
 from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
-from tests.helpers.processes.bookie import BookieProcess, eventually, run_bookie
-from tests.integration.bookie.test_stopping import listed
+from tests.helpers.processes.bookie import BookieProcess, eventually, listed_bookies, run_bookie
 
 pytestmark = pytest.mark.integration
-
-
-def damage_the_middle_of_the_journal(bookie: BookieProcess) -> None:
-    """Flip a byte of an entry that was acknowledged long before the last one."""
-    [journal] = (bookie.data / "journal").glob("*.journal")
-    content = bytearray(journal.read_bytes())
-    place = content.find(entry(1, 3))
-    assert place > 0
-    content[place + 30] ^= 0xFF
-    journal.write_bytes(content)
-
-
-def killed_after_ten_adds(bookie: BookieProcess) -> None:
-    with RawClient(bookie.port) as client:
-        for entry_id in range(10):
-            assert add_answer(client.ask(add(1, entry_id))).status is Status.EOK
-    bookie.kill()
 
 
 @pytest.mark.parametrize("kept", [1, 11, 31, 32, 60])
@@ -80,7 +63,7 @@ def test_a_damaged_journal_refuses_to_start(bookie: BookieProcess) -> None:
     assert done.returncode == 1
     assert "is damaged at offset" in done.stderr
     assert "limbo_on_damage" in done.stderr
-    assert listed(bookie.metadata) == []
+    assert listed_bookies(bookie.metadata) == []
 
 
 def test_in_limbo_nothing_is_said_to_be_absent(bookie: BookieProcess) -> None:
@@ -89,7 +72,7 @@ def test_in_limbo_nothing_is_said_to_be_absent(bookie: BookieProcess) -> None:
     damage_the_middle_of_the_journal(bookie)
     bookie.settings = {"storage": {"limbo_on_damage": True}}
     bookie.start()
-    assert [each["state"] for each in listed(bookie.metadata)] == ["read-only"]
+    assert [each["state"] for each in listed_bookies(bookie.metadata)] == ["read-only"]
     with RawClient(bookie.port) as client:
         assert read_answer(client.ask(read(1, 0))).entry == entry(1, 0)
         assert read_answer(client.ask(read(1, 9))).entry == entry(1, 9)
@@ -120,7 +103,7 @@ def test_the_first_failed_sync_ends_the_bookie_and_nothing_is_acknowledged(booki
     assert code == 1
     assert "Input/output error" in errors
     assert "Traceback" not in errors
-    assert listed(bookie.metadata) == []
+    assert listed_bookies(bookie.metadata) == []
 
 
 def wait_until_traced(pid: int) -> None:

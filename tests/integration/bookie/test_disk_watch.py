@@ -11,9 +11,8 @@ import pytest
 from ledger.wire.status import Status
 from tests.helpers.bookie.entries import add, add_answer, entry, read, read_answer
 from tests.helpers.bookie.raw_client import RawClient
-from tests.helpers.processes.bookie import BookieProcess, eventually
+from tests.helpers.processes.bookie import BookieProcess, eventually, listed_bookies
 from tests.helpers.skips import NEEDS_MOUNT
-from tests.integration.bookie.test_stopping import listed
 
 pytestmark = pytest.mark.integration
 
@@ -39,7 +38,7 @@ def test_the_bookie_turns_read_only_and_back(metadata: str, small_disk: Path) ->
     ballast = small_disk / "ballast"
 
     def states() -> list[str]:
-        return [each["state"] for each in listed(metadata)]
+        return [each["state"] for each in listed_bookies(metadata)]
 
     try:
         with RawClient(bookie.port) as client:

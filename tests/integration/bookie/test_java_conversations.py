@@ -20,8 +20,8 @@ from tests.helpers.wire.recorded_conversations import (
     java_conversations,
     put_entry,
     put_packet,
+    without_time,
 )
-from tests.integration.bookie.test_apache_conversations import without_time
 
 pytestmark = pytest.mark.integration
 

@@ -19,6 +19,7 @@ from ledger.wire.messages import (
     WriteLacRequest,
 )
 from ledger.wire.status import Status
+from tests.helpers.bookie.damaged_journal import damage_the_middle_of_the_journal, killed_after_ten_adds
 from tests.helpers.bookie.entries import (
     KEY,
     add,
@@ -33,7 +34,6 @@ from tests.helpers.bookie.entries import (
 )
 from tests.helpers.bookie.raw_client import RawClient
 from tests.helpers.processes.bookie import BookieProcess
-from tests.integration.bookie.test_damage import damage_the_middle_of_the_journal, killed_after_ten_adds
 
 pytestmark = pytest.mark.integration
 

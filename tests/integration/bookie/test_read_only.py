@@ -12,8 +12,7 @@ from ledger.wire.messages import ForceLedgerRequest, Operation, V3Request, Write
 from ledger.wire.status import Status
 from tests.helpers.bookie.entries import KEY, add, add_answer, entry, fence, lac_packet, read, read_answer
 from tests.helpers.bookie.raw_client import RawClient
-from tests.helpers.processes.bookie import BookieProcess
-from tests.integration.bookie.test_stopping import listed
+from tests.helpers.processes.bookie import BookieProcess, listed_bookies
 
 pytestmark = pytest.mark.integration
 
@@ -40,7 +39,7 @@ def v3_status(client: RawClient, operation: Operation, body: WriteLacRequest | F
 
 
 def test_it_is_listed_as_read_only(full: BookieProcess) -> None:
-    assert [each["state"] for each in listed(full.metadata)] == ["read-only"]
+    assert [each["state"] for each in listed_bookies(full.metadata)] == ["read-only"]
 
 
 def test_a_takeover_still_works(full: BookieProcess) -> None:

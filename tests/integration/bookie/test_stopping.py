@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from ledger.wire.status import Status
 from tests.helpers.bookie.entries import add, add_answer, entry, read, read_answer
 from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
-from tests.helpers.processes.bookie import BookieProcess, eventually, run_bookie
+from tests.helpers.processes.bookie import BookieProcess, eventually, listed_bookies
 
 pytestmark = pytest.mark.integration
 
 
-def listed(metadata: str) -> list[dict[str, str]]:
-    done = run_bookie("ls", "--metadata", metadata, "-o", "json")
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, str]] = json.loads(done.stdout)
-    return found
-
-
 def test_a_running_bookie_is_listed_and_a_stopped_one_is_not(bookie: BookieProcess) -> None:
     address = f"127.0.0.1:{bookie.port}"
-    assert listed(bookie.metadata) == [{"bookie": address, "address": address, "state": "writable"}]
+    assert listed_bookies(bookie.metadata) == [{"bookie": address, "address": address, "state": "writable"}]
     assert bookie.terminate() == 0
-    assert listed(bookie.metadata) == []
+    assert listed_bookies(bookie.metadata) == []
 
 
 def test_a_killed_bookie_disappears_from_the_list(bookie: BookieProcess) -> None:
     bookie.kill()
-    eventually(lambda: listed(bookie.metadata) == [])
+    eventually(lambda: listed_bookies(bookie.metadata) == [])
 
 
 def test_adds_on_their_way_are_answered_or_cut_off_but_never_lost(bookie: BookieProcess) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.helpers.mutations.mutation import Mutation
 from tests.simulation.mutations import (
     ensemble_changes,
     fences,
@@ -12,7 +13,6 @@ from tests.simulation.mutations import (
     storage,
     takeovers,
 )
-from tests.simulation.mutations.mutation import Mutation
 
 UNPROVED: tuple[str, ...] = ()
 """Planted and not found so far: not in the table, and open work for the simulation."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.simulation.mutations.mutation import (
+from tests.helpers.mutations.mutation import (
     ALL_THREE,
     AMBUSHED,
     SLOW_DISKS,
@@ -12,7 +12,7 @@ from tests.simulation.mutations.mutation import (
     Mutation,
     focused,
 )
-from tests.simulation.mutations.planting import edit
+from tests.helpers.mutations.planting import edit
 
 _FENCE = "self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), on_fence_durable)"
 

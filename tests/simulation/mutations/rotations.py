@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlog.testing.swarm.actions import Action
-from tests.simulation.mutations.mutation import (
+from tests.helpers.mutations.mutation import (
     SLEEP,
     SLOW_DISKS,
     SPARES,
@@ -13,7 +13,7 @@ from tests.simulation.mutations.mutation import (
     Mutation,
     focused,
 )
-from tests.simulation.mutations.planting import edit
+from tests.helpers.mutations.planting import edit
 
 _FORGETFUL = (
     edit(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import (
+from tests.helpers.mutations.mutation import (
     AMBUSHED,
     SLEEP,
     SLOW_DISKS,
@@ -10,7 +10,7 @@ from tests.simulation.mutations.mutation import (
     Mutation,
     focused,
 )
-from tests.simulation.mutations.planting import edit
+from tests.helpers.mutations.planting import edit
 
 MUTATIONS = (
     Mutation(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.simulation.mutations.mutation import (
+from tests.helpers.mutations.mutation import (
     THREE,
     Mutation,
     focused,
 )
-from tests.simulation.mutations.planting import edit
+from tests.helpers.mutations.planting import edit
 
 # Fencing less than the rules say also means that seals are missing, which sound code asserts.
 _MISSING_SEALS_ARE_FINE = (

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dlog.testing.disk.timing import DiskTiming
-from tests.crash.promises import Promises, workload
+from tests.helpers.crash.workload import Promises, workload
 from tests.helpers.simulation.disk import CountedNotes, new_disk, run
-from tests.unit.testing.test_metadata import torture
+from tests.helpers.simulation.metadata_clients import race_under_faults
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,7 +28,7 @@ def disk_digest(seed: int) -> str:
 
 def metadata_digest(seed: int) -> str:
     """Of everything noted and recorded while clients race under all faults."""
-    world = run(torture(seed))
+    world = run(race_under_faults(seed))
     return hashlib.sha256(repr((world.notes.lines, world.server.history.calls)).encode()).hexdigest()
 
 

@@ -14,23 +14,14 @@ from ledger.wire.constants import LAST_ENTRY
 from ledger.wire.digest import make_digester
 from ledger.wire.messages import ReadRequest
 from tests.helpers.simulation.disk import run
-from tests.unit.ledger.transport.test_silence import BOOKIE, Wire, absent
-
-
-class Recording(Wire):
-    def __init__(self) -> None:
-        super().__init__()
-        self.sent: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        self.sent.append(bytes(data))
+from tests.helpers.wire.silent_transport import BOOKIE, RecordingTransport, absent
 
 
 def test_a_late_answer_to_a_probe_does_not_pass_for_a_fence() -> None:
     """Answers of version 2 name only ledger and entry."""
 
     async def scene() -> None:
-        wire = Recording()
+        wire = RecordingTransport()
         connection = V2Connection(BOOKIE, 1000, 1000)
         connection.connection_made(wire)  # type: ignore[arg-type]  # as much of a transport as it needs
         assert not await answers(connection, LedgerId(1), LedgerClientConfig(probe_timeout_s=0.1))

@@ -11,50 +11,26 @@ from ledger.config import Visibility
 from ledger.core.append import AppendMachine
 from ledger.core.commands import AppendCommand
 from ledger.errors import BookieUnavailableError
-from ledger.model import BookieId, DigestType, LedgerId, QuorumSizes
+from ledger.model import DigestType, LedgerId, QuorumSizes
 from ledger.reading.bookie_reads import read_entry
 from ledger.transport.v2_connection import V2Connection
 from ledger.transport.v3_connection import V3Connection
 from ledger.wire import v2
 from ledger.wire.digest import make_digester
-from ledger.wire.messages import AddResponse, ReadResponse
+from ledger.wire.messages import AddResponse
 from ledger.wire.status import Answer, Status
 from ledger.writing.ensemble_member import EnsembleMember
 from tests.helpers.simulation.disk import VirtualTimeLoop, run
-
-BOOKIE = BookieId("b")
-
-
-class Wire:
-    """A transport that takes everything and says nothing."""
-
-    def __init__(self) -> None:
-        self.aborted = False
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def write(self, data: bytes) -> None: ...
-
-    def abort(self) -> None:
-        self.aborted = True
+from tests.helpers.wire.silent_transport import BOOKIE, SilentTransport, absent
 
 
 def connected(connection: Any) -> Any:
-    connection.connection_made(Wire())
+    connection.connection_made(SilentTransport())
     return connection
 
 
 def v2_connection() -> V2Connection:
     return connected(V2Connection(BOOKIE, 1000, 1000))
-
-
-def absent(entry_id: int) -> bytes:
-    return v2.encode_response(
-        ReadResponse(status=Status.ENOENTRY, ledger_id=1, entry_id=entry_id, entry=None)
-    )
 
 
 def test_silence_ends_it_for_everybody() -> None:

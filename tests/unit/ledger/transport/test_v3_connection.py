@@ -19,7 +19,7 @@ from ledger.wire.messages import (
     V3Response,
 )
 from ledger.wire.status import Status
-from tests.unit.ledger.transport.test_probe import Recording
+from tests.helpers.wire.silent_transport import RecordingTransport
 
 
 class Sink:
@@ -39,8 +39,8 @@ class Sink:
         self.told.append(type(error))
 
 
-def connect() -> tuple[V3Connection, Recording]:
-    connection, wire = V3Connection(BookieId("b"), 1000, 1000), Recording()
+def connect() -> tuple[V3Connection, RecordingTransport]:
+    connection, wire = V3Connection(BookieId("b"), 1000, 1000), RecordingTransport()
     connection.connection_made(wire)  # type: ignore[arg-type]  # as much of a transport as it needs
     return connection, wire
 

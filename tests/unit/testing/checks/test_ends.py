@@ -8,7 +8,7 @@ from dlog.model import MessageId
 from dlog.testing.checks.ends import c1_acknowledged_within_its_ledger
 from dlog.testing.checks.history import Append, History, Outcome
 from ledger.metadata.format.ledger import encode_ledger_metadata
-from tests.unit.testing.checks.test_transitions import CHANGED, CLOSED, history
+from tests.helpers.metadata.register_history import CHANGED, CLOSED, history
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from dlog.testing.checks.fences import c15_fenced_for_ever
 from ledger.metadata.format.ledger import encode_ledger_metadata
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, LedgerState, QuorumSizes
-from tests.unit.testing.checks.test_transitions import history
+from tests.helpers.metadata.register_history import history
 
 BOOKIES = tuple(BookieId(f"b{n}:1") for n in range(4))
 OPEN = LedgerMetadata(

@@ -18,8 +18,8 @@ from ledger.environment import SystemEnvironment
 from ledger.metadata.format.ledger import encode_ledger_metadata
 from ledger.wire.status import Status
 from tests.helpers.bookie.storage import KEY, durable, make_entry, open_storage, run_of
+from tests.helpers.metadata.register_history import CHANGED, CLOSED, history
 from tests.helpers.simulation.disk import new_disk, run
-from tests.unit.testing.checks.test_transitions import CHANGED, CLOSED, history
 
 HOME = Path("/bookie")
 

@@ -8,7 +8,7 @@ from dlog.testing.checks.seals import c12_recoverers_agree
 from dlog.testing.metadata.history import Outcome, RegisterCall, RegisterHistory
 from ledger.metadata.format.ledger import encode_ledger_metadata
 from tests.helpers.log.records import listed, record
-from tests.unit.testing.checks.test_transitions import CLOSED
+from tests.helpers.metadata.register_history import CLOSED
 
 
 def proposal(client: str, *ledgers: ListedLedger, outcome: Outcome = Outcome.DONE) -> RegisterCall:

@@ -9,28 +9,19 @@ import pytest
 from dlog.format.log_metadata import encode_record
 from dlog.model import LogMetadata, MessageId
 from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
-from dlog.testing.metadata.history import Outcome, RegisterCall, RegisterHistory
 from ledger.metadata.format.ledger import encode_ledger_metadata
-from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, LedgerState, QuorumSizes
+from ledger.model import EntryId, Fragment, LedgerMetadata, LedgerState, QuorumSizes
 from tests.helpers.log.records import BOB, listed, record, seal
-
-B1, B2, B3 = (BookieId(f"b{n}:1") for n in (1, 2, 3))
-OPEN = LedgerMetadata(
-    quorum=QuorumSizes(ensemble=2, write=2, ack=1), fragments=(Fragment(EntryId(0), (B1, B2)),)
+from tests.helpers.metadata.register_history import (
+    B2,
+    B3,
+    CHANGED,
+    CLOSED,
+    OPEN,
+    RECOVERING,
+    REPAIRED,
+    history,
 )
-CHANGED = OPEN.with_fragment(Fragment(EntryId(5), (B1, B3)))
-RECOVERING = CHANGED.with_state(LedgerState.IN_RECOVERY)
-CLOSED = CHANGED.closed_at(EntryId(9), 100)
-REPAIRED = replace(CLOSED, fragments=(Fragment(EntryId(0), (B1, B3)), CLOSED.fragments[1]))
-
-
-def history(register: str, *values: bytes) -> RegisterHistory:
-    found = RegisterHistory()
-    found.calls += [
-        RegisterCall("a", register, "write", version - 1, value, version, version, Outcome.DONE, version)
-        for version, value in enumerate(values)
-    ]
-    return found
 
 
 def ledger_findings(*states: LedgerMetadata) -> list[str]:

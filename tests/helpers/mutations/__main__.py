@@ -1,0 +1,121 @@
+"""Plants one bug after another and tells how many seeds it took to find it.
+
+python -m tests.helpers.mutations --list
+python -m tests.helpers.mutations --only fence-not-journaled --seeds 2000
+python -m tests.helpers.mutations --write -j 2
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from dlog.testing.swarm.plan import Plan
+from tests.helpers.mutations.parallel_search import Order, hunt_all
+from tests.helpers.mutations.search import Hunt, judge
+from tests.helpers.mutations.table import Search, Table, row_of
+from tests.simulation.mutations.catalogue import MUTATIONS
+
+SEEDS_MAX = 2000
+"""A bug that is not found by then is a hole in the simulation."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0: all were found. 1: one was not."""
+    given = _parser().parse_args(arguments)
+    names: list[str] = given.only or list(MUTATIONS)
+    if given.list:
+        for name in names:
+            print(f"{name}\n    {MUTATIONS[name].rule}")
+        return 0
+    missed = _replay(names) if given.replay else _search(names, given)
+    print(f"{len(names) - len(missed)} of {len(names)} planted bugs were found")
+    if missed:
+        print(f"not found: {', '.join(missed)}")
+    return 1 if missed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.helpers.mutations", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--only", action="append", choices=MUTATIONS, metavar="NAME", help="plant this one")
+    parser.add_argument("--seeds", type=int, default=SEEDS_MAX, help="give up after so many")
+    parser.add_argument("--first", type=int, default=0, help="begin with this seed")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="give up on each after so long")
+    parser.add_argument("--whole-swarm", action="store_true", help="let the seed alone decide about the plan")
+    parser.add_argument("--write", action="store_true", help="write what was found into table.json")
+    parser.add_argument("--replay", action="store_true", help="only run what table.json holds")
+    parser.add_argument("-j", "--processes", type=int, default=1, help="hunt so many at a time")
+    parser.add_argument("--list", action="store_true", help="only tell their names and the rules they break")
+    return parser
+
+
+# ---- searching
+
+
+def _search(names: list[str], given: argparse.Namespace) -> list[str]:
+    """The names of those that were not found."""
+    order = Order(
+        seeds=range(given.first, given.first + given.seeds),
+        seconds_max=given.seconds,
+        whole_swarm=given.whole_swarm,
+        shrinks=given.write and not given.whole_swarm,
+    )
+    missed = []
+    for found, short in hunt_all(names, order, given.processes):
+        name = found.mutation.name
+        print(_told(found), flush=True)
+        if found.plan is None:
+            missed.append(name)
+        if given.write:
+            _write(name, found, short, whole_swarm=given.whole_swarm)
+    return missed
+
+
+def _write(name: str, found: Hunt, short: Plan | None, *, whole_swarm: bool) -> None:
+    table = Table.load()
+    before = table.rows.get(name)
+    if whole_swarm and before is not None:
+        seed = None if found.plan is None else found.plan.seed
+        table.rows[name] = replace(before, whole_swarm=Search(found.seeds, seed))
+    elif short is not None:
+        table.rows[name] = row_of(found, short, None if before is None else before.whole_swarm)
+    table.save()
+
+
+def _told(found: Hunt) -> str:
+    mutation, seeds = found.mutation, "1 seed" if found.seeds == 1 else f"{found.seeds} seeds"
+    verdict = "NOT FOUND in" if found.plan is None else f"found by seed {found.plan.seed}, after"
+    lines = [f"{mutation.name}: {verdict} {seeds} ({found.seconds:.1f} s)", f"    {mutation.rule}"]
+    if found.plan is not None:
+        lines.append(f"    {found.verdict.finding[:300]}")
+    if found.not_counted:
+        lines.append(f"    not counted, since they fail without it, too: {list(found.not_counted)}")
+    return "\n".join(lines)
+
+
+# ---- what has been found before
+
+
+def _replay(names: list[str]) -> list[str]:
+    """The names of those whose short run shows nothing any more, or fails without the bug."""
+    table, missed = Table.load(), []
+    for name in names:
+        row, mutation = table.rows.get(name), MUTATIONS[name]
+        if row is None:
+            verdict = "not in the table"
+        elif judge(row.run(), mutation.given).findings:
+            verdict = "FAILS WITHOUT IT"
+        elif not (found := judge(row.run(), (*mutation.given, *mutation.edits))).findings:
+            verdict = "NOT FOUND"
+        else:
+            print(f"{name}: {found.check}, {found.steps} steps", flush=True)
+            continue
+        print(f"{name}: {verdict}", flush=True)
+        missed.append(name)
+    return missed
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

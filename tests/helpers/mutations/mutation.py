@@ -1,0 +1,70 @@
+"""What a planted bug is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dlog.testing.swarm.actions import Action
+from dlog.testing.swarm.plan import TIMELY
+from tests.helpers.mutations.planting import Edit
+
+THREE: dict[str, Any] = {"ensemble": 3, "write": 3, "ack": 2}
+AMBUSHED: dict[str, Any] = {
+    **THREE,
+    "bookies": 3,
+    "writers": 2,
+    "fast": False,
+    "append_every_s": 0.2,
+    "checkpoint_s": 20.0,
+    "fault_every_s": 4.0,
+    "chaos_s": 12.0,
+    "progress_s": 200.0,
+}
+"""Time for one ambush after the other, with much that only the journal has."""
+SPARES: dict[str, Any] = {**THREE, "bookies": 6}
+SLOW_DISKS: dict[str, Any] = {"sync_s_max": 0.05}
+"""Much is under way at any time."""
+ALL_THREE: dict[str, Any] = {"bookies": 3, "ensemble": 3, "write": 3, "ack": 3}
+"""One answer covers every write set, so each reader believes the first bookie that answers."""
+TWO_OF_THREE: dict[str, Any] = {"ensemble": 3, "write": 2, "ack": 2}
+"""The smallest ensemble with more than one write set."""
+STRIPED: dict[str, Any] = {"bookies": 5, "ensemble": 5, "write": 3, "ack": 2}
+SLEEP = (
+    *(Action(at_s=1.97, kind="clog", who="writer-0", to=f"bookie-{n}", for_s=22.0) for n in range(3)),
+    Action(at_s=2.0, kind="pause_client", who="writer-0", for_s=22.5),
+)
+"""One that may own the log sleeps until its ledgers are gone from the record, the store and the bookies.
+
+What it has sent just before arrives when all that is over, and is answered before it wakes.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One mistake that somebody could make, and the rule that it breaks."""
+
+    name: str
+    rule: str
+    """What must hold, and what goes wrong without it."""
+    edits: tuple[Edit, ...]
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the swarm's plan without which it can hardly show; the rest is up to the seed."""
+    profile: str = "chaos"
+    given: tuple[Edit, ...] = ()
+    """Circumstances that the swarm does not bring about by itself, and under which sound code is safe."""
+
+
+def focused(*faults: str, **fields: Any) -> dict[str, Any]:
+    """A short plan with these faults in quick succession and little besides, so that a seed costs little."""
+    return {
+        "chaos_s": 8.0,
+        "fault_every_s": 0.4,
+        "append_every_s": 0.05,
+        "payload_bytes_max": 10,
+        "shrinks": False,
+        "other_log": False,
+        "faults": (*faults, TIMELY) if faults else (),
+        **fields,
+    }

@@ -1,0 +1,1 @@
+"""Real processes under faults: the fault injector, writer and reader processes, their history files."""
