@@ -27,7 +27,8 @@ from dlog.core import metadata_keys
 from dlog.testing.bookies import SimulatedBookie, small_storage
 from dlog.testing.disk.timing import DiskTiming
 from dlog.testing.kernel.environment import SimulatedEnvironment
-from dlog.testing.kernel.loop import Limits, SimulatedLoop
+from dlog.testing.kernel.limits import Limits
+from dlog.testing.kernel.loop import SimulatedLoop
 from dlog.testing.kernel.nodes import Node
 from dlog.testing.kernel.seeds import Seeds
 from dlog.testing.kernel.trace import Trace

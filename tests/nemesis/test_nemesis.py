@@ -21,11 +21,10 @@ from bookie_server.storage.index import Index
 from dlog.client import LogClient, connect
 from dlog.testing.checks.checks import check
 from dlog.testing.checks.copies import audit
-from dlog.testing.checks.fences import c15_fenced_for_ever
 from dlog.testing.checks.history import History, Outcome
+from dlog.testing.checks.ledger_ends import c12_recoverers_agree, c15_fences_are_permanent
 from dlog.testing.checks.leftovers import c17_no_file_is_left_over
 from dlog.testing.checks.promises import c15_no_ledger_ends_below_its_lac
-from dlog.testing.checks.seals import c12_recoverers_agree
 from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from ledger.model import BookieId
 from tests.helpers.nemesis.fault_injector import Faults
@@ -138,7 +137,7 @@ async def after_the_end(cluster: Cluster, watch: MetadataWatch) -> list[str]:
         state = indexes[bookie_id].state(ledger_id)
         return state is not None and (state.fenced or state.deleted)
 
-    wrong += c15_fenced_for_ever(watch.history, is_fenced)
+    wrong += c15_fences_are_permanent(watch.history, is_fenced)
     for index in indexes.values():
         index.close()
     return wrong

@@ -36,7 +36,7 @@ def c1_no_acknowledged_message_is_lost(history: History) -> Iterator[str]:
             yield f"acknowledged {append.message_id} holds {found!r}, not {append.payload!r}"
 
 
-def c2_no_message_nobody_sent(history: History) -> Iterator[str]:
+def c2_no_unsent_message(history: History) -> Iterator[str]:
     sent = {append.payload for append in history.appends}
     for message_id, payload in history.final:
         if payload not in sent:
@@ -204,7 +204,7 @@ def _not_rising(reader: str, found: list[MessageId]) -> Iterator[str]:
 
 CHECKS: tuple[Check, ...] = (
     c1_no_acknowledged_message_is_lost,
-    c2_no_message_nobody_sent,
+    c2_no_unsent_message,
     c3_no_rejected_message_appears,
     c3_an_indeterminate_message_is_at_its_id_or_nowhere,
     c3_what_was_resolved_stays_so,

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from math import inf
 
-from dlog.testing.metadata.history import Outcome, RegisterCall, RegisterHistory
+from dlog.testing.metadata.history import CallOutcome, RegisterCall, RegisterHistory
 
 
 def c16_registers_are_linearizable(history: RegisterHistory) -> Iterator[str]:
@@ -50,7 +50,7 @@ class _Register:
 
     def _values(self) -> Iterator[str]:
         for call in self._calls:
-            if call.outcome is not Outcome.DONE or call.version is None:
+            if call.outcome is not CallOutcome.DONE or call.version is None:
                 continue
             first = self._seen.setdefault(call.version, call)
             if first.value != call.value:
@@ -65,10 +65,10 @@ class _Register:
         for call in self._calls:
             if call.operation != ("create" if version == 0 else "write"):
                 continue
-            if call.outcome is Outcome.DONE and call.version == version:
+            if call.outcome is CallOutcome.DONE and call.version == version:
                 return [call]
             names_it = version == 0 or call.expected == version - 1
-            if call.outcome is Outcome.UNKNOWN and names_it and value in (None, call.value):
+            if call.outcome is CallOutcome.UNKNOWN and names_it and value in (None, call.value):
                 found.append(call)
         return found
 
@@ -83,10 +83,10 @@ class _Register:
                 yield f"nobody can have written version {version}"
                 continue
             self._low[version] = min(call.invoked for call in writers)
-            if len(writers) == 1 and writers[0].outcome is Outcome.DONE:
+            if len(writers) == 1 and writers[0].outcome is CallOutcome.DONE:
                 self._high[version] = _end(writers[0])
         for call in self._calls:
-            if call.outcome is Outcome.DONE and call.operation == "read" and call.version is not None:
+            if call.outcome is CallOutcome.DONE and call.operation == "read" and call.version is not None:
                 self._high[call.version] = min(self._high[call.version], _end(call))
                 if call.version < last:
                     self._low[call.version + 1] = max(self._low[call.version + 1], call.invoked)
@@ -99,9 +99,9 @@ class _Register:
     def _removals(self) -> None:
         removals = [call for call in self._calls if call.operation == "remove"]
         for call in removals:
-            if call.outcome in (Outcome.DONE, Outcome.UNKNOWN):
+            if call.outcome in (CallOutcome.DONE, CallOutcome.UNKNOWN):
                 self._gone_after = min(self._gone_after, call.invoked)
-            if call.outcome is Outcome.DONE:
+            if call.outcome is CallOutcome.DONE:
                 self._gone_before = min(self._gone_before, _end(call))
 
     def _moments(self) -> Iterator[str]:
@@ -117,13 +117,13 @@ class _Register:
 
     def _impossible(self, call: RegisterCall) -> str | None:
         match call.outcome:
-            case Outcome.DONE if call.operation == "read" and call.invoked > self._gone_before:
+            case CallOutcome.DONE if call.operation == "read" and call.invoked > self._gone_before:
                 return "read what had been removed"
-            case Outcome.ABSENT if call.invoked > self._high[0] and _end(call) < self._gone_after:
+            case CallOutcome.ABSENT if call.invoked > self._high[0] and _end(call) < self._gone_after:
                 return "found nothing, although it was there all the time"
-            case Outcome.REFUSED if call.operation == "create" and _end(call) < self._low[0]:
+            case CallOutcome.REFUSED if call.operation == "create" and _end(call) < self._low[0]:
                 return "found a register that was not there yet"
-            case Outcome.REFUSED if call.expected is not None and self._had_throughout(call):
+            case CallOutcome.REFUSED if call.expected is not None and self._had_throughout(call):
                 return "was refused, although the version was as expected all the time"
         return None
 
@@ -138,7 +138,7 @@ class _Register:
     def _may_be_passed(self, version: int) -> bool:
         """Whether a write that nobody saw may have followed."""
         return version + 1 >= len(self._low) and any(
-            call.operation == "write" and call.expected == version and call.outcome is Outcome.UNKNOWN
+            call.operation == "write" and call.expected == version and call.outcome is CallOutcome.UNKNOWN
             for call in self._calls
         )
 

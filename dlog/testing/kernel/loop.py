@@ -16,15 +16,15 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar, TypeVarTuple, cast
 
-from dlog.testing.errors import DeadlockError, LimitReachedError, Problem, UncaughtProblemsError
+from dlog.testing.errors import DeadlockError, Problem, UncaughtProblemsError
 from dlog.testing.kernel.clocks import HostClock
 from dlog.testing.kernel.garbage_collector import collecting_on_request
 from dlog.testing.kernel.handles import SimulatedFuture, SimulatedHandle, SimulatedTask, SimulatedTimer
-from dlog.testing.kernel.nodes import NODE, Node, State, context_of, in_node, where_it_waits
+from dlog.testing.kernel.limits import Limits
+from dlog.testing.kernel.nodes import NODE, Node, State, context_of, in_node, pending_tasks_of
 from dlog.testing.kernel.scheduler import Scheduler
 from dlog.testing.kernel.seeds import Seeds
 from dlog.testing.kernel.teardown import close_leftovers
@@ -49,14 +49,6 @@ _COLLECT_EVERY = 200_000
 _CANCELLED_MAX = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """When a run is given up as one that never ends."""
-
-    steps_max: int = 50_000_000
-    virtual_s_max: float = 1_000_000.0
-
-
 class SimulatedLoop(RefusingLoop, Scheduler):
     """An event loop on which any number of simulated processes run.
 
@@ -75,7 +67,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
         self._cancelled = 0
         self._number = 0
         self._schedule = 0
-        self._running = self._stopping = self._closed = self._ending = False
+        self._running = self._stopping = self._closed = self._closing = False
         self._handler: ExceptionHandler | None = None
         self._nodes: dict[str, Node] = {}
         self._all_nodes: list[Node] = []
@@ -179,7 +171,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         if self._closed:
-            self._require_ending()
+            self._require_not_closed()
         if context is None:
             context = copy_context()
         handle = SimulatedHandle(callback, args, context)
@@ -199,7 +191,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         if self._closed:
-            self._require_ending()
+            self._require_not_closed()
         if context is None:
             context = copy_context()
         when = self.now + delay
@@ -212,7 +204,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         if self._closed:
-            self._require_ending()
+            self._require_not_closed()
         if context is None:
             context = copy_context()
         self._sequence = number = self._sequence + 1
@@ -345,7 +337,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
             self._take_turns(node, pause_at)
             if self.steps >= pause_at or self.now > self._until:
                 pause_at = min(self.steps + _COLLECT_EVERY, self._limits.steps_max)
-                self._require_within_limits()
+                self._limits.require(self.steps, self.now - START_S, self.waiting)
                 gc.collect()
 
     def _take_turns(self, node: Node, pause_at: int) -> None:
@@ -383,26 +375,9 @@ class SimulatedLoop(RefusingLoop, Scheduler):
                 return
             self.now = when
 
-    def _require_within_limits(self) -> None:
-        virtual_s = self.now - START_S
-        if self.steps >= self._limits.steps_max or virtual_s > self._limits.virtual_s_max:
-            raise LimitReachedError(
-                f"not done after {self.steps} steps and {virtual_s:.3f} s of virtual time "
-                f"(limits: {self._limits.steps_max} steps, {self._limits.virtual_s_max} s); these wait:",
-                waiting=self.waiting(),
-                steps=self.steps,
-                virtual_s=virtual_s,
-            )
-
     def waiting(self) -> list[str]:
-        """Who waits for what: one line for each task of a living node that is not done."""
-        return [
-            f"  {node.label}: {task.get_name()} in {where_it_waits(task)}"
-            + (" (paused)" if node.state is State.PAUSED else "")
-            for node in self._all_nodes
-            if node.alive
-            for task in node.pending_tasks()
-        ]
+        """One line for each pending task of a living node: what it awaits."""
+        return pending_tasks_of(self._all_nodes)
 
     def stop(self) -> None:
         self._stopping = True
@@ -418,17 +393,17 @@ class SimulatedLoop(RefusingLoop, Scheduler):
         if self._running:
             raise RuntimeError("Cannot close a running event loop")
         if not self._closed:
-            self._closed = self._ending = True
+            self._closed = self._closing = True
             self.trace.digest()
             self.trace.seal()
             close_leftovers(self, self._all_nodes)
             self._heap.clear()
             for node in self._all_nodes:
                 node.ready.clear()
-            self._ending = False
+            self._closing = False
 
-    def _require_ending(self) -> None:
-        if not self._ending:
+    def _require_not_closed(self) -> None:
+        if not self._closing:
             raise RuntimeError("Event loop is closed")
 
     def _end_generator(self, generator: AsyncGenerator[Any, Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from enum import Enum
@@ -121,3 +121,14 @@ def where_it_waits(task: asyncio.Task[Any]) -> str:
             place = f" ({file}:{frame.f_lineno})"
         waiting = waiting.cr_await
     return " > ".join(names) + place
+
+
+def pending_tasks_of(nodes: Iterable[Node]) -> list[str]:
+    """One line for each pending task of a living node: what it awaits."""
+    return [
+        f"  {node.label}: {task.get_name()} in {where_it_waits(task)}"
+        + (" (paused)" if node.state is State.PAUSED else "")
+        for node in nodes
+        if node.alive
+        for task in node.pending_tasks()
+    ]

@@ -25,7 +25,7 @@ T = TypeVar("T")
 Operation = Literal["create", "read", "write", "remove"]
 
 
-class Outcome(Enum):
+class CallOutcome(Enum):
     DONE = "done"
     """It took effect between its moments; a create also if it found what an earlier call of the same caller made."""
     ABSENT = "absent"
@@ -51,7 +51,7 @@ class RegisterCall:
     """What was to be written; after a read what was found."""
     invoked: int
     returned: int | None = None
-    outcome: Outcome = Outcome.UNKNOWN
+    outcome: CallOutcome = CallOutcome.UNKNOWN
     version: int | None = None
     """Of the register after the call, if it is DONE and the register is there."""
 
@@ -90,20 +90,20 @@ class RegisterHistory:
             call.outcome = _outcome(error)
             raise
         else:
-            call.outcome = Outcome.DONE
+            call.outcome = CallOutcome.DONE
             call.version, call.value = found(result)
             return result
         finally:
             call.returned = next(self._moments)
 
 
-def _outcome(error: BaseException) -> Outcome:
+def _outcome(error: BaseException) -> CallOutcome:
     match error:
         case NotFoundError():
-            return Outcome.ABSENT
+            return CallOutcome.ABSENT
         case AlreadyExistsError() | MetadataVersionError():
-            return Outcome.REFUSED
+            return CallOutcome.REFUSED
         case OutcomeUnknownError() | CancelledError():
-            return Outcome.UNKNOWN
+            return CallOutcome.UNKNOWN
         case _:
-            return Outcome.NOT_DONE
+            return CallOutcome.NOT_DONE

@@ -12,24 +12,26 @@ from typing import Any, TypeVar
 
 from dlog.client import LogClient
 from dlog.core import metadata_keys
-from dlog.testing.checks.acked_copies import AckedCopies
 from dlog.testing.checks.checks import findings, first_findings
-from dlog.testing.checks.copies import audit
-from dlog.testing.checks.deletions import c13_ledgers_are_deleted_by_their_own_log
-from dlog.testing.checks.ends import c1_acknowledged_within_its_ledger
-from dlog.testing.checks.fences import c15_fenced_for_ever
+from dlog.testing.checks.copies import AckedCopies, audit
 from dlog.testing.checks.history import History, Outcome
+from dlog.testing.checks.ledger_ends import (
+    c1_acknowledged_within_its_ledger,
+    c12_recoverers_agree,
+    c13_ledgers_are_deleted_by_their_own_log,
+    c15_fences_are_permanent,
+)
 from dlog.testing.checks.leftovers import c17_no_file_is_left_over
 from dlog.testing.checks.promises import c15_no_ledger_ends_below_its_lac
 from dlog.testing.checks.recorder import Recorder
 from dlog.testing.checks.registers import c16_registers_are_linearizable
-from dlog.testing.checks.seals import c12_recoverers_agree
 from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from dlog.testing.checks.waits import c17_appends_end_in_time
 from dlog.testing.cluster import ClusterConfig, SimulatedCluster, logging_into
 from dlog.testing.disk.timing import DiskTiming
 from dlog.testing.kernel.garbage_collector import collecting_on_request
-from dlog.testing.kernel.loop import START_S, Limits, SimulatedLoop
+from dlog.testing.kernel.limits import Limits
+from dlog.testing.kernel.loop import START_S, SimulatedLoop
 from dlog.testing.kernel.seeds import Seeds
 from dlog.testing.metadata.timing import MetadataTiming
 from dlog.testing.swarm.actions import Action
@@ -105,7 +107,7 @@ class Swarm:
 
     async def run(self) -> History:
         if self._plan.profile != "beyond":
-            self.recorder.on_acked = AckedCopies(self._cluster, self._plan.ack, self.wrong).look
+            self.recorder.on_acked = AckedCopies(self._cluster, self._plan.ack, self.wrong).check
         for name in self._names:
             self._start(name)
         await self.chaos.run()
@@ -347,8 +349,8 @@ class Swarm:
         def refuses(bookie_id: BookieId, ledger_id: int) -> bool:
             return bookies[bookie_id].refuses_adds_to(ledger_id)
 
-        found = c15_fenced_for_ever(self._cluster.metadata.history, refuses)
-        return first_findings("c15_fenced_for_ever", found)
+        found = c15_fences_are_permanent(self._cluster.metadata.history, refuses)
+        return first_findings("c15_fences_are_permanent", found)
 
     def _look_for_leaks(self) -> None:
         """C17: whoever closed what it opened leaves no task and no open file behind."""

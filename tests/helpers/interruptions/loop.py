@@ -12,7 +12,8 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TypeVarTuple
 
-from dlog.testing.kernel.loop import Limits, SimulatedLoop
+from dlog.testing.kernel.limits import Limits
+from dlog.testing.kernel.loop import SimulatedLoop
 from dlog.testing.kernel.nodes import NODE
 from dlog.testing.kernel.seeds import Seeds
 

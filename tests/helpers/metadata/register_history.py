@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlog.testing.metadata.history import Outcome, RegisterCall, RegisterHistory
+from dlog.testing.metadata.history import CallOutcome, RegisterCall, RegisterHistory
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, LedgerState, QuorumSizes
 
 B1, B2, B3 = (BookieId(f"b{n}:1") for n in (1, 2, 3))
@@ -20,7 +20,7 @@ REPAIRED = replace(CLOSED, fragments=(Fragment(EntryId(0), (B1, B3)), CLOSED.fra
 def history(register: str, *values: bytes) -> RegisterHistory:
     found = RegisterHistory()
     found.calls += [
-        RegisterCall("a", register, "write", version - 1, value, version, version, Outcome.DONE, version)
+        RegisterCall("a", register, "write", version - 1, value, version, version, CallOutcome.DONE, version)
         for version, value in enumerate(values)
     ]
     return found

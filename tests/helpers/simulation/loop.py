@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import contextmanager
 from typing import Any
 
-from dlog.testing.kernel.loop import Limits, SimulatedLoop
+from dlog.testing.kernel.limits import Limits
+from dlog.testing.kernel.loop import SimulatedLoop
 from dlog.testing.kernel.seeds import Seeds
 
 

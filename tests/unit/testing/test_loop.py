@@ -13,7 +13,7 @@ from dlog.testing.errors import (
     NotSupportedInSimulationError,
     UncaughtProblemsError,
 )
-from dlog.testing.kernel.loop import Limits
+from dlog.testing.kernel.limits import Limits
 from tests.helpers.simulation.loop import simulate, simulation
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from dlog.testing.kernel.faults import MetadataFault
-from dlog.testing.metadata.history import Outcome
+from dlog.testing.metadata.history import CallOutcome
 from ledger.errors import (
     ConfigurationError,
     LogStoreError,
@@ -362,16 +362,16 @@ async def test_the_history_tells_what_became_of_each_call(world: World) -> None:
         await b.read_record("/r")
     calls = world.server.history.of("/r")
     assert [(call.client, call.operation, call.expected, call.outcome) for call in calls] == [
-        ("a", "create", None, Outcome.DONE),
-        ("a", "read", None, Outcome.DONE),
-        ("a", "write", 0, Outcome.DONE),
-        ("b", "write", 0, Outcome.REFUSED),
-        ("b", "remove", 7, Outcome.REFUSED),
-        ("b", "create", None, Outcome.REFUSED),
-        ("a", "write", 1, Outcome.UNKNOWN),
-        ("a", "write", 2, Outcome.NOT_DONE),
-        ("b", "remove", 2, Outcome.DONE),
-        ("b", "read", None, Outcome.ABSENT),
+        ("a", "create", None, CallOutcome.DONE),
+        ("a", "read", None, CallOutcome.DONE),
+        ("a", "write", 0, CallOutcome.DONE),
+        ("b", "write", 0, CallOutcome.REFUSED),
+        ("b", "remove", 7, CallOutcome.REFUSED),
+        ("b", "create", None, CallOutcome.REFUSED),
+        ("a", "write", 1, CallOutcome.UNKNOWN),
+        ("a", "write", 2, CallOutcome.NOT_DONE),
+        ("b", "remove", 2, CallOutcome.DONE),
+        ("b", "read", None, CallOutcome.ABSENT),
     ]
     assert [(call.version, call.value) for call in calls[:3]] == [(0, b"old"), (0, b"old"), (1, b"one")]
     moments = [moment for call in calls for moment in (call.invoked, call.returned)]
@@ -387,7 +387,7 @@ async def test_the_history_knows_ledgers_whose_creator_never_learnt_their_id(wor
     found = await world.b.read_ledger(LedgerId(ledger_id + 1))
     await world.b.write_ledger(LedgerId(ledger_id + 1), found.value, found.version)
     create, read, write = world.server.history.of(f"ledger/{ledger_id + 1}")
-    assert (create.outcome, create.value) == (Outcome.UNKNOWN, read.value)
+    assert (create.outcome, create.value) == (CallOutcome.UNKNOWN, read.value)
     assert (read.version, write.version, write.value) == (0, 1, read.value)
 
 
@@ -406,11 +406,11 @@ def test_under_all_faults_the_register_keeps_what_each_outcome_promises(seed: in
                 continue
             outcomes.add(call.outcome)
             is_in = call.value.split()[-1] in names
-            if call.outcome is Outcome.DONE:
+            if call.outcome is CallOutcome.DONE:
                 assert is_in and names[call.version or 0] == call.value.split()[-1]
-            elif call.outcome is not Outcome.UNKNOWN:
+            elif call.outcome is not CallOutcome.UNKNOWN:
                 assert not is_in
-        assert outcomes == {Outcome.DONE, Outcome.REFUSED, Outcome.NOT_DONE, Outcome.UNKNOWN}
+        assert outcomes == {CallOutcome.DONE, CallOutcome.REFUSED, CallOutcome.NOT_DONE, CallOutcome.UNKNOWN}
 
     run(main())
 

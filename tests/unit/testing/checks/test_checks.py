@@ -114,7 +114,7 @@ def trim_in_the_middle(history: History) -> None:
     ("damage", "found_by"),
     [
         (lose, checks.c1_no_acknowledged_message_is_lost),
-        (invent, checks.c2_no_message_nobody_sent),
+        (invent, checks.c2_no_unsent_message),
         (resurrect, checks.c3_no_rejected_message_appears),
         (misplace, checks.c3_an_indeterminate_message_is_at_its_id_or_nowhere),
         (resolve_wrongly, checks.c3_what_was_resolved_stays_so),

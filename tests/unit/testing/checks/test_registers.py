@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlog.testing.checks.registers import c16_registers_are_linearizable
-from dlog.testing.metadata.history import Operation, Outcome, RegisterCall, RegisterHistory
+from dlog.testing.metadata.history import CallOutcome, Operation, RegisterCall, RegisterHistory
 
 KEY = "/r"
 
@@ -14,7 +14,7 @@ def call(
     client: str,
     operation: Operation,
     when: tuple[int, int | None],
-    outcome: Outcome = Outcome.DONE,
+    outcome: CallOutcome = CallOutcome.DONE,
     *,
     expected: int | None = None,
     version: int | None = None,
@@ -43,7 +43,7 @@ def read(client: str, when: tuple[int, int | None], version: int) -> RegisterCal
 
 
 def unknown(client: str, when: tuple[int, int | None], expected: int, value: bytes) -> RegisterCall:
-    return call(client, "write", when, Outcome.UNKNOWN, expected=expected, value=value)
+    return call(client, "write", when, CallOutcome.UNKNOWN, expected=expected, value=value)
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,16 @@ def unknown(client: str, when: tuple[int, int | None], expected: int, value: byt
     [
         [write("a", (3, 6), 1), read("b", (4, 5), 0), read("b", (7, 8), 1)],
         [write("a", (3, 6), 1), read("b", (4, 5), 1)],
-        [write("a", (3, 4), 1), call("b", "write", (5, 6), Outcome.REFUSED, expected=0, value=b"x")],
+        [write("a", (3, 4), 1), call("b", "write", (5, 6), CallOutcome.REFUSED, expected=0, value=b"x")],
         [unknown("a", (3, 4), 0, b"v1"), read("b", (9, 10), 1)],
         [unknown("a", (3, None), 0, b"v1"), read("b", (9, 10), 0), read("b", (11, 12), 1)],
-        [unknown("a", (3, 4), 0, b"v1"), call("b", "write", (5, 6), Outcome.REFUSED, expected=0, value=b"x")],
+        [
+            unknown("a", (3, 4), 0, b"v1"),
+            call("b", "write", (5, 6), CallOutcome.REFUSED, expected=0, value=b"x"),
+        ],
         [call("a", "create", (3, 4), version=0)],
-        [call("b", "remove", (3, 4)), call("a", "read", (5, 6), Outcome.ABSENT)],
-        [call("b", "write", (3, 4), Outcome.NOT_DONE, expected=0, value=b"x")],
+        [call("b", "remove", (3, 4)), call("a", "read", (5, 6), CallOutcome.ABSENT)],
+        [call("b", "write", (3, 4), CallOutcome.NOT_DONE, expected=0, value=b"x")],
     ],
 )
 def test_what_can_be_explained_passes(calls: list[RegisterCall]) -> None:
@@ -77,11 +80,14 @@ def test_what_can_be_explained_passes(calls: list[RegisterCall]) -> None:
         ),
         ([call("b", "read", (3, 4), version=0, value=b"other")], "two values"),
         ([unknown("a", (3, 4), 0, b"mine"), read("b", (5, 6), 1)], "nobody can have written"),
-        ([call("b", "write", (3, 4), Outcome.REFUSED, expected=0, value=b"x")], "as expected all the time"),
-        ([call("b", "read", (3, 4), Outcome.ABSENT)], "there all the time"),
+        (
+            [call("b", "write", (3, 4), CallOutcome.REFUSED, expected=0, value=b"x")],
+            "as expected all the time",
+        ),
+        ([call("b", "read", (3, 4), CallOutcome.ABSENT)], "there all the time"),
         ([call("b", "remove", (3, 4)), read("a", (5, 6), 0)], "removed"),
         (
-            [call("b", "write", (3, 4), Outcome.NOT_DONE, expected=0, value=b"v1"), read("a", (5, 6), 1)],
+            [call("b", "write", (3, 4), CallOutcome.NOT_DONE, expected=0, value=b"v1"), read("a", (5, 6), 1)],
             "nobody",
         ),
     ],
