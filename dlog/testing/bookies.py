@@ -14,7 +14,7 @@ from bookie_server.storage.ledger_storage import LedgerStorage
 from dlog.testing.checks.durable_entries import DurableEntries
 from dlog.testing.checks.promises import BookiePromises
 from dlog.testing.disk.disk import SimulatedDisk
-from dlog.testing.disk.durable import JournalTeller
+from dlog.testing.disk.durable import JournalObserver
 from dlog.testing.disk.timing import DiskTiming
 from dlog.testing.kernel.environment import SimulatedEnvironment
 from dlog.testing.kernel.loop import SimulatedLoop
@@ -69,8 +69,8 @@ class SimulatedBookie:
         self.disk.on_crash(self._crashed)
         self.promises = BookiePromises(name, lambda ledger_id: metadata.ledger(ledger_id) is not None)
         """What its processes have answered, and which of it a later one did not keep."""
-        if loop.trace.telling:
-            self.disk.watch_syncs(JournalTeller(loop.trace, name).synced)
+        if loop.trace.with_events:
+            self.disk.watch_syncs(JournalObserver(loop.trace, name).synced)
         self.durable = DurableEntries()
         """What its processes have said to be durable."""
         self.server: BookieServer | None = None

@@ -32,7 +32,7 @@ from dlog.testing.kernel.loop import SimulatedLoop
 from dlog.testing.kernel.nodes import Node
 from dlog.testing.kernel.seeds import Seeds
 from dlog.testing.kernel.trace import Trace
-from dlog.testing.metadata.changes import told_change
+from dlog.testing.metadata.changes import describe_change
 from dlog.testing.metadata.server import SimulatedMetadata
 from dlog.testing.metadata.timing import MetadataTiming
 from dlog.testing.network.network import Network
@@ -68,8 +68,8 @@ class SimulatedCluster:
             loop.seeds.stream, loop.trace, f"seed-{loop.seeds.seed}", timing=self.config.metadata
         )
         self.bookies = [self._new_bookie(number) for number in range(self.config.bookies)]
-        if loop.trace.telling:
-            self.metadata.on_change = self._tell_change
+        if loop.trace.with_events:
+            self.metadata.on_change = self._log_change
 
     def _new_bookie(self, number: int) -> SimulatedBookie:
         return SimulatedBookie(
@@ -82,9 +82,9 @@ class SimulatedCluster:
             gc_grace_s=self.config.gc_grace_s,
         )
 
-    def _tell_change(self, node: str, key: str, now: StoredValue | None) -> None:
+    def _log_change(self, node: str, key: str, now: StoredValue | None) -> None:
         if key != LAST_ID_KEY:  # the ledger that got the id tells more
-            self.loop.trace.tell("-> metadata", node, told_change(key, now, self.network.name_of))
+            self.loop.trace.event("-> metadata", node, describe_change(key, now, self.network.name_of))
 
     # ---- facts
 
@@ -232,7 +232,7 @@ def simulate(
         LimitReachedError: more steps or virtual time than `limits` allow.
         UncaughtProblemsError: `main` ended well, but an exception was lost in a callback or a task.
     """
-    simulation = Simulation(seed, config=config, limits=limits, telling=timeline > 0)
+    simulation = Simulation(seed, config=config, limits=limits, with_events=timeline > 0)
     try:
         return simulation.run(main)
     except BaseException as error:
@@ -252,10 +252,10 @@ class Simulation:
         *,
         config: ClusterConfig | None = None,
         limits: Limits | None = None,
-        telling: bool = False,
+        with_events: bool = False,
     ) -> None:
         self._loop = SimulatedLoop(Seeds(seed), limits)
-        self._loop.trace.telling = telling
+        self._loop.trace.with_events = with_events
         self.cluster = SimulatedCluster(self._loop, config)
 
     def run(self, main: Callable[[SimulatedCluster], Awaitable[T]]) -> T:

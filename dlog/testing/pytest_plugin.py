@@ -70,8 +70,8 @@ def simulated_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedClust
 
     mark = _mark(request.node)
     config = mark.get("config") or ClusterConfig(bookies=mark.get("bookies", 3))
-    telling = bool(request.config.getoption("--dlog-timeline"))
-    simulation = Simulation(request.param, config=config, telling=telling)
+    with_events = bool(request.config.getoption("--dlog-timeline"))
+    simulation = Simulation(request.param, config=config, with_events=with_events)
     request.node.stash[_SIMULATION] = simulation
     try:
         yield simulation.cluster

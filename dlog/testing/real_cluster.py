@@ -85,7 +85,7 @@ class RealCluster:
         """Connections to these bookies are closed, and so is every new one."""
         self._each(numbers, Relay.cut)
 
-    def mend(self, *numbers: int) -> None:
+    def reconnect(self, *numbers: int) -> None:
         """The links of these bookies work again."""
         self._each(numbers, Relay.heal)
 
@@ -95,7 +95,7 @@ class RealCluster:
         Raises:
             StandaloneError: a bookie did not start.
         """
-        self.mend(*range(self._count))
+        self.reconnect(*range(self._count))
         for number in sorted(self._paused):
             self.resume(number)
         for number, facts in enumerate(self.bookies):

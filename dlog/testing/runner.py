@@ -19,13 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dlog.testing.failures.failure_report import story_of, summary_of
-from dlog.testing.failures.saved_run import read_kept, written
+from dlog.testing.failures.failure_report import report_of, summary_of
+from dlog.testing.failures.saved_run import read_saved_run, saved_run_text
 from dlog.testing.failures.shrinking import shrink
 from dlog.testing.swarm.plan import PROFILES, Plan, make_plan
 from dlog.testing.swarm.swarm import Report, run_plan
 
-_TOLD_EVERY = 50
+_PROGRESS_EVERY = 50
 """Seeds between two signs of life."""
 
 
@@ -38,16 +38,16 @@ def main(arguments: list[str] | None = None) -> int:
             parser.error("--shrink takes one plan: --seed or --kept")
         return _run_seeds(given)
     if given.kept is not None:
-        plan, again = read_kept(given.kept.read_text("utf-8")).plan, ["--kept", str(given.kept)]
+        plan, again = read_saved_run(given.kept.read_text("utf-8")).plan, ["--kept", str(given.kept)]
     else:
         plan, again = _plan(given.seed, given), _which(given.seed, given.profile, given.set)
     if given.shrink:
         return _shrink(plan, given)
     report = run_plan(plan, detailed=given.details, timeline=given.timeline)
     if report.findings:
-        _tell_failure(report, again)
+        _print_failure(report, again)
     else:
-        _tell_run(report)
+        _print_run(report)
     return 1 if report.findings else 0
 
 
@@ -58,12 +58,12 @@ def _run_seeds(given: argparse.Namespace) -> int:
         total.add(report)
         if report.findings:
             failed.append(report.plan.seed)
-            _tell_failure(report, _which(report.plan.seed, given.profile, given.set))
-        if total.runs % _TOLD_EVERY == 0:
+            _print_failure(report, _which(report.plan.seed, given.profile, given.set))
+        if total.runs % _PROGRESS_EVERY == 0:
             print(
                 f"{total.runs} of {len(given.seeds)} seeds, {len(failed)} failed", file=sys.stderr, flush=True
             )
-    print(total.told(time.perf_counter() - began))
+    print(total.summary(time.perf_counter() - began))
     if failed:
         print(f"{len(failed)} of {total.runs} seeds failed: {failed}")
     return 1 if failed else 0
@@ -71,15 +71,15 @@ def _run_seeds(given: argparse.Namespace) -> int:
 
 def _shrink(plan: Plan, given: argparse.Namespace) -> int:
     """Print what is left, its timeline and its story; write it into a file that --kept takes."""
-    tell = partial(print, file=sys.stderr, flush=True)
-    shrunken = shrink(plan, run_plan, runs_max=given.runs, tell=tell)
+    progress = partial(print, file=sys.stderr, flush=True)
+    shrunken = shrink(plan, run_plan, runs_max=given.runs, progress=progress)
     if shrunken is None:
         print(f"seed {plan.seed} does not fail: there is nothing to shrink")
         return 0
     path = Path(f"shrunken-{plan.seed}.toml")
-    path.write_text(written(shrunken.plan, story_of(shrunken)), "utf-8")
+    path.write_text(saved_run_text(shrunken.plan, report_of(shrunken)), "utf-8")
     print(run_plan(shrunken.plan, detailed=given.details, timeline=given.timeline or 200).timeline)
-    print(f"\n{story_of(shrunken)}\n\n{summary_of(shrunken)}")
+    print(f"\n{report_of(shrunken)}\n\n{summary_of(shrunken)}")
     print(f"kept in {path}; see it again with\n  {_command(['--kept', str(path)])}")
     return 1
 
@@ -143,7 +143,7 @@ def _overrides(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _tell_failure(report: Report, again: list[str]) -> None:
+def _print_failure(report: Report, again: list[str]) -> None:
     print(f"seed {report.plan.seed} FAILED")
     print(f"  see it:    {_command(again)}")
     print(f"  shrink it: {_command(again, '--shrink')}")
@@ -170,7 +170,7 @@ def _command(which: Sequence[str], what: str = "--timeline") -> str:
     return " ".join(["python -m dlog.testing", *which, what])
 
 
-def _tell_run(report: Report) -> None:
+def _print_run(report: Report) -> None:
     if report.timeline:
         print(report.timeline)
     print(replace(report.plan, actions=None))
@@ -196,7 +196,7 @@ class _Total:
         self._acked += report.acked
         self._faults.update(report.faults)
 
-    def told(self, real_s: float) -> str:
+    def summary(self, real_s: float) -> str:
         faults = ", ".join(f"{name} {count}" for name, count in sorted(self._faults.items()))
         return (
             f"{self.runs} seeds, {self._simulated_s:.0f} simulated s in {real_s:.1f} s "

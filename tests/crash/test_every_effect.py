@@ -49,7 +49,7 @@ def test_every_effect_has_images_that_boot_with_everything_acknowledged() -> Non
             try:
                 await check_boot(HOME, promised, go_on=number % 7 == 0, disk=new_disk(number, image=image))
             except (LogStoreError, AssertionError) as error:
-                error.add_note(f"stopped before {effect}; {image.story}")
+                error.add_note(f"stopped before {effect}; {image.changes}")
                 raise
 
     asyncio.run(boot())
@@ -93,6 +93,6 @@ def test_a_kill_at_every_effect_and_a_power_cut_later_lose_nothing(again: bool) 
             try:
                 asyncio.run(boot(image, promises))
             except (LogStoreError, AssertionError) as error:
-                error.add_note(f"killed after {kills}; {image.story}")
+                error.add_note(f"killed after {kills}; {image.changes}")
                 raise
     assert number > 120

@@ -21,7 +21,7 @@ from bookie_server.storage.stored_entry import EntryRun
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.timing import DiskTiming
 from tests.helpers.bookie.storage import KEY, durable, make_entry, open_storage
-from tests.helpers.crash.recorded_storage import Ledgers, Telling, check
+from tests.helpers.crash.recorded_storage import Ledgers, RecordedStorage, check
 from tests.helpers.crash.scenarios import HOME
 from tests.helpers.simulation.disk import new_disk, run
 
@@ -37,7 +37,7 @@ PROMPT = DiskTiming(prompt=0.7, sync_s=(1e-3, 1e-3))
 SMALL, LARGE, DELETED = range(1, 8), range(100, 106), (7, 105)
 
 
-def _draw(bookie: Telling, choose: Random) -> Awaitable[None]:
+def _draw(bookie: RecordedStorage, choose: Random) -> Awaitable[None]:
     """As a service does, which asks nothing more of a ledger once its deletion has begun."""
     alive = [each for each in (SMALL if choose.random() < 0.5 else LARGE) if each not in _dying(bookie)]
     ledger_id = choose.choice(alive)
@@ -53,13 +53,13 @@ def _draw(bookie: Telling, choose: Random) -> Awaitable[None]:
             return bookie.add(ledger_id, choose.sample(range(first, first + 6), 3))
 
 
-def _dying(bookie: Telling) -> set[int]:
+def _dying(bookie: RecordedStorage) -> set[int]:
     return {ledger_id for ledger_id, asked in bookie.ledgers.items() if asked.deletion}
 
 
 async def _live(disk: SimulatedDisk, ledgers: Ledgers, choose: Random) -> int:
     """Operations at the same time, on a disk that fills up and gets space again; how many it refused."""
-    bookie = Telling(await open_storage(HOME, disk, **SETTINGS), ledgers)
+    bookie = RecordedStorage(await open_storage(HOME, disk, **SETTINGS), ledgers)
     refused = 0
     for _ in range(30):
         if choose.random() < 0.4:
@@ -100,7 +100,7 @@ def test_a_fence_is_not_durable_without_its_ledgers_key(room: int) -> None:
     fenced = []
 
     async def main() -> None:
-        bookie = Telling(await open_storage(HOME, disk, **SETTINGS), ledgers)
+        bookie = RecordedStorage(await open_storage(HOME, disk, **SETTINGS), ledgers)
         disk.capacity_bytes = disk.used_bytes
         state = bookie.storage.create_ledger(1, KEY)
         empty = RECORD_HEADER_BYTES + 8 + len(make_entry(1, 0, payload=b""))

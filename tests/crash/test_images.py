@@ -12,12 +12,12 @@ from dlog.testing.disk.file import SimulatedFile
 from dlog.testing.disk.rocksdb_store import SimulatedKeyValues
 from tests.helpers.crash import images
 from tests.helpers.crash.images import boot_all
-from tests.helpers.crash.scenarios import STORIES, late_adds
+from tests.helpers.crash.scenarios import SCENARIOS, late_adds
 
 
 def test_what_a_power_cut_leaves_boots_with_all_that_was_answered_and_nothing_else() -> None:
     booted = asyncio.run(boot_all(each=2, second_every=100))
-    assert set(booted.images) > {story.__name__ for story in STORIES}
+    assert set(booted.images) > {scenario.__name__ for scenario in SCENARIOS}
     assert booted.images.total() > 500
 
 
@@ -53,8 +53,8 @@ def test_an_interval_that_is_durable_before_the_record_of_its_entry_log_is_seen(
         honest(self, [record for record in records if record[0][:1] == b"L"])
 
     monkeypatch.setattr(SimulatedKeyValues, "write", write)
-    monkeypatch.setattr(images, "STORIES", (late_adds,))
-    monkeypatch.setattr(images, "IDENTITY_STORIES", ())
+    monkeypatch.setattr(images, "SCENARIOS", (late_adds,))
+    monkeypatch.setattr(images, "IDENTITY_SCENARIOS", ())
     monkeypatch.setattr(images, "_GOES_ON_EVERY", 1)
     with pytest.raises(StorageError, match="no such file") as seen:
         asyncio.run(boot_all(each=8, second_every=1000))

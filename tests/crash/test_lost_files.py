@@ -142,7 +142,9 @@ def test_cookies_without_a_role_are_as_safe(bookie: tuple[Path, Known]) -> None:
 
 def outcomes_of(home: Path, known: Known, parts: list[Path], placings: Iterable[Placed]) -> set[str]:
     outcomes = [(outcome_of(home, known, parts, placed), story_of(placed, parts)) for placed in placings]
-    wrong = [f"{outcome} with {story}" for outcome, story in outcomes if outcome not in (STARTED, REFUSED)]
+    wrong = [
+        f"{outcome} with {scenario}" for outcome, scenario in outcomes if outcome not in (STARTED, REFUSED)
+    ]
     assert not wrong, f"{len(wrong)} of {len(outcomes)}, such as: {'; '.join(wrong[:5])}"
     return {outcome for outcome, _ in outcomes}
 

@@ -27,8 +27,8 @@ from dlog.testing.disk.image import DiskImage
 from ledger.errors import CorruptionError, LogStoreError
 from ledger.wire.status import Status
 from tests.helpers.bookie.storage import KEY, copy_as_after_kill, open_storage, small_config
-from tests.helpers.crash.recorded_storage import LARGE_FROM, Asked, Ledgers, Telling, check, copy_of
-from tests.helpers.crash.scenarios import HOME, SETTINGS, STORIES, Story, everything, garbage, opened
+from tests.helpers.crash.recorded_storage import LARGE_FROM, Asked, Ledgers, RecordedStorage, check, copy_of
+from tests.helpers.crash.scenarios import HOME, SCENARIOS, SETTINGS, Scenario, everything, garbage, opened
 from tests.helpers.simulation.disk import new_disk, run
 
 FLIPS = 40
@@ -36,7 +36,7 @@ FLIPS = 40
 
 async def filled(directory: Path, ledgers: Ledgers) -> None:
     """Checkpoints with late entries, fences, LACs and deletions between them, and a journal's tail."""
-    bookie = Telling(await open_storage(directory, **SETTINGS), ledgers)
+    bookie = RecordedStorage(await open_storage(directory, **SETTINGS), ledgers)
     for step in range(4):
         await bookie.add(1, range(40 * step, 40 * step + 40))
         await bookie.add(2, [7 * step, 7 * step + 3])
@@ -183,7 +183,7 @@ def test_a_compaction_that_meets_damage_ends_the_bookie_with_the_way_out(tmp_pat
         storage = await open_storage(directory, **SETTINGS)
         failures: list[Exception] = []
         storage.on_failure = failures.append
-        bookie = Telling(storage, ledgers)
+        bookie = RecordedStorage(storage, ledgers)
         for step in range(40):
             try:
                 await bookie.add(6001, [step])
@@ -323,7 +323,7 @@ def test_a_bookie_that_never_had_the_state_log_gets_it(
     (directory / "ledgers" / "ledger-states").unlink()
 
     async def next_checkpoint() -> None:
-        bookie = Telling(await open_storage(directory, **SETTINGS), ledgers)
+        bookie = RecordedStorage(await open_storage(directory, **SETTINGS), ledgers)
         await bookie.add(1, [0])
         await bookie.storage.close()
 
@@ -341,16 +341,16 @@ def test_a_bookie_that_never_had_the_state_log_gets_it(
 # ---- at any moment, and cut off at any moment
 
 
-def cuts_of(story: Story, each: int) -> list[tuple[Effect, DiskImage, Ledgers]]:
-    disk, told, choose = new_disk(), Ledgers(), Random(story.__name__)
+def cuts_of(scenario: Scenario, each: int) -> list[tuple[Effect, DiskImage, Ledgers]]:
+    disk, recorded, choose = new_disk(), Ledgers(), Random(scenario.__name__)
     found: list[tuple[Effect, DiskImage, Ledgers]] = []
 
     def take(effect: Effect) -> None:
-        promised = copy_of(told)
+        promised = copy_of(recorded)
         found.extend((effect, image, promised) for image in disk.legal_images(each, choose))
 
     async def main() -> None:
-        await story(await opened(disk, told))
+        await scenario(await opened(disk, recorded))
 
     disk.watch_effects(take)
     asyncio.run(main())
@@ -361,9 +361,9 @@ def rebuild_on(disk: SimulatedDisk) -> Rebuilt:
     return rebuild_index(disk, small_config(HOME, **SETTINGS), lambda _: None)
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: str(story.__name__))
-def test_the_index_can_be_made_anew_after_a_power_cut_at_any_effect(story: Story) -> None:
-    for number, (effect, image, promised) in enumerate(cuts_of(story, 2)):
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: str(scenario.__name__))
+def test_the_index_can_be_made_anew_after_a_power_cut_at_any_effect(scenario: Scenario) -> None:
+    for number, (effect, image, promised) in enumerate(cuts_of(scenario, 2)):
         disk = new_disk(number, image=image)
         if not disk.exists(HOME / "ledgers" / "log-mark"):
             continue  # the first start did not end: nothing was ever promised
@@ -379,15 +379,15 @@ def test_the_index_can_be_made_anew_after_a_power_cut_at_any_effect(story: Story
             assert rebuild_on(disk).lost == []
             asyncio.run(boot())
         except (LogStoreError, AssertionError) as error:
-            error.add_note(f"power cut before {effect}; {'; '.join(image.story)}")
+            error.add_note(f"power cut before {effect}; {'; '.join(image.changes)}")
             raise
 
 
-@pytest.mark.parametrize("story", [everything, garbage], ids=lambda story: str(story.__name__))
-def test_a_rebuild_cut_off_at_any_effect_can_be_repeated(story: Story) -> None:
+@pytest.mark.parametrize("scenario", [everything, garbage], ids=lambda scenario: str(scenario.__name__))
+def test_a_rebuild_cut_off_at_any_effect_can_be_repeated(scenario: Scenario) -> None:
     """And a start in between refuses, or holds everything."""
-    disk, told = new_disk(), Ledgers()
-    run(_lived(disk, story, told))
+    disk, recorded = new_disk(), Ledgers()
+    run(_lived(disk, scenario, recorded))
     images: list[tuple[Effect, DiskImage]] = []
     choose = Random(1)
     disk.watch_effects(
@@ -401,26 +401,26 @@ def test_a_rebuild_cut_off_at_any_effect_can_be_repeated(story: Story) -> None:
         again = new_disk(number, image=image)
         try:
             try:
-                run(_boot(again, told))
+                run(_boot(again, recorded))
             except CorruptionError as error:
                 assert "rebuild-index" in str(error)
                 refused += 1
             again = new_disk(number, image=image)
             assert rebuild_on(again).lost == []
-            run(_boot(again, told))
+            run(_boot(again, recorded))
         except (LogStoreError, AssertionError) as error:
-            error.add_note(f"power cut before {effect}; {'; '.join(image.story)}")
+            error.add_note(f"power cut before {effect}; {'; '.join(image.changes)}")
             raise
     assert refused
 
 
-async def _lived(disk: SimulatedDisk, story: Story, told: Ledgers) -> None:
-    await story(await opened(disk, told))
+async def _lived(disk: SimulatedDisk, scenario: Scenario, recorded: Ledgers) -> None:
+    await scenario(await opened(disk, recorded))
     disk.process_crash()
 
 
-async def _boot(disk: SimulatedDisk, told: Ledgers) -> None:
-    bookie = await opened(disk, copy_of(told))
+async def _boot(disk: SimulatedDisk, recorded: Ledgers) -> None:
+    bookie = await opened(disk, copy_of(recorded))
     assert not bookie.storage.limbo
-    await check(bookie.storage, told)
+    await check(bookie.storage, recorded)
     await bookie.storage.close()

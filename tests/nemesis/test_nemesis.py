@@ -120,7 +120,7 @@ async def after_the_end(cluster: Cluster, watch: MetadataWatch) -> list[str]:
         *c12_recoverers_agree(watch.history),
         *c13_ledger_metadata_moves_legally(watch.history),
         *c13_log_records_move_legally(watch.history),
-        *c15_no_ledger_ends_below_its_lac(watch.history, watch.told_lacs),
+        *c15_no_ledger_ends_below_its_lac(watch.history, watch.reported_lacs),
     ]
     indexes: dict[BookieId, Index] = {}
     disk = SystemDisk()

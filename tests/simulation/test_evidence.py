@@ -63,9 +63,9 @@ def test_an_interrupted_run_keeps_what_it_has_and_goes_on(seeds: Seeds) -> None:
 def test_a_seed_that_fails_makes_the_command_fail_until_it_passes(seeds: Seeds) -> None:
     seeds.failing = {3}
     assert seeds.run("5") == 1
-    told = seeds.page.read_text()
-    assert "| acknowledged messages lost | 1 |" in told
-    assert "Seed 3 (chaos) FAILS: c1_" in told
+    text = seeds.page.read_text()
+    assert "| acknowledged messages lost | 1 |" in text
+    assert "Seed 3 (chaos) FAILS: c1_" in text
     seeds.failing = set()
     assert seeds.run("5") == 0
     assert seeds.asked == [("chaos", 3)]
@@ -78,14 +78,14 @@ def test_parts_of_two_commits_stand_side_by_side() -> None:
         for seed in range(first, first + 10):
             results.part(commit, "chaos", "m", "2026-01-01").add(run_of(seed), "2026-01-02")
     bug = PlantedBug("no-fence", "fences are durable", "c15", 7, focused=True, whole_swarm="9")
-    told = page(results, [bug], {"0007": "It\nfell."}, evidence.checks())
-    assert "| `aaa` | chaos | 1..10 | 10 |" in told
-    assert "| `bbb` | chaos | 11..20 | 10 |" in told
-    assert "| appends | 40 | 0 |" in told
-    assert "| `reset` | a connection was reset, with a part of what was on its way lost | 60 |" in told
-    assert "| `no-fence` | fences are durable | 7 | narrowed | 9 | `c15` |" in told
-    assert "- `0007`: It fell." in told
-    assert "| C12 | " in told
+    text = page(results, [bug], {"0007": "It\nfell."}, evidence.checks())
+    assert "| `aaa` | chaos | 1..10 | 10 |" in text
+    assert "| `bbb` | chaos | 11..20 | 10 |" in text
+    assert "| appends | 40 | 0 |" in text
+    assert "| `reset` | a connection was reset, with a part of what was on its way lost | 60 |" in text
+    assert "| `no-fence` | fences are durable | 7 | narrowed | 9 | `c15` |" in text
+    assert "- `0007`: It fell." in text
+    assert "| C12 | " in text
 
 
 def test_results_survive_their_file(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dlog.testing.failures.saved_run import read_kept
+from dlog.testing.failures.saved_run import read_saved_run
 from dlog.testing.swarm.swarm import run_plan
-from tests.helpers.mutations.search import judge
-from tests.simulation.mutations.fixed_bugs import OLD_MISTAKES
+from tests.helpers.mutations.search import run_planted
+from tests.simulation.mutations.fixed_bugs import FIXED_BUGS
 
 PROGRESS_S = 60.0
 """Who is stuck for so long stays so."""
@@ -21,16 +21,16 @@ KEPT = sorted((Path(__file__).parent / "kept").glob("*.toml"))
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
 def test_a_seed_that_once_failed(path: Path) -> None:
-    kept = read_kept(path.read_text("utf-8"))
-    assert kept.story.strip()
+    kept = read_saved_run(path.read_text("utf-8"))
+    assert kept.description.strip()
     report = run_plan(kept.plan)
     again = f"python -m dlog.testing --kept tests/simulation/kept/{path.name} --timeline"
     assert not report.findings, "\n".join([again, *report.findings])
 
 
-@pytest.mark.parametrize("name", OLD_MISTAKES)
+@pytest.mark.parametrize("name", FIXED_BUGS)
 def test_it_fails_again_with_the_mistake_that_it_tells_of(name: str) -> None:
     [path] = [each for each in KEPT if each.stem == name]
-    plan = replace(read_kept(path.read_text("utf-8")).plan, progress_s=PROGRESS_S)
+    plan = replace(read_saved_run(path.read_text("utf-8")).plan, progress_s=PROGRESS_S)
     seeds = range(plan.seed, plan.seed + SEEDS)
-    assert any(judge(replace(plan, seed=seed), OLD_MISTAKES[name]).findings for seed in seeds)
+    assert any(run_planted(replace(plan, seed=seed), FIXED_BUGS[name]).findings for seed in seeds)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.helpers.mutations.search import hunt, judge
+from tests.helpers.mutations.search import run_planted, search
 from tests.helpers.mutations.table import Table, stale
 from tests.simulation.mutations.catalogue import MUTATIONS, UNPROVED
 
@@ -32,9 +32,9 @@ def test_a_planted_bug_is_found(name: str) -> None:
     mutation, row = MUTATIONS[name], TABLE.rows[name]
     plan = row.run()
     bugs = (*mutation.given, *mutation.edits)
-    if any(judge(replace(plan, seed=plan.seed + more), bugs).findings for more in range(SHORT_RUNS)):
+    if any(run_planted(replace(plan, seed=plan.seed + more), bugs).findings for more in range(SHORT_RUNS)):
         return
     seeds = max(SEARCHES_MIN, SEARCH_FACTOR * row.focused.seeds)
-    assert hunt(mutation, range(seeds)).plan is not None, (
+    assert search(mutation, range(seeds)).plan is not None, (
         f"not in {seeds} seeds; python -m tests.helpers.mutations --write --only {name}"
     )

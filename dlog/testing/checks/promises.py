@@ -3,7 +3,7 @@
 A fence that was answered is there after every start, and no add of a normal writer is answered well after it.
 Entries whose add was answered are known after every start, and so is the LAC in them: it never decreases.
 A ledger is deleted when metadata has it no more.
-Beside that each LAC is kept that any writer has told: recovery must not end a ledger below it.
+Beside that each LAC is kept that any writer has reported: recovery must not end a ledger below it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BookiePromises:
         self.broken: list[str] = []
         self.broken_in_limbo: list[str] = []
         """What not even damage excuses, since the bookie knew of it."""
-        self.told_lacs: dict[int, int] = {}
+        self.reported_lacs: dict[int, int] = {}
         """Of each ledger the highest LAC that a writer has sent; true whatever became of the add."""
         self._bookie = bookie
         self._exists = exists
@@ -92,8 +92,8 @@ class BookiePromises:
         done: Added,
     ) -> None:
         lac = int.from_bytes(run.entries[-1][16:24], "big", signed=True)
-        if lac > self.told_lacs.get(ledger_id, -1):
-            self.told_lacs[ledger_id] = lac
+        if lac > self.reported_lacs.get(ledger_id, -1):
+            self.reported_lacs[ledger_id] = lac
         promised = self._ledgers.get(ledger_id)
         too_late = promised is not None and promised.fenced and not recovery
 
@@ -150,11 +150,11 @@ class BookiePromises:
         delete(ledger_id, on_durable)
 
 
-def c15_no_ledger_ends_below_its_lac(history: RegisterHistory, told: Mapping[int, int]) -> Iterator[str]:
-    """`told`: of each ledger the highest LAC that anybody was told. Everything up to it is confirmed, for ever."""
+def c15_no_ledger_ends_below_its_lac(history: RegisterHistory, reported: Mapping[int, int]) -> Iterator[str]:
+    """`reported`: the highest LAC of each ledger that any client was sent. Everything up to it stays confirmed."""
     for register, versions in values(history).items():
         if register.startswith("ledger/"):
             ledger_id = int(register.removeprefix("ledger/"))
             last = decode_ledger_metadata(versions[max(versions)])
-            if last.closed and last.last_entry < told.get(ledger_id, -1):
-                yield f"ledger {ledger_id} ends at {last.last_entry}, {told[ledger_id]} was confirmed"
+            if last.closed and last.last_entry < reported.get(ledger_id, -1):
+                yield f"ledger {ledger_id} ends at {last.last_entry}, {reported[ledger_id]} was confirmed"

@@ -9,21 +9,23 @@ from dlog.model import NO_MESSAGE, MessageId
 from dlog.testing.checks.history import Append, History, Observation, Outcome, Takeover, WholeRead
 
 _Key = tuple[str, int]
-Tell = Callable[[str, str, str], None]
+LogEvent = Callable[[str, str, str], None]
 """For a timeline: what happened, to whom, and more of it."""
 
 
-def _nobody(kind: str, node: str, text: str) -> None:
+def _ignore(kind: str, node: str, text: str) -> None:
     """Nobody wants to know."""
 
 
 class Recorder:
     """Told of each event by whoever causes it. An append whose end nobody tells was in flight for ever."""
 
-    def __init__(self, now: Callable[[], float], *, tell: Tell = _nobody, tell_reads: Tell = _nobody) -> None:
+    def __init__(
+        self, now: Callable[[], float], *, log_event: LogEvent = _ignore, log_read: LogEvent = _ignore
+    ) -> None:
         self._now = now
-        self._tell = tell
-        self._tell_reads = tell_reads
+        self._log_event = log_event
+        self._log_read = log_read
         self._invoked: dict[_Key, tuple[bytes, float]] = {}
         self._ended: dict[_Key, tuple[float, Outcome, MessageId | None]] = {}
         self._numbers: dict[str, int] = {}
@@ -48,7 +50,7 @@ class Recorder:
     def takeover(self, writer: str, epoch: int) -> None:
         """The handle is open."""
         self._takeovers.append((epoch, Takeover(writer, self._now())))
-        self._tell("has the log", writer, f"epoch {epoch}")
+        self._log_event("has the log", writer, f"epoch {epoch}")
 
     @property
     def epoch(self) -> int:
@@ -64,13 +66,13 @@ class Recorder:
 
     def end(self, writer: str, number: int, outcome: Outcome, message_id: MessageId | None = None) -> None:
         self._ended[writer, number] = (self._now(), outcome, message_id)
-        self._tell(
+        self._log_event(
             f"is told {outcome.value}", writer, f"append {number}" + (f" {message_id}" if message_id else "")
         )
         if outcome is Outcome.ACKED:
             assert message_id is not None
             self.acked += 1
-            self._tell_acked(message_id)
+            self._report_acked(message_id)
 
     async def next_acked(self) -> MessageId:
         """The id of the next append that is acknowledged, as soon as its writer knows it."""
@@ -78,7 +80,7 @@ class Recorder:
         self._waiting.append(waiter)
         return await waiter
 
-    def _tell_acked(self, message_id: MessageId) -> None:
+    def _report_acked(self, message_id: MessageId) -> None:
         self.on_acked(message_id)
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
@@ -88,7 +90,7 @@ class Recorder:
     def returned(self, reader: str, message_id: MessageId, payload: bytes) -> None:
         """The reader returned this message."""
         self._readers.setdefault(reader, []).append(Observation(message_id, payload, self._now()))
-        self._tell_reads("reads", reader, str(message_id))
+        self._log_read("reads", reader, str(message_id))
         self.seen.append(message_id)
         self.highest = max(self.highest, message_id)
 

@@ -54,9 +54,9 @@ class _Register:
                 continue
             first = self._seen.setdefault(call.version, call)
             if first.value != call.value:
-                yield f"version {call.version} has two values: {_told(first)}, {_told(call)}"
+                yield f"version {call.version} has two values: {_describe(first)}, {_describe(call)}"
             elif first is not call and not _may_share_a_version(first, call):
-                yield f"version {call.version} was written twice: {_told(first)}, {_told(call)}"
+                yield f"version {call.version} was written twice: {_describe(first)}, {_describe(call)}"
 
     def _writers_of(self, version: int) -> list[RegisterCall]:
         """Who can have written it: somebody who knows, else whoever may have."""
@@ -108,12 +108,12 @@ class _Register:
         for version, (low, high) in enumerate(zip(self._low, self._high, strict=True)):
             if low >= high:
                 yield (
-                    f"version {version} ({_told(self._seen.get(version))}) came after moment {low} and before "
+                    f"version {version} ({_describe(self._seen.get(version))}) came after moment {low} and before "
                     f"moment {high}"
                 )
         for call in self._calls:
             if wrong := self._impossible(call):
-                yield f"{_told(call)} {wrong}"
+                yield f"{_describe(call)} {wrong}"
 
     def _impossible(self, call: RegisterCall) -> str | None:
         match call.outcome:
@@ -153,7 +153,7 @@ def _end(call: RegisterCall) -> float:
     return inf if call.returned is None else call.returned
 
 
-def _told(call: RegisterCall | None) -> str:
+def _describe(call: RegisterCall | None) -> str:
     if call is None:
         return "seen by nobody"
     return (

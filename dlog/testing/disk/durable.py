@@ -22,13 +22,13 @@ from dlog.testing.kernel.trace import Trace
 from dlog.testing.network.frames import Said, in_runs
 
 
-class JournalTeller:
+class JournalObserver:
     """One bookie's; called with a file's name and content after each sync of it."""
 
     def __init__(self, trace: Trace, node: str) -> None:
         self._trace = trace
         self._node = node
-        self._told: dict[Path, int] = {}
+        self._reported: dict[Path, int] = {}
 
     def synced(self, path: Path, content: bytes | bytearray) -> None:
         if path.suffix != ".journal":
@@ -38,19 +38,19 @@ class JournalTeller:
             header = decode_file_header(bytes(data[:FILE_HEADER_BYTES]), path)
         except JournalDamagedError:
             return  # a disk on which nothing is told any more
-        start = self._told.get(path, FILE_HEADER_BYTES)
+        start = self._reported.get(path, FILE_HEADER_BYTES)
         if start > len(data):
             start = FILE_HEADER_BYTES
         said = []
         for record in self._records(path, header, data, start):
             said += list(_said(record))
         if said:
-            self._trace.tell("durable", self._node, "; ".join(map(str, in_runs(said))))
+            self._trace.event("durable", self._node, "; ".join(map(str, in_runs(said))))
 
     def _records(self, path: Path, header: FileHeader, data: memoryview, offset: int) -> Iterator[Record]:
         while (record := decode_record(header, data, offset)) is not None:
             offset += RECORD_HEADER_BYTES + len(record.body)
-            self._told[path] = offset
+            self._reported[path] = offset
             yield record
 
 

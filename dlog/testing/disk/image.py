@@ -39,7 +39,7 @@ class DiskImage:
     """Parents before children; the root is not listed."""
     files: dict[Path, bytes] = field(default_factory=dict)
     stores: dict[Path, StoreImage] = field(default_factory=dict)
-    story: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
     """What became of everything that was not durable, for people."""
     lost: list[Path] = field(default_factory=list)
     """Where something that had been visible is gone."""
@@ -140,7 +140,7 @@ class PowerCut:
         image = DiskImage()
         for (thing, path), count in zip(self._open.items(), kept, strict=True):
             what = "some" if count is Torn else f"{count} of {len(thing.pending)}"
-            image.story.append(f"{path}: {what} {_KIND[type(thing)]}")
+            image.changes.append(f"{path}: {what} {_KIND[type(thing)]}")
             if count is not Torn and count < len(thing.pending):
                 image.lost.append(path)
         _Copy(image, dict(zip(self._open, kept, strict=True)), choose).copy(self._root, Path("/"))

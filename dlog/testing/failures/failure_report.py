@@ -8,11 +8,11 @@ from dlog.testing.swarm.plan import Plan
 _FIRST_LINES = 3
 
 
-def story_of(shrunken: Shrunken) -> str:
+def report_of(shrunken: Shrunken) -> str:
     """For somebody who then writes why."""
     plan = shrunken.plan
     lines = [_setting(plan)]
-    lines += [f"{each.at_s:9.3f} s  {each.told()}" for each in plan.actions or ()]
+    lines += [f"{each.at_s:9.3f} s  {each.describe()}" for each in plan.actions or ()]
     if plan.faults:
         lines.append("Now and then: " + ", ".join(each.replace("_", " ") for each in plan.faults))
     for finding in shrunken.report.findings:

@@ -1,8 +1,8 @@
-"""A run in a file: a seed, what its plan has besides, and the story of what it once found.
+"""A run in a file: a seed, what its plan has besides, and the description of what it once found.
 
 seed = 40
 drawn = false      # the plan is all there is; true, the default: it replaces fields of what the seed draws
-story = "..."
+description = "..."
 
 [plan]
 bookies = 3
@@ -25,21 +25,21 @@ from dlog.testing.swarm.plan import Plan, make_plan
 class SavedRun:
     """One such file."""
 
-    story: str
+    description: str
     plan: Plan
 
 
-def read_kept(text: str) -> SavedRun:
+def read_saved_run(text: str) -> SavedRun:
     """ValueError, TypeError: it is not such a file."""
     whole = tomllib.loads(text)
     seed, profile = int(whole["seed"]), whole.get("profile", "chaos")
     given = {name: _value(name, value) for name, value in whole.get("plan", {}).items()}
     if not whole.get("drawn", True):
-        return SavedRun(whole.get("story", ""), Plan(seed=seed, profile=profile, **given))
-    return SavedRun(whole.get("story", ""), make_plan(seed, profile, given))
+        return SavedRun(whole.get("description", ""), Plan(seed=seed, profile=profile, **given))
+    return SavedRun(whole.get("description", ""), make_plan(seed, profile, given))
 
 
-def written(plan: Plan, story: str) -> str:
+def saved_run_text(plan: Plan, description: str) -> str:
     """The file of a plan whose every field counts."""
     changed = plan.changed()
     profile = changed.pop("profile", None)
@@ -47,7 +47,13 @@ def written(plan: Plan, story: str) -> str:
     lines = [f"seed = {plan.seed}", "drawn = false"]
     if profile is not None:
         lines.append(f"profile = {_text(profile)}")
-    lines += ['story = """', story.strip().replace("\\", "\\\\").replace('"""', "'''"), '"""', "", "[plan]"]
+    lines += [
+        'description = """',
+        description.strip().replace("\\", "\\\\").replace('"""', "'''"),
+        '"""',
+        "",
+        "[plan]",
+    ]
     lines += [f"{name} = {_text(value)}" for name, value in changed.items()]
     if actions is not None:
         lines += ["actions = [", *(f"    {_table(each)}," for each in actions), "]"]

@@ -79,13 +79,13 @@ def _kind_of(finding: str) -> str:
 
 
 def shrink(
-    plan: Plan, run: Run, *, runs_max: int = 400, tell: Callable[[str], None] = lambda _: None
+    plan: Plan, run: Run, *, runs_max: int = 400, progress: Callable[[str], None] = lambda _: None
 ) -> Shrunken | None:
     """The smallest plan found within so many runs; None if the plan does not fail."""
     first = run(plan)
     if not first.findings:
         return None
-    shrinking = _Shrinking(plan, first, run, runs_max, tell)
+    shrinking = _Shrinking(plan, first, run, runs_max, progress)
     try:
         shrinking.shrink()
         complete = True
@@ -98,7 +98,7 @@ def shrink(
 
 class _Shrinking:
     def __init__(
-        self, plan: Plan, report: Report, run: Run, runs_max: int, tell: Callable[[str], None]
+        self, plan: Plan, report: Report, run: Run, runs_max: int, progress: Callable[[str], None]
     ) -> None:
         self.plan = plan
         self.report = report
@@ -107,7 +107,7 @@ class _Shrinking:
         self._kinds = kinds_of(report.findings)
         self._run = run
         self._runs_max = runs_max
-        self._tell = tell
+        self._progress = progress
         self._tries = 1
 
     def shrink(self) -> None:
@@ -194,7 +194,7 @@ class _Shrinking:
             if self._kinds & kinds_of(report.findings):
                 self.plan, self.report = report.plan, report
                 actions = "drawn" if plan.actions is None else f"{len(plan.actions)} actions"
-                self._tell(f"run {self.runs}: {actions}, {len(plan.faults)} rates, {plan.chaos_s:.1f} s")
+                self._progress(f"run {self.runs}: {actions}, {len(plan.faults)} rates, {plan.chaos_s:.1f} s")
                 return True
         return False
 

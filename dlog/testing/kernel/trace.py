@@ -26,7 +26,7 @@ class Trace:
     def __init__(self, now: Callable[[], float], remembered_max: int = REMEMBERED_MAX) -> None:
         self.counts: Counter[str] = Counter()
         """Notes by kind. Faults have the kind "fault.<name>"."""
-        self.telling = False
+        self.with_events = False
         """Whether what programs say to each other, and what became durable, is remembered. Set before they start."""
         self.detailed = False
         """Whether details, such as each effect on a disk, are remembered."""
@@ -51,9 +51,9 @@ class Trace:
         if len(self._unhashed) >= _HASHED_AT_ONCE:
             self._hash_notes()
 
-    def tell(self, kind: str, node: str, text: str) -> None:
+    def event(self, kind: str, node: str, text: str) -> None:
         """Remember this for the timeline, if it is to be told. Callers on a hot path ask `telling` first."""
-        if self.telling and not self._sealed:
+        if self.with_events and not self._sealed:
             self._remembered.append((self._now(), kind, node, text))
 
     def detail(self, kind: str, node: str, text: str) -> None:

@@ -16,7 +16,7 @@ from ledger.model import LedgerMetadata
 _LISTED_MAX = 6
 
 
-def told_change(key: str, node: Node | None, name_of: Callable[[str], str]) -> str:
+def describe_change(key: str, node: Node | None, name_of: Callable[[str], str]) -> str:
     """`name_of` says which node has an address; `node` is what the key holds now."""
     if key.startswith(ledgers.PREFIX):
         ledger = f"ledger {key.removeprefix(ledgers.PREFIX).lstrip('0')}"

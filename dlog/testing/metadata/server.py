@@ -99,7 +99,7 @@ class SimulatedMetadata:
                 request.late = True
                 self._later(self.timing.request_s, self._receive, request)
         for session in self._sessions_of(node):
-            self._tell(session, (0.0, 0.0), session.lost_connection)
+            self._send(session, (0.0, 0.0), session.lost_connection)
 
     def expire(self, node: str) -> None:
         """End the node's sessions although it lives: registrations vanish; the node hears of it later."""
@@ -132,11 +132,11 @@ class SimulatedMetadata:
             self._answer(request, None, error)
         elif faults.strikes("metadata_request_lost", node):
             self._lose_watchers(request)
-            self._tell(request.session, timing.reconnect_s, request.give_up, "the connection broke")
+            self._send(request.session, timing.reconnect_s, request.give_up, "the connection broke")
         elif not request.in_order and faults.strikes("metadata_request_late", node):
             request.late = True
             gone_s = self.draw(timing.reconnect_s)
-            self._tell(request.session, (gone_s, gone_s), request.give_up, "the connection broke")
+            self._send(request.session, (gone_s, gone_s), request.give_up, "the connection broke")
             spans = (timing.late_s, timing.just_late_s)
             late_s = gone_s + self.draw(self.faults.chance.choice(spans))
             self._later((late_s, late_s), self._receive, request)
@@ -155,7 +155,7 @@ class SimulatedMetadata:
             self._answer(
                 request, None, MetadataUnavailableError(f"the session at {self.uri} has ended: try again")
             )
-            self._tell(session, self.timing.answer_s, session.lost_connection)
+            self._send(session, self.timing.answer_s, session.lost_connection)
             return
         self._hear(session)
         session.server_side.watchers += [watcher for watcher in request.watchers if watcher.active]
@@ -167,12 +167,12 @@ class SimulatedMetadata:
         if request.late:
             return
         if self.faults.strikes("metadata_answer_lost", session.node):
-            self._tell(session, self.timing.reconnect_s, request.give_up, "the connection broke")
+            self._send(session, self.timing.reconnect_s, request.give_up, "the connection broke")
         else:
             self._answer(request, value, error)
 
     def _answer(self, request: Request, value: Any, error: LogStoreError | None) -> None:
-        self._tell(request.session, self.timing.answer_s, self._arrive, request, value, error)
+        self._send(request.session, self.timing.answer_s, self._arrive, request, value, error)
 
     def _arrive(self, request: Request, value: Any, error: LogStoreError | None) -> None:
         if not self.is_cut_off(request.session.node):  # otherwise the client waits until it gives up
@@ -196,16 +196,16 @@ class SimulatedMetadata:
                 if watcher.matches(key):
                     self._notify(watcher)
                 elif self.faults.strikes("watch_spurious", watcher.fire_on):
-                    self._tell(session, self.timing.watch_s, session.deliver, watcher)
+                    self._send(session, self.timing.watch_s, session.deliver, watcher)
 
     def _notify(self, watcher: Watcher) -> None:
         session = watcher.session
         if self.faults.strikes("watch_lost", watcher.fire_on):
-            self._tell(session, self.timing.late_s, session.lost_connection)
+            self._send(session, self.timing.late_s, session.lost_connection)
         else:
             late = self.faults.strikes("watch_late", watcher.fire_on)
             span = self.timing.late_s if late else self.timing.watch_s
-            self._tell(session, span, session.deliver, watcher)
+            self._send(session, span, session.deliver, watcher)
 
     def forget(self, watcher: Watcher) -> None:
         watchers = watcher.session.server_side.watchers
@@ -235,7 +235,7 @@ class SimulatedMetadata:
         if session.server_side.alive:
             self._hear(session)
         else:
-            self._tell(session, self.timing.answer_s, session.lost_connection)
+            self._send(session, self.timing.answer_s, session.lost_connection)
 
     def _hear(self, session: Session) -> None:
         session.server_side.heard_at = asyncio.get_running_loop().time()
@@ -285,7 +285,7 @@ class SimulatedMetadata:
         loop = asyncio.get_running_loop()
         loop.call_later(self.draw(span), work, *arguments, context=self._context)
 
-    def _tell(self, session: Session, span: Span, work: Callable[..., None], *arguments: Any) -> None:
+    def _send(self, session: Session, span: Span, work: Callable[..., None], *arguments: Any) -> None:
         """On the client's node, if that still runs then."""
         loop = asyncio.get_running_loop()
         loop.call_later(self.draw(span), work, *arguments, context=session.context)

@@ -160,7 +160,7 @@ class Network:
         server_end.name(address, own)
         self._connections[number] = connection
         server.shaken_hands(server_end)
-        if self._trace.telling:
+        if self._trace.with_events:
             self._trace.detail("connected", node.label, f"{connection}")
             if address[1] == DEFAULT_PORT:
                 tap = Wiretap(self._trace, self._loop.time, node.label, server.node.label)

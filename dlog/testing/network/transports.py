@@ -144,12 +144,12 @@ class SimulatedTransport(asyncio.Transport):
         """Let these see what the programs at both ends say to each other."""
         self._sent, self._received = sent, received
 
-    def _tell_sent(self, data: bytes) -> None:
+    def _log_sent(self, data: bytes) -> None:
         self._loop.trace.detail("sent", self.node.label, f"{len(data)} bytes on {self.connection}")
         if self._sent is not None:
             self._sent.sent(data)
 
-    def _tell_received(self, data: bytes) -> None:
+    def _log_received(self, data: bytes) -> None:
         self._loop.trace.detail("received", self.node.label, f"{len(data)} bytes on {self.connection}")
         if self._received is not None:
             self._received.received(data)
@@ -241,8 +241,8 @@ class SimulatedTransport(asyncio.Transport):
         self._force_close(TimeoutError(errno.ETIMEDOUT, "Connection timed out"))
 
     def _data_received(self, data: bytes) -> None:
-        if self._loop.trace.telling:
-            self._tell_received(data)
+        if self._loop.trace.with_events:
+            self._log_received(data)
         try:
             cast(asyncio.Protocol, self._protocol).data_received(data)
         except (KeyboardInterrupt, SystemExit):
@@ -259,8 +259,8 @@ class SimulatedTransport(asyncio.Transport):
                 raise RuntimeError("get_buffer() returned an empty buffer")
             item = self._into.take(now, len(buffer))
             if isinstance(item, bytes):
-                if self._loop.trace.telling:
-                    self._tell_received(item)
+                if self._loop.trace.with_events:
+                    self._log_received(item)
                 buffer[: len(item)] = item
                 protocol.buffer_updated(len(item))
         except (KeyboardInterrupt, SystemExit):
@@ -305,8 +305,8 @@ class SimulatedTransport(asyncio.Transport):
         if self._into.reset_at <= self._loop.now:
             self._connection_reset()
             return
-        if self._loop.trace.telling:
-            self._tell_sent(data)
+        if self._loop.trace.with_events:
+            self._log_sent(data)
         if not self._buffer:
             room = out.room_bytes
             if len(data) <= room:
@@ -378,14 +378,14 @@ class SimulatedTransport(asyncio.Transport):
     def _pause_protocol_if_full(self) -> None:
         if self._buffer_bytes > self._high_bytes and not self._protocol_paused:
             self._protocol_paused = True
-            self._tell("pause_writing")
+            self._call_protocol("pause_writing")
 
     def _resume_protocol_if_drained(self) -> None:
         if self._protocol_paused and self._buffer_bytes <= self._low_bytes:
             self._protocol_paused = False
-            self._tell("resume_writing")
+            self._call_protocol("resume_writing")
 
-    def _tell(self, method: str) -> None:
+    def _call_protocol(self, method: str) -> None:
         try:
             getattr(self._protocol, method)()
         except (KeyboardInterrupt, SystemExit):

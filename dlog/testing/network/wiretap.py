@@ -48,13 +48,13 @@ class Direction:
         said = [self._read(body) for body in _frames(self._sent, data)]
         self._under_way.extend((self._now(), each) for each in said)
         for run in in_runs(said):
-            self._trace.tell(f"-> {self._target}", self._source, str(run))
+            self._trace.event(f"-> {self._target}", self._source, str(run))
 
     def received(self, data: bytes) -> None:
         arrived = [self._under_way.popleft() for _ in _frames(self._received, data) if self._under_way]
         late = [(at, each) for at, each in arrived if self._trace.detailed or self._now() - at > LATE_S]
         for run in in_runs(each for _, each in late):
-            self._trace.tell(
+            self._trace.event(
                 f"<- {self._source}", self._target, f"{run}, after {self._now() - late[0][0]:.3g} s"
             )
 

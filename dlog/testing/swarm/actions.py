@@ -36,7 +36,7 @@ class Action:
             each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default
         }
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """A sentence for a story."""
         return _SENTENCES.get(self.kind, _STRUCK).format(
             who=self.who,

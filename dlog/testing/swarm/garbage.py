@@ -13,7 +13,7 @@ from ledger.errors import LedgerNotFoundError, UnavailableError
 _TRY_AGAIN_S = 1.0
 
 
-async def garbage_is_gone(client: LogClient, cluster: SimulatedCluster, logs: tuple[str, ...]) -> None:
+async def garbage_is_deleted(client: LogClient, cluster: SimulatedCluster, logs: tuple[str, ...]) -> None:
     """Returns when it is. Nothing may go on in these logs meanwhile; they must be all there are under their root."""
     while True:
         try:

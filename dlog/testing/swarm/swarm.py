@@ -37,7 +37,7 @@ from dlog.testing.metadata.timing import MetadataTiming
 from dlog.testing.swarm.actions import Action
 from dlog.testing.swarm.administrators import OTHER_LOG, SwarmAdministrator
 from dlog.testing.swarm.chaos import Chaos
-from dlog.testing.swarm.garbage import garbage_is_gone
+from dlog.testing.swarm.garbage import garbage_is_deleted
 from dlog.testing.swarm.neighbours import NEIGHBOUR_ROOT, Belongings, SwarmNeighbour
 from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.readers import SwarmReader
@@ -89,7 +89,9 @@ class Swarm:
         self._plan = plan
         self._cluster = cluster
         self._loop = cluster.loop
-        self.recorder = Recorder(cluster.loop.time, tell=cluster.trace.tell, tell_reads=cluster.trace.detail)
+        self.recorder = Recorder(
+            cluster.loop.time, log_event=cluster.trace.event, log_read=cluster.trace.detail
+        )
         self._names = [
             *(f"writer-{number}" for number in range(plan.writers)),
             *(f"reader-{number}" for number in range(plan.readers)),
@@ -239,7 +241,7 @@ class Swarm:
             history.strict = not self._plan.fast
             self.wrong += await self._audit(client, [listed.ledger_id for listed in record.ledgers])
             if self._garbage_goes:
-                await garbage_is_gone(client, self._cluster, (LOG, OTHER_LOG))
+                await garbage_is_deleted(client, self._cluster, (LOG, OTHER_LOG))
             return history
         finally:
             await client.close()
@@ -335,12 +337,12 @@ class Swarm:
     def _broken_promises(self) -> list[str]:
         """C15."""
         found = self._forgotten_fences()
-        told: dict[int, int] = {}
+        reported: dict[int, int] = {}
         for bookie in self._cluster.bookies:
             found += bookie.promises.broken
-            for ledger_id, lac in bookie.promises.told_lacs.items():
-                told[ledger_id] = max(lac, told.get(ledger_id, lac))
-        ended = c15_no_ledger_ends_below_its_lac(self._cluster.metadata.history, told)
+            for ledger_id, lac in bookie.promises.reported_lacs.items():
+                reported[ledger_id] = max(lac, reported.get(ledger_id, lac))
+        ended = c15_no_ledger_ends_below_its_lac(self._cluster.metadata.history, reported)
         return found + first_findings("c15_no_ledger_ends_below_its_lac", ended)
 
     def _forgotten_fences(self) -> list[str]:
@@ -388,7 +390,7 @@ def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report
 
 def _report(plan: Plan, *, detailed: bool, timeline: int) -> Report:
     loop = SimulatedLoop(Seeds(plan.seed), _LIMITS)
-    loop.trace.telling, loop.trace.detailed = detailed or timeline > 0, detailed
+    loop.trace.with_events, loop.trace.detailed = detailed or timeline > 0, detailed
     report = Report(plan)
     disk = DiskTiming(sync_s=(DiskTiming().sync_s[0], plan.sync_s_max))
     way_s = (MetadataTiming().request_s[0], plan.store_s_max)

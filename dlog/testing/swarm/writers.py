@@ -117,8 +117,8 @@ class SwarmWriter:
     def _done(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
         if not task.cancelled() and (error := task.exception()) is not None:
-            told = self.loud if isinstance(error, LogStoreError) else self.wrong
-            told.append(f"{self._name}: an append ended with {error!r}")
+            found = self.loud if isinstance(error, LogStoreError) else self.wrong
+            found.append(f"{self._name}: an append ended with {error!r}")
 
     # ---- ways to append
 

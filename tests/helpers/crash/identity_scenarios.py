@@ -22,7 +22,7 @@ from ledger.metadata.memory import MemoryBackend, MemoryCluster
 from ledger.metadata.transactions.store import KeyValueStore
 from ledger.model import BookieId
 from tests.helpers.bookie.storage import small_config
-from tests.helpers.crash.recorded_storage import Ledgers, Telling, check, copy_of
+from tests.helpers.crash.recorded_storage import Ledgers, RecordedStorage, check, copy_of
 from tests.helpers.crash.scenarios import HOME, SETTINGS
 from tests.helpers.simulation.disk import new_disk
 
@@ -45,7 +45,7 @@ class Known:
         cluster.nodes, cluster.sorted_keys = dict(self.cluster.nodes), list(self.cluster.sorted_keys)
         return Known(cluster, copy_of(self.ledgers), self.formatting)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return repr((self.cluster.nodes, self.ledgers, self.formatting))
 
     def store(self) -> KeyValueStore:
@@ -59,7 +59,7 @@ async def new_known() -> Known:
     return known
 
 
-async def start(disk: Disk, known: Known, config: StorageConfig = CONFIG) -> tuple[Verdict, Telling]:
+async def start(disk: Disk, known: Known, config: StorageConfig = CONFIG) -> tuple[Verdict, RecordedStorage]:
     """The steps of a bookie's start in their order, without those on the network."""
     journal, ledgers = config.journal_directory, config.ledger_directory
     locks = lock_directories(disk, config)
@@ -69,7 +69,7 @@ async def start(disk: Disk, known: Known, config: StorageConfig = CONFIG) -> tup
         ours = own_cookie(BOOKIE, journal, ledgers, "instance")
         verdict = await prove_identity(known.store(), disk, ours, config, SystemEnvironment())
         storage = await LedgerStorage.open(config, disk, SystemEnvironment())
-        return verdict, Telling(storage, known.ledgers)
+        return verdict, RecordedStorage(storage, known.ledgers)
     finally:
         for each in locks:
             each.release()
@@ -89,7 +89,7 @@ async def format_it(disk: Disk, known: Known) -> None:
     await give_up(known.store(), disk, CONFIG, BOOKIE)
 
 
-IDENTITY_STORIES: tuple[Callable[[Disk, Known], Awaitable[None]], ...] = (first_start, format_it)
+IDENTITY_SCENARIOS: tuple[Callable[[Disk, Known], Awaitable[None]], ...] = (first_start, format_it)
 
 
 async def boot_identity(image: DiskImage, known: Known) -> None:

@@ -1,4 +1,4 @@
-"""Boots what a power cut may leave of a bookie's disk, at each effect of each story, and compares.
+"""Boots what a power cut may leave of a bookie's disk, at each effect of each scenario, and compares.
 
     python -m tests.helpers.crash.images [--each 8] [--second 10]
 
@@ -22,9 +22,9 @@ from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.effects import Effect
 from dlog.testing.disk.image import DiskImage
 from ledger.errors import LogStoreError
-from tests.helpers.crash.identity_scenarios import IDENTITY_STORIES, Known, boot_identity, new_known
-from tests.helpers.crash.recorded_storage import LARGE, LARGE_FROM, Ledgers, Telling, check, copy_of
-from tests.helpers.crash.scenarios import SETTINGS, STORIES, Story, opened
+from tests.helpers.crash.identity_scenarios import IDENTITY_SCENARIOS, Known, boot_identity, new_known
+from tests.helpers.crash.recorded_storage import LARGE, LARGE_FROM, Ledgers, RecordedStorage, check, copy_of
+from tests.helpers.crash.scenarios import SCENARIOS, SETTINGS, Scenario, opened
 from tests.helpers.simulation.disk import new_disk
 
 EACH, SECOND_EVERY = 8, 10
@@ -38,7 +38,7 @@ NEXT_LEDGER, NEXT_LARGE = 50, LARGE_FROM + 50
 class Cut:
     """One image, where it comes from, how to boot it, and what tells it from others that must hold the same."""
 
-    story: str
+    scenario: str
     effect: Effect
     image: DiskImage
     boot: Callable[[], Awaitable[None]]
@@ -47,7 +47,7 @@ class Cut:
 
 @dataclass(slots=True)
 class Booted:
-    """What was booted, by story."""
+    """What was booted, by scenario."""
 
     boots: Counter[str] = field(default_factory=Counter)
     images: Counter[str] = field(default_factory=Counter)
@@ -55,43 +55,43 @@ class Booted:
 
 
 async def boot_all(each: int = EACH, second_every: int = SECOND_EVERY) -> Booted:
-    """AssertionError or the bookie's own error, with the story of the image that did not boot as it must."""
+    """AssertionError or the bookie's own error, with the scenario of the image that did not boot as it must."""
     booted, images, seen = Booted(), set[bytes](), set[tuple[bytes, str]]()
     async for cut in every_cut(each, second_every):
         fingerprint = _fingerprint(cut.image)
         if (fingerprint, cut.promised) in seen:
             continue
         seen.add((fingerprint, cut.promised))
-        booted.boots[cut.story] += 1
-        booted.images[cut.story] += fingerprint not in images
+        booted.boots[cut.scenario] += 1
+        booted.images[cut.scenario] += fingerprint not in images
         images.add(fingerprint)
         try:
             await cut.boot()
         except (LogStoreError, AssertionError) as error:
-            error.add_note(f"{cut.story}: power cut before {cut.effect}; {'; '.join(cut.image.story)}")
+            error.add_note(f"{cut.scenario}: power cut before {cut.effect}; {'; '.join(cut.image.changes)}")
             raise
     return booted
 
 
 async def every_cut(each: int, second_every: int) -> AsyncIterator[Cut]:
-    for story in STORIES:
-        first = await _cuts_of_storage(story.__name__, story, new_disk(), {}, each)
+    for scenario in SCENARIOS:
+        first = await _cuts_of_storage(scenario.__name__, scenario, new_disk(), {}, each)
         for number, (cut, ledgers) in enumerate(first):
             yield cut
             if number % second_every == 0:
                 disk = new_disk(number, image=cut.image)
-                name = f"{story.__name__}, then again"
+                name = f"{scenario.__name__}, then again"
                 for second, _ in await _cuts_of_storage(name, go_on, disk, ledgers, _EACH_OF_SECOND):
                     yield second
-    for identity_story in IDENTITY_STORIES:
-        for cut in await _cuts_of_identity(identity_story, each):
+    for identity_scenario in IDENTITY_SCENARIOS:
+        for cut in await _cuts_of_identity(identity_scenario, each):
             yield cut
 
 
 # ---- storages
 
 
-async def go_on(bookie: Telling) -> None:
+async def go_on(bookie: RecordedStorage) -> None:
     """A second life: entries for an old ledger and a new one, a fence, a checkpoint."""
     await bookie.add(NEXT_LEDGER, range(3))
     await bookie.fence(NEXT_LEDGER)
@@ -100,15 +100,15 @@ async def go_on(bookie: Telling) -> None:
 
 
 async def _cuts_of_storage(
-    name: str, story: Story, disk: SimulatedDisk, ledgers: Ledgers, each: int
+    name: str, scenario: Scenario, disk: SimulatedDisk, ledgers: Ledgers, each: int
 ) -> list[tuple[Cut, Ledgers]]:
-    told = copy_of(ledgers)
+    recorded = copy_of(ledgers)
     choose, found = Random(name), list[tuple[Cut, Ledgers]]()
 
     shared: dict[bytes, bytes] = {}
 
     def take(effect: Effect) -> None:
-        promised = copy_of(told)
+        promised = copy_of(recorded)
         for image in disk.legal_images(each, choose):
             for path, content in image.files.items():  # most are as in the image before
                 image.files[path] = shared.setdefault(content, content)
@@ -116,13 +116,13 @@ async def _cuts_of_storage(
             found.append((Cut(name, effect, image, boot, repr(promised)), promised))
 
     disk.watch_effects(take)
-    await story(await opened(disk, told))
+    await scenario(await opened(disk, recorded))
     disk.watch_effects(None)
     disk.process_crash()
     return found
 
 
-async def collect_garbage(bookie: Telling) -> None:
+async def collect_garbage(bookie: RecordedStorage) -> None:
     """Remove dead entry logs once the one that was written to at the crash is full, by what is deleted before that."""
     per_log = SETTINGS["entry_log_bytes_max"] // len(LARGE)
     for ids in (range(per_log), [per_log]):  # the second checkpoint begins the next log
@@ -152,18 +152,20 @@ async def boot_storage(image: DiskImage, ledgers: Ledgers, *, goes_on: bool) -> 
 # ---- identities
 
 
-async def _cuts_of_identity(story: Callable[[SimulatedDisk, Known], Awaitable[None]], each: int) -> list[Cut]:
+async def _cuts_of_identity(
+    scenario: Callable[[SimulatedDisk, Known], Awaitable[None]], each: int
+) -> list[Cut]:
     disk, known = new_disk(), await new_known()
-    choose, found = Random(story.__name__), list[Cut]()
+    choose, found = Random(scenario.__name__), list[Cut]()
 
     def take(effect: Effect) -> None:
         promised = known.copy()
         for image in disk.legal_images(each, choose):
             boot = partial(boot_identity, image, promised)
-            found.append(Cut(story.__name__, effect, image, boot, promised.told()))
+            found.append(Cut(scenario.__name__, effect, image, boot, promised.describe()))
 
     disk.watch_effects(take)
-    await story(disk, known)
+    await scenario(disk, known)
     disk.watch_effects(None)
     disk.process_crash()
     return found
@@ -186,8 +188,8 @@ def main() -> None:
     parser.add_argument("--second", type=int, default=SECOND_EVERY, help="every so many-th goes on")
     given = parser.parse_args()
     booted = asyncio.run(boot_all(given.each, given.second))
-    for story in sorted(booted.boots):
-        print(f"{story:28} {booted.boots[story]:6} boots {booted.images[story]:6} images")
+    for scenario in sorted(booted.boots):
+        print(f"{scenario:28} {booted.boots[scenario]:6} boots {booted.images[scenario]:6} images")
     print(f"{booted.images.total()} distinct images in {booted.boots.total()} boots: nothing was lost")
 
 

@@ -40,7 +40,7 @@ class Asked:
 Ledgers = dict[int, Asked]
 
 
-class Telling:
+class RecordedStorage:
     """One process's storage; `ledgers` outlives it, for the next process."""
 
     def __init__(self, storage: LedgerStorage, ledgers: Ledgers) -> None:

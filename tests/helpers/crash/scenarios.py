@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bookie_server.disk.disk import Disk
 from tests.helpers.bookie.storage import open_storage
-from tests.helpers.crash.recorded_storage import LARGE_FROM, Ledgers, Telling
+from tests.helpers.crash.recorded_storage import LARGE_FROM, Ledgers, RecordedStorage
 
 HOME = Path("/bookie")
 KIB = 1024
@@ -17,28 +17,28 @@ SETTINGS: dict[str, int] = {
     "write_cache_bytes_max": 1024 * KIB,
     "reserve_bytes": 0,
 }
-Story = Callable[[Telling], Awaitable[None]]
+Scenario = Callable[[RecordedStorage], Awaitable[None]]
 
 
-async def opened(disk: Disk, ledgers: Ledgers) -> Telling:
-    return Telling(await open_storage(HOME, disk, **SETTINGS), ledgers)
+async def opened(disk: Disk, ledgers: Ledgers) -> RecordedStorage:
+    return RecordedStorage(await open_storage(HOME, disk, **SETTINGS), ledgers)
 
 
-async def first_adds(bookie: Telling) -> None:
+async def first_adds(bookie: RecordedStorage) -> None:
     """A first start and the first entries of two ledgers, some out of order, some twice."""
     await bookie.add(1, range(4))
     await bookie.add(2, [0, 2])
     await bookie.add(2, [1, 2, 3])
 
 
-async def journal_roll(bookie: Telling) -> None:
+async def journal_roll(bookie: RecordedStorage) -> None:
     """Three journal files are filled."""
     for step in range(24):
         await bookie.add(LARGE_FROM, [step])
         await bookie.add(1, [step])
 
 
-async def checkpoints(bookie: Telling) -> None:
+async def checkpoints(bookie: RecordedStorage) -> None:
     """Three checkpoints with entries, a LAC and a fence between them; the last one has nothing to store."""
     await bookie.add(1, range(20))
     await bookie.set_lac(1, 15)
@@ -50,14 +50,14 @@ async def checkpoints(bookie: Telling) -> None:
     await bookie.storage.checkpoint()
 
 
-async def entry_log_roll(bookie: Telling) -> None:
+async def entry_log_roll(bookie: RecordedStorage) -> None:
     """Two entry logs are filled, checkpoint by checkpoint."""
     for step in range(5):
         await bookie.add(LARGE_FROM, range(4 * step, 4 * step + 4))
         await bookie.storage.checkpoint()
 
 
-async def late_adds(bookie: Telling) -> None:
+async def late_adds(bookie: RecordedStorage) -> None:
     """Gaps of a ledger are filled when its first entries are in a full entry log: these go into the next one."""
     await bookie.add(1, [0, 2, 4])
     await bookie.add(LARGE_FROM, range(8))
@@ -68,7 +68,7 @@ async def late_adds(bookie: Telling) -> None:
     await bookie.storage.checkpoint()
 
 
-async def fences(bookie: Telling) -> None:
+async def fences(bookie: RecordedStorage) -> None:
     """Fences of ledgers known, unknown and fenced already; recovery's adds after them."""
     await bookie.add(1, range(3))
     await bookie.fence(1)
@@ -80,7 +80,7 @@ async def fences(bookie: Telling) -> None:
     await bookie.fence(3)
 
 
-async def limits(bookie: Telling) -> None:
+async def limits(bookie: RecordedStorage) -> None:
     """Explicit LACs that rise, and one that comes late."""
     await bookie.add(1, range(10))
     for lac in (3, 7, 5, 9):
@@ -90,7 +90,7 @@ async def limits(bookie: Telling) -> None:
     await bookie.set_lac(2, 4)
 
 
-async def garbage(bookie: Telling) -> None:
+async def garbage(bookie: RecordedStorage) -> None:
     """Ledgers are deleted before and after a checkpoint, and their entry logs with them."""
     for ledger_id in (LARGE_FROM, LARGE_FROM + 1, 1):
         await bookie.add(ledger_id, range(9))
@@ -106,7 +106,7 @@ async def garbage(bookie: Telling) -> None:
     await bookie.storage.remove_dead_logs()
 
 
-async def everything(bookie: Telling) -> None:
+async def everything(bookie: RecordedStorage) -> None:
     """All of it mixed, and a stop in good order."""
     for step in range(6):
         await bookie.add(1, range(step * 30, step * 30 + 30))
@@ -126,7 +126,7 @@ async def everything(bookie: Telling) -> None:
     await bookie.storage.close()
 
 
-STORIES: tuple[Story, ...] = (
+SCENARIOS: tuple[Scenario, ...] = (
     first_adds,
     journal_roll,
     checkpoints,

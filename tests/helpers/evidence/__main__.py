@@ -26,7 +26,7 @@ from tests.helpers.evidence.running import Job, run_all
 from tests.helpers.mutations.table import Search, Table
 
 _SAVED_EVERY_S = 10.0
-_TOLD_EVERY = 100
+_PROGRESS_EVERY = 100
 PAGE = ROOT / "docs" / "reliability.md"
 KEPT = (ROOT / "tests" / "simulation" / "kept", ROOT / "tests" / "crash" / "kept")
 
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     finally:
         results.save(given.results)
-        given.page.write_text(page(results, planted_bugs(), kept_stories(), checks()), "utf-8")
+        given.page.write_text(page(results, planted_bugs(), kept_descriptions(), checks()), "utf-8")
     for profile, seed, found in results.failed():
         print(f"seed {seed} ({profile}) fails: {found[0]}")
     print(f"written: {given.page}")
@@ -90,16 +90,16 @@ def _run_seeds(results: Results, given: argparse.Namespace) -> None:
             results.part(head, run.profile, where, day()).add(run, day())
             done += 1
             if run.findings:
-                _tell(run)
+                _print_findings(run)
             if time.monotonic() - saved > _SAVED_EVERY_S:
                 results.save(given.results)
                 saved = time.monotonic()
-            if done % _TOLD_EVERY == 0 or done == len(jobs):
+            if done % _PROGRESS_EVERY == 0 or done == len(jobs):
                 left_s = (time.monotonic() - began) / done * (len(jobs) - done)
                 print(f"{done} of {len(jobs)} runs, {left_s / 60:.0f} minutes left", flush=True)
 
 
-def _tell(run: Run) -> None:
+def _print_findings(run: Run) -> None:
     print(f"seed {run.seed} ({run.profile}) FAILED", *run.findings, sep="\n  ", flush=True)
 
 
@@ -109,12 +109,12 @@ def _tell(run: Run) -> None:
 def _boot_images() -> Images:
     booted = asyncio.run(boot_all())
     print(f"{booted.images.total()} distinct crash images booted", flush=True)
-    stories = sorted(booted.boots)
+    scenarios = sorted(booted.boots)
     return Images(
         commit(),
         day(),
-        {story: booted.boots[story] for story in stories},
-        {story: booted.images[story] for story in stories},
+        {scenario: booted.boots[scenario] for scenario in scenarios},
+        {scenario: booted.images[scenario] for scenario in scenarios},
     )
 
 
@@ -127,13 +127,13 @@ def planted_bugs() -> list[PlantedBug]:
             row.check,
             row.focused.seeds,
             focused=bool(row.focus) or row.circumstances,
-            whole_swarm=_told(row.whole_swarm),
+            whole_swarm=_seeds_needed(row.whole_swarm),
         )
         for name, row in Table.load().rows.items()
     ]
 
 
-def _told(search: Search | None) -> str:
+def _seeds_needed(search: Search | None) -> str:
     if search is None:
         return "not tried"
     return str(search.seeds) if search.seed is not None else f"not in {search.seeds}"
@@ -146,10 +146,10 @@ def checks() -> str:
     return "\n".join(takewhile(bool, lines[first:])) + "\n"
 
 
-def kept_stories() -> dict[str, str]:
+def kept_descriptions() -> dict[str, str]:
     """Of seeds that failed, and of crash images that did not boot."""
     paths = [path for directory in KEPT for path in sorted(directory.glob("*.toml"))]
-    return {path.stem: tomllib.loads(path.read_text("utf-8"))["story"] for path in paths}
+    return {path.stem: tomllib.loads(path.read_text("utf-8"))["description"] for path in paths}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ FAULTS: dict[str, dict[str, str]] = {
         "reordering": "a packet arrived before an earlier one of another connection",
         "reset": "a connection was reset, with a part of what was on its way lost",
         "stall": "nothing of a connection arrived for a while",
-        "half_open": "nothing of a connection ever arrived again, and nobody was told",
+        "half_open": "nothing of a connection ever arrived again, and neither end was notified",
         "cut": "nothing passed between two nodes",
         "cut_one_way": "nothing passed from one node to another, but back",
         "clog": "nothing passed from one node to another for a while, then all of it at once",

@@ -47,8 +47,8 @@ class PlantedBug:
     """The same with the plans that the seeds draw, in words."""
 
 
-def page(results: Results, bugs: Iterable[PlantedBug], stories: Mapping[str, str], checks: str) -> str:
-    """The whole page. `stories`: of each kept seed what it had found; `checks`: the table of all checks."""
+def page(results: Results, bugs: Iterable[PlantedBug], descriptions: Mapping[str, str], checks: str) -> str:
+    """The whole page. `descriptions`: of each kept seed what it had found; `checks`: the table of all checks."""
     sections = [
         INTRODUCTION,
         _seeds(results),
@@ -56,7 +56,7 @@ def page(results: Results, bugs: Iterable[PlantedBug], stories: Mapping[str, str
         _checks(checks),
         _bugs(list(bugs)),
         _images(results),
-        _stories(stories),
+        _findings(descriptions),
         LIMITS,
     ]
     return "\n".join(section.rstrip() + "\n" for section in sections)
@@ -89,7 +89,7 @@ def _seeds(results: Results) -> str:
         ("seeds that fail", *(_failures(results, profile) for profile in ("chaos", "beyond"))),
         ("acknowledged messages lost", lost, "not promised"),
     ]
-    told = [
+    text = [
         "## Seeds",
         "",
         "Each seed is a cluster, a workload and faults of its own; after the chaos all is healed, read and checked.",
@@ -100,8 +100,8 @@ def _seeds(results: Results) -> str:
         "",
     ]
     for profile, seed, found in results.failed():
-        told += [f"Seed {seed} ({profile}) FAILS: {found[0]}", ""]
-    return "\n".join(told)
+        text += [f"Seed {seed} ({profile}) FAILS: {found[0]}", ""]
+    return "\n".join(text)
 
 
 def _runs(results: Results, profile: str) -> int:
@@ -164,7 +164,7 @@ def _bugs(bugs: list[PlantedBug]) -> str:
 
 def _images(results: Results) -> str:
     head = (
-        "## Crash images\n\nThe power is cut before each effect on the disk of short stories; what it may leave "
+        "## Crash images\n\nThe power is cut before each effect on the disk of short scenarios; what it may leave "
         "is booted, and must hold all that was answered and nothing that was never asked for "
         "(`python -m tests.helpers.crash.images`).\n"
     )
@@ -172,16 +172,19 @@ def _images(results: Results) -> str:
     if images is None:
         return head + "\nNone has been booted yet.\n"
     rows: list[tuple[object, ...]] = [
-        (story.replace("_", " "), images.images[story], images.boots[story]) for story in images.boots
+        (scenario.replace("_", " "), images.images[scenario], images.boots[scenario])
+        for scenario in images.boots
     ]
     rows.append(("all", sum(images.images.values()), sum(images.boots.values())))
-    told = _table(("story", "distinct images", "boots"), rows)
-    return f"{head}\n{told}\n\nCommit `{images.commit}`, {images.day}; nothing was lost.\n"
+    text = _table(("scenario", "distinct images", "boots"), rows)
+    return f"{head}\n{text}\n\nCommit `{images.commit}`, {images.day}; nothing was lost.\n"
 
 
-def _stories(stories: Mapping[str, str]) -> str:
-    told = "\n".join(f"- `{name}`: {' '.join(story.split())}" for name, story in stories.items())
+def _findings(descriptions: Mapping[str, str]) -> str:
+    text = "\n".join(
+        f"- `{name}`: {' '.join(description.split())}" for name, description in descriptions.items()
+    )
     return (
         "## What it has found\n\n"
-        f"Seeds that failed are kept and run with the tests; so are crash images that did not boot.\n\n{told}\n"
+        f"Seeds that failed are kept and run with the tests; so are crash images that did not boot.\n\n{text}\n"
     )

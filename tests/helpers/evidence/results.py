@@ -70,7 +70,7 @@ class Part:
 
 @dataclass(slots=True)
 class Images:
-    """Crash images that were booted; by story."""
+    """Crash images that were booted; by scenario."""
 
     commit: str
     day: str

@@ -56,7 +56,7 @@ def run_one(job: Job) -> Run:
     signal.alarm(REAL_S_MAX)
     try:
         report = run_plan(make_plan(seed, profile, {}))
-    except (Exception, TooLongError) as error:  # noqa: BLE001  # told with the seed, which fails
+    except (Exception, TooLongError) as error:  # noqa: BLE001  # reported with the seed, which fails
         report = Report(make_plan(seed, profile, {}), [f"{type(error).__name__}: {error}"])
     finally:
         signal.alarm(0)

@@ -20,7 +20,7 @@ from dlog.testing.kernel.seeds import Seeds
 Ts = TypeVarTuple("Ts")
 
 
-class StrikingLoop(SimulatedLoop):
+class InterruptingLoop(SimulatedLoop):
     """Counts the callbacks from `watch` on."""
 
     def __init__(self, seeds: Seeds, at: int) -> None:
@@ -28,15 +28,15 @@ class StrikingLoop(SimulatedLoop):
         self.at = at
         self._count = 0
         self._name = ""
-        self._strike: Callable[[], None] = _nothing
-        self.struck = False
+        self._interrupt: Callable[[], None] = _nothing
+        self.interrupted = False
 
-    def watch(self, name: str, strike: Callable[[], None]) -> None:
-        """Call `strike` at the callback `at` of the process, counted from one."""
-        self._name, self._strike = name, strike
+    def watch(self, name: str, interrupt: Callable[[], None]) -> None:
+        """Call `interrupt` at the callback `at` of the process, counted from one."""
+        self._name, self._interrupt = name, interrupt
 
     def unwatch(self) -> None:
-        """It has done what it was to be struck at."""
+        """It has done what it was to be interrupted at."""
         self._name = ""
 
     def call_soon(
@@ -47,8 +47,8 @@ class StrikingLoop(SimulatedLoop):
         if node.name == self._name:
             self._count += 1
             if self._count == self.at:
-                self.struck = True
-                self._strike()
+                self.interrupted = True
+                self._interrupt()
         return handle
 
 

@@ -1,4 +1,4 @@
-"""Plays a scene once for every callback of its victim."""
+"""Runs a scenario once for every callback of its victim, and interrupts it there."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dlog.testing.cluster import SimulatedCluster, logging_into
 from dlog.testing.kernel.faults import MetadataFault
 from dlog.testing.kernel.nodes import context_of
 from dlog.testing.kernel.seeds import Seeds
-from tests.helpers.interruptions.loop import StrikingLoop
-from tests.helpers.interruptions.scenarios import VICTIM, Scene
+from tests.helpers.interruptions.loop import InterruptingLoop
+from tests.helpers.interruptions.scenarios import VICTIM, Scenario
 from tests.helpers.interruptions.stage import LOG, Stage
 
 _SLEEPS_S = 20.0
@@ -27,68 +27,68 @@ REQUESTS: dict[str, MetadataFault] = {
 }
 
 
-def blows(scene: Scene) -> tuple[str, ...]:
+def faults_of(scenario: Scenario) -> tuple[str, ...]:
     """kill -9; SIGSTOP, for a program until somebody else has written; a power cut of a bookie's host.
 
-    A program is also struck at each of its requests to the metadata store.
+    A program is also interrupted at each of its requests to the metadata store.
     """
-    return ("kill", "sleep", *REQUESTS) if scene.struck == VICTIM else ("kill", "sleep", "power cut")
+    return ("kill", "sleep", *REQUESTS) if scenario.interrupted == VICTIM else ("kill", "sleep", "power cut")
 
 
-def play(scene: Scene, blow: str, at: int, seed: int = 1) -> tuple[bool, list[str]]:
-    """Whether there was such a callback, or request, to strike at, and what was found wrong."""
-    loop = StrikingLoop(Seeds(seed), at)
+def run_once(scenario: Scenario, fault: str, at: int, seed: int = 1) -> tuple[bool, list[str]]:
+    """Whether there was such a callback, or request, to interrupt at, and what was found wrong."""
+    loop = InterruptingLoop(Seeds(seed), at)
 
     async def run() -> list[str]:
         cluster = SimulatedCluster(loop)
         await cluster.start()
-        return await _play(scene, blow, Stage(cluster), loop)
+        return await _run(scenario, fault, Stage(cluster), loop)
 
     try:
         with logging_into(loop):
             wrong = loop.run(run())
-            return loop.struck or bool(
-                blow in REQUESTS and loop.trace.counts[f"fault.{REQUESTS[blow]}"]
+            return loop.interrupted or bool(
+                fault in REQUESTS and loop.trace.counts[f"fault.{REQUESTS[fault]}"]
             ), wrong
     finally:
         loop.close()
 
 
-async def _play(scene: Scene, blow: str, stage: Stage, loop: StrikingLoop) -> list[str]:
+async def _run(scenario: Scenario, fault: str, stage: Stage, loop: InterruptingLoop) -> list[str]:
     cluster = stage.cluster
     async with stage.client() as client:
         await client.create(LOG)
     cluster.run("reader", stage.tail)
-    await scene.before(stage)
-    if blow in REQUESTS:
-        cluster.metadata.faults.arm(REQUESTS[blow], VICTIM, number=loop.at)
+    await scenario.before(stage)
+    if fault in REQUESTS:
+        cluster.metadata.faults.arm(REQUESTS[fault], VICTIM, number=loop.at)
     else:
-        loop.watch(scene.struck, lambda: _strike(cluster, scene.struck, blow))
-    victim = cluster.run(VICTIM, lambda: scene.victim(stage))
-    await asyncio.gather(scene.beside(stage), asyncio.wait([victim], timeout=_SLEEPS_S))
+        loop.watch(scenario.interrupted, lambda: _interrupt(cluster, scenario.interrupted, fault))
+    victim = cluster.run(VICTIM, lambda: scenario.victim(stage))
+    await asyncio.gather(scenario.concurrently(stage), asyncio.wait([victim], timeout=_SLEEPS_S))
     loop.unwatch()
     cluster.metadata.faults.disarm()
-    await _over(stage.write_again("heir"), "the heir")
-    await scene.after(stage)
+    await _over(stage.write_again("next"), "the next writer")
+    await scenario.after(stage)
     if cluster.process(VICTIM).alive:
         loop.resume(cluster.process(VICTIM))
         await _over(asyncio.wait([victim]), "the victim")
         victim.result()
-        await _over(stage.write_again("last heir"), "the last heir")
-        await scene.after(stage)
+        await _over(stage.write_again("third"), "the third writer")
+        await scenario.after(stage)
     cluster.heal()
     for bookie in cluster.bookies:
         await bookie.wait_until_serving()
     return await stage.judge()
 
 
-def _strike(cluster: SimulatedCluster, name: str, blow: str) -> None:
+def _interrupt(cluster: SimulatedCluster, name: str, fault: str) -> None:
     loop = cluster.loop
     if name == VICTIM:
-        (cluster.kill if blow == "kill" else cluster.pause)(name)
+        (cluster.kill if fault == "kill" else cluster.pause)(name)
         return
     bookie = next(each for each in cluster.bookies if each.name == name)
-    {"kill": bookie.kill, "sleep": bookie.pause, "power cut": bookie.power_cut}[blow]()
+    {"kill": bookie.kill, "sleep": bookie.pause, "power cut": bookie.power_cut}[fault]()
 
     def come_back() -> None:
         bookie.resume()
@@ -106,14 +106,14 @@ async def _over(work: Awaitable[object], what: str) -> None:
         raise AssertionError(f"c17_progress: {what} does not come to an end") from None
 
 
-def play_all(scene: Scene, blow: str, *, first: int = 1, step: int = 1) -> int:
+def run_at_every_point(scenario: Scenario, fault: str, *, first: int = 1, step: int = 1) -> int:
     """Strike at every `step`-th callback; returns at how many. AssertionError names the first that went wrong."""
-    struck = 0
+    interrupted = 0
     at = first
     while True:
-        there, wrong = play(scene, blow, at)
+        there, wrong = run_once(scenario, fault, at)
         assert not wrong, f"at {at}: " + "\n".join(wrong)
         if not there:
-            return struck
-        struck += 1
+            return interrupted
+        interrupted += 1
         at += step

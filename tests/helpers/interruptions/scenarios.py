@@ -1,4 +1,4 @@
-"""The scenes: what was there before, what the victim does, and who acts beside it. Names are those of
+"""The scenarios: what was there before, what the victim does, and who acts concurrently. Names are those of
 docs/log-semantics.md#crash-windows.
 
 A victim is the process `victim`, or a bookie; it is killed, put to sleep, or its host loses power.
@@ -28,17 +28,17 @@ async def _nothing(_: Stage) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
-    """`beside` goes on while the victim does, `after` when it has done or slept long enough.
+class Scenario:
+    """`concurrently` runs while the victim does, `after` when it has done or slept long enough.
 
-    `struck` is who is struck: the victim, or a bookie that serves it.
+    `interrupted` is who is interrupted: the victim, or a bookie that serves it.
     """
 
     victim: Part
     before: Part = _nothing
-    beside: Part = _nothing
+    concurrently: Part = _nothing
     after: Part = _nothing
-    struck: str = VICTIM
+    interrupted: str = VICTIM
 
 
 # ---- before
@@ -137,7 +137,7 @@ async def _delete_and_begin_anew(stage: Stage) -> None:
             await writer.close()
 
 
-# ---- beside it
+# ---- concurrently
 
 
 async def _another_candidate(stage: Stage) -> None:
@@ -169,21 +169,27 @@ async def _the_other_log_ends(stage: Stage) -> None:
                 await asyncio.sleep(0.2)
 
 
-SCENES: dict[str, Scene] = {
-    "takeover of a dead writer": Scene(before=_a_dead_writer, victim=_take_over),
-    "takeover of a live writer": Scene(before=_a_live_writer, victim=_take_over),
-    "takeover with a dead bookie": Scene(before=_a_dead_bookie, victim=_take_over),
-    "takeover of two open ledgers": Scene(before=_two_open_ledgers, victim=_take_over),
-    "two takeovers at once": Scene(before=_a_live_writer, victim=_take_over, beside=_another_candidate),
-    "rotation": Scene(before=_some_messages, victim=_write_and_rotate),
-    "rotation under a takeover": Scene(
-        before=_some_messages, victim=_write_and_rotate, beside=_one_who_takes_over
+SCENARIOS: dict[str, Scenario] = {
+    "takeover of a dead writer": Scenario(before=_a_dead_writer, victim=_take_over),
+    "takeover of a live writer": Scenario(before=_a_live_writer, victim=_take_over),
+    "takeover with a dead bookie": Scenario(before=_a_dead_bookie, victim=_take_over),
+    "takeover of two open ledgers": Scenario(before=_two_open_ledgers, victim=_take_over),
+    "two takeovers at once": Scenario(
+        before=_a_live_writer, victim=_take_over, concurrently=_another_candidate
     ),
-    "shrink under a live writer": Scene(before=_several_ledgers, victim=_shrink),
-    "delete and create": Scene(
+    "rotation": Scenario(before=_some_messages, victim=_write_and_rotate),
+    "rotation under a takeover": Scenario(
+        before=_some_messages, victim=_write_and_rotate, concurrently=_one_who_takes_over
+    ),
+    "shrink under a live writer": Scenario(before=_several_ledgers, victim=_shrink),
+    "delete and create": Scenario(
         before=_some_messages, victim=_delete_and_begin_anew, after=_the_other_log_ends
     ),
-    "a bookie during a takeover": Scene(before=_a_live_writer, victim=_take_over, struck=A_BOOKIE),
-    "a bookie during a rotation": Scene(before=_some_messages, victim=_write_and_rotate, struck=A_BOOKIE),
-    "the second bookie during a takeover": Scene(before=_a_dead_bookie, victim=_take_over, struck=A_BOOKIE),
+    "a bookie during a takeover": Scenario(before=_a_live_writer, victim=_take_over, interrupted=A_BOOKIE),
+    "a bookie during a rotation": Scenario(
+        before=_some_messages, victim=_write_and_rotate, interrupted=A_BOOKIE
+    ),
+    "the second bookie during a takeover": Scenario(
+        before=_a_dead_bookie, victim=_take_over, interrupted=A_BOOKIE
+    ),
 }

@@ -1,4 +1,4 @@
-"""What every scene needs: a cluster, a recorded history, and an end at which everything is read and checked."""
+"""What every scenario needs: a cluster, a recorded history, and an end at which everything is read and checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dlog.testing.swarm.writers import outcome_of
 from dlog.write.writer import LogWriter
 from ledger.errors import OutcomeUnknownError, OwnershipLostError, UnavailableError
 
-LOG = "scene"
+LOG = "scenario"
 _AGAIN_S = 0.2
 _ANY_AGE_S = -3600.0
 """The clocks of two hosts differ."""

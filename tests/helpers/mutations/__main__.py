@@ -11,8 +11,8 @@ import argparse
 from dataclasses import replace
 
 from dlog.testing.swarm.plan import Plan
-from tests.helpers.mutations.parallel_search import Order, hunt_all
-from tests.helpers.mutations.search import Hunt, judge
+from tests.helpers.mutations.parallel_search import SearchOptions, search_all
+from tests.helpers.mutations.search import SearchResult, run_planted
 from tests.helpers.mutations.table import Search, Table, row_of
 from tests.simulation.mutations.catalogue import MUTATIONS
 
@@ -56,16 +56,16 @@ def _parser() -> argparse.ArgumentParser:
 
 def _search(names: list[str], given: argparse.Namespace) -> list[str]:
     """The names of those that were not found."""
-    order = Order(
+    options = SearchOptions(
         seeds=range(given.first, given.first + given.seeds),
         seconds_max=given.seconds,
         whole_swarm=given.whole_swarm,
         shrinks=given.write and not given.whole_swarm,
     )
     missed = []
-    for found, short in hunt_all(names, order, given.processes):
+    for found, short in search_all(names, options, given.processes):
         name = found.mutation.name
-        print(_told(found), flush=True)
+        print(_describe(found), flush=True)
         if found.plan is None:
             missed.append(name)
         if given.write:
@@ -73,7 +73,7 @@ def _search(names: list[str], given: argparse.Namespace) -> list[str]:
     return missed
 
 
-def _write(name: str, found: Hunt, short: Plan | None, *, whole_swarm: bool) -> None:
+def _write(name: str, found: SearchResult, short: Plan | None, *, whole_swarm: bool) -> None:
     table = Table.load()
     before = table.rows.get(name)
     if whole_swarm and before is not None:
@@ -84,7 +84,7 @@ def _write(name: str, found: Hunt, short: Plan | None, *, whole_swarm: bool) -> 
     table.save()
 
 
-def _told(found: Hunt) -> str:
+def _describe(found: SearchResult) -> str:
     mutation, seeds = found.mutation, "1 seed" if found.seeds == 1 else f"{found.seeds} seeds"
     verdict = "NOT FOUND in" if found.plan is None else f"found by seed {found.plan.seed}, after"
     lines = [f"{mutation.name}: {verdict} {seeds} ({found.seconds:.1f} s)", f"    {mutation.rule}"]
@@ -105,9 +105,9 @@ def _replay(names: list[str]) -> list[str]:
         row, mutation = table.rows.get(name), MUTATIONS[name]
         if row is None:
             verdict = "not in the table"
-        elif judge(row.run(), mutation.given).findings:
+        elif run_planted(row.run(), mutation.given).findings:
             verdict = "FAILS WITHOUT IT"
-        elif not (found := judge(row.run(), (*mutation.given, *mutation.edits))).findings:
+        elif not (found := run_planted(row.run(), (*mutation.given, *mutation.edits))).findings:
             verdict = "NOT FOUND"
         else:
             print(f"{name}: {found.check}, {found.steps} steps", flush=True)

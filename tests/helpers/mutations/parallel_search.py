@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from dlog.testing.swarm.plan import Plan
-from tests.helpers.mutations.search import Hunt, hunt
-from tests.helpers.mutations.shrinking import shrunk
+from tests.helpers.mutations.search import SearchResult, search
+from tests.helpers.mutations.shrinking import shortened
 from tests.simulation.mutations.catalogue import MUTATIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class SearchOptions:
     """How each is hunted."""
 
     seeds: range
@@ -24,9 +24,11 @@ class Order:
     """Whether a run that found it is also made short."""
 
 
-def hunt_all(names: Sequence[str], order: Order, processes: int) -> Iterator[tuple[Hunt, Plan | None]]:
+def search_all(
+    names: Sequence[str], options: SearchOptions, processes: int
+) -> Iterator[tuple[SearchResult, Plan | None]]:
     """What came of each, as it ends, with the short run."""
-    work = partial(_hunt_one, order=order)
+    work = partial(_search_one, options=options)
     if processes == 1:
         yield from map(work, names)
         return
@@ -34,7 +36,7 @@ def hunt_all(names: Sequence[str], order: Order, processes: int) -> Iterator[tup
         yield from pool.imap_unordered(work, names)
 
 
-def _hunt_one(name: str, order: Order) -> tuple[Hunt, Plan | None]:
+def _search_one(name: str, options: SearchOptions) -> tuple[SearchResult, Plan | None]:
     mutation = MUTATIONS[name]
-    found = hunt(mutation, order.seeds, whole_swarm=order.whole_swarm, seconds_max=order.seconds_max)
-    return found, shrunk(mutation, found.plan) if order.shrinks and found.plan is not None else None
+    found = search(mutation, options.seeds, whole_swarm=options.whole_swarm, seconds_max=options.seconds_max)
+    return found, shortened(mutation, found.plan) if options.shrinks and found.plan is not None else None

@@ -39,7 +39,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Hunt:
+class SearchResult:
     """What came of it."""
 
     mutation: Mutation
@@ -53,9 +53,9 @@ class Hunt:
     seconds: float = 0.0
 
 
-def hunt(
+def search(
     mutation: Mutation, seeds: Iterable[int], *, whole_swarm: bool = False, seconds_max: float = float("inf")
-) -> Hunt:
+) -> SearchResult:
     """Run seeds with the bug planted until one fails that does not fail without it.
 
     `whole_swarm`: with plans as the seeds draw them, whatever the bug needs to show.
@@ -68,18 +68,18 @@ def hunt(
         count += 1
         fixed = {} if whole_swarm else mutation.plan
         plan = make_plan(seed, mutation.profile, {"progress_s": PROGRESS_S, **fixed})
-        verdict = judge(plan, (*mutation.given, *mutation.edits))
+        verdict = run_planted(plan, (*mutation.given, *mutation.edits))
         if not verdict.findings:
             continue
-        if judge(plan, mutation.given).findings:
+        if run_planted(plan, mutation.given).findings:
             not_counted.append(seed)
             continue
         spent_s = time.process_time() - began
-        return Hunt(mutation, count, plan, verdict, tuple(not_counted), spent_s)
-    return Hunt(mutation, count, not_counted=tuple(not_counted), seconds=time.process_time() - began)
+        return SearchResult(mutation, count, plan, verdict, tuple(not_counted), spent_s)
+    return SearchResult(mutation, count, not_counted=tuple(not_counted), seconds=time.process_time() - began)
 
 
-def judge(plan: Plan, edits: Iterable[Edit]) -> Verdict:
+def run_planted(plan: Plan, edits: Iterable[Edit]) -> Verdict:
     """Run it with these bugs planted."""
     with planted(edits):
         try:

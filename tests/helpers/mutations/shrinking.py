@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dlog.testing.swarm.plan import Plan
 from tests.helpers.mutations.mutation import Mutation
-from tests.helpers.mutations.search import judge
+from tests.helpers.mutations.search import run_planted
 
 ENOUGH_STEPS = 12_000
 """About a quarter of a second: little is gained below."""
@@ -18,14 +18,14 @@ _PROGRESS_S = 40.0
 """Sound code may need more; whether it does is tried."""
 
 
-def shrunk(mutation: Mutation, plan: Plan) -> Plan:
+def shortened(mutation: Mutation, plan: Plan) -> Plan:
     """The cheapest run that was tried of those in which sound code is well and the bug shows."""
-    cost = judge(plan, (*mutation.given, *mutation.edits)).steps
+    cost = run_planted(plan, (*mutation.given, *mutation.edits)).steps
     candidates, tries = _shorter(plan), 0
     while cost > ENOUGH_STEPS and tries < _TRIES_MAX and (candidate := next(candidates, None)) is not None:
         tries += 1
-        verdict = judge(candidate, (*mutation.given, *mutation.edits))
-        if verdict.findings and verdict.steps < cost and not judge(candidate, mutation.given).findings:
+        verdict = run_planted(candidate, (*mutation.given, *mutation.edits))
+        if verdict.findings and verdict.steps < cost and not run_planted(candidate, mutation.given).findings:
             plan, cost = candidate, verdict.steps
             candidates = _shorter(plan)
     return plan

@@ -14,7 +14,7 @@ from typing import Any
 from dlog.testing.swarm.actions import Action
 from dlog.testing.swarm.plan import Plan
 from tests.helpers.mutations.mutation import Mutation
-from tests.helpers.mutations.search import Hunt
+from tests.helpers.mutations.search import SearchResult
 from tests.simulation.mutations.catalogue import MUTATIONS
 
 PATH = Path(__file__).parents[2] / "simulation" / "mutations" / "table.json"
@@ -65,7 +65,7 @@ def _value(name: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def row_of(found: Hunt, short: Plan, whole_swarm: Search | None) -> Row:
+def row_of(found: SearchResult, short: Plan, whole_swarm: Search | None) -> Row:
     """What a successful search is written down as."""
     assert found.plan is not None
     mutation = found.mutation

@@ -22,7 +22,7 @@ class MetadataWatch:
 
     def __init__(self, client: LogClient, log: str) -> None:
         self.history = RegisterHistory()
-        self.told_lacs: dict[int, int] = {}
+        self.reported_lacs: dict[int, int] = {}
         """Of each ledger the highest LAC that its bookies told."""
         self._client = client
         self._log = log
@@ -60,7 +60,7 @@ class MetadataWatch:
                 lac = await handle.refresh()
             finally:
                 await handle.close()
-            self.told_lacs[ledger_id] = max(lac, self.told_lacs.get(ledger_id, -1))
+            self.reported_lacs[ledger_id] = max(lac, self.reported_lacs.get(ledger_id, -1))
 
 
 def _seen(found: Versioned[LedgerMetadata]) -> tuple[int, bytes]:

@@ -56,7 +56,7 @@ class EchoClient(asyncio.Protocol):
             self.enough.exception()
 
 
-class Torture:
+class EchoLoad:
     """Clients open connections one after another and in parallel, while faults strike."""
 
     def __init__(self, seed: int, connections_each: int) -> None:
@@ -167,4 +167,4 @@ class Torture:
 
 
 if __name__ == "__main__":
-    print(Torture(int(sys.argv[1]), int(sys.argv[2])).run())
+    print(EchoLoad(int(sys.argv[1]), int(sys.argv[2])).run())

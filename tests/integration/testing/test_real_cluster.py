@@ -47,7 +47,7 @@ def test_cut_connections_are_made_again(cluster: RealCluster) -> None:
         writer.append(b"before")
         cluster.cut(0)
         writer.append(b"with two")
-        cluster.mend(0)
+        cluster.reconnect(0)
         cluster.cut(1)
         writer.append(b"with another two")
         cluster.heal()

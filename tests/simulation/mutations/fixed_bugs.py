@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.helpers.mutations.planting import Edit, edit
 
-OLD_MISTAKES: dict[str, tuple[Edit, ...]] = {
+FIXED_BUGS: dict[str, tuple[Edit, ...]] = {
     "cancelled-collection": (
         edit(
             "bookie_server.disk.durable:until_durable",

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.helpers.simulation.echo_load import Torture
+from tests.helpers.simulation.echo_load import EchoLoad
 
 FAULTS = (
     "reset",
@@ -27,18 +27,18 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_every_fault_strikes_connections_by_the_thousand_and_no_byte_comes_back_wrong() -> None:
-    torture = Torture(seed=1, connections_each=500)
-    digest = torture.run()
-    counts = torture.loop.trace.counts
-    assert sum(torture.outcomes.values()) == 2000
-    assert torture.outcomes["echoed"] > 500
+    load = EchoLoad(seed=1, connections_each=500)
+    digest = load.run()
+    counts = load.loop.trace.counts
+    assert sum(load.outcomes.values()) == 2000
+    assert load.outcomes["echoed"] > 500
     for fault in FAULTS:
         assert counts[f"fault.{fault}"] > 0, fault
-    assert Torture(seed=1, connections_each=500).run() == digest
+    assert EchoLoad(seed=1, connections_each=500).run() == digest
 
 
 def test_other_seeds_are_other_runs() -> None:
-    assert len({Torture(seed, connections_each=5).run() for seed in range(5)}) == 5
+    assert len({EchoLoad(seed, connections_each=5).run() for seed in range(5)}) == 5
 
 
 def test_pythonhashseed_does_not_matter() -> None:
@@ -55,4 +55,4 @@ def test_pythonhashseed_does_not_matter() -> None:
     first = digest("1")
     assert len(first.strip()) == 64
     assert digest("2") == first
-    assert Torture(7, 50).run() == first.strip()
+    assert EchoLoad(7, 50).run() == first.strip()

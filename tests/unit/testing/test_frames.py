@@ -74,7 +74,7 @@ def test_adds_of_consecutive_entries_are_told_as_one() -> None:
 def test_what_arrives_late_is_told_when_it_arrives() -> None:
     now = [0.0]
     trace = Trace(lambda: now[0])
-    trace.telling = True
+    trace.with_events = True
     tap = Wiretap(trace, lambda: now[0], "writer", "bookie")
     tap.requests.sent(add(4) + add(5))
     tap.requests.received(add(4))

@@ -60,8 +60,8 @@ def test_details_show_in_the_timeline_and_never_in_the_digest() -> None:
 
 def test_columns_are_as_wide_as_what_is_in_them() -> None:
     trace = trace_of("a")
-    trace.telling = True
-    trace.tell("-> bookie-1", "writer", "ADD 3:0")
+    trace.with_events = True
+    trace.event("-> bookie-1", "writer", "ADD 3:0")
     assert trace.timeline().splitlines() == [
         "    0.500000  bookie-1  !! reset     a",
         "    1.000000  writer    -> bookie-1  ADD 3:0",

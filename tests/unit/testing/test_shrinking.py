@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from dlog.testing.failures.failure_report import story_of, summary_of
-from dlog.testing.failures.saved_run import read_kept, written
+from dlog.testing.failures.failure_report import report_of, summary_of
+from dlog.testing.failures.saved_run import read_saved_run, saved_run_text
 from dlog.testing.failures.shrinking import Shrunken, kinds_of, leave_out, shrink
 from dlog.testing.swarm.actions import NOTHING, Action
 from dlog.testing.swarm.plan import Plan
@@ -131,15 +131,15 @@ def test_a_kept_file_holds_the_whole_plan() -> None:
     plan = Plan(
         seed=7, profile="beyond", faults=("cut",), bookies=5, fast=True, password="s", actions=ACTIONS
     )
-    kept = read_kept(written(plan, 'A story of "quotes" and \\backslashes.'))
+    kept = read_saved_run(saved_run_text(plan, 'A story of "quotes" and \\backslashes.'))
     assert kept.plan == plan
-    assert kept.story.strip() == 'A story of "quotes" and \\backslashes.'
+    assert kept.description.strip() == 'A story of "quotes" and \\backslashes.'
 
 
 def test_a_story_says_what_went_wrong_in_order() -> None:
     found = shrunk(lambda plan: {"cut", "sync_error"} <= set(kinds(plan)))
-    cut, error = story_of(found).splitlines()[1:3]
+    cut, error = report_of(found).splitlines()[1:3]
     assert cut == "    1.000 s  the link of writer-0 and bookie-1 is cut for 0.2 s"
     assert error == "    4.123 s  bookie-2: sync error on journal, the 3rd from now on"
-    assert "Found: " + LOST in story_of(found)
+    assert "Found: " + LOST in report_of(found)
     assert summary_of(found).startswith("6 faults became 2 in ")

@@ -10,7 +10,7 @@ import pytest
 from bookie_server.storage.garbage_collector import GarbageCollector
 from dlog.testing import runner
 from dlog.testing.disk.file import SimulatedFile
-from dlog.testing.failures.saved_run import read_kept
+from dlog.testing.failures.saved_run import read_saved_run
 from dlog.testing.kernel.seeds import Seeds
 from dlog.testing.runner import main
 from dlog.testing.swarm.actions import Action
@@ -108,7 +108,7 @@ def test_a_failing_seed_is_shrunk_and_kept_and_the_file_fails_too(
     told = capsys.readouterr().out
     assert "3 faults became 1 in" in told and "0.1 who" in told
     assert "python -m dlog.testing --kept shrunken-5.toml --timeline" in told
-    plan = read_kept(Path("shrunken-5.toml").read_text("utf-8")).plan
+    plan = read_saved_run(Path("shrunken-5.toml").read_text("utf-8")).plan
     assert plan.actions == (drawn[1],)
     assert main(["--kept", "shrunken-5.toml"]) == 1
 

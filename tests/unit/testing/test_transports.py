@@ -267,7 +267,7 @@ def test_an_echo_comes_back_after_the_time_of_two_delays() -> None:
 
 def test_the_timeline_tells_who_sent_how_much_to_whom_if_asked() -> None:
     async def main(loop):
-        loop.trace.telling = loop.trace.detailed = True
+        loop.trace.with_events = loop.trace.detailed = True
         _, _, _, client = await pair(loop)
         client.transport.write(b"twelve bytes")
         await asyncio.sleep(1)

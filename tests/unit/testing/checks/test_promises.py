@@ -111,7 +111,7 @@ def test_entries_and_the_lac_in_them_are_promises() -> None:
 
     run(main())
     assert len(promises.broken) == 2
-    assert promises.told_lacs == {1: 1}
+    assert promises.reported_lacs == {1: 1}
 
 
 def test_the_lac_in_an_entry_that_recovery_repeats_is_no_promise() -> None:
