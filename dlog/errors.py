@@ -7,7 +7,7 @@ CorruptionError: wrong bytes. Facts are attributes of the error, None if unknown
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ledger.errors import (
     ConfigurationError,
@@ -24,6 +24,7 @@ from ledger.errors import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dlog.blocking.pending import Pending
     from dlog.model import LogState, MessageId, Owner
 
 # ---- fix the call
@@ -144,6 +145,16 @@ class TakeoverTimeoutError(OutcomeUnknownError):
     log: str
 
 
+class CallTimeoutError(OutcomeUnknownError, TimeoutError):
+    """A call did not end within its `timeout_s`: it may have happened, or may still happen. An append goes on.
+
+    `pending`: the append, whose `result()` still gets the outcome; None for other calls.
+    """
+
+    timeout_s: float
+    pending: Pending[Any] | None = None
+
+
 # ---- ownership
 
 
@@ -226,6 +237,7 @@ __all__ = [
     "AppendIndeterminateError",
     "AppendsFailedError",
     "TakeoverTimeoutError",
+    "CallTimeoutError",
     "WriterDeposedError",
     "TakeoverLostError",
     "LogNotFoundError",

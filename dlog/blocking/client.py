@@ -1,8 +1,9 @@
+# mypy: disable-error-code="empty-body"
 """The blocking API: the same client, writer and reader for programs without an event loop.
 
 Every object here holds its asyncio counterpart and passes calls to one background loop (loop_thread.py); nothing is
-decided here. Thread-safe: calls from several threads are independent. After a fork the child must connect again:
-objects that it inherited raise ForkedError.
+decided here. A method whose body is `...` is implemented by its decorator (forwarding.py). Thread-safe: calls from
+several threads are independent. After a fork the child must connect again: objects that it inherited raise ForkedError.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import asyncio
 import atexit
 import logging
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from types import TracebackType
 from typing import Self
 from weakref import WeakSet
 
 from dlog.admin import LogInfo
+from dlog.blocking.forwarding import forwards
 from dlog.blocking.loop_thread import LoopThread
 from dlog.blocking.reader import Reader
 from dlog.blocking.writer import Writer
@@ -24,11 +26,14 @@ from dlog.client import DEFAULT_NAMESPACE, LogClient
 from dlog.client import connect as connect_async
 from dlog.config import LogConfig
 from dlog.core.tailing import OnMissing
-from dlog.errors import AppendsFailedError
+from dlog.errors import AppendsFailedError, CallTimeoutError
 from dlog.model import LogMetadata, MessageId
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Where
+from dlog.read.reader import Reader as AsyncReader
+from dlog.read.resolution import Resolution
 from dlog.write.unread_failures import in_one, raise_unless_raising
+from dlog.write.writer import LogWriter
 from ledger.model import LedgerId
 
 _log = logging.getLogger(__name__)
@@ -39,58 +44,52 @@ class Client:
 
     Every method raises ForkedError in a process forked from the one that connected, ConfigurationError once the client
     is closed, MetadataUnavailableError if the metadata store cannot be reached (the change was not made), and
-    MetadataOutcomeUnknownError if the answer to a change was lost (it may have been made). Ctrl-C cancels the call.
+    MetadataOutcomeUnknownError if the answer to a change was lost (it may have been made). Ctrl-C cancels the call, and
+    so does `timeout_s` (in seconds; without it a call may wait as long as the client's settings allow).
     """
 
     def __init__(self, thread: LoopThread, client: LogClient) -> None:
         self._thread = thread
-        self._client = client
+        self._target = client
         self._writers: set[Writer] = set()
         self._warned = False
         _open_clients.add(self)
 
     def __repr__(self) -> str:
-        return repr(self._client)
+        return repr(self._target)
 
     @property
     def uri(self) -> str:
         """Canonical address of the metadata store."""
-        return self._client.uri
+        return self._target.uri
 
     @property
     def namespace(self) -> str:
         """The namespace of this client's logs."""
-        return self._client.namespace
+        return self._target.namespace
 
     # ---- writing and reading
 
-    def open_writer(self, log: str, *, create: bool = True, given_up: Collection[LedgerId] = ()) -> Writer:
-        """Take the log over and return its writer. With `create` a missing log is created first.
-
-        On return the previous writer is fenced and appends go to a new, listed ledger.
-        `given_up`: ids of listed ledgers that are lost and whose loss is accepted.
-
-        Raises:
-            LogNotFoundError: no such log, and `create` is false.
-            LogSealedError: the log is sealed or being deleted.
-            TakeoverLostError: another client took the log over first.
-            TakeoverContendedError: the log's record changed during every attempt, and no other client won; try again.
-            TakeoverTimeoutError: not done within `takeover_timeout_s`; the takeover may have happened.
-            NotEnoughBookiesError: too few writable bookies for a ledger.
-            LedgerRecoveryError: too few bookies respond to fence and recover the log's last ledgers.
-            DataLossError: a ledger to be fenced does not exist and is not in `given_up`.
-            UnauthorizedError: `config.password` is not the password of the log's ledgers.
-
-        Source: docs/log-semantics.md#rule-20 to #rule-23.
-        """
-        return self._thread.run(self._open_writer, log, create, given_up)
-
-    async def _open_writer(self, log: str, create: bool, given_up: Collection[LedgerId]) -> Writer:
-        writer = Writer(self._thread, await self._client.open_writer(log, create=create, given_up=given_up))
+    def _writer(self, writer: LogWriter) -> Writer:
+        opened = Writer(self._thread, writer)
         # Kept although its user may drop it: failed appends are reported when the client is closed.
-        self._writers = {one for one in self._writers if one.is_open} | {writer}
-        return writer
+        self._writers = {one for one in self._writers if one.is_open} | {opened}
+        return opened
 
+    def _reader(self, reader: AsyncReader) -> Reader:
+        return Reader(self._thread, reader)
+
+    @forwards(LogClient.open_writer, _writer)
+    def open_writer(
+        self,
+        log: str,
+        *,
+        create: bool = True,
+        given_up: Collection[LedgerId] = (),
+        timeout_s: float | None = None,
+    ) -> Writer: ...
+
+    @forwards(LogClient.reader, _reader)
     def reader(
         self,
         log: str,
@@ -102,36 +101,9 @@ class Client:
         on_trimmed: OnMissing | str = OnMissing.FAIL,
         on_data_loss: OnMissing | str = OnMissing.FAIL,
         config: ReaderConfig | None = None,
-    ) -> Reader:
-        """A reader of messages from `start` (inclusive), after `after`, or of the `last` n, up to `until` (exclusive).
+    ) -> Reader: ...
 
-        Give at most one of `start`, `after` and `last`; the default is the earliest message. Each position is a
-        MessageId, its text, `"earliest"` or `"latest"` (`after` takes an id only). `"latest"` is the tail when the
-        reader opens. Without `until` the reader waits for more messages. It fences nothing and changes nothing.
-
-        `on_trimmed`: `fail`, `skip` or `gap`, when messages at the position were trimmed; `on_data_loss`: `fail` or
-        `gap`.
-
-        Raises:
-            ConfigurationError: more than one start, `last` below 1, or an unknown policy.
-            InvalidNameError: a position is not a valid message id.
-
-        Source: docs/log-semantics.md#rule-28, #rule-29.
-        """
-        return Reader(
-            self._thread,
-            self._client.reader(
-                log,
-                start,
-                after=after,
-                until=until,
-                last=last,
-                on_trimmed=on_trimmed,
-                on_data_loss=on_data_loss,
-                config=config,
-            ),
-        )
-
+    @forwards(LogClient.tail, _reader)
     def tail(
         self,
         log: str,
@@ -140,125 +112,73 @@ class Client:
         last: int | None = None,
         follow: bool = True,
         config: ReaderConfig | None = None,
-    ) -> Reader:
-        """A reader of new messages: from the tail, from `start`, or from the `last` n before the tail.
-
-        Without `follow` the reader ends at the tail as of its opening, otherwise it waits for more messages.
-
-        Raises:
-            ConfigurationError: both `start` and `last` are given, or `last` is negative.
-            InvalidNameError: `start` is not a valid message id.
-        """
-        return Reader(
-            self._thread, self._client.tail(log, start=start, last=last, follow=follow, config=config)
-        )
+    ) -> Reader: ...
 
     # ---- administration
 
-    def create(self, log: str) -> None:
-        """Create an empty log: no ledgers, epoch 0, no owner.
+    @forwards(LogClient.create)
+    def create(self, log: str, *, timeout_s: float | None = None) -> None: ...
 
-        Raises:
-            LogExistsError: a log of this name exists.
-        """
-        self._thread.run(self._client.create, log)
+    @forwards(LogClient.describe)
+    def describe(self, log: str, *, timeout_s: float | None = None) -> LogInfo: ...
 
-    def list(self) -> list[str]:
-        """Names of the logs in the namespace, sorted. Includes logs whose deletion is not finished."""
-        return self._thread.run(self._client.list)
+    @forwards(LogClient.resolve)
+    def resolve(
+        self, log: str, message_id: MessageId | str, *, timeout_s: float | None = None
+    ) -> Resolution: ...
 
-    def describe(self, log: str) -> LogInfo:
-        """The log's record, read linearizably. Asks no bookie.
+    @forwards(LogClient.rotate)
+    def rotate(self, log: str, *, timeout_s: float | None = None) -> LogInfo: ...
 
-        Raises:
-            LogNotFoundError: no such log.
-        """
-        return self._thread.run(self._client.describe, log)
+    @forwards(LogClient.shrink)
+    def shrink(self, log: str, before: MessageId | str, *, timeout_s: float | None = None) -> LogMetadata: ...
 
-    def rotate(self, log: str) -> LogInfo:
-        """Seal the log's active ledger by taking the log over and closing the writer; returns the new record.
+    @forwards(LogClient.seal)
+    def seal(self, log: str, *, timeout_s: float | None = None) -> LogMetadata: ...
 
-        Deposes the current writer. A program that has it open calls `Writer.rotate` instead.
+    @forwards(LogClient.delete)
+    def delete(self, log: str, *, timeout_s: float | None = None) -> bool: ...
 
-        Raises:
-            LogNotFoundError: no such log.
-            The errors of `open_writer`.
-        """
-        return self._thread.run(self._client.rotate, log)
+    @forwards(LogClient.sweep)
+    def sweep(self, *, timeout_s: float | None = None) -> Sequence[LedgerId]: ...
 
-    def shrink(self, log: str, before: MessageId | str) -> LogMetadata:
-        """Trim: make every message below `before` invisible for good; returns the log's record.
+    @forwards(LogClient.collect)
+    def collect(self, log: str, *, timeout_s: float | None = None) -> LogMetadata | None: ...
 
-        Readers opened afterwards do not return them. Ledgers completely below `before` whose seal is recorded leave
-        the list and are deleted later. An id at or below the current trim position changes nothing.
-
-        Raises:
-            ShrinkRefusedError: `before` is above the tail, or the tail cannot be proved as too few bookies respond.
-            LogNotFoundError: no such log, or it is being deleted.
-            InvalidNameError: `before` is not a valid message id.
-            DataLossError: the tail cannot be determined since an unsealed listed ledger does not exist.
-            ContendedError: the record changed during every attempt; try again.
-
-        Source: docs/log-semantics.md#rule-33.
-        """
-        return self._thread.run(self._client.shrink, log, before)
-
-    def seal(self, log: str) -> LogMetadata:
-        """Seal the log permanently: it stays readable and takes no writer; returns the log's record.
-
-        On return its writer is fenced and every ledger is sealed. A sealed log is left as it is.
-
-        Raises:
-            LogNotFoundError: no such log.
-            LogSealedError: the log is being deleted.
-            TakeoverLostError, TakeoverContendedError, TakeoverTimeoutError: as in `open_writer`.
-            LedgerRecoveryError: too few bookies respond to fence and recover the log's last ledgers.
-            DataLossError: a ledger to be fenced does not exist.
-
-        Source: docs/log-semantics.md#rule-34b.
-        """
-        return self._thread.run(self._client.seal, log)
-
-    def delete(self, log: str) -> bool:
-        """Fence the writer, then delete the log and its ledgers. True once all are deleted and the name is free.
-
-        False if some ledgers must be kept for the log's grace, because a paused writer may still add entries to them:
-        call again later. An interrupted deletion is resumed by calling again.
-
-        Raises:
-            LogNotFoundError: no such log.
-            The errors of `seal`, except LogSealedError.
-
-        Source: docs/log-semantics.md#rule-25, #rule-34b.
-        """
-        return self._thread.run(self._client.delete, log)
+    # Last of them: below it `list` is this method.
+    @forwards(LogClient.list)
+    def list(self, *, timeout_s: float | None = None) -> list[str]: ...
 
     # ---- life
 
-    def close(self) -> None:
+    def close(self, timeout_s: float | None = None) -> None:
         """Close writers, readers, connections, the metadata store and the background loop; a second call does nothing.
 
-        Writers are closed first: each waits for the outcome of every append it has accepted. In a process forked from
-        the one that connected it does nothing.
+        Writers are closed first: each waits for the outcome of every append it has accepted. After `timeout_s` seconds,
+        or if interrupted, appends in flight end indeterminate and those not sent are aborted; everything is closed all
+        the same. In a process forked from the one that connected it does nothing.
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read. Raised after everything is closed.
+            ConfigurationError: `timeout_s` is not a number.
         """
         if self._thread.forked:
             return
         try:
             if self._thread.usable:
-                self._settle()
+                self._settle(timeout_s)
         finally:
             self._thread.close()
         found = [writer.unread_failures() for writer in self._writers]
         if (failure := in_one([one for one in found if one is not None])) is not None:
             raise failure
 
-    def _settle(self) -> None:
+    def _settle(self, timeout_s: float | None) -> None:
         try:
-            self._thread.run(self._close)
-        except BaseException:  # Ctrl-C, perhaps before it had begun
+            self._thread.run_within(timeout_s, "close", self._close)
+        except CallTimeoutError:  # perhaps before it had begun
+            self._thread.run(self._give_up)
+        except BaseException:  # Ctrl-C
             self._thread.run(self._give_up)
             raise
 
@@ -269,12 +189,12 @@ class Client:
         except asyncio.CancelledError:
             await self._give_up()
             raise
-        await self._client.close()
+        await self._target.close()
 
     async def _give_up(self) -> None:
-        for writer in self._client.writers:
+        for writer in self._target.writers:
             writer.abort()
-        await self._client.close()
+        await self._target.close()
 
     def __enter__(self) -> Self:
         return self
@@ -314,7 +234,13 @@ def _warn_unclosed() -> None:
         client.warn_unclosed()
 
 
-def connect(uri: str, namespace: str = DEFAULT_NAMESPACE, *, config: LogConfig | None = None) -> Client:
+def connect(
+    uri: str,
+    namespace: str = DEFAULT_NAMESPACE,
+    *,
+    config: LogConfig | None = None,
+    timeout_s: float | None = None,
+) -> Client:
     """Connect to the cluster whose metadata is at `uri`, for example `sqlite:///data/meta.db`.
 
     On return the client knows the registered bookies and runs a background thread with its event loop. Starts no
@@ -325,10 +251,13 @@ def connect(uri: str, namespace: str = DEFAULT_NAMESPACE, *, config: LogConfig |
         InvalidNameError: `namespace` is not a valid name.
         MissingExtraError: the metadata driver or the codec needs a package that is not installed.
         MetadataUnavailableError: there is no cluster at `uri`, or the metadata store cannot be reached.
+        CallTimeoutError: not connected within `timeout_s` seconds.
     """
     thread = LoopThread("dlog client")
     try:
-        return Client(thread, thread.run(connect_async, uri, namespace, config=config))
+        return Client(
+            thread, thread.run_within(timeout_s, "connect", connect_async, uri, namespace, config=config)
+        )
     except BaseException:
         thread.close()
         raise

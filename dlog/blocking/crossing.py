@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from dlog.blocking.deadline import Deadline
 from dlog.blocking.loop_thread import LoopThread
 from dlog.blocking.pending import Board, Pending
 from dlog.core.batching import Headers
@@ -54,11 +55,18 @@ class Crossing:
 
     # ---- callers' threads
 
-    def put(self, message: Message | None, call: Call | None, size: int) -> Pending[Any]:
-        """Queue the call after all others, waiting only for capacity."""
+    def put(
+        self, message: Message | None, call: Call | None, size: int, deadline: Deadline | None = None
+    ) -> Pending[Any]:
+        """Queue the call after all others, waiting only for capacity.
+
+        Raises:
+            QueueFullError: there was none until the deadline; the call is not queued.
+            WriterDeposedError, AppendAbortedError: the writer has ended.
+        """
         pending: Pending[Any] = Pending(self._board)
         if len(self._calls) >= _CALLS_MAX or self._bytes_put - self._bytes_crossed >= self._free_bytes:
-            self._board.wait_until(self._has_capacity)
+            self._wait_for_capacity(deadline)
         if not self._thread.usable:
             raise self._thread.refusal()
         with self._lock:
@@ -67,6 +75,17 @@ class Crossing:
                 raise refusal.copy()
             self._append(message, call, size, pending)
         return pending
+
+    def _wait_for_capacity(self, deadline: Deadline | None) -> None:
+        if not self._board.wait_until(self._has_capacity, deadline):
+            assert deadline is not None
+            held, limit = self._writer.buffered_bytes, self._writer.buffer_bytes_max
+            raise QueueFullError(
+                f"the writer of log {self._writer.log} had no capacity for {deadline.timeout_s:g} s: it holds {held} "
+                f"unacknowledged bytes, the limit is {limit}; wait longer, or raise buffer_bytes_max",
+                queued_bytes=held,
+                queued_bytes_max=limit,
+            )
 
     def put_mark(self, call: Call) -> Pending[Any]:
         """Have the loop call this after everything queued, even if nothing new is accepted."""

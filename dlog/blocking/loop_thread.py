@@ -22,7 +22,8 @@ from contextlib import suppress
 from typing import Any, Generic, ParamSpec, TypeVar
 from weakref import WeakSet
 
-from dlog.errors import ForkedError
+from dlog.blocking.deadline import Deadline
+from dlog.errors import CallTimeoutError, ForkedError
 from ledger.errors import ConfigurationError, LogStoreError
 
 P = ParamSpec("P")
@@ -66,16 +67,42 @@ class LoopThread:
             ForkedError: in a process forked from the one that created the loop.
             ConfigurationError: the loop was closed, or this is its own thread.
         """
+        return self.run_within(None, "", function, *args, **kwargs)
+
+    def run_within(
+        self,
+        timeout_s: float | None,
+        what: str,
+        function: Callable[P, Coroutine[Any, Any, T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """As `run`. After `timeout_s` seconds the call, named `what`, is cancelled; it has ended on return.
+
+        Raises:
+            CallTimeoutError: it was cancelled.
+            ConfigurationError: `timeout_s` is not a number.
+            The errors of `run`.
+        """
         self.check()
+        deadline = Deadline(timeout_s)
         running: _Running[T] = _Running(self, lambda: function(*args, **kwargs))
         try:
             self.post(running.start)
-            running.wait()
+            late = not running.wait(deadline)
+            if late:
+                self.post(running.cancel)
+                running.wait()
         except BaseException:  # Ctrl-C, or what the handler of another signal raises
             with suppress(ConfigurationError):  # closed from elsewhere, and so ended
                 self.post(running.cancel)
                 running.wait()
             raise
+        if late and running.cancelled:
+            raise CallTimeoutError(
+                f"{what} did not end within {timeout_s:g} s: it may have happened, or may still happen",
+                timeout_s=timeout_s,
+            )
         return running.result()
 
     def call(self, function: Callable[[], T]) -> T:
@@ -187,15 +214,20 @@ class _Running(Generic[T]):
         self._gate = locked_gate()
         self._task: asyncio.Task[T] | None = None
         self._ended = False
+        self.cancelled = False
         self._value: T | None = None
         self._error: BaseException | None = None
 
-    def wait(self) -> None:
-        """Until the task has ended. ConfigurationError if the loop ends without it."""
+    def wait(self, deadline: Deadline | None = None) -> bool:
+        """Until the task has ended; whether it has in time. ConfigurationError if the loop ends without it."""
         while not self._ended:
-            self._gate.acquire(timeout=LOOK_S)
+            left_s = LOOK_S if deadline is None else deadline.left_s()
+            if left_s <= 0:
+                return False
+            self._gate.acquire(timeout=min(LOOK_S, left_s))
             if self._thread.ended and not self._ended:
                 raise closed()
+        return True
 
     def result(self) -> T:
         if self._error is not None:
@@ -215,7 +247,8 @@ class _Running(Generic[T]):
             self._end(ConfigurationError("the call was cancelled before it began"))
 
     def _done(self, task: asyncio.Task[T]) -> None:
-        if task.cancelled():
+        self.cancelled = task.cancelled()
+        if self.cancelled:
             self._end(ConfigurationError("the client was closed before the call had ended: connect again"))
         elif (error := task.exception()) is not None:
             self._end(error)

@@ -7,17 +7,15 @@ threads undisturbed (dlog/blocking/loop_thread.py says why `threading.Condition`
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
+from dlog.blocking.deadline import Deadline
 from dlog.blocking.loop_thread import LOOK_S, LoopThread, closed, locked_gate
-from dlog.errors import AppendAbortedError
-from ledger.arguments import require_type
+from dlog.errors import AppendAbortedError, CallTimeoutError
 
 T = TypeVar("T")
 
@@ -32,14 +30,13 @@ class Board:
         self.unread: dict[Pending[Any], BaseException] = {}
         """Failed appends whose outcome was not read."""
 
-    def wait_until(self, true: Callable[[], bool], timeout_s: float | None = None) -> bool:
+    def wait_until(self, true: Callable[[], bool], deadline: Deadline | None = None) -> bool:
         """Wait for a condition that the loop brings about; whether it became true in time.
 
         Raises:
             ForkedError: in a process forked from the one that made the loop.
             ConfigurationError: the loop has ended and the condition is not true.
         """
-        give_up_at = math.inf if timeout_s is None else time.monotonic() + timeout_s
         if not self._thread.closed:
             self._thread.check()
         gate = locked_gate()
@@ -52,7 +49,7 @@ class Board:
                     return True
                 if self._thread.ended:
                     raise closed()
-                left_s = give_up_at - time.monotonic()
+                left_s = LOOK_S if deadline is None else deadline.left_s()
                 if left_s <= 0:
                     return False
                 gate.acquire(timeout=min(LOOK_S, left_s))
@@ -93,12 +90,20 @@ class Pending(Generic[T]):
         """Wait for the outcome and return it, as `append` does.
 
         Raises:
-            TimeoutError: no outcome within `timeout_s` seconds; the append goes on.
+            CallTimeoutError: no outcome within `timeout_s` seconds; the append goes on.
             The errors of `append`. They then count as read (`Writer.flush`).
         """
-        require_type("timeout_s", timeout_s, float, type(None))
-        if not self._done and not self._board.wait_until(self.done, timeout_s):
-            raise TimeoutError(f"the append is not decided after {timeout_s} s and goes on")
+        return self.result_by(None if timeout_s is None else Deadline(timeout_s))
+
+    def result_by(self, deadline: Deadline | None) -> T:
+        """As `result`."""
+        if not self._done and not self._board.wait_until(self.done, deadline):
+            assert deadline is not None
+            raise CallTimeoutError(
+                f"the append has no outcome after {deadline.timeout_s:g} s and goes on, as `error.pending`",
+                timeout_s=deadline.timeout_s,
+                pending=self,
+            )
         if self._error is not None:
             self._board.unread.pop(self, None)
             raise self._error

@@ -15,6 +15,7 @@ from operator import length_hint
 from types import TracebackType
 from typing import Any, Self
 
+from dlog.blocking.forwarding import forwards
 from dlog.blocking.loop_thread import LoopThread
 from dlog.core.tailing import Gap
 from dlog.model import Message, MessageId
@@ -89,7 +90,7 @@ class Reader:
 
     def __init__(self, thread: LoopThread, reader: AsyncReader) -> None:
         self._thread = thread
-        self._reader = reader
+        self._target = reader
         self._fetching = asyncio.Lock()
         self._opening = threading.Lock()
         self._parts: Iterator[_Part] = iter([])
@@ -98,12 +99,12 @@ class Reader:
         self._current: _Part | None = None
 
     def __repr__(self) -> str:
-        return self._reader.repr_at(self.position)
+        return self._target.repr_at(self.position)
 
     # ---- iteration
 
     def __iter__(self) -> Iterator[Message]:
-        aiter(self._reader)  # it refuses where gaps could come
+        aiter(self._target)  # it refuses where gaps could come
         return self._iterate()
 
     def __next__(self) -> Message:
@@ -111,7 +112,7 @@ class Reader:
             if (current := self._current) is not None:
                 for message in current.messages:
                     return message  # type: ignore[no-any-return]  # gaps were refused
-            aiter(self._reader)
+            aiter(self._target)
             if not self._open_next() and not self._fetch():
                 raise StopIteration
 
@@ -129,7 +130,7 @@ class Reader:
             ConfigurationError: a policy is `gap`: use `batch_items`.
             The errors of iterating.
         """
-        aiter(self._reader)
+        aiter(self._target)
         return self._iterate_whole()
 
     def items(self) -> Iterator[Message | Gap]:
@@ -180,12 +181,12 @@ class Reader:
         async with self._fetching:
             if length_hint(self._parts):
                 return True  # another thread's call did
-            await self._reader.open()
-            before = self._reader.position
+            await self._target.open()
+            before = self._target.position
             if self._current is None:
                 self._current = _Part(None, before, before)
             parts = []
-            for item, after in await self._reader.next_items(_ITEMS_AT_ONCE):
+            for item, after in await self._target.next_items(_ITEMS_AT_ONCE):
                 parts.append(_Part(item, before, after))
                 before = after
             self._parts = iter(parts)
@@ -196,22 +197,22 @@ class Reader:
     @property
     def position(self) -> MessageId:
         """The next id to return. A reader started there continues without loss or repetition."""
-        return self._reader.position if self._current is None else self._current.position
+        return self._target.position if self._current is None else self._current.position
 
     @property
     def at_tail(self) -> bool:
         """Whether everything known to be readable has been returned. Asks no bookie and no store."""
-        return self._thread.call(lambda: not self._has_more and self._reader.at_tail)
+        return self._thread.call(lambda: not self._has_more and self._target.at_tail)
 
     @property
     def lag(self) -> Lag:
         """Distance from the tail as far as known here. Asks no bookie and no store."""
-        return self._thread.call(lambda: self._reader.lag_from(self.position))
+        return self._thread.call(lambda: self._target.lag_from(self.position))
 
     @property
     def waits_for(self) -> str | None:
         """Why no message comes at the moment, as a sentence; None while there is something to return."""
-        return self._thread.call(lambda: None if self._has_more else self._reader.waits_for)
+        return self._thread.call(lambda: None if self._has_more else self._target.waits_for)
 
     @property
     def _has_more(self) -> bool:
@@ -221,26 +222,22 @@ class Reader:
 
     # ---- life
 
-    def open(self) -> None:
-        """Find the log and determine where the reader begins and ends. A second call does nothing.
+    @forwards(AsyncReader.open)
+    def open(self, *, timeout_s: float | None = None) -> None: ...
+
+    def close(self, *, timeout_s: float | None = None) -> None:
+        """Stop reading ahead; `position` stays valid. In a forked process it does nothing.
 
         Raises:
-            LogNotFoundError: no such log.
-            ConfigurationError: the reader or its client is closed.
-            MetadataUnavailableError: the metadata store cannot be reached.
-            ReadError, DataLossError: for a range that names the tail: it cannot be determined.
+            CallTimeoutError: not closed within `timeout_s` seconds.
         """
-        self._thread.run(self._reader.open)
-
-    def close(self) -> None:
-        """Stop reading ahead; `position` stays valid. In a forked process it does nothing."""
         if self._thread.usable:
-            self._thread.run(self._close)
+            self._thread.run_within(timeout_s, "close", self._close)
 
     async def _close(self) -> None:
         position = self.position
         self._parts, self._taken, self._current = iter([]), None, _Part(None, position, position)
-        await self._reader.close()
+        await self._target.close()
 
     def __enter__(self) -> Self:
         self.open()

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="empty-body"
 """The blocking API of a writer: appends cross to the loop in runs (crossing.py), and so do their outcomes."""
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from dlog.blocking.crossing import Crossing
+from dlog.blocking.deadline import Deadline
+from dlog.blocking.forwarding import forwards
 from dlog.blocking.loop_thread import LoopThread
 from dlog.blocking.pending import Board, Pending
 from dlog.core.batching import Headers
@@ -30,7 +33,7 @@ class Writer:
 
     def __init__(self, thread: LoopThread, writer: LogWriter) -> None:
         self._thread = thread
-        self._writer = writer
+        self._target = writer
         self._board = Board(thread)
         self._crossing = Crossing(thread, self._board, writer)
         self._limits = writer.batch_limits
@@ -38,22 +41,47 @@ class Writer:
 
     # ---- appending
 
-    def append(self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()) -> MessageId:
+    def append(
+        self,
+        payload: Buffer | None,
+        key: Buffer | None = None,
+        headers: Headers = (),
+        *,
+        expect_tail: MessageId | str | None = None,
+        timeout_s: float | None = None,
+    ) -> MessageId:
         """Append one message; return its id once it is durable on the ack quorum and readable.
 
-        A `payload` of None is a tombstone. `headers` are pairs of bytes. An interrupted call may have appended the
-        message.
+        A `payload` of None is a tombstone. `headers` are pairs of bytes. `expect_tail`: append only if the log's last
+        message has this id (NO_MESSAGE: if the log has none). An interrupted call may have appended the message.
 
         Raises:
             MessageTooLargeError: exceeds `entry_bytes_max`; certainly absent.
+            AppendRejectedError: the log does not end with `expect_tail`; certainly absent.
             WriterDeposedError: another client took the log over before the message was sent; certainly absent.
             AppendAbortedError: the writer was closed or gave up before the message was sent; certainly absent.
-            AppendIndeterminateError: in flight when the writer ended; at `error.message_id` or nowhere.
-            ConfigurationError: payload, key or headers of a wrong type; certainly absent.
+            AppendIndeterminateError: in flight when the writer ended; at `error.message_id` or nowhere
+                (`Client.resolve`).
+            ConfigurationError: payload, key, headers or `expect_tail` are not valid; certainly absent.
+            QueueFullError: the buffer was full for `timeout_s` seconds, or with `expect_tail`; certainly absent.
+            CallTimeoutError: no outcome within `timeout_s` seconds; the append goes on, as `error.pending`.
+            ReadError, MetadataUnavailableError: with `expect_tail` only: the log's last message cannot be read;
+                certainly absent.
 
-        Source: docs/log-semantics.md#rule-8, #rule-13.
+        Source: docs/log-semantics.md#rule-8, #rule-12, #rule-13.
         """
-        return self.submit(payload, key, headers).result()
+        if timeout_s is None and expect_tail is None:
+            return self.submit(payload, key, headers).result()
+        deadline = Deadline(timeout_s)
+        if expect_tail is None:
+            return self.submit(payload, key, headers, timeout_s=timeout_s).result_by(deadline)
+        expected = MessageId.of(expect_tail)
+
+        async def append() -> asyncio.Future[MessageId]:
+            return asyncio.ensure_future(self._target.append(payload, key, headers, expect_tail=expected))
+
+        pending: Pending[MessageId] = self._crossing.put(None, append, 0, deadline)
+        return pending.result_by(deadline)
 
     def append_many(
         self,
@@ -61,6 +89,7 @@ class Writer:
         *,
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
+        timeout_s: float | None = None,
     ) -> MessageIds:
         """Append messages as one entry, all or none; return their ids once they are durable and readable.
 
@@ -72,14 +101,22 @@ class Writer:
             ConfigurationError: `keys` or `headers` have another length, or a value has a wrong type.
             The other errors of `append`, for all messages together.
         """
-        return self.submit_many(payloads, keys=keys, headers=headers).result()
+        deadline = Deadline(timeout_s)
+        pending = self.submit_many(payloads, keys=keys, headers=headers, timeout_s=timeout_s)
+        return pending.result_by(deadline)
 
     def submit(
-        self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
+        self,
+        payload: Buffer | None,
+        key: Buffer | None = None,
+        headers: Headers = (),
+        *,
+        timeout_s: float | None = None,
     ) -> Pending[MessageId]:
         """Submit one message, waiting only for buffer space; `result()` of what it returns waits for the outcome.
 
-        The call raises MessageTooLargeError and ConfigurationError and, if the writer has ended, WriterDeposedError or
+        The call raises MessageTooLargeError and ConfigurationError, QueueFullError if the buffer was full for
+        `timeout_s` seconds (the message is certainly absent), and if the writer has ended WriterDeposedError or
         AppendAbortedError; `result()` raises every other error of `append`. An interrupted call may have submitted it.
         """
         # Checked here, so that a wrong argument is an error of this call and not of its outcome.
@@ -91,7 +128,7 @@ class Writer:
         size = message_bytes(key, payload, flat)
         if size > self._limits.body_bytes_max:
             self._limits.check(size, "message")
-        return self._crossing.put((payload, key, headers), None, size)
+        return self._crossing.put((payload, key, headers), None, size, _deadline(timeout_s))
 
     def submit_many(
         self,
@@ -99,14 +136,18 @@ class Writer:
         *,
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
+        timeout_s: float | None = None,
     ) -> Pending[MessageIds]:
         """Submit messages that become one entry, waiting only for buffer space; `result()` gives their ids.
 
-        The call raises the argument errors of `append_many` and, if the writer has ended, WriterDeposedError or
+        The call raises the argument errors of `append_many`, QueueFullError if the buffer was full for `timeout_s`
+        seconds (the messages are certainly absent), and if the writer has ended WriterDeposedError or
         AppendAbortedError; `result()` raises every other error.
         """
-        writer, batch = self._writer, self._writer.batch_of(payloads, keys=keys, headers=headers)
-        return self._crossing.put(None, lambda: writer.submit_batch(batch), batch.body_bytes)
+        writer, batch = self._target, self._target.batch_of(payloads, keys=keys, headers=headers)
+        return self._crossing.put(
+            None, lambda: writer.submit_batch(batch), batch.body_bytes, _deadline(timeout_s)
+        )
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Send what is batched and wait until everything submitted before has its outcome.
@@ -115,58 +156,41 @@ class Writer:
 
         Raises:
             AppendsFailedError: an append failed and its `result()` was not called since.
-            TimeoutError: not done within `timeout_s` seconds; the appends go on.
+            CallTimeoutError: not done within `timeout_s` seconds; the appends go on.
         """
-        mark = self._crossing.put_mark(self._writer.start_flush)
-        if not self._board.wait_until(mark.done, timeout_s):
-            raise TimeoutError(
-                f"appends to log {self.log} are not all decided after {timeout_s} s; they go on"
-            )
+        mark = self._crossing.put_mark(self._target.start_flush)
+        if not self._board.wait_until(mark.done, _deadline(timeout_s)):
+            raise self._target.undecided_error(timeout_s)
         mark.result()
         self._raise_failures()
 
-    def rotate(self) -> LedgerId:
-        """Seal the active ledger and continue in a new one; returns the id of the ledger then active.
-
-        An empty ledger is kept. On an error the old ledger stays active and the rotation is tried again later, unless
-        the writer has ended.
-
-        Raises:
-            NotEnoughBookiesError: too few writable bookies for a new ledger.
-            MetadataUnavailableError: the metadata store cannot be reached.
-            MetadataOutcomeUnknownError: the answer to the creation of the ledger was lost; it may exist, unlisted.
-            RecordTooLargeError: the log lists too many ledgers: shrink it.
-            WriterDeposedError: another client took the log over.
-            AppendAbortedError: the writer was closed or gave up.
-
-        Source: docs/log-semantics.md#rule-15, #rule-17, #rule-18.
-        """
-        return self._thread.run(self._writer.rotate)
+    @forwards(LogWriter.rotate)
+    def rotate(self, *, timeout_s: float | None = None) -> LedgerId: ...
 
     # ---- facts
 
     def __repr__(self) -> str:
-        return repr(self._writer)
+        return repr(self._target)
 
     @property
     def log(self) -> str:
         """Namespace and name of the log, as `namespace/name`."""
-        return self._writer.log
+        return self._target.log
 
     @property
     def epoch(self) -> int:
         """The log's epoch in which this writer owns it."""
-        return self._writer.epoch
+        return self._target.epoch
 
     @property
     def owner(self) -> Owner:
         """This writer as the log's record names it."""
-        return self._writer.owner
+        return self._target.owner
 
     @property
     def active(self) -> bool:
         """False once the writer is closed or deposed, or has given up."""
-        return not self._closed and self._writer.active
+        return not self._closed and self._target.active
 
     # ---- life
 
@@ -186,6 +210,13 @@ class Writer:
             self._thread.run(self._close, timeout_s)
         if not self._thread.forked:
             self._raise_failures()
+
+    def abort(self) -> None:
+        """End the writer immediately and leave its ledger unsealed; the next writer recovers it.
+
+        Appends in flight end with AppendIndeterminateError, those not sent with AppendAbortedError.
+        """
+        self._thread.call(self._target.abort)
 
     def unread_failures(self) -> AppendsFailedError | None:
         """One error for all appends that failed and whose outcome was not read; they then count as read."""
@@ -207,7 +238,7 @@ class Writer:
     @property
     def has_undecided(self) -> bool:
         """Whether appends have no outcome yet. Diagnostic only: read without asking the loop."""
-        return not self._crossing.empty or self._writer.buffered_bytes > 0
+        return not self._crossing.empty or self._target.buffered_bytes > 0
 
     async def drain(self) -> None:
         """On the loop: return once everything submitted so far has crossed to it, or has been refused."""
@@ -215,7 +246,7 @@ class Writer:
 
     def _stop(self) -> None:
         self._closed = True
-        self._crossing.refuse(self._writer.closed_error())
+        self._crossing.refuse(self._target.closed_error())
 
     async def _close(self, timeout_s: float | None) -> None:
         give_up_at = None if timeout_s is None else self._thread.loop.time() + timeout_s
@@ -225,9 +256,9 @@ class Writer:
         except TimeoutError:
             pass  # what has not crossed is refused by the closed writer
         except asyncio.CancelledError:
-            self._writer.abort()
+            self._target.abort()
             raise
-        await self._writer.close(None if give_up_at is None else give_up_at - self._thread.loop.time())
+        await self._target.close(None if give_up_at is None else give_up_at - self._thread.loop.time())
         await self._crossing.drain()
 
     def __enter__(self) -> Self:
@@ -240,3 +271,7 @@ class Writer:
             self.close()
         except AppendsFailedError as failure:
             raise_unless_raising(failure, error)
+
+
+def _deadline(timeout_s: float | None) -> Deadline | None:
+    return None if timeout_s is None else Deadline(timeout_s)

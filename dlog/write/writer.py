@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from dlog.core.batching import Batch, BatchLimits, Headers
-from dlog.errors import AppendAbortedError, AppendRejectedError, AppendsFailedError
+from dlog.errors import AppendAbortedError, AppendRejectedError, AppendsFailedError, CallTimeoutError
 from dlog.format.message import Buffer
 from dlog.metadata.store import LogRef
 from dlog.model import LogMetadata, MessageId, Owner
@@ -155,8 +155,7 @@ class LogWriter:
             ConfigurationError: payload, key, headers or `expect_tail` are not valid; certainly absent.
             QueueFullError: with `expect_tail` only: the buffer is full; certainly absent.
             ReadError, MetadataUnavailableError: with `expect_tail` only: the log's last message cannot be read;
-                certainly
-                absent.
+                certainly absent.
 
         Source: docs/log-semantics.md#rule-8, #rule-12, #rule-13.
         """
@@ -252,15 +251,13 @@ class LogWriter:
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read (dlog/write/unread_failures.py).
-            TimeoutError: not done within `timeout_s` seconds; the appends go on.
+            CallTimeoutError: not done within `timeout_s` seconds; the appends go on.
         """
         try:
             async with asyncio.timeout(timeout_s):
                 await self._queue.flushed()
         except TimeoutError:
-            raise TimeoutError(
-                f"appends to log {self._ref} are not all decided after {timeout_s} s; they go on"
-            ) from None
+            raise self.undecided_error(timeout_s) from None
         await self._raise_failures()
 
     async def start_flush(self) -> asyncio.Future[None]:
@@ -325,8 +322,7 @@ class LogWriter:
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read (dlog/write/unread_failures.py). Raised
-                after
-                the writer has ended.
+                after the writer has ended.
             ConfigurationError: `timeout_s` is not a number.
         """
         require_type("timeout_s", timeout_s, float, type(None))
@@ -371,3 +367,10 @@ class LogWriter:
     def closed_error(self) -> AppendAbortedError:
         """The error of an append after `close`."""
         return AppendAbortedError(f"the writer of log {self._ref} is closed: open another one", log=self.log)
+
+    def undecided_error(self, timeout_s: float | None) -> CallTimeoutError:
+        """The error of a `flush` that took longer than `timeout_s`."""
+        return CallTimeoutError(
+            f"appends to log {self._ref} are not all decided after {timeout_s} s; they go on",
+            timeout_s=timeout_s,
+        )

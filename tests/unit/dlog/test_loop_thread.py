@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from dlog.blocking.deadline import Deadline
 from dlog.blocking.loop_thread import LoopThread
 from dlog.blocking.pending import Board
 from ledger.errors import ConfigurationError
@@ -87,7 +88,7 @@ def test_a_thread_that_waits_for_an_append_hears_such_an_interrupt_too() -> None
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         board.wait_until(lambda: time.monotonic() - began > 20)
-    assert not board.wait_until(lambda: False, 0.01)
+    assert not board.wait_until(lambda: False, Deadline(0.01))
     thread.close()
 
 

@@ -78,9 +78,6 @@ class Face:
                 break
         return found
 
-    async def abort(self, writer: Asked) -> None:
-        writer.target.abort()
-
     async def leave_block(self, one: Asked, error: BaseException | None) -> None:
         await one.target.__aexit__(type(error) if error else None, error, None)
 
@@ -116,9 +113,6 @@ class BlockingFace(Face):
 
     async def take(self, reader: Asked, count: int) -> list[Any]:
         return await asyncio.to_thread(lambda: list(islice(reader.target, count)))
-
-    async def abort(self, writer: Asked) -> None:
-        self.blocking.on_loop(lambda log: writer.target._writer.abort())
 
     async def leave_block(self, one: Asked, error: BaseException | None) -> None:
         await asyncio.to_thread(one.target.__exit__, type(error) if error else None, error, None)
@@ -265,7 +259,7 @@ async def unread_failures(face: Face) -> list[str]:
         writer = await client.open_writer(ending.replace(" ", "-"))
         face.silence()
         submitted = [await writer.submit_many([b"%d" % number]) for number in range(3)]
-        await face.abort(writer)
+        await writer.abort()
         face.speak()
         assert await until(lambda: _is(all(one.done() for one in submitted)))  # noqa: B023
         if ending == "read":
@@ -411,7 +405,7 @@ SCENES: dict[Callable[[Face], Awaitable[list[str]]], list[str]] = {
         *["AppendIndeterminateError"] * 3,
         "read: left",
     ],
-    backpressure: ["True", "TimeoutError", "True", "64"],
+    backpressure: ["True", "CallTimeoutError", "True", "64"],
     where_a_reader_is: [
         "b'a' 1:0:1",
         "False",

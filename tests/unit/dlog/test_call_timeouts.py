@@ -1,0 +1,143 @@
+"""A blocking call that takes longer than `timeout_s` ends with an error that says what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from dlog.blocking.loop_thread import LoopThread
+from dlog.core.batching import BatchLimits
+from dlog.errors import AppendIndeterminateError, AppendsFailedError, CallTimeoutError, QueueFullError
+from dlog.model import MessageId
+from dlog.read.resolution import Resolution
+from ledger.config import LedgerClientConfig
+from ledger.errors import ConfigurationError, OutcomeUnknownError
+from tests.unit.dlog.blocking_log import BlockingLog, blocking_log
+
+KIB = 1024
+PATIENT = LedgerClientConfig(add_timeout_s=30.0, quorum_timeout_s=30.0, read_timeout_s=30.0)
+SMALL = BatchLimits(entry_bytes_max=16 * KIB, batch_bytes=4 * KIB)
+
+
+def payloads(log: BlockingLog) -> list[bytes | None]:
+    with log.client().reader("orders", until="latest") as reader:
+        return [message.payload for message in reader]
+
+
+def test_an_append_that_takes_too_long_goes_on() -> None:
+    with blocking_log() as log:
+        writer = log.client(ledger=PATIENT).open_writer("orders")
+        log.be_silent()
+        with pytest.raises(CallTimeoutError, match=r"0\.05 s and goes on") as one:
+            writer.append(b"one", timeout_s=0.05)
+        with pytest.raises(CallTimeoutError) as many:
+            writer.append_many([b"two", b"three"], timeout_s=0.05)
+        assert isinstance(one.value, TimeoutError)
+        assert isinstance(one.value, OutcomeUnknownError)
+        assert one.value.timeout_s == 0.05
+        log.speak()
+        assert one.value.pending is not None and many.value.pending is not None
+        assert [one.value.pending.result(), *many.value.pending.result()] == sorted(
+            [one.value.pending.result(), *many.value.pending.result()]
+        )
+        writer.close()
+        assert payloads(log) == [b"one", b"two", b"three"]
+
+
+def test_a_late_failure_of_such_an_append_is_reported_by_flush() -> None:
+    with blocking_log() as log:
+        writer = log.client(ledger=PATIENT).open_writer("orders")
+        log.be_silent()
+        with pytest.raises(CallTimeoutError):
+            writer.append(b"one", timeout_s=0.05)
+        writer.abort()
+        with pytest.raises(AppendsFailedError) as failed:
+            writer.flush()
+        assert isinstance(failed.value.first, AppendIndeterminateError)
+
+
+def test_what_finds_no_capacity_in_time_is_not_submitted() -> None:
+    with blocking_log() as log:
+        writer = log.client(ledger=PATIENT, batching=SMALL, buffer_bytes_max=16 * KIB).open_writer("orders")
+        log.be_silent()
+        accepted = 0
+        with pytest.raises(QueueFullError, match=r"no capacity for 0\.3 s"):
+            for _ in range(64):
+                writer.submit(b"x" * KIB, timeout_s=0.3)
+                accepted += 1
+        for submit in (writer.append, writer.submit, lambda one, **rest: writer.append_many([one], **rest)):
+            with pytest.raises(QueueFullError):
+                submit(b"absent", timeout_s=0)
+        log.speak()
+        writer.close()
+        assert 15 <= accepted < 64
+        assert payloads(log) == [b"x" * KIB] * accepted
+
+
+def test_a_call_to_the_cluster_is_cancelled() -> None:
+    """It is opened afterwards: nothing of the cancelled call is in the way."""
+    with blocking_log() as log:
+        client = log.client(ledger=PATIENT)
+        client.open_writer("orders").append(b"one")
+        log.be_silent()
+        began = time.monotonic()
+        with pytest.raises(CallTimeoutError, match=r"open_writer did not end within 0\.1 s"):
+            client.open_writer("orders", timeout_s=0.1)
+        assert time.monotonic() - began < 5
+        log.speak()
+        client.open_writer("orders").append(b"two")
+        assert payloads(log) == [b"one", b"two"]
+
+
+def test_a_conditional_append_is_decided_by_the_tail() -> None:
+    with blocking_log() as log:
+        client = log.client()
+        writer = client.open_writer("orders")
+        first = writer.append(b"one")
+        second = writer.append(b"two", expect_tail=first)
+        with pytest.raises(ConfigurationError, match="does not end with"):
+            writer.append(b"three", expect_tail=first, timeout_s=10)
+        assert writer.append(b"four", expect_tail=str(second)) > second
+        assert client.resolve("orders", second) is Resolution.COMMITTED
+        assert client.collect("orders") is not None
+        assert client.sweep() == []
+        assert payloads(log) == [b"one", b"two", b"four"]
+
+
+def test_wrong_arguments_are_refused_in_the_names_of_the_call() -> None:
+    with blocking_log() as log:
+        client: Any = log.client()
+        with pytest.raises(
+            TypeError, match=r"Client\.describe\(\) missing 1 required positional argument: 'log'"
+        ):
+            client.describe()
+        with pytest.raises(TypeError, match=r"Client\.create\(\) got an unexpected keyword argument 'logg'"):
+            client.create(logg="orders")
+        with pytest.raises(
+            TypeError, match=r"Client\.tail\(\) got an unexpected keyword argument 'timeout_s'"
+        ):
+            client.tail("orders", timeout_s=1)
+        with pytest.raises(ConfigurationError, match="timeout_s must be a number"):
+            client.list(timeout_s="1")
+        writer = client.open_writer("orders")
+        with pytest.raises(ConfigurationError, match="timeout_s must be a number"):
+            writer.submit(b"one", timeout_s="1")
+
+
+def test_what_ends_although_it_is_cancelled_is_returned() -> None:
+    """Its result is known then, and must not be lost."""
+    thread = LoopThread("test")
+
+    async def stubborn() -> str:
+        try:
+            await asyncio.sleep(20)
+        except asyncio.CancelledError:
+            return "done"
+        return "too late"
+
+    assert thread.run_within(0.05, "stubborn", stubborn) == "done"
+    assert thread.run_within(5, "quick", asyncio.sleep, 0, MessageId(1, 2, 3)) == MessageId(1, 2, 3)
+    thread.close()
