@@ -1,7 +1,8 @@
-"""The `bookie` command: run a bookie, look at one, prepare a cluster.
+"""The `bookie` command: run a bookie, inspect one, initialize a cluster.
 
-Everything heavy is imported inside the command that needs it, so that `bookie --help` stays quick. Results go
-to stdout (text, or JSON with `-o json`), errors to stderr in one sentence. Exit codes: ledger/command_line.py.
+Invariant: importing this module is cheap, so that `bookie --help` is fast; subcommands import inside their functions.
+Results go to stdout (text, or JSON with `-o json`), errors to stderr in one sentence. Exit codes:
+ledger/command_line.py.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=Boundary,
     name="bookie",
-    help="Storage server of dlog: keeps ledger entries durably, speaks Apache BookKeeper's protocol.",
+    help="Storage server of dlog. Stores ledger entries durably and speaks Apache BookKeeper's protocol.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -41,29 +42,33 @@ class Output(StrEnum):
 
 MetadataOption = Annotated[
     str,
-    typer.Option("--metadata", help="URI of the metadata store.", metavar="URI", envvar="DLOG_METADATA"),
+    typer.Option("--metadata", help="Address of the metadata store.", metavar="URI", envvar="DLOG_METADATA"),
 ]
 MaybeMetadataOption = Annotated[
     str | None,
     typer.Option(
         "--metadata",
-        help="URI of the metadata store; without it that of --config, or else DLOG_METADATA.",
+        help="Address of the metadata store (default: from --config, else DLOG_METADATA).",
         metavar="URI",
     ),
 ]
 DataOption = Annotated[
-    Path | None, typer.Option("--data", help="Directory for journal and ledgers.", metavar="DIR")
+    Path | None, typer.Option("--data", help="Directory of the journal and the ledgers.", metavar="DIR")
 ]
 JournalOption = Annotated[
-    Path | None, typer.Option("--journal-dir", help="The journal elsewhere than under --data.", metavar="DIR")
+    Path | None,
+    typer.Option("--journal-dir", help="Journal directory (default: DATA/journal).", metavar="DIR"),
 ]
 LedgersOption = Annotated[
-    Path | None, typer.Option("--ledger-dir", help="The ledgers elsewhere than under --data.", metavar="DIR")
+    Path | None, typer.Option("--ledger-dir", help="Ledger directory (default: DATA/ledgers).", metavar="DIR")
 ]
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="TOML file with the same settings and more.", metavar="FILE")
+    Path | None,
+    typer.Option(
+        "--config", help="TOML file with these settings and others; options override it.", metavar="FILE"
+    ),
 ]
-OutputOption = Annotated[Output, typer.Option("-o", "--output", help="Form of the result.")]
+OutputOption = Annotated[Output, typer.Option("-o", "--output", help="Output format.")]
 
 
 @app.command()
@@ -72,17 +77,22 @@ def start(
     data: DataOption = None,
     journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on (default: 127.0.0.1).")] = None,
     port: Annotated[
-        int | None, typer.Option(help="Port [3181]; 0 picks a free one and keeps it for later starts.")
+        int | None,
+        typer.Option(
+            help="Port to listen on (default: 3181); 0 picks a free one and keeps it for later starts."
+        ),
     ] = None,
     advertised: Annotated[
-        str | None, typer.Option(help="Host name clients use, where it differs from --host.")
+        str | None, typer.Option(help="Host name that clients connect to, if not --host.")
     ] = None,
-    bookie_id: Annotated[str | None, typer.Option(help="Identity in the cluster [host:port].")] = None,
+    bookie_id: Annotated[
+        str | None, typer.Option(help="Id of the bookie in the cluster (default: HOST:PORT).")
+    ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Serve until SIGTERM. Prints one line when ready."""
+    """Run a bookie until SIGTERM. Prints one line when it is ready."""
     from bookie_server.config_file import make_config, read_settings
     from bookie_server.process import run
 
@@ -96,7 +106,7 @@ def start(
         "advertised": advertised,
         "bookie_id": bookie_id,
     }
-    # A file that the command names is nearer to what is meant than what the shell happens to have.
+    # A file that the command line names goes before the environment.
     from_environment = {"metadata": uri} if (uri := os.environ.get("DLOG_METADATA")) else {}
     settings = {**from_environment, **(read_settings(config) if config is not None else {})}
     raise typer.Exit(run(make_config(settings, flags)))
@@ -104,7 +114,7 @@ def start(
 
 @app.command("init-cluster")
 def init_cluster(metadata: MetadataOption) -> None:
-    """Prepare a metadata store for a new cluster, once."""
+    """Initialize a metadata store for a new cluster."""
     from bookie_server.tools.admin import init_cluster as init
 
     print(init(metadata))
@@ -126,16 +136,16 @@ def list_bookies(metadata: MetadataOption, output: OutputOption = Output.TEXT) -
 @app.command()
 def info(
     address: Annotated[
-        str | None, typer.Argument(help="HOST:PORT of a running bookie.", metavar="[HOST:PORT]")
+        str | None, typer.Argument(help="Address of a running bookie.", metavar="HOST:PORT")
     ] = None,
     data: DataOption = None,
     journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show a bookie's disk space and identity.
+    """Show disk space and identity of a bookie.
 
-    Asks a running one at HOST:PORT, or reads the directories of a stopped one (--data).
+    Asks the running bookie at HOST:PORT, or reads the directories of a stopped one (--data).
     """
     if address is not None:
         from bookie_server.tools.admin import bookie_info
@@ -172,13 +182,14 @@ def read_ledger(
         str,
         typer.Option(
             "--metadata",
-            help="URI of the metadata store: read from running bookies.",
+            help="Address of the metadata store: read from the running bookies of the cluster.",
             metavar="URI",
             envvar="DLOG_METADATA",
         ),
     ] = "",
     only: Annotated[
-        str | None, typer.Option("--bookie", help="Ask only this bookie, with --metadata.", metavar="ID")
+        str | None,
+        typer.Option("--bookie", help="With --metadata: read from this bookie only.", metavar="ID"),
     ] = None,
     first: Annotated[int, typer.Option(help="First entry to print.", min=0)] = 0,
     last: Annotated[int, typer.Option(help="Last entry to print.", min=0)] = 2**63 - 1,
@@ -186,7 +197,8 @@ def read_ledger(
 ) -> None:
     """Print the entries of a ledger.
 
-    As its running bookies hold them, ours or Apache's, or a stopped one (--data).
+    Reads from the running bookies of a cluster (--metadata), dlog's or Apache's, or from the directories of a stopped
+    bookie (--data).
     """
     from ledger.printing import print_stream
 
@@ -210,9 +222,9 @@ def rebuild_index(
     ledger_dir: LedgersOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Rebuild the index of a stopped bookie.
+    """Rebuild the index of a stopped bookie from its entry logs.
 
-    From its entry logs; the old one stays until the new one is verified.
+    The old index is replaced only when the new one is verified.
     """
     from bookie_server.tools.rebuilding import rebuilt_facts
 
@@ -229,12 +241,15 @@ def format_bookie(
     data: DataOption = None,
     journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also when ledgers still have entries on this bookie.")
+        bool,
+        typer.Option(
+            "--force", help="Format even if ledgers still have entries on this bookie: those copies are lost."
+        ),
     ] = False,
 ) -> None:
-    """Delete everything a stopped bookie stores, and its cookie."""
+    """Delete everything that a stopped bookie stores, and its cookie."""
     from bookie_server.tools.admin import format_directories
 
     storage = _storage(data, journal_dir, ledger_dir)
@@ -250,7 +265,7 @@ def _print_facts(facts: Row, output: Output) -> None:
     if output is Output.JSON:
         print_json(facts)
     else:
-        # A port is no quantity: in text it is printed as it is.
+        # A port is not a quantity, so it gets no thousands separator.
         print_facts(
             {name: str(value) if name == "kept_port" and value else value for name, value in facts.items()}
         )

@@ -1,4 +1,4 @@
-"""The offline commands of `bookie`: what a stopped bookie's files hold, as rows to print."""
+"""Offline commands of `bookie`: the files of a stopped bookie as rows to print."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def journal_rows(config: StorageConfig) -> Iterator[Row]:
 
 
 def ledger_rows(config: StorageConfig, ledger_id: int, first: int, last: int) -> Iterator[Row]:
-    """One row for each entry of the ledger. LedgerNotFoundError if the bookie never heard of it."""
+    """One row for each entry of the ledger. LedgerNotFoundError if the bookie has no such ledger."""
     disk = SystemDisk()
     with exclusively(disk, config):
         for entry_id, entry in ledger_entries(disk, config, ledger_id, first, last):

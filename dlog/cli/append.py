@@ -1,4 +1,4 @@
-"""`dlog append`: input to durable messages, as fast as the input comes."""
+"""`dlog append`: append messages from a file or from stdin, as fast as they are read."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 RUN_MESSAGES, RUN_BYTES = 1_000, 256 * 1024
-"""Most that is appended as one entry: large enough for full speed, well below the limit of an entry."""
-LOOK_S = 0.25
+"""Limits of a run, which is appended as one entry: enough for full speed, well below an entry's limit."""
+CHECK_INTERVAL_S = 0.25
+"""How often acknowledgements are checked while the input has nothing."""
 PENDING_MAX = 64
-"""Runs on their way at once: some 16 MiB of large messages, less of small ones."""
-
+"""Runs in flight: some 16 MiB of large messages, less of small ones."""
 
 TIMEOUT_S = 30.0
-"""A bookie or store that is restarted is back well before. A library's user has two minutes (`hold_limit_s`): nobody
-sits before it."""
+"""Longer than a restart of a bookie or metadata store. The library's default (`hold_limit_s`) is two minutes, since
+no one watches a program."""
 
 
 class Pending(Protocol):
-    """A run under way: what `Writer.submit_many` returns."""
+    """A run in flight, as `Writer.submit_many` returns it."""
 
     def done(self) -> bool: ...
     def result(self) -> Sequence[MessageId]: ...
@@ -51,14 +51,14 @@ class Acknowledged:
         self.first: MessageId | None = None
         self.last: MessageId | None = None
         self._unknown = 0
-        """Messages that may be there or not: they were on their way when the log was lost."""
+        """Number of messages with unknown outcome: they were in flight when the writer lost the log."""
         self._pending: deque[tuple[int, Pending]] = deque()
 
     def add(self, count: int, run: Pending) -> None:
         self._pending.append((count, run))
 
     def collect(self, leave: int) -> None:
-        """Take what is acknowledged; wait until at most `leave` runs are on their way."""
+        """Count what is acknowledged; wait until at most `leave` runs are in flight."""
         while self._pending and (len(self._pending) > leave or self._pending[0][1].done()):
             ids = self._pending[0][1].result()
             self._pending.popleft()
@@ -66,11 +66,11 @@ class Acknowledged:
             self.count += len(ids)
 
     def collect_done(self) -> None:
-        """Take what is acknowledged without waiting; raise the error of what failed."""
+        """Count what is acknowledged, without waiting. Raises the error of a run that failed."""
         self.collect(len(self._pending))
 
     def settle(self) -> None:
-        """Wait for all that is on its way, whatever becomes of it."""
+        """Wait for the outcome of every run in flight. Raises nothing: failures are counted."""
         while self._pending:
             try:
                 self.collect(0)
@@ -81,15 +81,15 @@ class Acknowledged:
 
     def summary(self, verb: str) -> str:
         if not self.count:
-            return f"no message was {verb}"
+            return f"no messages were {verb}"
         noun = "message" if self.count == 1 else "messages"
         return f"{self.count:,} {noun} {verb}, {self.first} to {self.last}"
 
     def early_end(self) -> str:
-        """The summary where not everything was appended: what is there, and what may be."""
+        """The summary after a failure: what is acknowledged, and how many more may have been appended."""
         unknown = self._unknown + sum(count for count, _ in self._pending)
         return self.summary("acknowledged") + (
-            f"; {unknown:,} after them may be there or not" if unknown else ""
+            f"; {unknown:,} more may or may not have been appended" if unknown else ""
         )
 
 
@@ -99,27 +99,27 @@ def register(app: typer.Typer) -> None:
 
 def append(
     log: LogName,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="File to append, or - for stdin.")] = "-",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File to read, or - for stdin.")] = "-",
     form: Annotated[
-        InputFormat, typer.Option("--format", help="How the input is split.")
+        InputFormat, typer.Option("--format", help="How the input is split into messages.")
     ] = InputFormat.LINES,
     key_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column (csv) or member (jsonl) that becomes the key.")
+        str | None, typer.Option(metavar="NAME", help="Column (csv) or member (jsonl) to use as the key.")
     ] = None,
     create: Annotated[bool, typer.Option("--create", help="Create the log if it does not exist.")] = False,
     timeout_s: Annotated[
         float,
         typer.Option(
-            "--timeout", metavar="SECONDS", help="Give up when an append is not durable after so long."
+            "--timeout", metavar="SECONDS", help="Fail if an append is not durable after this time."
         ),
     ] = TIMEOUT_S,
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
-    """Append messages from stdin or a file.
+    """Append messages from a file or stdin.
 
-    One a line, or as --format says. Takes the log over from whoever writes it now. Prints the first and the
-    last id when all is durable.
+    Each line is a message, unless --format says otherwise. Takes the log over: its current writer is fenced.
+    Prints the first and the last message id once all messages are durable.
     """
     with _input(file) as (source, size), _progress(size) as advance:
         acknowledged = Acknowledged()
@@ -140,9 +140,9 @@ def _config(timeout_s: float) -> LogConfig:
 
 
 def _begun(groups: Iterator[Group]) -> Iterator[Group]:
-    """The same groups, the first already read: a file that does not fit its format takes no log over.
+    """The same groups, the first already parsed, so that a malformed file fails before the takeover.
 
-    Not for stdin, which may have nothing to say for hours.
+    Not for stdin, which may be silent for hours.
     """
     return chain(list(islice(groups, 1)), groups)
 
@@ -150,7 +150,7 @@ def _begun(groups: Iterator[Group]) -> Iterator[Group]:
 def _append_all(
     groups: Iterable[Group], submit_many: Callable[..., Pending], acknowledged: Acknowledged
 ) -> None:
-    """Append everything and say what became of it, also when it ends early."""
+    """Append everything and print what was appended, also if it ends early."""
     from dlog.config import LogConfig
 
     try:
@@ -164,16 +164,17 @@ def _append_all(
         try:
             acknowledged.settle()
         finally:  # also when a second Ctrl-C ends that
-            say("dlog", f"ended early, {acknowledged.early_end()}")
+            say("dlog", f"stopped early: {acknowledged.early_end()}")
         raise
     print(acknowledged.summary("appended"))
 
 
 def _runs(groups: Iterable[Group], entry_bytes_max: int) -> Iterator[Group]:
-    """Groups cut into what one entry takes.
+    """Groups split into runs that fit into one entry.
 
-    MessageTooLargeError before a message that no entry takes is handed over: what follows it must not be
-    appended without it.
+    Raises:
+        MessageTooLargeError: a message fits into no entry. It is raised before that message is submitted, since the
+            messages after it must not be appended without it.
     """
     number = 0
     for group in groups:
@@ -200,7 +201,7 @@ def _check_size(number: int, message: Keyed, entry_bytes_max: int) -> None:
     size = message_bytes(message.key, message.payload, []) + ENTRY_OVERHEAD_BYTES
     if size > entry_bytes_max:
         raise MessageTooLargeError(
-            f"message {number} of the input takes {size} bytes as an entry, the limit is {entry_bytes_max}: split it",
+            f"message {number} of the input needs an entry of {size} bytes, the limit is {entry_bytes_max}: split it",
             entry_bytes=size,
             entry_bytes_max=entry_bytes_max,
         )
@@ -208,7 +209,7 @@ def _check_size(number: int, message: Keyed, entry_bytes_max: int) -> None:
 
 @contextmanager
 def _input(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """The input, unbuffered so that it arrives as it is written, and its size if it has one."""
+    """The input, unbuffered so that a line is read as soon as it is written, and its size, None for stdin."""
     if file == "-":
         yield sys.stdin.buffer.raw if hasattr(sys.stdin.buffer, "raw") else sys.stdin.buffer, None
         return
@@ -221,15 +222,15 @@ def _opened(file: str) -> BinaryIO:
         return Path(file).open("rb", buffering=0)
     except OSError as error:
         raise ConfigurationError(
-            f"cannot read {file}: {error.strerror}; give another file, or - for stdin"
+            f"cannot read {file}: {error.strerror}; pass another file, or - for stdin"
         ) from error
 
 
-def _chunks(source: BinaryIO, advance: Callable[[int], None], look: Callable[[], None]) -> Iterator[bytes]:
-    """What the input has. `look` is called now and then while it has nothing: an append may have failed meanwhile."""
+def _chunks(source: BinaryIO, advance: Callable[[int], None], check: Callable[[], None]) -> Iterator[bytes]:
+    """Chunks of the input. While it has none, `check` is called regularly: an append may have failed."""
     while True:
-        while not select.select([source], [], [], LOOK_S)[0]:
-            look()
+        while not select.select([source], [], [], CHECK_INTERVAL_S)[0]:
+            check()
         chunk = source.read(CHUNK_BYTES)
         if not chunk:
             return
@@ -239,7 +240,7 @@ def _chunks(source: BinaryIO, advance: Callable[[int], None], look: Callable[[],
 
 @contextmanager
 def _progress(size: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar by bytes of input on a terminal; nothing elsewhere."""
+    """A progress bar by bytes of input if stderr is a terminal."""
     if size is None or not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -1,4 +1,4 @@
-"""Where the installed `dlog` command starts: says what is missing before anything that may be is loaded."""
+"""Entry point of the installed `dlog` command. Imports nothing that an extra installs until it has checked for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ledger.extras import require
 
 
 def main() -> None:
-    """Run the command. Exits with 2 and one sentence on stderr without the packages of the extra `cli`."""
+    """Run the command. Without the packages of the extra `cli`: one sentence on stderr and exit code 2."""
     try:
         require("the dlog command", "cli", "typer", "rich")
     except MissingExtraError as error:

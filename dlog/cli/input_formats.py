@@ -1,12 +1,12 @@
-"""Input of `dlog append`: a stream of bytes becomes groups of messages. Nothing here opens or waits.
+"""Input of `dlog append`: splits a stream of bytes into groups of messages. Opens nothing and waits for nothing.
 
     lines        each line is a message, without its line end
-    csv          the first row names the columns; each further row, as it stands, is a message
-    jsonl        each line is one JSON value, and as it stands a message
+    csv          the first row names the columns; each further row is a message, unchanged
+    jsonl        each line is one JSON value and a message, unchanged
     raw-length   each message is preceded by its length, 4 bytes big-endian
 
-Whatever arrived together goes out together: a group is all messages that one chunk of input completed, so a
-slow producer's lines are appended at once and a file is appended in large batches.
+A group is all messages that one chunk of input completed. So the lines of a slow producer are appended immediately,
+and a file in large batches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class InputFormat(StrEnum):
 
 
 class Keyed(NamedTuple):
-    """A message to be appended."""
+    """A message to append."""
 
     key: bytes | None
     payload: bytes
@@ -40,7 +40,12 @@ Group = list[Keyed]
 
 
 def read_messages(chunks: Iterable[bytes], form: InputFormat, key_column: str | None) -> Iterator[Group]:
-    """Groups of messages of `chunks`. ConfigurationError names the place of what does not fit the format."""
+    """Groups of the messages in `chunks`.
+
+    Raises:
+        ConfigurationError: the input does not have this format; the error names the line.
+        MessageTooLargeError: a line, row or message is larger than an entry can be.
+    """
     if key_column is not None and form not in (InputFormat.CSV, InputFormat.JSONL):
         raise ConfigurationError(f"--key-column needs --format csv or jsonl, not {form.value}")
     if form is InputFormat.RAW_LENGTH:
@@ -73,14 +78,14 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
 def _check_size(size: int, what: str) -> None:
     if size > ENTRY_BYTES_MAX:
         raise MessageTooLargeError(
-            f"{what} of the input has {size} bytes or more, a message may have {ENTRY_BYTES_MAX}: split it",
+            f"{what} of the input has {size} bytes or more, the limit of a message is {ENTRY_BYTES_MAX}: split it",
             entry_bytes=size,
             entry_bytes_max=ENTRY_BYTES_MAX,
         )
 
 
 class _CsvRows:
-    """Rows with the bytes they came from. A quoted field may hold line ends: a row may be several lines."""
+    """Splits lines into rows. A quoted field may contain newlines, so a row may be several lines."""
 
     def __init__(self, key_column: str | None) -> None:
         self._key_column = key_column
@@ -92,7 +97,7 @@ class _CsvRows:
         self._line = 0
 
     def feed(self, line: bytes) -> Keyed | None:
-        """Take a line; a message if it completes a row below the header."""
+        """Take a line. Returns a message if the line completes a row after the header."""
         self._line += 1
         self._pending.append(line)
         self._pending_bytes += len(line)
@@ -111,7 +116,9 @@ class _CsvRows:
 
     def finish(self) -> None:
         if self._pending:
-            raise ConfigurationError(f"the CSV input ends inside a quoted field, at line {self._line}")
+            raise ConfigurationError(
+                f"the CSV input ends inside a quoted field, at line {self._line}: close the quote"
+            )
 
     def _take_header(self, raw: bytes) -> None:
         self._header = self._fields(raw)
@@ -119,7 +126,7 @@ class _CsvRows:
             return
         if self._key_column not in self._header:
             raise ConfigurationError(
-                f"column {self._key_column!r} is not in the CSV header, which has {', '.join(self._header)}"
+                f"the CSV header has no column {self._key_column!r}: use one of {', '.join(self._header)}"
             )
         self._key_index = self._header.index(self._key_column)
 
@@ -129,8 +136,8 @@ class _CsvRows:
         fields = self._fields(raw)
         if self._key_index >= len(fields):
             raise ConfigurationError(
-                f"line {self._line} of the CSV input has {len(fields)} columns, "
-                f"{self._key_column!r} is column {self._key_index + 1}"
+                f"line {self._line} of the CSV input has {len(fields)} columns, but the key {self._key_column!r} is "
+                f"column {self._key_index + 1}"
             )
         return fields[self._key_index].encode("utf-8", "surrogateescape")
 
@@ -170,7 +177,9 @@ def _json_key(line: bytes, number: int, key_column: str | None) -> bytes | None:
     if key_column is None:
         return None
     if not isinstance(value, dict) or key_column not in value:
-        raise ConfigurationError(f"line {number} of the input is no object with a member {key_column!r}")
+        raise ConfigurationError(
+            f"line {number} of the input is not a JSON object with a member {key_column!r}"
+        )
     key = value[key_column]
     return (key if isinstance(key, str) else json.dumps(key)).encode()
 
@@ -191,4 +200,6 @@ def _length_prefixed(chunks: Iterable[bytes]) -> Iterator[Group]:
         if group:
             yield group
     if held:
-        raise ConfigurationError(f"the input ends inside a message: {len(held)} bytes are left over")
+        raise ConfigurationError(
+            f"the input ends inside a message: its last {len(held)} bytes are not a whole message"
+        )

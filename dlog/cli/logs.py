@@ -1,4 +1,4 @@
-"""Commands on logs as a whole: create, ls, info, ledgers, rotate, shrink, delete, gc."""
+"""Commands on whole logs: create, ls, info, ledgers, rotate, shrink, delete, gc."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def create(log: LogName, metadata: Metadata = "", namespace: Namespace = "defaul
 
 
 def ls(metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT) -> None:
-    """List the logs of a namespace."""
+    """List the logs of a namespace, one name per line."""
     names = administer(metadata, namespace, lambda client: client.list())
     if output is TableOutput.JSON:
         print_json(names)
@@ -40,17 +40,17 @@ def ls(metadata: Metadata = "", namespace: Namespace = "default", output: Table 
 def info(
     log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
 ) -> None:
-    """Show a log's owner and size."""
+    """Show state, owner and size of a log."""
     from dlog.cli.describe import document_of, facts_of
 
-    found = administer(metadata, namespace, lambda client: _look(client, log))
+    found = administer(metadata, namespace, lambda client: _read_info(client, log))
     if output is TableOutput.JSON:
         print_json(document_of(*found))
     else:
         print_facts(facts_of(*found))
 
 
-async def _look(client: LogClient, log: str) -> tuple[LogInfo, MessageId, LedgerMetadata | None]:
+async def _read_info(client: LogClient, log: str) -> tuple[LogInfo, MessageId, LedgerMetadata | None]:
     from dlog.read.tail import tail_of
 
     found = await client.describe(log)
@@ -64,7 +64,10 @@ async def _look(client: LogClient, log: str) -> tuple[LogInfo, MessageId, Ledger
 def ledgers(
     log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
 ) -> None:
-    """List the ledgers of a log, oldest first."""
+    """List the ledgers of a log, oldest first.
+
+    JSON output also has the append times of the first and the last message of each.
+    """
     from dlog.cli.describe import SHORT_LEDGER_COLUMNS, ledger_row, short_ledger_row
 
     found = administer(metadata, namespace, lambda client: client.describe(log)).record.ledgers
@@ -75,9 +78,9 @@ def ledgers(
 
 
 def rotate(log: LogName, metadata: Metadata = "", namespace: Namespace = "default") -> None:
-    """Take the log over and seal its newest ledger.
+    """Seal the newest ledger of a log by a takeover.
 
-    Whoever writes the log now is shut out, and may open it again; the next message goes to a new ledger.
+    Fences the current writer, which may open the log again. The next message goes to a new ledger.
     """
     found = administer(metadata, namespace, lambda client: client.rotate(log))
     print(f"sealed; log {log} is at epoch {found.record.epoch} with {len(found.record.ledgers)} ledgers")
@@ -85,13 +88,15 @@ def rotate(log: LogName, metadata: Metadata = "", namespace: Namespace = "defaul
 
 def shrink(
     log: LogName,
-    before: Annotated[str, typer.Argument(metavar="ID", help="The first id to keep.")],
+    before: Annotated[
+        str, typer.Argument(metavar="ID", help="First message id to keep, for example 17:420:3.")
+    ],
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
-    """Drop messages before an id.
+    """Delete the messages before an id.
 
-    They become invisible at once; ledgers that lie wholly before the id are freed.
+    Readers stop seeing them immediately. A ledger is deleted when all of its messages are before the id.
     """
     from dlog.model import MessageId
 
@@ -103,34 +108,39 @@ def shrink(
 
 def delete(
     log: LogName,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
     """Delete a log and everything in it."""
     if not yes:
-        typer.confirm(f"Delete log {log} and all its messages for good?", abort=True, err=True)
+        typer.confirm(f"Delete log {log} and all its messages permanently?", abort=True, err=True)
     if administer(metadata, namespace, lambda client: client.delete(log)):
         print(f"deleted {log}")
     else:
         print(
-            f"{log} takes no more messages; its last ledgers are deleted, and its name is free, when all their bookies "
-            f"are registered and remember deletions, or else when the log's grace ends: run `dlog delete {log}` then"
+            f"{log} is being deleted and accepts no more appends; its last ledgers remain, since a paused writer could "
+            f"still write to them: run `dlog delete {log}` again when all their bookies are registered, or when the "
+            "log's grace period has ended"
         )
 
 
 def gc(
     age: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0, help="Leave alone what is younger: it may be in use soon."),
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="Keep orphaned ledgers younger than this: a writer may be about to list them.",
+        ),
     ] = 600.0,
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
-    """Free what crashed writers have left behind.
+    """Delete ledgers that no log needs.
 
-    Deletes ledgers that are in no log and can never get into one, and those of this namespace whose time has come.
-    Safe at any time, whoever writes meanwhile.
+    These are ledgers that crashed writers created and never listed, and ledgers of this namespace that wait for
+    deletion and whose grace period has ended. Safe to run at any time, also while logs are written.
     """
 
     from ledger.errors import CorruptionError
@@ -138,14 +148,14 @@ def gc(
     damaged: list[CorruptionError] = []
 
     async def collect(client: LogClient) -> int:
-        # The sweep comes first: what it can only bar from its log is then due for deletion.
+        # The sweep comes first: an orphan that it can only exclude from its log is then due for deletion below.
         deleted = len(await client.admin.sweep(age_s=age))
         for name in await client.list():
             try:
                 pending = len((await client.describe(name)).record.pending_delete)
                 left = await client.collect(name)
             except CorruptionError as error:
-                damaged.append(error)  # told at the end: it must not bar the logs behind it
+                damaged.append(error)  # raised at the end: the other logs are collected all the same
                 continue
             deleted += pending - (0 if left is None else len(left.pending_delete))
         return deleted

@@ -1,6 +1,7 @@
-"""The `dlog` command: every command with its help, and none of the machinery that carries it out.
+"""The `dlog` command and its subcommands.
 
-Invariant: importing this module stays cheap, so that `dlog --help` answers at once. Commands import what they need.
+Invariant: importing this module is cheap, so that `dlog --help` is fast. Subcommands import the client and
+everything else inside their functions.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from ledger.command_line import Boundary
 app = typer.Typer(
     cls=Boundary,
     name="dlog",
-    help="An unbounded, replicated, strictly fenced log. Start with `dlog standalone` or `dlog demo`.",
+    help="Append to, read and manage replicated logs. To try it: `dlog demo`; for a local cluster: `dlog standalone`.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode=None,  # plain help costs half the start-up time of the decorated one
+    rich_markup_mode=None,  # rich help doubles the start-up time
     pretty_exceptions_enable=False,
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         print(f"dlog {version('dlog-bookkeeper')}")
@@ -38,7 +39,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """An unbounded, replicated, strictly fenced log. Start with `dlog standalone` or `dlog demo`."""
+    """Append to, read and manage replicated logs. To try it: `dlog demo`; for a local cluster: `dlog standalone`."""
 
 
 for group in (standalone, logs, append, read, demo):

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the connection that they describe."""
+"""Options that several commands share, and connecting as they say."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Metadata = Annotated[
         "--metadata",
         envvar="DLOG_METADATA",
         metavar="URI",
-        help="Address of the cluster, as `dlog standalone` prints it, or DLOG_METADATA.",
+        help="Metadata address of the cluster, as printed by `dlog standalone`.",
     ),
 ]
-Namespace = Annotated[str, typer.Option("--namespace", metavar="NAME", help="Group of logs to work in.")]
+Namespace = Annotated[str, typer.Option("--namespace", metavar="NAME", help="Namespace of the log.")]
 LogName = Annotated[str, typer.Argument(metavar="LOG", help="Name of the log.")]
 
 
@@ -42,13 +42,16 @@ class TableOutput(StrEnum):
 
 
 Messages = Annotated[
-    Output, typer.Option("--output", "-o", help="text for people, json for programs, raw for payloads.")
+    Output,
+    typer.Option(
+        "--output", "-o", help="text: id, key and payload; json: one object per line; raw: payloads only."
+    ),
 ]
-Table = Annotated[TableOutput, typer.Option("--output", "-o", help="text for people, json for programs.")]
+Table = Annotated[TableOutput, typer.Option("--output", "-o", help="Output format.")]
 
 
 def connect(metadata: str, namespace: str, config: LogConfig | None = None) -> Client:
-    """The blocking client, for commands that move messages."""
+    """A blocking client, for commands that append or read."""
     import dlog
 
     _print_warnings()
@@ -56,7 +59,7 @@ def connect(metadata: str, namespace: str, config: LogConfig | None = None) -> C
 
 
 def administer(metadata: str, namespace: str, work: Callable[[LogClient], Awaitable[T]]) -> T:
-    """Connect, do one thing, disconnect."""
+    """Connect, await `work(client)`, disconnect; returns its result."""
     import asyncio
 
     from dlog.client import connect
@@ -71,7 +74,7 @@ def administer(metadata: str, namespace: str, work: Callable[[LogClient], Awaita
 
 
 def _print_warnings() -> None:
-    """What the library logs while it works goes to stderr in the form of our other sentences."""
+    """Print what the library logs to stderr, as `dlog: SENTENCE`."""
     import logging
 
     logging.basicConfig(format="dlog: %(message)s")
@@ -81,6 +84,6 @@ def _required(metadata: str) -> str:
     if metadata:
         return metadata
     raise ConfigurationError(
-        "no cluster to connect to: give --metadata URI or set DLOG_METADATA, "
-        "and start a cluster with `dlog standalone` if there is none"
+        "no cluster address: pass --metadata URI or set DLOG_METADATA; `dlog standalone` starts a local cluster "
+        "and prints its address"
     )

@@ -1,4 +1,4 @@
-"""`dlog read` and `dlog tail`: messages to stdout. Neither fences nor changes anything."""
+"""`dlog read` and `dlog tail`: print messages. Both only read: they fence nothing and change nothing."""
 
 from __future__ import annotations
 
@@ -24,20 +24,25 @@ def register(app: typer.Typer) -> None:
 def read(
     log: LogName,
     start: Annotated[
-        str, typer.Option("--from", metavar="ID", help="First id (ledger:entry:batch) or earliest.")
+        str,
+        typer.Option(
+            "--from", metavar="ID", help="Id of the first message (LEDGER:ENTRY:BATCH), or earliest."
+        ),
     ] = "earliest",
     until: Annotated[
         str,
-        typer.Option("--until", metavar="ID", help="Id to stop before, or latest for the tail as it is now."),
+        typer.Option(
+            "--until", metavar="ID", help="Id to stop before, or latest: the end of the log as of now."
+        ),
     ] = "latest",
     limit: Annotated[
-        int | None, typer.Option("-n", "--limit", min=0, help="At most so many messages.")
+        int | None, typer.Option("-n", "--limit", min=0, help="Maximum number of messages.")
     ] = None,
     output: Messages = Output.TEXT,
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
-    """Print messages between two ids."""
+    """Print the messages of a log, or those between two ids."""
     bounds = (_bound(start), _bound(until))
     with (
         connect(metadata, namespace) as client,
@@ -49,24 +54,23 @@ def read(
 def tail(
     log: LogName,
     last: Annotated[
-        int, typer.Option("-n", "--lines", min=0, help="How many of the newest to begin with.")
+        int, typer.Option("-n", "--lines", min=0, help="Number of newest messages to print first.")
     ] = 10,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Wait for more until Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Wait for new messages until Ctrl-C.")
+    ] = False,
     output: Messages = Output.TEXT,
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
-    """Print the newest messages, and follow.
-
-    With -f it waits for more, until Ctrl-C.
-    """
+    """Print the newest messages, and with -f wait for more."""
     with connect(metadata, namespace) as client, client.tail(log, last=last or None, follow=follow) as reader:
         try:
             if follow:
                 interrupt_without_reader()
             _print(reader, output)
         except KeyboardInterrupt:
-            # Following has no other end, so ending it is not a failure.
+            # Ctrl-C is how following ends, so it is not a failure.
             if not follow:
                 raise
 

@@ -1,4 +1,4 @@
-"""`dlog standalone`: a cluster of real bookie processes on this machine, until Ctrl-C."""
+"""`dlog standalone`: a cluster of bookie processes on this machine, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,23 +15,28 @@ def register(app: typer.Typer) -> None:
 
 
 def standalone(
-    bookies: Annotated[int, typer.Option(min=1, max=64, help="How many bookies to run.")] = 3,
+    bookies: Annotated[int, typer.Option(min=1, max=64, help="Number of bookies.")] = 3,
     data: Annotated[
-        Path, typer.Option(metavar="DIR", file_okay=False, help="Where everything is kept.")
+        Path,
+        typer.Option(
+            metavar="DIR",
+            file_okay=False,
+            help="Directory for the bookies' data and the SQLite database; created if missing.",
+        ),
     ] = Path("dlog-data"),
     metadata: Annotated[
         str | None,
         typer.Option(
             "--metadata",
             metavar="URI",
-            help="Join the cluster at this address, made if missing, instead of one with SQLite in DIR.",
+            help="Metadata store to use instead of SQLite in DIR; a cluster is created there if there is none.",
         ),
     ] = None,
 ) -> None:
     """Run a cluster on this machine.
 
-    Real bookie processes, restarted when they die, with SQLite as the metadata store, or ZooKeeper with
-    --metadata. Prints the address to connect to. What is in DIR is there again the next time. Ctrl-C stops it.
+    Starts bookie processes, restarts those that die, and prints the address to connect to. The metadata store is
+    SQLite, or ZooKeeper with --metadata. Stop it with Ctrl-C; started again on the same DIR, it has the same logs.
     """
     import shlex
 
@@ -47,11 +52,11 @@ def standalone(
 
 
 HELP = """\
-{count} bookies run in {data}
+{count} bookies are running, data in {data}
 
     export DLOG_METADATA={uri}
     dlog create orders
     echo hello | dlog append orders
     dlog tail orders -f
 
-Ctrl-C stops them; the data stays."""
+Ctrl-C stops them and keeps the data."""

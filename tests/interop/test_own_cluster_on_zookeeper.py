@@ -76,7 +76,7 @@ def test_the_command_prints_an_address_that_a_shell_takes(uri: str, tmp_path: Pa
         finally:
             process.terminate()
             assert process.wait(30) == 0
-    assert lines[0] == f"3 bookies run in {tmp_path}\n"
+    assert lines[0] == f"3 bookies are running, data in {tmp_path}\n"
     assert lines[2] == f"    export DLOG_METADATA='{several}'\n"
 
 

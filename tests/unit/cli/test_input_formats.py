@@ -68,17 +68,17 @@ def test_length_prefixed_messages_are_exact(payloads: list[bytes], size: int) ->
     ("form", "text", "key_column", "sentence"),
     [
         (InputFormat.LINES, b"", "a", "--key-column needs --format csv or jsonl, not lines"),
-        (InputFormat.CSV, b"a,b\n1,2\n", "c", "column 'c' is not in the CSV header, which has a, b"),
-        (InputFormat.CSV, b"a,b\n1,2\n3\n", "b", "line 3 of the CSV input has 1 columns, 'b' is column 2"),
+        (InputFormat.CSV, b"a,b\n1,2\n", "c", "the CSV header has no column 'c': use one of a, b"),
+        (InputFormat.CSV, b"a,b\n1,2\n3\n", "b", "line 3 of the CSV input has 1 columns, but the key 'b' is column 2"),
         (InputFormat.CSV, b'a,b\n1,"2\n3,4\n', None, "ends inside a quoted field, at line 3"),
         (InputFormat.JSONL, b'{"a": 1}\n{"a": \n', None, "line 2 of the input is not JSON"),
         (InputFormat.JSONL, b"[" * 100_000, None, "line 1 of the input is not JSON"),
-        (InputFormat.JSONL, b"[1]\n", "a", "line 1 of the input is no object with a member 'a'"),
+        (InputFormat.JSONL, b"[1]\n", "a", "line 1 of the input is not a JSON object with a member 'a'"),
         (
             InputFormat.RAW_LENGTH,
             b"\0\0\0\5abc",
             None,
-            "the input ends inside a message: 7 bytes are left over",
+            "the input ends inside a message: its last 7 bytes are not a whole message",
         ),
     ],
 )
