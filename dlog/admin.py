@@ -105,7 +105,9 @@ class LogAdmin:
             if isinstance(answer, Applied):
                 return answer.record
             if answer.found is None:
-                raise LogNotFoundError(f"log {log} was deleted meanwhile", log=str(log))
+                raise LogNotFoundError(
+                    f"log {log} was deleted by another client during this call", log=str(log)
+                )
             await rounds.again()
 
     async def _count_last(self, record: LogMetadata, before: MessageId) -> int | None:
@@ -247,7 +249,7 @@ class LogAdmin:
 
 def _refused(before: MessageId, limit: MessageId, reason: str) -> ShrinkRefusedError:
     return ShrinkRefusedError(
-        f"cannot shrink to {before}: the highest id that may be given now is {limit}, {reason}",
+        f"cannot shrink to {before}: the highest id allowed now is {limit}, {reason}",
         requested=before,
         limit=limit,
     )

@@ -102,8 +102,8 @@ class LogConfig:
             raise ConfigurationError(f"degraded must be allow or refuse, got {self.degraded!r}")
         if self.ledger.entry_bytes_max < self.batching.entry_bytes_max:
             raise ConfigurationError(
-                f"ledger.entry_bytes_max {self.ledger.entry_bytes_max} is below batching.entry_bytes_max "
-                f"{self.batching.entry_bytes_max}: no ledger would take a full entry; "
+                f"ledger.entry_bytes_max {self.ledger.entry_bytes_max} is less than batching.entry_bytes_max "
+                f"{self.batching.entry_bytes_max}: a ledger would refuse a full entry; "
                 "raise the first or lower the second"
             )
         if self.ledger.send_queue_bytes_max < 2 * self.batching.entry_bytes_max:
@@ -121,7 +121,9 @@ class LogConfig:
                 f"zombie_grace_s must be 0 to {_GRACE_S_MAX} (100 years), got {self.zombie_grace_s}"
             )
         if len(self.owner_name) > 200:
-            raise ConfigurationError(f"owner_name takes 200 characters, got {len(self.owner_name)}")
+            raise ConfigurationError(
+                f"owner_name must have at most 200 characters, got {len(self.owner_name)}"
+            )
 
     @property
     def grace_us(self) -> int | None:

@@ -1,8 +1,15 @@
-"""The log's errors, and those of ledgers that its users meet: leaves of one tree (ledger/errors.py).
+"""Errors of logs, and the base classes of all errors (ledger/errors.py).
 
-The base class tells what to do: ConfigurationError: fix the call; UnavailableError: nothing happened, try later;
-OutcomeUnknownError: it may have happened, read first; OwnershipLostError: stop; NotFoundError: absence is proved;
-CorruptionError: wrong bytes. Facts are attributes of the error, None if unknown.
+The base class says what the caller can do:
+
+    ConfigurationError     fix the call
+    UnavailableError       nothing happened: try again later
+    OutcomeUnknownError    it may have happened: read before repeating it
+    OwnershipLostError     stop: another client owns the log
+    NotFoundError          it does not exist
+    CorruptionError        stored bytes are wrong or missing
+
+Facts are attributes of the error, None if unknown.
 """
 
 from __future__ import annotations
@@ -31,54 +38,54 @@ if TYPE_CHECKING:
 
 
 class MessageTooLargeError(ConfigurationError):
-    """The message or batch exceeds `entry_bytes_max` and was not sent."""
+    """The message or batch does not fit into an entry of `entry_bytes_max` bytes. It was not appended."""
 
     entry_bytes: int
     entry_bytes_max: int
 
 
 class AppendRejectedError(ConfigurationError):
-    """The append was not sent and is certainly absent: empty batch, or failed condition."""
+    """The append was not sent, so it is certainly absent: the batch is empty, or the log does not end at `expected`."""
 
     expected: MessageId | None = None
     tail: MessageId | None = None
 
 
 class LogExistsError(ConfigurationError):
-    """A log of this name exists."""
+    """A log of this name already exists."""
 
     log: str
 
 
 class ShrinkRefusedError(ConfigurationError):
-    """The id is above what may be trimmed (docs/log-semantics.md#rule-33)."""
+    """The id is above `limit`, the highest that the log may be trimmed to (docs/log-semantics.md#rule-33)."""
 
     requested: MessageId
     limit: MessageId
 
 
 class LogSealedError(ConfigurationError):
-    """The log is sealed or being deleted and takes no writer."""
+    """The log is sealed or being deleted and accepts no writer."""
 
     log: str
     state: LogState
 
 
 class ForkedError(ConfigurationError):
-    """An object was used in a process forked from the one that opened it."""
+    """A client, writer or reader was used in a process that was forked from the one that opened it."""
 
     made_in: int
 
 
 class TrimmedError(ConfigurationError):
-    """Messages at the position were trimmed (docs/log-semantics.md#rule-28)."""
+    """Messages at `requested` were trimmed; the log begins at `earliest` (docs/log-semantics.md#rule-28)."""
 
     requested: MessageId
     earliest: MessageId
 
 
 class UnknownPositionError(ConfigurationError):
-    """The position is in a ledger above the last one of the log."""
+    """The position is in a ledger above `last`, the last one of the log."""
 
     requested: MessageId
     last: int | None = None
@@ -88,7 +95,7 @@ class UnknownPositionError(ConfigurationError):
 
 
 class RecordTooLargeError(UnavailableError):
-    """The log's record would exceed its size limit; nothing was written."""
+    """The log's metadata would exceed its size limit; nothing was changed."""
 
     record_bytes: int
     record_bytes_max: int
@@ -102,7 +109,7 @@ class QueueFullError(UnavailableError):
 
 
 class TakeoverContendedError(UnavailableError):
-    """The log's record changed during every attempt; no other client won. Try again."""
+    """The log's metadata changed during every attempt, but no other client took the log over. Try again."""
 
     log: str
     rounds: int
@@ -116,7 +123,7 @@ class StandaloneError(UnavailableError):
 
 
 class AppendAbortedError(UnavailableError):
-    """The append was not sent and is certainly absent: the writer was closed or gave up."""
+    """The append was not sent, so it is certainly absent: the writer was closed or has failed."""
 
     log: str | None = None
 
@@ -125,14 +132,14 @@ class AppendAbortedError(UnavailableError):
 
 
 class AppendIndeterminateError(OutcomeUnknownError):
-    """The append was in flight; it is at `message_id` or nowhere."""
+    """The append was in flight when the writer failed: it is at `message_id` or nowhere."""
 
     message_id: MessageId
     message_count: int
 
 
 class AppendsFailedError(OutcomeUnknownError):
-    """Appends failed and their outcomes were not read; from `flush` and `close`."""
+    """`count` appends failed and their outcomes were not read. Raised by `flush` and `close`."""
 
     log: str
     count: int
@@ -140,7 +147,7 @@ class AppendsFailedError(OutcomeUnknownError):
 
 
 class TakeoverTimeoutError(OutcomeUnknownError):
-    """The takeover took longer than `takeover_timeout_s`; it may have happened."""
+    """The takeover did not end within `takeover_timeout_s`; it may have happened."""
 
     log: str
 
@@ -159,7 +166,7 @@ class CallTimeoutError(OutcomeUnknownError, TimeoutError):
 
 
 class WriterDeposedError(OwnershipLostError):
-    """A new writer, a seal or a delete took the log over."""
+    """Another writer took the log over, or it was sealed or deleted."""
 
     log: str
     epoch: int | None = None
@@ -178,7 +185,7 @@ class TakeoverLostError(OwnershipLostError):
 
 
 class LogNotFoundError(NotFoundError):
-    """No such log, or it is being deleted."""
+    """The log does not exist or is being deleted."""
 
     log: str
 
@@ -187,7 +194,7 @@ class LogNotFoundError(NotFoundError):
 
 
 class DataLossError(CorruptionError):
-    """A ledger or entry that the log still lists cannot be found."""
+    """A ledger or entry of the log is missing on all of its bookies."""
 
     log: str | None = None
     first: MessageId | int | None = None

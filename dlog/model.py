@@ -60,7 +60,7 @@ class MessageId(NamedTuple):
             if found.ledger_id < 2**63 and found.entry_id < 2**63 and found.batch_index < 2**31:
                 return found
         raise InvalidNameError(
-            f"message id {text!r} is not valid: write ledger:entry:batch, for example 17:420:3"
+            f"message id {text!r} is not valid: write LEDGER:ENTRY:BATCH, for example 17:420:3"
         )
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The one tree of errors. The branch tells what the caller can do; facts are attributes, None if unknown.
+"""The tree of errors. The branch says what the caller can do; facts are attributes, None if unknown.
 
     LogStoreError
     ├─ ConfigurationError     fix the call
@@ -46,7 +46,7 @@ class ConfigurationError(LogStoreError):
 
 
 class UnavailableError(LogStoreError):
-    """Certainly nothing happened; the same call may succeed later."""
+    """Nothing happened; the same call may succeed later."""
 
 
 class OutcomeUnknownError(LogStoreError):
@@ -58,18 +58,18 @@ class OwnershipLostError(LogStoreError):
 
 
 class NotFoundError(LogStoreError):
-    """What was named does not exist, and its absence is proved."""
+    """It does not exist: its absence is proved."""
 
 
 class CorruptionError(LogStoreError):
-    """Bytes are not what they must be; another replica may hold them intact."""
+    """Stored or received bytes are wrong; another replica may be intact."""
 
 
 # ---- configuration
 
 
 class MissingExtraError(ConfigurationError, ImportError):
-    """`what` needs a package that only an extra of the distribution installs."""
+    """A feature needs a package that only an extra of the distribution installs."""
 
     package: str
     extra: str
@@ -95,14 +95,14 @@ class EntryTooLargeError(ConfigurationError):
 
 
 class LayoutMismatchError(ConfigurationError):
-    """The store is laid out by another ledger manager, format version or cluster than configured."""
+    """The metadata store has the layout of another ledger manager, format version or cluster than configured."""
 
     log: str | None = None
     path: str | None = None
 
 
 class UnauthorizedError(ConfigurationError):
-    """Wrong password (master key) for this ledger."""
+    """The password (master key) of the ledger is wrong."""
 
     ledger_id: int | None = None
     bookie_id: str | None = None
@@ -119,35 +119,35 @@ class NotEnoughBookiesError(UnavailableError):
 
 
 class MetadataUnavailableError(UnavailableError):
-    """The metadata store could not be reached; the change was certainly not made."""
+    """The metadata store could not be reached; the change was not made."""
 
     path: str | None = None
 
 
 class ContendedError(UnavailableError):
-    """The value to change by compare-and-set kept changing; nothing was changed."""
+    """Each of `rounds` compare-and-sets met another change of the value; nothing was changed."""
 
     rounds: int
 
 
 class BookieUnavailableError(UnavailableError):
-    """No usable connection to the bookie, or it answered with an error."""
+    """The bookie could not be reached, or responded with an error."""
 
     bookie_id: str | None = None
 
 
 class RequestTimeoutError(UnavailableError):
-    """A read was not answered in time."""
+    """A read got no response in time."""
 
 
 class LedgerClosedError(UnavailableError):
-    """The handle or the ledger is closed and takes no more entries."""
+    """The handle or the ledger is closed and accepts no more entries."""
 
     ledger_id: int
 
 
 class LedgerRecoveryError(UnavailableError):
-    """Recovery could not reach its quorum; the ledger stays IN_RECOVERY and may be tried again."""
+    """Recovery did not reach its quorum. The ledger stays IN_RECOVERY; recovering it again may succeed."""
 
     ledger_id: int
 
@@ -163,13 +163,13 @@ class ReadError(UnavailableError):
 
 
 class MetadataOutcomeUnknownError(OutcomeUnknownError):
-    """A metadata change was sent and its answer lost. Read again to learn the outcome."""
+    """A metadata change was sent, but the response was lost. Read the metadata to learn the outcome."""
 
     log: str | None = None
 
 
 class AddFailedError(OutcomeUnknownError):
-    """Too few bookies are left, or the client was closed; unconfirmed entries may exist."""
+    """Too few bookies are left, or the client was closed. Entries above `lac` may exist."""
 
     ledger_id: int
     lac: int
@@ -179,14 +179,14 @@ class AddFailedError(OutcomeUnknownError):
 
 
 class LedgerFencedError(OwnershipLostError):
-    """Another client recovers or has recovered this ledger."""
+    """Another client is recovering this ledger, or has recovered it."""
 
     ledger_id: int
     last_entry: int | None = None
 
 
 class MetadataVersionError(OwnershipLostError):
-    """A compare-and-set met another version than expected; certainly not applied."""
+    """A compare-and-set found another version than expected and was not applied."""
 
     key: int | str
     expected: int
@@ -196,7 +196,7 @@ class MetadataVersionError(OwnershipLostError):
 
 
 class LedgerNotFoundError(NotFoundError):
-    """No such ledger in metadata."""
+    """The ledger has no metadata: it never existed or was deleted."""
 
     ledger_id: int
 
@@ -215,7 +215,7 @@ class RecordNotFoundError(NotFoundError):
 
 
 class AlreadyExistsError(LogStoreError):
-    """A create found another client's value under the key."""
+    """The key to be created already has a value."""
 
     key: int | str
 
@@ -224,14 +224,14 @@ class AlreadyExistsError(LogStoreError):
 
 
 class ProtocolError(CorruptionError):
-    """A peer sent bytes that no valid frame or message has."""
+    """A peer sent bytes that are not a valid frame or message."""
 
     frame_bytes: int | None = None
     frame_bytes_max: int | None = None
 
 
 class DigestMismatchError(CorruptionError):
-    """The entry's digest, ledger id or entry id is wrong."""
+    """The digest, ledger id or entry id of the entry is wrong."""
 
     ledger_id: int
     entry_id: int

@@ -35,13 +35,13 @@ def _start(record: LogMetadata, starting: StartingBound, tail: MessageId) -> Mes
         return max(tail, record.trim_before)
     if starting < record.trim_before:
         raise TrimmedError(
-            f"startingId {starting} was trimmed away; the log begins at {record.trim_before}",
+            f"messages at startingId {starting} were trimmed: the log begins at {record.trim_before}",
             requested=starting,
             earliest=record.trim_before,
         )
     if starting.ledger_id > record.last_ledger_id:
         raise UnknownPositionError(
-            f"startingId {starting} lies in a ledger that the log does not have; its last one is "
+            f"startingId {starting} is in a ledger that the log does not have: its last one is "
             f"{record.last_ledger_id}",
             requested=starting,
             last=record.last_ledger_id,

@@ -1,11 +1,11 @@
-"""What a Spark user sees of our errors: one sentence that begins with a token programs may rely on.
+"""Errors as Spark users see them: one sentence that begins with a stable token.
 
 DLOG_BAD_OPTION      an option is unknown, missing or wrong; nothing was read
-DLOG_DATA_LOSS       what the plan promised is not there: trimmed, deleted or damaged
+DLOG_DATA_LOSS       messages that the query was planned for are trimmed, deleted or damaged
 DLOG_NOT_FOUND       no such log
-DLOG_UNAVAILABLE     metadata store or bookies cannot be reached; run the query again
-DLOG_NOT_SUPPORTED   this source does not do that; nothing was read or written
-DLOG_FAILED          anything else that this distribution raises on purpose
+DLOG_UNAVAILABLE     the metadata store or bookies cannot be reached; run the query again
+DLOG_NOT_SUPPORTED   this source does not support it; nothing was read or written
+DLOG_FAILED          any other error of dlog
 """
 
 from collections.abc import Iterator
@@ -26,11 +26,11 @@ class BadOptionError(ConfigurationError):
 
 
 class PartitionDataLossError(CorruptionError):
-    """A partition could not return exactly what planning promised (facts: start, end)."""
+    """A partition could not return exactly the messages that it was planned for (facts: start, end)."""
 
 
 class SparkSourceError(LogStoreError):
-    """Any of our errors as Spark shows it: its message begins with a stable token (facts: token).
+    """An error of dlog as Spark shows it: its message begins with a stable token (facts: token).
 
     Spark shows a formatted traceback behind a prefix of its own, so the message would come after all frames. A
     traceback begins with the cause of its error, hence the message is the cause, too.
@@ -50,7 +50,7 @@ class SparkSourceError(LogStoreError):
 
 
 class NotSupportedError(ConfigurationError):
-    """What this source does not do (yet)."""
+    """This source does not support the operation."""
 
 
 _TOKENS: tuple[tuple[type[LogStoreError], str], ...] = (
@@ -64,13 +64,13 @@ _TOKENS: tuple[tuple[type[LogStoreError], str], ...] = (
 
 
 def token_of(error: LogStoreError) -> str:
-    """The stable token of `error`'s kind."""
+    """The token of this error."""
     return next((token for kind, token in _TOKENS if isinstance(error, kind)), "DLOG_FAILED")
 
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """The one boundary towards Spark: what leaves it is a SparkSourceError with a token."""
+    """Turns every error of dlog into a SparkSourceError with a token. All code that Spark calls runs inside."""
     try:
         yield
     except SparkSourceError:

@@ -68,7 +68,7 @@ class ExtentReader:
                 await handle.close()
         except (LedgerNotFoundError, EntryNotFoundError) as error:
             raise PartitionDataLossError(
-                f"messages {extent.start} to {extent.end} are gone since the query was planned ({error})",
+                f"messages {extent.start} to {extent.end} have disappeared since the query was planned: {error}",
                 start=extent.start,
                 end=extent.end,
             ) from error
@@ -109,15 +109,16 @@ class ExtentReader:
                 raise AssertionError("the policy ends with a result or an error")
         except TimeoutError as error:
             raise RequestTimeoutError(
-                f"ledger {extent.ledger_id} was not read within readTimeoutMs={self._timeout_ms}; "
-                "check its bookies or allow more time"
+                f"ledger {extent.ledger_id} could not be read within readTimeoutMs={self._timeout_ms}: "
+                "check its bookies, or raise readTimeoutMs"
             ) from error
 
 
 def _check_reach(handle: ReadHandle, extent: Extent) -> None:
     if handle.last_readable < extent.last_entry:
         raise PartitionDataLossError(
-            f"ledger {extent.ledger_id} ends at entry {handle.last_readable}, planning saw entry {extent.last_entry}",
+            f"ledger {extent.ledger_id} ends at entry {handle.last_readable}, but the query was planned up to entry "
+            f"{extent.last_entry}",
             start=extent.start,
             end=extent.end,
         )

@@ -63,7 +63,7 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     ending = _ending(given.get("endingid", "latest"))
     if isinstance(starting, MessageId) and isinstance(ending, MessageId) and starting > ending:
         raise BadOptionError(
-            f"startingId {starting} lies after endingId {ending}; swap them or widen the range",
+            f"startingId {starting} is after endingId {ending}: swap them",
             option="startingId",
         )
     return ReadOptions(
@@ -85,21 +85,21 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
     for name in given:
         if name not in known:
             raise BadOptionError(
-                f"option {name!r} is not known; a batch read takes {', '.join(_NAMES)}", option=name
+                f"option {name!r} is unknown: a batch read has {', '.join(_NAMES)}", option=name
             )
 
 
 def _required(given: Mapping[str, str], name: str, what: str) -> str:
     value = given.get(name.lower(), "")
     if not value:
-        raise BadOptionError(f"option {name!r} is missing; give {what}", option=name)
+        raise BadOptionError(f"option {name!r} is missing: set it to {what}", option=name)
     return value
 
 
 def _log(given: Mapping[str, str]) -> str:
     if "log" in given and "path" in given and given["log"] != given["path"]:
         both = f"'log' ({given['log']!r}) and 'path' ({given['path']!r})"
-        raise BadOptionError(f"options {both} name two logs; give one of them", option="log")
+        raise BadOptionError(f"options {both} name two logs: set only one of them", option="log")
     alias = {"log": given.get("log") or given.get("path", "")}
     return _name("log", _required(alias, "log", "the name of the log to read"))
 
@@ -137,7 +137,7 @@ def _number(given: Mapping[str, str], name: str, default: int, least: int, most:
     digits = text.strip().replace("_", "")
     if not digits.isascii() or not digits.isdigit() or not least <= int(digits) <= most:
         raise BadOptionError(
-            f"option {name!r} is {text!r}; give a whole number from {least} to {most}", option=name
+            f"option {name!r} must be a whole number from {least} to {most}, got {text!r}", option=name
         )
     return int(digits)
 
@@ -147,5 +147,5 @@ def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
     if text is None:
         return default
     if text.lower() not in ("true", "false"):
-        raise BadOptionError(f"option {name!r} is {text!r}; give true or false", option=name)
+        raise BadOptionError(f"option {name!r} must be true or false, got {text!r}", option=name)
     return text.lower() == "true"

@@ -65,7 +65,7 @@ def _check(extent: Extent, entries: int, messages: int) -> None:
         return
     planned = f"{extent.entries} entries" if extent.messages is None else f"{extent.messages} messages"
     raise PartitionDataLossError(
-        f"planning saw {planned} from {extent.start} to {extent.end}, "
+        f"the query was planned for {planned} from {extent.start} to {extent.end}, but "
         f"{messages} messages in {entries} entries were found",
         start=extent.start,
         end=extent.end,

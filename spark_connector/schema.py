@@ -47,7 +47,7 @@ def check_schema(asked: StructType, include_headers: bool) -> StructType:
     for field in asked:
         if field.name not in known:
             raise BadOptionError(
-                f"column {field.name!r} is not one of {', '.join(known)}"
+                f"column {field.name!r} is unknown: use {', '.join(known)}"
                 + ("" if include_headers else "; set includeHeaders=true for headers"),
                 option="schema",
             )

@@ -95,7 +95,7 @@ def encode_entry(
     body = encode_messages(columns)
     if len(body) > BODY_BYTES_MAX:
         raise MessageTooLargeError(
-            f"messages take {len(body)} bytes, an entry holds at most {BODY_BYTES_MAX}: send fewer at a time",
+            f"the messages take {len(body)} bytes, the limit of an entry is {BODY_BYTES_MAX}: append fewer in one call",
             entry_bytes=len(body),
             entry_bytes_max=BODY_BYTES_MAX,
         )
@@ -123,7 +123,7 @@ def decode_entry(entry: Buffer) -> tuple[Envelope, Columns]:
     body = stored if envelope.codec is Codec.NONE else _inflate(envelope, stored)
     if len(body) != envelope.body_bytes:
         raise EntryFormatError(
-            f"messages take {len(body)} bytes, the entry's envelope says {envelope.body_bytes}: it is damaged"
+            f"the entry has {len(body)} bytes of messages, its envelope says {envelope.body_bytes}: it is damaged"
         )
     return envelope, decode_messages(body, envelope.count)
 
@@ -134,12 +134,12 @@ def decode_envelope(entry: Buffer) -> tuple[Envelope, memoryview]:
     _check_magic(view)
     if len(view) < _FIXED.size:
         raise EntryFormatError(
-            f"entry has {len(view)} bytes, its envelope takes {_FIXED.size}: it is cut off"
+            f"entry has {len(view)} bytes, its envelope alone has {_FIXED.size}: it is truncated"
         )
     _, flags, codec, epoch, count, append_time_us, body_bytes = _FIXED.unpack_from(view)
     if flags & ~_PRODUCER_FLAG:
         raise EntryFormatError(
-            f"entry has flags {flags:#04x}, version {MAGIC & 15} knows only {_PRODUCER_FLAG:#04x}: "
+            f"entry has flags {flags:#04x}, version {MAGIC & 15} defines only {_PRODUCER_FLAG:#04x}: "
             "it was written by a newer version, or is damaged"
         )
     _check_claims(codec, count, body_bytes)
@@ -157,7 +157,7 @@ def decode_envelope(entry: Buffer) -> tuple[Envelope, memoryview]:
 
 def _check_magic(view: memoryview) -> None:
     if not len(view):
-        raise EntryFormatError("entry is empty: it is damaged, or no dlog entry")
+        raise EntryFormatError("entry is empty: it is damaged, or not written by dlog")
     magic = view[0]
     if magic == MAGIC:
         return
@@ -167,7 +167,7 @@ def _check_magic(view: memoryview) -> None:
             magic=magic,
         )
     raise EntryFormatError(
-        f"entry starts with {magic:#04x}, a dlog entry with {MAGIC:#04x}: this ledger holds something else",
+        f"entry starts with byte {magic:#04x}, a dlog entry starts with {MAGIC:#04x}: not a ledger of dlog",
         magic=magic,
     )
 
@@ -175,7 +175,7 @@ def _check_magic(view: memoryview) -> None:
 def _check_claims(codec: int, count: int, body_bytes: int) -> None:
     if codec > Codec.LZ4:
         raise EntryFormatError(
-            f"entry has codec {codec}, this program knows 0 to {int(Codec.LZ4)}: upgrade dlog"
+            f"entry has codec {codec}, this program supports 0 to {int(Codec.LZ4)}: upgrade dlog"
         )
     if body_bytes > BODY_BYTES_MAX:
         raise EntryFormatError(
@@ -188,7 +188,7 @@ def _check_claims(codec: int, count: int, body_bytes: int) -> None:
 def _decode_producer(view: memoryview) -> tuple[ProducerMark, int]:
     end = _FIXED.size + _PRODUCER.size
     if len(view) < end:
-        raise EntryFormatError(f"entry has {len(view)} bytes, its envelope takes {end}: it is cut off")
+        raise EntryFormatError(f"entry has {len(view)} bytes, its envelope alone has {end}: it is truncated")
     producer_id, first_sequence = _PRODUCER.unpack_from(view, _FIXED.size)
     return ProducerMark(producer_id, first_sequence), end
 
@@ -232,13 +232,13 @@ def _inflate_zstd(stored: memoryview, body_bytes: int) -> bytes:
         frame_bytes = zstandard.get_frame_parameters(stored).content_size
         if frame_bytes != body_bytes:
             raise EntryFormatError(
-                f"zstd frame holds {frame_bytes} bytes, the entry's envelope says {body_bytes}: it is damaged"
+                f"the zstd frame has {frame_bytes} bytes, the entry's envelope says {body_bytes}: it is damaged"
             )
         body: bytes = zstandard.ZstdDecompressor(max_window_size=8 << 20).decompress(
             stored, allow_extra_data=False
         )
     except zstandard.ZstdError as error:
-        raise EntryFormatError(f"entry cannot be inflated ({error}): it is damaged") from error
+        raise EntryFormatError(f"entry cannot be decompressed ({error}): it is damaged") from error
     return body
 
 
@@ -250,7 +250,7 @@ def _inflate_lz4(stored: memoryview, body_bytes: int) -> bytes:
     try:
         body: bytes = lz4.block.decompress(stored, uncompressed_size=body_bytes)
     except (lz4.block.LZ4BlockError, ValueError) as error:
-        raise EntryFormatError(f"entry cannot be inflated ({error}): it is damaged") from error
+        raise EntryFormatError(f"entry cannot be decompressed ({error}): it is damaged") from error
     return body
 
 

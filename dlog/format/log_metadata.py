@@ -111,8 +111,8 @@ def _seal(kind: bytes, version: int, value: object) -> bytes:
     body = MAGIC + kind + bytes([version]) + packed
     if len(body) + _CRC_BYTES > RECORD_BYTES_MAX:
         raise RecordTooLargeError(
-            f"log metadata of {len(body) + _CRC_BYTES} bytes exceeds the limit of {RECORD_BYTES_MAX}; "
-            "shrink the log so that its ledger list gets shorter",
+            f"log metadata would have {len(body) + _CRC_BYTES} bytes, the limit is {RECORD_BYTES_MAX}: "
+            "shrink the log, so that it lists fewer ledgers",
             record_bytes=len(body) + _CRC_BYTES,
             record_bytes_max=RECORD_BYTES_MAX,
         )
@@ -127,17 +127,17 @@ def _open(data: bytes, kind: bytes, versions: tuple[int, ...]) -> tuple[int, obj
         )
     if data[:3] != MAGIC or data[3:4] != kind:
         raise RecordFormatError(
-            f"log metadata starts with {data[:4]!r}, expected {MAGIC + kind!r}: another program's value?"
+            f"log metadata starts with {data[:4]!r}, expected {MAGIC + kind!r}: another program may have written it"
         )
     if data[4] not in versions:
         raise RecordFormatError(
-            f"log metadata has format version {data[4]}, this release reads versions up to {versions[-1]}; "
-            "use a newer release"
+            f"log metadata has format version {data[4]}, this release reads versions up to {versions[-1]}: "
+            "upgrade dlog"
         )
     body, crc = data[:-_CRC_BYTES], int.from_bytes(data[-_CRC_BYTES:], "big")
     if zlib.crc32(body) != crc:
         raise RecordFormatError(
-            f"log metadata is damaged: CRC-32 is {zlib.crc32(body):#010x}, stored {crc:#010x}; "
+            f"log metadata is damaged: CRC-32 is {zlib.crc32(body):#010x}, stored {crc:#010x}: "
             "restore the metadata store from a backup"
         )
     return data[4], _unpack(body[_HEADER_BYTES:])
@@ -153,7 +153,9 @@ def _unpack(packed: bytes) -> object:
 
 def _check_canonical(data: bytes, encoded: bytes) -> None:
     if data != encoded:
-        raise RecordFormatError("log metadata is not in its canonical form: written by another program?")
+        raise RecordFormatError(
+            "log metadata is not in its canonical form: another program may have written it"
+        )
 
 
 # ---- values → msgpack
@@ -205,7 +207,9 @@ def _seal_fields(seal: SealFacts | None) -> list[object] | None:
 def _decode_record_fields(version: int, value: object) -> LogMetadata:
     fields = _array(value, 12 if version == 1 else 14, "record")
     if fields[11] != []:
-        raise RecordFormatError("the record refers to history pages, which this release cannot read")
+        raise RecordFormatError(
+            "the log metadata refers to history pages, which this release cannot read: upgrade dlog"
+        )
     record = LogMetadata(
         log_uuid=_text(fields[0], "uuid"),
         instance_id=_text(fields[1], "instance id"),
@@ -230,17 +234,19 @@ def _check_rules(record: LogMetadata) -> None:
     """What every version of a record obeys (docs/log-semantics.md#rule-3, #i1, #i3)."""
     ids = record.ledger_ids
     if any(later <= earlier for earlier, later in pairwise(ids)):
-        raise RecordFormatError(f"the ledger list is not strictly increasing: {ids[-5:]} at its end")
+        raise RecordFormatError(f"the ledger list is not strictly increasing, it ends with {ids[-5:]}")
     if ids and ids[-1] > record.last_ledger_id:
         raise RecordFormatError(
-            f"ledger {ids[-1]} is listed above the last ledger id {record.last_ledger_id}"
+            f"ledger {ids[-1]} is listed, but the last ledger id is {record.last_ledger_id}"
         )
     if record.trimmed_end > record.trim_before:
-        raise RecordFormatError(f"trimmed ledgers end at {record.trimmed_end}, behind {record.trim_before}")
+        raise RecordFormatError(
+            f"the trimmed ledgers end at {record.trimmed_end}, after {record.trim_before}, the start of the log"
+        )
     if len(record.sinks) > SINKS_MAX:
-        raise RecordFormatError(f"the record has {len(record.sinks)} sinks, the limit is {SINKS_MAX}")
+        raise RecordFormatError(f"the log metadata has {len(record.sinks)} sinks, the limit is {SINKS_MAX}")
     if (record.owner is None) != (record.epoch == 0):
-        raise RecordFormatError(f"the record has epoch {record.epoch} and owner {record.owner}")
+        raise RecordFormatError(f"the log metadata has epoch {record.epoch} and owner {record.owner}")
 
 
 def _decode_owner(value: object) -> Owner:
@@ -342,4 +348,6 @@ def _choice(kind: type[_Choice], value: object, what: str) -> _Choice:
     try:
         return kind(_text(value, what))
     except ValueError as error:
-        raise RecordFormatError(f"{what} {str(value)[:80]!r} is unknown to this release") from error
+        raise RecordFormatError(
+            f"{what} {str(value)[:80]!r} is unknown to this release: upgrade dlog"
+        ) from error

@@ -120,7 +120,7 @@ def as_bin(value: Buffer | None, what: str) -> bytes | None:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    raise ConfigurationError(f"{what} must be bytes or None, got {type(value).__name__}: encode it first")
+    raise ConfigurationError(f"{what} must be bytes or None, got {type(value).__name__}: encode it to bytes")
 
 
 def as_bin_column(values: Iterable[Buffer | None], what: str) -> list[bytes | None]:
@@ -147,7 +147,7 @@ def flat_headers(headers: Iterable[tuple[bytes, bytes]]) -> Flat:
         flat.append(bytes(pair[1]))
     if len(flat) > 2 * HEADERS_MAX:
         raise ConfigurationError(
-            f"a message has at most {HEADERS_MAX} headers, got {len(flat) // 2}: use the payload"
+            f"a message has at most {HEADERS_MAX} headers, got {len(flat) // 2}: put the rest into the payload"
         )
     return flat
 
@@ -174,7 +174,7 @@ def decode_messages(body: Buffer, count: int) -> Columns:
     """Unpack exactly `count` messages from exactly `body`. EntryFormatError is the only error."""
     if count < 0 or count * FIELDS > len(body):
         raise EntryFormatError(
-            f"entry claims {count} messages in {len(body)} bytes, one takes at least {FIELDS}: it is damaged"
+            f"entry claims {count} messages in {len(body)} bytes, a message has at least {FIELDS}: it is damaged"
         )
     flat = _unpack(body, count * FIELDS)
     magics, attrs = flat[0::FIELDS], flat[1::FIELDS]
@@ -185,7 +185,9 @@ def decode_messages(body: Buffer, count: int) -> Columns:
     encoded = FIXED_BYTES * count + _bins_bytes(columns.keys) + _bins_bytes(columns.payloads)
     encoded += _header_arrays_bytes(columns.headers)
     if encoded != len(body):
-        raise EntryFormatError(f"messages take {len(body)} bytes where their shortest form takes {encoded}")
+        raise EntryFormatError(
+            f"the messages have {len(body)} bytes, their canonical encoding has {encoded}: the entry is damaged"
+        )
     return columns
 
 
@@ -221,7 +223,7 @@ def _unpack_guarded(body: Buffer, objects: int) -> list[Any]:
     found = list(islice(unpacker, objects))
     if len(found) != objects:
         raise EntryFormatError(
-            f"entry claims {objects // FIELDS} messages and ends after {len(found) // FIELDS}: it is damaged"
+            f"entry claims {objects // FIELDS} messages, but ends after {len(found) // FIELDS}: it is damaged"
         )
     return found
 
@@ -255,7 +257,9 @@ def _header_arrays_bytes(headers: Sequence[Any]) -> int:
             f"a message has {max(counts) // 2} headers, the limit is {HEADERS_MAX}: it is damaged"
         )
     if any(count % 2 for count in set(counts)) or set(map(type, parts)) != {bytes}:
-        raise EntryFormatError("headers of a message must be a flat array of key and value bins")
+        raise EntryFormatError(
+            "headers of a message must be a flat array of key and value bins: the entry is damaged"
+        )
     return _arrays_bytes(counts) + _column_bytes(parts, 0)
 
 
@@ -271,7 +275,7 @@ def _version_error(magics: Sequence[object], attrs: Sequence[object]) -> EntryFo
         if attr != 0:
             break
     return EntryFormatError(
-        f"message {index} has attr {attr!r:.20}, magic {MAGIC} knows no such flag: "
+        f"message {index} has attr {attr!r:.20}, magic {MAGIC} defines no such flag: "
         "it was written by a newer version, or is damaged",
         attr=attr,
     )

@@ -16,7 +16,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from dlog.errors import StandaloneError
 
-_LOOK_AGAIN_S = 0.1
+_RETRY_S = 0.1
 
 
 class _StillHeldError(StandaloneError):
@@ -39,7 +39,7 @@ class DirectoryLock:
         file = self._open()
         bookies_drain = AsyncRetrying(
             retry=retry_if_exception_type(_StillHeldError),
-            wait=wait_fixed(_LOOK_AGAIN_S),
+            wait=wait_fixed(_RETRY_S),
             stop=stop_after_delay(patience_s),
             reraise=True,
         )
@@ -73,7 +73,7 @@ class DirectoryLock:
             return (self._directory / "lock").open("a+")
         except OSError as error:
             raise StandaloneError(
-                f"directory {self._directory} cannot be used ({error.strerror}): choose another one",
+                f"cannot use directory {self._directory}: {error.strerror}; choose another one",
                 directory=self._directory,
             ) from error
 
@@ -86,7 +86,7 @@ class DirectoryLock:
 
     def _in_use(self, kind: type[StandaloneError], holder: int) -> StandaloneError:
         return kind(
-            f"a cluster runs in {self._directory} already (process {holder}): connect to it, "
+            f"a cluster is already running in {self._directory} (process {holder}): connect to it, "
             "or choose another directory",
             directory=self._directory,
             process_id=holder,

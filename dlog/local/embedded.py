@@ -71,7 +71,7 @@ class AsyncStandalone:
         self._directory = Path(directory).resolve()
         if set("?\n") & set(str(self._directory)):
             raise ConfigurationError(
-                f"directory {str(self._directory)!r} cannot be part of an address: choose one without '?'"
+                f"directory {str(self._directory)!r} cannot be part of an address: choose one without '?' and newlines"
             )
         self._uri = f"sqlite:///{self._directory / 'meta.db'}" if metadata is None else _shared(metadata)
         self._asked = bookies
@@ -209,7 +209,7 @@ class AsyncStandalone:
         require_type("index", index, int)
         if not 0 <= index < len(self._supervisors):
             raise ConfigurationError(
-                f"there is no bookie {index}: {len(self._supervisors)} run, counted from 0"
+                f"there is no bookie {index}: {len(self._supervisors)} are running, numbered from 0"
             )
         return self._supervisors[index]
 
@@ -321,8 +321,8 @@ class Standalone:
 def _shared(metadata: str) -> str:
     if parse_uri(metadata).driver == "memory":
         raise ConfigurationError(
-            f"metadata address {metadata!r} is of this process only and its bookies are others: "
-            "leave it out, or name a store that processes share"
+            f"metadata address {metadata!r} exists only in this process, and bookies are processes of their own: "
+            "leave it out, or use a store that they can reach, such as sqlite:/// or zk://"
         )
     return metadata
 

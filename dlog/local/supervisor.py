@@ -1,7 +1,7 @@
 """Keeps one bookie process running: starts it, waits until it serves, restarts it when it dies, stops it.
 
-Each event is reported as one sentence to `report`. A bookie that keeps dying right after its start is given up: its
-own log has the reason, and further restarts would only bury it.
+Each event is reported as one sentence to `report`. A bookie that keeps dying right after its start is no longer
+restarted, so that the reason stays at the end of its log.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class BookieSupervisor:
             StandaloneError: it did not start.
         """
         if self.facts.process_id is not None:
-            raise ConfigurationError(f"bookie {self.number} is running already: kill it first")
+            raise ConfigurationError(f"bookie {self.number} is already running: kill it first")
         await self._end(signal.SIGTERM)
         self.failed = None
         await self._launch()
@@ -135,7 +135,7 @@ class BookieSupervisor:
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 await process.wait()
         except TimeoutError:
-            self._report(f"bookie {self.number} did not stop within {STOP_TIMEOUT_S:.0f} s and is killed")
+            self._report(f"bookie {self.number} did not stop within {STOP_TIMEOUT_S:.0f} s; killing it")
             send_signal(process, signal.SIGKILL)
             await process.wait()
 
@@ -156,7 +156,7 @@ class BookieSupervisor:
             if not self._restart:
                 self._report(f"bookie {self.number} ({self._address}) {how}")
                 return
-            self._report(f"bookie {self.number} ({self._address}) {how}; it is restarted")
+            self._report(f"bookie {self.number} ({self._address}) {how}; restarting it")
             await asyncio.sleep(pause_s)
             await self._relaunch()
 
@@ -168,7 +168,7 @@ class BookieSupervisor:
         except OSError as error:  # no memory, no descriptor, no space: counted as one more quick death
             self._report(f"bookie {self.number} cannot be started: {error}")
         else:
-            self._report(f"bookie {self.number} ({self._address}) is back")
+            self._report(f"bookie {self.number} ({self._address}) is running again")
 
     async def _death(self) -> str:
         process = self._process
@@ -180,8 +180,8 @@ class BookieSupervisor:
 
     def _give_up(self, how: str) -> None:
         self.failed = StandaloneError(
-            f"bookie {self.number} ({self._address}) {how}, {_QUICK_DEATHS_MAX + 1} times in a row, and is given "
-            f"up: {self._last_words()}",
+            f"bookie {self.number} ({self._address}) {how}, {_QUICK_DEATHS_MAX + 1} times in a row, and is not "
+            f"restarted any more: {self._end_of_log()}",
             log_file=self._log_file,
         )
         self._report(str(self.failed))
@@ -207,7 +207,7 @@ class BookieSupervisor:
             send_signal(self._process, signal.SIGKILL)
             await self._process.wait()
             raise StandaloneError(
-                f"bookie {self.number} did not serve within {START_TIMEOUT_S:.0f} s: {self._last_words()}",
+                f"bookie {self.number} was not ready within {START_TIMEOUT_S:.0f} s: {self._end_of_log()}",
                 log_file=self._log_file,
             ) from None
         except asyncio.CancelledError:
@@ -228,15 +228,15 @@ class BookieSupervisor:
                 return words[1]
         code = await process.wait()
         raise StandaloneError(
-            f"bookie {self.number} ended with code {code} instead of serving: {self._last_words()}",
+            f"bookie {self.number} ended with exit code {code} before it was ready: {self._end_of_log()}",
             log_file=self._log_file,
         )
 
-    def _last_words(self) -> str:
-        """The end of its log, on one line, and where the rest is."""
+    def _end_of_log(self) -> str:
+        """The last lines of its log in one line, and the path of the log."""
         text = self._log_file.read_text(errors="replace") if self._log_file.exists() else ""
         lines = [line.strip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]
-        return f"{' | '.join(lines) or 'it said nothing'} (log: {self._log_file})"
+        return f"{' | '.join(lines) or 'its log is empty'} (log: {self._log_file})"
 
     def _turn_log(self) -> None:
         if self._log_file.exists() and self._log_file.stat().st_size > _LOG_BYTES_MAX:

@@ -73,7 +73,7 @@ class LogMetadataStore:
         """
         node = await self.read_name(log)
         if node is None or node.value.state is NameState.DELETED:
-            raise LogNotFoundError(f"log {log} does not exist; create it first", log=str(log))
+            raise LogNotFoundError(f"log {log} does not exist: create it first", log=str(log))
         return LogRef(log, node.value.log_uuid, self._root)
 
     async def names(self, namespace: str) -> list[str]:
@@ -165,8 +165,8 @@ class LogMetadataStore:
                 return await self._compare_and_set(ref, record, version)
         except TimeoutError as error:
             raise MetadataOutcomeUnknownError(
-                f"the metadata store has not said within {limit_s} s what became of a change of log {ref}: it may "
-                "have been made; run the command again once the store is back",
+                f"the metadata store did not confirm a change of log {ref} within {limit_s} s: it may "
+                "have been made; repeat the call when the store is available",
                 log=str(ref),
             ) from error
 
@@ -227,8 +227,8 @@ class LogMetadataStore:
         instance = await self._instance()
         if record.instance_id != instance:
             raise LayoutMismatchError(
-                f"log {ref.name} belongs to cluster {record.instance_id}, this store is cluster {instance}; "
-                "open it with the metadata it was made in",
+                f"log {ref.name} belongs to cluster {record.instance_id}, this metadata store to cluster {instance}: "
+                "connect to the metadata store in which it was created",
                 log=str(ref.name),
             )
         return Versioned(record, found.version)
@@ -306,8 +306,10 @@ def _decoded(key: str, decode: Callable[[bytes], _T], value: bytes) -> _T:
     try:
         return decode(value)
     except RecordFormatError as error:
-        raise RecordFormatError(f"the value under {key} cannot be used: {error}", key=key) from error
+        raise RecordFormatError(
+            f"the log metadata under {key} cannot be decoded: {error}", key=key
+        ) from error
 
 
 def _exists(log: LogName) -> LogExistsError:
-    return LogExistsError(f"log {log} exists already; open it, or choose another name", log=str(log))
+    return LogExistsError(f"log {log} already exists: open it, or choose another name", log=str(log))

@@ -42,7 +42,7 @@ class ReaderConfig:
         require_fields(self)
         if min(self.read_ahead_bytes, self.fetch_bytes, self.fetch_entries_max) < 1:
             raise ConfigurationError(
-                f"read_ahead_bytes, fetch_bytes and fetch_entries_max must be at least 1, got "
+                f"read_ahead_bytes, fetch_bytes and fetch_entries_max must each be at least 1, got "
                 f"{self.read_ahead_bytes}, {self.fetch_bytes} and {self.fetch_entries_max}"
             )
         if not 0 < self.first_poll_s <= self.slow_poll_s < math.inf or not self.unavailable_timeout_s >= 0:

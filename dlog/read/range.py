@@ -52,11 +52,11 @@ def read_range(
     """
     if sum(value is not None for value in (start, after, last)) > 1:
         raise ConfigurationError(
-            f"give one of start, after and last, got start={start}, after={after}, last={last}"
+            f"pass only one of start, after and last, got start={start}, after={after}, last={last}"
         )
     require_type("last", last, int, type(None))
     if last is not None and last < 1:
-        raise ConfigurationError(f"last counts messages and must be at least 1, got {last}")
+        raise ConfigurationError(f"last is a number of messages and must be at least 1, got {last}")
     end = None if until is None else _place_or_id(until)
     if after is not None:
         return ReadRange(start=_behind(after), until=end)
@@ -73,5 +73,5 @@ def _behind(where: Where) -> MessageId:
     """The smallest id above."""
     found = _place_or_id(where)
     if isinstance(found, Place):
-        raise ConfigurationError(f"after takes a message id, got {where!r}: use start={where!r}")
+        raise ConfigurationError(f"after must be a message id, got {where!r}: use start={where!r}")
     return found._replace(batch_index=found.batch_index + 1)

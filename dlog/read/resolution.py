@@ -46,7 +46,8 @@ async def resolve(
         record = (await logs.read(ref)).value
         if record.state is LogState.DELETING:
             raise LogNotFoundError(
-                f"log {ref} is being deleted; nothing can be told of it any more", log=str(ref)
+                f"log {ref} is being deleted, so the outcome of an append can no longer be determined",
+                log=str(ref),
             )
         listed = record.find(message_id.ledger_id)
         if message_id < record.trim_before or listed is None:
@@ -69,7 +70,8 @@ def _unlisted(record: LogMetadata, message_id: MessageId) -> Resolution:
     last = record.last_ledger_id
     if message_id.ledger_id > last:
         raise UnknownPositionError(
-            f"{message_id} lies above the log's last ledger {last}: no append can have had it",
+            f"message {message_id} is in a ledger above the last one of the log, which is {last}: no append can have "
+            "returned it; pass the id from an AppendIndeterminateError of this log",
             requested=message_id,
             last=last,
         )

@@ -49,7 +49,7 @@ async def tail_of(
         except LedgerNotFoundError as error:
             if (await logs.read(ref)).value == record:
                 raise DataLossError(
-                    f"it cannot be told where log {ref.name} ends ({error}): restore that ledger",
+                    f"cannot determine the end of log {ref.name}: {error}; restore that ledger on its bookies",
                     ledger_id=error.facts.get("ledger_id"),
                 ) from error
             await rounds.again(error)

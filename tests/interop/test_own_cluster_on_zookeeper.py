@@ -81,7 +81,7 @@ def test_the_command_prints_an_address_that_a_shell_takes(uri: str, tmp_path: Pa
 
 
 def test_metadata_of_one_process_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="store that processes share"):
+    with pytest.raises(ConfigurationError, match="store that they can reach"):
         Standalone(tmp_path / "data", metadata="memory:here")
     assert not (tmp_path / "data").exists()
 

@@ -79,7 +79,7 @@ def test_ids_bound_a_read(cluster: Standalone, numbers: list[Message], low: int,
         ({"log": "nothing"}, "DLOG_NOT_FOUND: log default/nothing does not exist"),
         (
             {"starting": MessageId(99999999, 0, 0)},
-            "DLOG_BAD_OPTION: startingId 99999999:0:0 lies in a ledger",
+            "DLOG_BAD_OPTION: startingId 99999999:0:0 is in a ledger",
         ),
         ({"metadata": "sqlite:////nowhere/meta.db"}, "DLOG_UNAVAILABLE: "),
         ({"metadata": "nonsense"}, "DLOG_BAD_OPTION: metadata address 'nonsense' is not valid"),
@@ -118,7 +118,7 @@ def test_a_log_deleted_after_planning_is_data_loss(
     reader, partitions = planned(cluster, "gone")
     on_cluster(drop)
     with pytest.raises(
-        SparkSourceError, match=r"DLOG_DATA_LOSS: messages .* are gone since the query was planned"
+        SparkSourceError, match=r"DLOG_DATA_LOSS: messages .* have disappeared since the query was planned"
     ):
         list(reader.read(partitions[0]))
 
@@ -175,7 +175,7 @@ def test_a_shrunk_start_is_data_loss(cluster: Standalone, on_cluster: Callable[.
         return MessageId(first.ledger_id, 0, 0)
 
     start = on_cluster(fill)
-    with pytest.raises(SparkSourceError, match=r"DLOG_DATA_LOSS: startingId .* was trimmed away"):
+    with pytest.raises(SparkSourceError, match=r"DLOG_DATA_LOSS: messages at startingId .* were trimmed"):
         planned(cluster, "short", starting=start)
     reader, partitions = planned(cluster, "short")
     assert [row["value"] for row in rows_of(reader, partitions)] == [b"7", b"8", b"9", b"10", b"11"]

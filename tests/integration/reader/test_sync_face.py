@@ -124,7 +124,7 @@ def test_errors_come_out_of_the_call_that_caused_them(cluster: Standalone, log: 
         writer = client.open_writer(log)
         with pytest.raises(MessageTooLargeError, match="entry_bytes_max"):
             writer.append(b"x" * 2_000_000)
-        with pytest.raises(ConfigurationError, match="encode it first"):
+        with pytest.raises(ConfigurationError, match="encode it to bytes"):
             writer.append("text")  # type: ignore[arg-type]
         writer.append(b"fine")
         with other.open_writer(log) as successor:

@@ -69,7 +69,12 @@ def test_length_prefixed_messages_are_exact(payloads: list[bytes], size: int) ->
     [
         (InputFormat.LINES, b"", "a", "--key-column needs --format csv or jsonl, not lines"),
         (InputFormat.CSV, b"a,b\n1,2\n", "c", "the CSV header has no column 'c': use one of a, b"),
-        (InputFormat.CSV, b"a,b\n1,2\n3\n", "b", "line 3 of the CSV input has 1 columns, but the key 'b' is column 2"),
+        (
+            InputFormat.CSV,
+            b"a,b\n1,2\n3\n",
+            "b",
+            "line 3 of the CSV input has 1 columns, but the key 'b' is column 2",
+        ),
         (InputFormat.CSV, b'a,b\n1,"2\n3,4\n', None, "ends inside a quoted field, at line 3"),
         (InputFormat.JSONL, b'{"a": 1}\n{"a": \n', None, "line 2 of the input is not JSON"),
         (InputFormat.JSONL, b"[" * 100_000, None, "line 1 of the input is not JSON"),
@@ -93,7 +98,7 @@ def test_what_does_not_fit_is_named(
 def test_a_length_field_does_not_decide_how_much_is_read() -> None:
     """A claim of 4 GiB is refused at once, and so is an endless line."""
     with pytest.raises(
-        MessageTooLargeError, match=f"4294967295 bytes or more, a message may have {ENTRY_BYTES_MAX}"
+        MessageTooLargeError, match=f"4294967295 bytes or more, the limit of a message is {ENTRY_BYTES_MAX}"
     ):
         messages(InputFormat.RAW_LENGTH, b"\xff\xff\xff\xff")
 

@@ -136,7 +136,7 @@ async def test_pairs_of_extremes_are_refused_or_work(part: int) -> None:
 
 def test_settings_that_no_entry_fits_are_refused() -> None:
     """They were found one after the other as appends that waited for ever."""
-    with pytest.raises(ConfigurationError, match=r"no ledger would take a full entry; raise the first"):
+    with pytest.raises(ConfigurationError, match=r"a ledger would refuse a full entry; raise the first"):
         LogConfig(ledger=LedgerClientConfig(entry_bytes_max=100_000))
     with pytest.raises(ConfigurationError, match="send_queue_bytes_max must be"):
         LedgerClientConfig(send_queue_bytes_max=1000)

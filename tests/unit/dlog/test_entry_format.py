@@ -222,8 +222,8 @@ def test_random_entries_never_raise_anything_else(tail: bytes) -> None:
         (b"\x01\x00\xc0\xc0\xc0", "must be an array"),
         (b"\x01\x00\xc0\xc0\x91\xc4\x00", "flat array"),
         (b"\x01\x00\xc0\xc0\x92\xc4\x00\x01", "flat array"),
-        (b"\xcc\x01\x00\xc0\xc0\x90", "shortest form"),
-        (b"\x01\x00\xc0\xc5\x00\x01a\x90", "shortest form"),
+        (b"\xcc\x01\x00\xc0\xc0\x90", "canonical encoding"),
+        (b"\x01\x00\xc0\xc5\x00\x01a\x90", "canonical encoding"),
         (b"\x01\x00\xc0\x80\x90", "must be bin or nil"),
         (b"\x01\x00\xc0\xd4\x01a\x90", "not valid msgpack"),
         (b"\x01\x00\xc0\xc1\x90", "not valid msgpack"),
@@ -241,7 +241,7 @@ def test_unknown_magic_names_both_versions() -> None:
     entry = encode_one(Columns([None], [b"x"], [[]]))
     with pytest.raises(EntryFormatError, match="format version 2, this program reads version 1"):
         decode_entry(b"\xd2" + entry[1:])
-    with pytest.raises(EntryFormatError, match="starts with 0x7f, a dlog entry with 0xd1"):
+    with pytest.raises(EntryFormatError, match="starts with byte 0x7f, a dlog entry starts with 0xd1"):
         decode_entry(b"\x7f" + entry[1:])
 
 
@@ -270,7 +270,7 @@ def test_a_frame_larger_than_its_claim_is_refused() -> None:
         )
     )
     struct.pack_into(">I", entry, 23, 20)
-    with pytest.raises(EntryFormatError, match="zstd frame holds"):
+    with pytest.raises(EntryFormatError, match="zstd frame has"):
         decode_entry(entry)
 
 
@@ -315,7 +315,7 @@ def test_incompressible_messages_are_stored_plain() -> None:
 
 def test_text_must_be_encoded_by_its_owner() -> None:
     """str is refused with the way out; bytearray and memoryview are copied to bytes."""
-    with pytest.raises(ConfigurationError, match="encode it first"):
+    with pytest.raises(ConfigurationError, match="encode it to bytes"):
         as_bin("text", "a payload")  # type: ignore[arg-type]
     assert as_bin(bytearray(b"a"), "a payload") == b"a"
     assert as_bin_column([memoryview(b"a"), None, b"b"], "a payload") == [b"a", None, b"b"]

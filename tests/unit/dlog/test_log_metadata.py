@@ -156,7 +156,7 @@ def test_another_programs_value_is_refused() -> None:
 
 def test_a_value_above_the_size_limit_is_never_written() -> None:
     many = tuple(listed(ledger_id, 5) for ledger_id in range(40_000))
-    with pytest.raises(RecordTooLargeError, match=f"limit of {RECORD_BYTES_MAX}"):
+    with pytest.raises(RecordTooLargeError, match=f"limit is {RECORD_BYTES_MAX}"):
         encode_record(replace(record(*many)))
 
 

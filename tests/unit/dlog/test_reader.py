@@ -338,7 +338,7 @@ def test_gaps_are_returned_if_asked(request: pytest.FixtureRequest) -> None:
         with pytest.raises(DataLossError, match="3:1:0"):
             await payloads(log.reader(read_range(start="3:0:0", until="latest")))
         await log.record(3, 5, seals={3: 2})
-        with pytest.raises(DataLossError, match="cannot be told where log default/orders ends"):
+        with pytest.raises(DataLossError, match="cannot determine the end of log default/orders"):
             await payloads(log.reader(UNTIL_LATEST))
 
     play(request, scene)

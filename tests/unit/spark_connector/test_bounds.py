@@ -40,7 +40,9 @@ def test_earliest_is_what_a_shrink_left() -> None:
 
 
 def test_a_trimmed_start_is_an_error() -> None:
-    with pytest.raises(TrimmedError, match="startingId 3:2:0 was trimmed away; the log begins at 3:9:1"):
+    with pytest.raises(
+        TrimmedError, match="messages at startingId 3:2:0 were trimmed: the log begins at 3:9:1"
+    ):
         ids(MessageId(3, 2, 0), "latest", trim=MessageId(3, 9, 1))
 
 
@@ -48,7 +50,7 @@ def test_a_start_in_a_ledger_to_come_is_an_error() -> None:
     """Ledger 8 is known to the log (its last one, empty); ledger 9 is not."""
     assert ids(MessageId(8, 0, 0), "latest") == []
     with pytest.raises(
-        UnknownPositionError, match="startingId 9:0:0 lies in a ledger that the log does not have"
+        UnknownPositionError, match="startingId 9:0:0 is in a ledger that the log does not have"
     ):
         ids(MessageId(9, 0, 0), "latest")
 

@@ -91,7 +91,7 @@ def test_only_the_columns_asked_for_are_built() -> None:
 
 
 def test_a_column_that_does_not_exist_is_named() -> None:
-    with pytest.raises(BadOptionError, match="column 'offset' is not one of log, message_id"):
+    with pytest.raises(BadOptionError, match="column 'offset' is unknown: use log, message_id"):
         check_schema(StructType([StructField("offset", LongType())]), False)
     with pytest.raises(BadOptionError, match=r"column 'headers' .* set includeHeaders=true"):
         check_schema(StructType([read_schema(True)["headers"]]), False)

@@ -28,21 +28,24 @@ def test_words_and_ids_bound_a_read() -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"metadata": ""}, "option 'metadata' is missing; give the address that `dlog standalone` prints"),
-        ({"log": ""}, "option 'log' is missing; give the name of the log to read"),
+        (
+            {"metadata": ""},
+            "option 'metadata' is missing: set it to the address that `dlog standalone` prints",
+        ),
+        ({"log": ""}, "option 'log' is missing: set it to the name of the log to read"),
         ({"log": "a/b"}, "option 'log': name 'a/b' is not valid"),
         ({"path": "other"}, "options 'log' ('orders') and 'path' ('other') name two logs"),
         ({"namespace": ".."}, "option 'namespace': name '..' is not valid"),
         ({"startingId": "7"}, "option 'startingId': message id '7' is not valid"),
         ({"startingId": "Earliest"}, "or use earliest or latest"),
         ({"endingId": "earliest"}, "or use latest"),
-        ({"startingId": "2:0:0", "endingId": "1:0:0"}, "startingId 2:0:0 lies after endingId 1:0:0"),
-        ({"includeHeaders": "yes"}, "option 'includeHeaders' is 'yes'; give true or false"),
-        ({"minPartitions": "0"}, "option 'minPartitions' is '0'; give a whole number from 1 to 100000"),
-        ({"targetPartitionBytes": "64MiB"}, "option 'targetPartitionBytes' is '64MiB'; give a whole number"),
-        ({"batchRows": "-1"}, "option 'batchRows' is '-1'"),
-        ({"readTimeoutMs": "²"}, "option 'readTimeoutMs' is '²'"),
-        ({"startingOffsets": "x"}, "option 'startingoffsets' is not known; a batch read takes metadata"),
+        ({"startingId": "2:0:0", "endingId": "1:0:0"}, "startingId 2:0:0 is after endingId 1:0:0"),
+        ({"includeHeaders": "yes"}, "option 'includeHeaders' must be true or false, got 'yes'"),
+        ({"minPartitions": "0"}, "option 'minPartitions' must be a whole number from 1 to 100000, got '0'"),
+        ({"targetPartitionBytes": "64MiB"}, "option 'targetPartitionBytes' must be a whole number"),
+        ({"batchRows": "-1"}, "got '-1'"),
+        ({"readTimeoutMs": "²"}, "got '²'"),
+        ({"startingOffsets": "x"}, "option 'startingoffsets' is unknown: a batch read has metadata"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_limit(wrong: dict[str, str], sentence: str) -> None:
