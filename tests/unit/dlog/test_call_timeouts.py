@@ -15,7 +15,7 @@ from dlog.model import MessageId
 from dlog.read.resolution import Resolution
 from ledger.config import LedgerClientConfig
 from ledger.errors import ConfigurationError, OutcomeUnknownError
-from tests.unit.dlog.blocking_log import BlockingLog, blocking_log
+from tests.helpers.log.blocking_log import BlockingLog, blocking_log
 
 KIB = 1024
 PATIENT = LedgerClientConfig(add_timeout_s=30.0, quorum_timeout_s=30.0, read_timeout_s=30.0)
