@@ -103,6 +103,7 @@ OWNERS = {
     "bookie_server/disk/rocksdb_store.py": "the index's store, which several of those threads use",
     "dlog/blocking/deadline.py": "how long blocking callers may wait",
     "dlog/blocking/loop_thread.py": "the thread that runs the loop under blocking callers",
+    "dlog/blocking/future_waiters.py": "what the standard library needs of a future",
     "dlog/blocking/pending.py": "where blocking callers wait for that thread",
     "dlog/blocking/crossing.py": "the queue between them and it",
     "dlog/blocking/reader.py": "which of several blocking callers opens the next batch",

@@ -36,7 +36,7 @@ class Writer:
         self._target = writer
         self._board = Board(thread)
         self._crossing = Crossing(thread, self._board, writer)
-        self._limits = writer.batch_limits
+        self._body_bytes_max = writer.batch_limits.body_bytes_max
         self._closed = False
 
     # ---- appending
@@ -126,9 +126,10 @@ class Writer:
             headers = list(zip(flat[0::2], flat[1::2], strict=True))
         payload, key = as_bin(payload, "a payload"), as_bin(key, "a key")
         size = message_bytes(key, payload, flat)
-        if size > self._limits.body_bytes_max:
-            self._limits.check(size, "message")
-        return self._crossing.put((payload, key, headers), None, size, _deadline(timeout_s))
+        if size > self._body_bytes_max:
+            self._target.batch_limits.check(size, "message")
+        deadline = None if timeout_s is None else Deadline(timeout_s)
+        return self._crossing.put((payload, key, headers), None, size, deadline)
 
     def submit_many(
         self,
@@ -145,9 +146,8 @@ class Writer:
         AppendAbortedError; `result()` raises every other error.
         """
         writer, batch = self._target, self._target.batch_of(payloads, keys=keys, headers=headers)
-        return self._crossing.put(
-            None, lambda: writer.submit_batch(batch), batch.body_bytes, _deadline(timeout_s)
-        )
+        deadline = None if timeout_s is None else Deadline(timeout_s)
+        return self._crossing.put(None, lambda: writer.submit_batch(batch), batch.body_bytes, deadline)
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Send what is batched and wait until everything submitted before has its outcome.
@@ -159,7 +159,7 @@ class Writer:
             CallTimeoutError: not done within `timeout_s` seconds; the appends go on.
         """
         mark = self._crossing.put_mark(self._target.start_flush)
-        if not self._board.wait_until(mark.done, _deadline(timeout_s)):
+        if not self._board.wait_until(mark.done, None if timeout_s is None else Deadline(timeout_s)):
             raise self._target.undecided_error(timeout_s)
         mark.result()
         self._raise_failures()
@@ -271,7 +271,3 @@ class Writer:
             self.close()
         except AppendsFailedError as failure:
             raise_unless_raising(failure, error)
-
-
-def _deadline(timeout_s: float | None) -> Deadline | None:
-    return None if timeout_s is None else Deadline(timeout_s)

@@ -153,7 +153,7 @@ class Calls:
         last = self.payload()
         self._ack([last], [self.writer.append(last)])
         for payloads, pending in self.pending:
-            found = pending.result(timeout_s=10)
+            found = pending.result(timeout=10)
             self._ack(payloads, [found] if isinstance(found, MessageId) else found)
         self.pending.clear()
 
@@ -219,7 +219,7 @@ def test_an_interrupted_close_leaves_a_closed_writer(client: Client, log: str) -
             writer.append(b"late")
         for one in pending:
             with suppress(AppendAbortedError, AppendIndeterminateError):
-                acked.append(one.result(timeout_s=10))
+                acked.append(one.result(timeout=10))
     with client.reader(log, until="latest") as reader:
         assert set(acked) <= {message.id for message in reader}
 

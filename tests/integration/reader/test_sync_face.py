@@ -198,7 +198,7 @@ def test_closing_the_client_settles_every_append(cluster: Standalone, log: str) 
     pending = [writer.submit(b"%d" % number) for number in range(2000)]
     client.close()
     client.close()
-    outcomes = [one.result(timeout_s=0) for one in pending]
+    outcomes = [one.result(timeout=0) for one in pending]
     with dlog.connect(cluster.uri) as again, again.reader(log, until="latest") as reader:
         assert [message.id for message in reader] == outcomes
     with pytest.raises(ConfigurationError, match="closed"):

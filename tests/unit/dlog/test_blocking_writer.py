@@ -59,7 +59,7 @@ def test_the_buffer_limit_holds_for_what_waits_to_cross(size: int, many: int, th
             caller.join(30)
         assert len(found) == count * threads
         for pending in found:
-            pending.result(timeout_s=30)
+            pending.result(timeout=30)
 
 
 @pytest.mark.parametrize("count", [3, 3000])
