@@ -59,8 +59,8 @@ async def measure_floor(
 def add_frame(entry_bytes: int) -> bytes:
     """The frame of one v2 add with a payload of `entry_bytes`."""
     payload = bytes(entry_bytes)
-    sealed = make_digester(DigestType.CRC32C, b"").seal_entry(1, 0, -1, entry_bytes, (payload,))
-    return v2.encode_request(AddRequest(master_key=master_key(b""), entry=sealed + payload))
+    head = make_digester(DigestType.CRC32C, b"").header_and_digest(1, 0, -1, entry_bytes, (payload,))
+    return v2.encode_request(AddRequest(master_key=master_key(b""), entry=head + payload))
 
 
 async def _start_server(data: Path, frame_bytes: int, parsed: bool) -> Child:

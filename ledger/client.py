@@ -95,7 +95,7 @@ class LedgerClient:
     async def close(self) -> None:
         """Close connections and watches, but not the metadata store, which is the caller's.
 
-        Open write handles fail with AddFailedError and leave their ledgers unsealed; a recovery in progress ends with
+        Open write handles fail with AddFailedError and leave their ledgers open; a recovery in progress ends with
         LedgerRecoveryError.
         """
         if self._unwatch is not None:
@@ -105,7 +105,7 @@ class LedgerClient:
         for handle in list(self._handles):
             handle.fail(
                 AddFailedError(
-                    f"the ledger client was closed; ledger {handle.ledger_id} is left unsealed",
+                    f"the ledger client was closed; ledger {handle.ledger_id} is left open",
                     ledger_id=handle.ledger_id,
                     lac=handle.lac,
                 )
@@ -212,7 +212,7 @@ class LedgerClient:
         return handle
 
     async def open_with_recovery(self, ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
-        """Fence the writer and seal the ledger. On return it is CLOSED and each of its entries is on an ack quorum.
+        """Fence the writer and close the ledger. On return it is CLOSED and each of its entries is on an ack quorum.
 
         Every entry ever acknowledged is kept; any other one is kept or cut off, the same for all readers. A closed
         ledger is only opened. Calls at the same time for one ledger share one recovery; cancelling a call does not

@@ -78,7 +78,7 @@ class LedgerState(IntEnum):
     IN_RECOVERY = 2
     """Another client has fenced the writer and determines the last entry."""
     CLOSED = 3
-    """Sealed; nothing changes any more."""
+    """Closed: nothing changes any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """The journal's files on disk: preallocated segments, rolled one into the next. Runs in the journal's worker.
 
 Law, in this order when a file is full: the next file is made under a temporary name, preallocated, its
-header written and synced, renamed, the directory synced; then the full file gets its SEAL record and is
-synced; only then are records written to the next file. So a sealed file has a successor, and a file with a
-successor that holds records is sealed: replay can tell a missing file from the end.
+header written and synced, renamed, the directory synced; then the full file gets its NEXT_FILE record and is
+synced; only then are records written to the next file. So a file that ends with NEXT_FILE has a successor, and a
+file whose successor holds records ends with it: replay can tell a missing file from the end.
 
 Pitfall: docs/pitfalls.md#name-or-mark-not-durable.
 """
@@ -33,7 +33,7 @@ from ledger.errors import LogStoreError
 
 NEXT_FILE = "next.tmp"
 """The next file while it is made, before it has its name."""
-_SEAL_BYTES = RECORD_HEADER_BYTES + 8
+_NEXT_FILE_BYTES = RECORD_HEADER_BYTES + 8
 
 Body = tuple[RecordType, bytes]
 
@@ -118,7 +118,7 @@ class JournalFiles:
         return done, None
 
     def _fitting(self, bodies: Sequence[Body], first: int) -> int:
-        room = self._segment.size - self._offset - _SEAL_BYTES
+        room = self._segment.size - self._offset - _NEXT_FILE_BYTES
         count = 0
         for _kind, body in bodies[first:]:
             room -= RECORD_HEADER_BYTES + len(body)
@@ -146,9 +146,9 @@ class JournalFiles:
 
     def _roll(self, record_bytes: int) -> None:
         file_id = self._segment.header.file_id + 1
-        needed = FILE_HEADER_BYTES + record_bytes + _SEAL_BYTES
+        needed = FILE_HEADER_BYTES + record_bytes + _NEXT_FILE_BYTES
         successor = self._named(self._take_spare(file_id, needed) or self._made_with_room(file_id, needed))
-        self._write_group([(RecordType.SEAL, ledger_body(file_id))])
+        self._write_group([(RecordType.NEXT_FILE, ledger_body(file_id))])
         self._segment.file.close()
         self._segment, self._offset = successor, FILE_HEADER_BYTES
 
@@ -195,7 +195,7 @@ class JournalFiles:
         try:
             self._disk.rename_durably(segment.file.path, name)
         except LogStoreError:
-            # Under either name it holds no record and has an unsealed file before it: the next one replaces it.
+            # Under either name it holds no record, and the file before it has no NEXT_FILE record: it is replaced.
             segment.file.close()
             raise
         segment.file.path = name

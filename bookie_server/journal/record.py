@@ -63,7 +63,7 @@ class RecordType(IntEnum):
     """i64 ledger id, i64 LAC, then the packet as it came."""
     TOMBSTONE = 5
     """i64 ledger id: deleted, for ever."""
-    SEAL = 6
+    NEXT_FILE = 6
     """u64 id of the file in which the journal goes on. The last record of a file."""
 
 
@@ -168,7 +168,7 @@ def key_body(ledger_id: int, master_key: bytes) -> bytes:
 
 
 def ledger_body(ledger_id: int) -> bytes:
-    """Body of FENCE, TOMBSTONE and (with a file id) SEAL."""
+    """Body of FENCE, TOMBSTONE and (with a file id) NEXT_FILE."""
     return _LEDGER.pack(ledger_id)
 
 

@@ -3,7 +3,7 @@
 Invariant: a torn tail is cut silently, because nothing in it was ever acknowledged; damage to records that had
 been synced is reported, because cutting there would turn acknowledged entries into "never had it". The two
 are told apart by what follows: a valid record whose group started behind the bad place proves that the bad
-place had been synced; so does a SEAL or a successor file.
+place had been synced; so does a NEXT_FILE record or a successor file.
 
 Pitfall: docs/pitfalls.md#damage-taken-for-a-torn-tail.
 """
@@ -47,8 +47,8 @@ class ReplayEnd:
 
     position: LogMark
     last_group: GroupEnd
-    sealed: GroupEnd | None
-    """The SEAL of the file before the last, None if the replay did not come by it."""
+    next_file: GroupEnd | None
+    """The NEXT_FILE record of the file before the last, None if the replay did not come by it."""
     damaged: bool
 
 
@@ -62,7 +62,7 @@ class _Replay:
 
     def run(self, mark: LogMark) -> ReplayEnd:
         file_id, offset, sequence = mark.file_id, mark.offset, mark.sequence
-        sealed: GroupEnd | None = None
+        next_file: GroupEnd | None = None
         while True:
             content = self._content(file_id)
             if offset > len(content):
@@ -73,8 +73,8 @@ class _Replay:
             offset, sequence = walk.offset, walk.sequence
             group = GroupEnd(file_id, walk.group_start, offset)
             if walk.successor is None and not self._goes_on(file_id, offset):
-                return ReplayEnd(LogMark(file_id, offset, sequence), group, sealed, self.damaged)
-            sealed = None if walk.successor is None else group
+                return ReplayEnd(LogMark(file_id, offset, sequence), group, next_file, self.damaged)
+            next_file = None if walk.successor is None else group
             file_id, offset = file_id + 1, FILE_HEADER_BYTES
 
     def _content(self, file_id: int) -> bytes:
@@ -95,16 +95,16 @@ class _Replay:
         return content
 
     def _goes_on(self, file_id: int, offset: int) -> bool:
-        """True if the (unsealed) file has a successor with records; an empty successor is removed."""
+        """True if the file has a successor with records, though no NEXT_FILE record. Removes an empty successor."""
         later = [found for found in file_ids(self._disk, self._directory) if found > file_id]
         if not later:
             return False
         if later == [file_id + 1] and self._holds_nothing(file_id + 1):
-            # The crash came between naming the successor and sealing this file.
+            # The crash came between naming the successor and ending this file with its record.
             self._disk.remove(self._directory / file_name(file_id + 1))
             self._disk.sync_directory(self._directory)
             return False
-        self.damage_at(file_id, offset, f"it ends without a seal, yet file {later[0]} follows")
+        self.damage_at(file_id, offset, f"it ends without a NEXT_FILE record, yet file {later[0]} follows")
         return True
 
     def _holds_nothing(self, file_id: int) -> bool:
@@ -156,7 +156,7 @@ class _Walk:
         self.offset += 32 + len(record.body)
         self.sequence = record.sequence + 1
         self.group_start = record.group_start
-        if record.type is RecordType.SEAL:
+        if record.type is RecordType.NEXT_FILE:
             self.successor = ledger_of(record.body)
         else:
             self._replay.deliver(record)
@@ -185,11 +185,11 @@ def replay(
 def reopen_at(disk: Disk, directory: Path, end: ReplayEnd) -> Segment:
     """Open the last file for writing behind its last record: cut the torn tail and make the rest durable.
 
-    A killed process may have left a SEAL that it had not synced. It has to be durable before a record is written
-    to the file behind it, so that one comes first.
+    A killed process may have left a NEXT_FILE record that it had not synced. That record must be durable before
+    one is written to the next file, so it is written first.
     """
-    if end.sealed is not None:
-        _write_again(disk, directory, end.sealed).file.close()
+    if end.next_file is not None:
+        _write_again(disk, directory, end.next_file).file.close()
     return _write_again(disk, directory, end.last_group)
 
 

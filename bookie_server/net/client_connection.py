@@ -69,7 +69,7 @@ class Host(Protocol):
     def receive_budget(self) -> ReceiveBudget: ...
 
     @property
-    def answers(self) -> AnswerBudget: ...
+    def answer_budget(self) -> AnswerBudget: ...
 
     def admit(self, connection: ClientConnection) -> bool:
         """Whether there is room for another connection from this peer."""
@@ -259,7 +259,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._holds != NO_HOLD and PauseReason.ANSWERS in self._holds
         ) or self._out_bytes >= self._limits.connection_unsent_bytes_max:
             return False
-        if self._host.answers.has_place(self._unsent + self._out_bytes, self._reads.running, urgent=urgent):
+        if self._host.answer_budget.has_place(
+            self._unsent + self._out_bytes, self._reads.running, urgent=urgent
+        ):
             return True
         self._host.read_refused()
         return False
@@ -338,7 +340,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def blocks_reads(self) -> bool:
         """It holds so much that others' reads have to wait."""
-        return self._unsent > LIGHT_BYTES and self._host.answers.refused
+        return self._unsent > LIGHT_BYTES and self._host.answer_budget.refused
 
     @property
     def unsent_bytes(self) -> int:

@@ -35,7 +35,7 @@ class Connections:
         self.service = service
         self.read_slots = ReadSlots(limits.reads_max)
         self.receive_budget = ReceiveBudget(limits.receive_bytes_max)
-        self.answers = AnswerBudget(limits)
+        self.answer_budget = AnswerBudget(limits)
         # In the order in which they came: a set's own order is another in each process.
         self._open: dict[ClientConnection, None] = {}
         self._per_address: Counter[str] = Counter()
@@ -85,11 +85,11 @@ class Connections:
 
     def count_unsent(self, byte_count: int) -> None:
         """The answers that peers have not taken have changed by so many bytes."""
-        self.answers.unsent_bytes += byte_count
+        self.answer_budget.unsent_bytes += byte_count
 
     def count_running_read(self, change: int) -> None:
         """One more read runs, or one fewer (-1)."""
-        self.answers.running_reads += change
+        self.answer_budget.running_reads += change
 
     def read_refused(self) -> None:
         """A read waits because of what other connections hold: call `start_reads` when that has changed."""
@@ -172,7 +172,7 @@ class Connections:
             if reason is not None:
                 logger.info("closing the connection of %r: it %s", each.address, reason)
                 each.abort()
-        self.answers.refused = self._relief is not None
+        self.answer_budget.refused = self._relief is not None
         self._sweep_timer = loop.call_later(SWEEP_S, self._sweep)
 
     def _report_refusals(self, now: float) -> None:

@@ -17,7 +17,7 @@ SHORT_RUN = 8
 """Below it, packing one by one is faster than eight strided copies."""
 
 
-def answers(header: int, status: int, ledger_id: int, entry_ids: Sequence[int]) -> bytes:
+def encode_add_responses(header: int, status: int, ledger_id: int, entry_ids: Sequence[int]) -> bytes:
     """One answer for each id, in order, ready for the socket."""
     if len(entry_ids) < SHORT_RUN:
         return b"".join([ANSWER.pack(BODY_BYTES, header, status, ledger_id, each) for each in entry_ids])

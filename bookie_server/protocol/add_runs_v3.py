@@ -80,7 +80,7 @@ def gather_v3(block: bytes, position: int, frame_bytes_max: int, runs: dict[tupl
     return position
 
 
-def answers_v3(status_code: int, echoes: Iterable[Echo]) -> bytes:
+def encode_add_responses_v3(status_code: int, echoes: Iterable[Echo]) -> bytes:
     """One answer for each add, in order: outer and inner status are the same."""
     status = varint(status_code)
     parts: list[bytes] = []

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from bookie_server.net.peer import Peer
-from bookie_server.protocol.acks import answers
+from bookie_server.protocol.acks import encode_add_responses
 from bookie_server.protocol.add_runs import RunHead
 from bookie_server.protocol.fencing import fence
 from bookie_server.protocol.requests import LAST_ENTRY
@@ -76,11 +76,11 @@ def _run_added(
 ) -> None:
     peer.adds_answered(byte_count)
     if not refused:
-        peer.send(answers(c.ADD_HEADER, status, ledger_id, entry_ids))
+        peer.send(encode_add_responses(c.ADD_HEADER, status, ledger_id, entry_ids))
         return
     for entry_id in entry_ids:
         its_status = Status.EBADREQ if entry_id in refused else status
-        peer.send(answers(c.ADD_HEADER, its_status, ledger_id, [entry_id]))
+        peer.send(encode_add_responses(c.ADD_HEADER, its_status, ledger_id, [entry_id]))
 
 
 def _add(peer: Peer, request: AddRequest) -> None:

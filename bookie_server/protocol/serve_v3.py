@@ -10,7 +10,7 @@ from functools import partial
 
 from bookie_server.net.peer import Peer
 from bookie_server.protocol import serve_v3_lac, serve_v3_read
-from bookie_server.protocol.add_runs_v3 import RunV3, answers_v3
+from bookie_server.protocol.add_runs_v3 import RunV3, encode_add_responses_v3
 from bookie_server.protocol.v3_answer import answer, refuse
 from bookie_server.storage.stored_entry import EntryRun
 from ledger.wire.constants import AUTH_DISABLED_PLUGIN, MASTER_KEY_BYTES
@@ -101,11 +101,11 @@ def add_run(peer: Peer, run: RunV3, byte_count: int) -> None:
 def _run_added(peer: Peer, run: RunV3, byte_count: int, status: Status, refused: frozenset[int]) -> None:
     peer.adds_answered(byte_count)
     if not refused:
-        peer.send(answers_v3(to_v3(status), run.echoes))
+        peer.send(encode_add_responses_v3(to_v3(status), run.echoes))
         return
     for entry_id, echo in zip(run.adds.ids, run.echoes, strict=True):
         its_status = Status.EBADREQ if entry_id in refused else status
-        peer.send(answers_v3(to_v3(its_status), [echo]))
+        peer.send(encode_add_responses_v3(to_v3(its_status), [echo]))
 
 
 def _added(

@@ -31,8 +31,8 @@ from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.maintenance import Callbacks, StorageMaintenance
 from bookie_server.storage.ranges import merge_ranges
 from bookie_server.storage.same_payload import same_payload
+from bookie_server.storage.start.journal_recovery import keep_explicit_lac
 from bookie_server.storage.start.opening import Parts, open_parts
-from bookie_server.storage.start.recovery import keep_explicit_lac
 from bookie_server.storage.stored_entry import EntryRun, StoredEntry
 from ledger.environment import Environment
 from ledger.errors import LogStoreError

@@ -86,7 +86,7 @@ def _detail(found: FoundRecord) -> str:
         case RecordType.EXPLICIT_LAC:
             ledger_id, lac, _ = decode_explicit_lac(body)
             return f"ledger {ledger_id} lac {lac}"
-        case RecordType.SEAL:
+        case RecordType.NEXT_FILE:
             return f"goes on in file {ledger_of(body)}"
         case RecordType.LEDGER_KEY | RecordType.FENCE | RecordType.TOMBSTONE:
             return f"ledger {ledger_of(body)}"

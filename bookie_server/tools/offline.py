@@ -100,7 +100,9 @@ class _Opened:
         self.index.close()
 
     def entries(self, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, bytes]]:
-        mine = [each for each in self.tail if each.type is not RecordType.SEAL and _is_of(each, ledger_id)]
+        mine = [
+            each for each in self.tail if each.type is not RecordType.NEXT_FILE and _is_of(each, ledger_id)
+        ]
         if self.index.state(ledger_id) is None and not mine:
             raise LedgerNotFoundError(
                 f"ledger {ledger_id} was never on this bookie: `bookie info --data DIR` lists those that are",

@@ -69,7 +69,7 @@ _T = TypeVar("_T")
 
 def encode_record(record: LogMetadata) -> bytes:
     """The one byte form of `record`. RecordTooLargeError, RecordFormatError if it breaks another limit."""
-    data = _seal(_KIND_RECORD, record.format_version, _record_fields(record))
+    data = _encode(_KIND_RECORD, record.format_version, _record_fields(record))
     _decode_record_fields(
         *_open(data, _KIND_RECORD, RECORD_VERSIONS)
     )  # never write what could not be read back
@@ -83,12 +83,12 @@ def decode_record(data: bytes) -> LogMetadata:
     Of the values decoded last the results are kept, since most reads find what the last one found.
     """
     record = _decode_record_fields(*_open(data, _KIND_RECORD, RECORD_VERSIONS))
-    _check_canonical(data, _seal(_KIND_RECORD, record.format_version, _record_fields(record)))
+    _check_canonical(data, _encode(_KIND_RECORD, record.format_version, _record_fields(record)))
     return record
 
 
 def encode_name(name: NameNode) -> bytes:
-    return _seal(_KIND_NAME, NAME_VERSIONS[-1], [name.log_uuid, name.state.value])
+    return _encode(_KIND_NAME, NAME_VERSIONS[-1], [name.log_uuid, name.state.value])
 
 
 def decode_name(data: bytes) -> NameNode:
@@ -103,7 +103,7 @@ def decode_name(data: bytes) -> NameNode:
 # ---- the frame around a value
 
 
-def _seal(kind: bytes, version: int, value: object) -> bytes:
+def _encode(kind: bytes, version: int, value: object) -> bytes:
     try:
         packed: bytes = msgpack.packb(value)
     except (OverflowError, ValueError, UnicodeEncodeError) as error:

@@ -1,7 +1,7 @@
 """What bookies know of a ledger's last add confirmed, read with READ_LAC and verified.
 
 Two questions with two prices (docs/log-semantics.md#rule-14). Whether *no* confirmed entry is missed takes answers
-that cover every write set. Whether the LAC is *at least* some value takes one verified answer: only a writer seals a
+that cover every write set. Whether the LAC is *at least* some value takes one verified answer: only a writer signs a
 LAC into an entry or a packet, and only once everything up to it is confirmed. What a bookie merely claims, as the
 `max_lac` of a long poll, proves neither.
 

@@ -1,4 +1,4 @@
-"""Whether a bookie answers. Asked before it is relied on, since a hung one still accepts connections."""
+"""Check that a bookie responds, before relying on it: a hung one still accepts connections."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ entry would be taken for that of a fencing read, before the fence is set.
 """
 
 
-async def answers(connection: EntryConnection, ledger_id: LedgerId, config: LedgerClientConfig) -> bool:
-    """True if the bookie answers a read of the ledger, with any status. Changes nothing there.
+async def responds(connection: EntryConnection, ledger_id: LedgerId, config: LedgerClientConfig) -> bool:
+    """True if the bookie responds to a read of the ledger, with any status. Changes nothing there.
 
     The probe has a short timeout, the connection keeps its own: other callers may have adds in flight on it.
     """

@@ -29,7 +29,7 @@ OpenedEntry: TypeAlias = tuple[int, int, bytes]
 _LAC_PACKET = Struct(">qq")
 _CRC32 = Struct(">Q")
 _CRC32C = Struct(">I")
-_SEALED = Struct(">qqqqI")
+_HEADER_AND_CRC32C = Struct(">qqqqI")
 """Entry header and CRC32C."""
 
 
@@ -39,7 +39,7 @@ def master_key(password: bytes) -> bytes:
 
 
 class Digester(ABC):
-    """Seals and verifies the entries of ledgers of one digest type and password."""
+    """Makes and verifies the digests of entries of ledgers of one digest type and password."""
 
     size: ClassVar[int]
     """Bytes of a digest."""
@@ -53,7 +53,7 @@ class Digester(ABC):
         """Bytes of an entry before its payload."""
         return ENTRY_HEADER_BYTES + self.size
 
-    def seal_entry(
+    def header_and_digest(
         self, ledger_id: int, entry_id: int, lac: int, length: int, payload_parts: Sequence[Buffer]
     ) -> bytes:
         """Header and digest of an entry: what goes on the wire before its payload."""
@@ -115,7 +115,7 @@ class Crc32cDigester(Digester):
     def digest(self, parts: Iterable[Buffer]) -> bytes:
         return _CRC32C.pack(extend_crc32c(0, b"".join(parts)))
 
-    def seal_entry(
+    def header_and_digest(
         self, ledger_id: int, entry_id: int, lac: int, length: int, payload_parts: Sequence[Buffer]
     ) -> bytes:
         header = ENTRY_HEADER.pack(ledger_id, entry_id, lac, length)
@@ -123,10 +123,10 @@ class Crc32cDigester(Digester):
         return header + _CRC32C.pack(extend_crc32c(extend_crc32c(0, header), b"".join(payload_parts)))
 
     def verify(self, entry: Buffer, ledger_id: int, entry_id: int | None) -> EntryHeader:
-        if len(entry) < _SEALED.size:
+        if len(entry) < _HEADER_AND_CRC32C.size:
             return super().verify(entry, ledger_id, entry_id)
-        found_ledger, found_entry, lac, length, digest = _SEALED.unpack_from(entry)
-        covered = b"".join((entry[:ENTRY_HEADER_BYTES], entry[_SEALED.size :]))
+        found_ledger, found_entry, lac, length, digest = _HEADER_AND_CRC32C.unpack_from(entry)
+        covered = b"".join((entry[:ENTRY_HEADER_BYTES], entry[_HEADER_AND_CRC32C.size :]))
         if (
             extend_crc32c(0, covered) != digest
             or found_ledger != ledger_id
@@ -136,10 +136,10 @@ class Crc32cDigester(Digester):
         return EntryHeader(found_ledger, found_entry, lac, length)
 
     def open_entry(self, block: bytes, start: int, end: int, ledger_id: int, entry_id: int) -> OpenedEntry:
-        if end - start < _SEALED.size:
+        if end - start < _HEADER_AND_CRC32C.size:
             return super().open_entry(block, start, end, ledger_id, entry_id)
-        found_ledger, found_entry, lac, length, digest = _SEALED.unpack_from(block, start)
-        payload = block[start + _SEALED.size : end]
+        found_ledger, found_entry, lac, length, digest = _HEADER_AND_CRC32C.unpack_from(block, start)
+        payload = block[start + _HEADER_AND_CRC32C.size : end]
         header = block[start : start + ENTRY_HEADER_BYTES]
         if (
             extend_crc32c(extend_crc32c(0, header), payload) != digest

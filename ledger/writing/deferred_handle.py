@@ -102,7 +102,7 @@ class DeferredWriteHandle:
     def _frame(self, entry_id: EntryId, payload: Buffer) -> bytes:
         self._length += len(payload)
         self._lengths.append(self._length)
-        head = self._digester.seal_entry(self.ledger_id, entry_id, self.lac, self._length, (payload,))
+        head = self._digester.header_and_digest(self.ledger_id, entry_id, self.lac, self._length, (payload,))
         body = V3AddRequest(
             ledger_id=self.ledger_id,
             entry_id=entry_id,
@@ -150,7 +150,7 @@ class DeferredWriteHandle:
             )
 
     async def close(self) -> LedgerMetadata:
-        """Seal the ledger at the last forced entry; what was added after it is lost.
+        """Close the ledger at the last forced entry; what was added after it is lost.
 
         Closing again completes the same close.
 

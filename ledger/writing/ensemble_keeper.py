@@ -33,7 +33,7 @@ from ledger.errors import (
 )
 from ledger.metadata.update_loop import update_ledger
 from ledger.model import BookieId, LedgerId, LedgerMetadata, LedgerState, Versioned
-from ledger.transport.probe import answers
+from ledger.transport.probe import responds
 from ledger.writing.ensemble_member import EnsembleMember
 
 
@@ -243,7 +243,7 @@ class EnsembleKeeper:
             )
             if not chosen:
                 break
-            if await self._answers(chosen[0]):
+            if await self._responds(chosen[0]):
                 spares.append(chosen[0])
             else:
                 avoid.add(chosen[0])
@@ -276,20 +276,20 @@ class EnsembleKeeper:
         writable = {info.bookie_id for info in self._context.bookies().writable}
         ready = writable - self._patience.resting(_now())
         members = [member for member in self._failed() if member.bookie_id in ready]
-        answered = await asyncio.gather(*(self._answers(member.bookie_id) for member in members))
+        answered = await asyncio.gather(*(self._responds(member.bookie_id) for member in members))
         back = [member for member, answer in zip(members, answered, strict=True) if answer]
         for member in back:
             if not self._handle.finished():
                 self._handle.rejoin(member)
         return bool(back)
 
-    async def _answers(self, bookie_id: BookieId) -> bool:
+    async def _responds(self, bookie_id: BookieId) -> bool:
         """Whether the bookie answers a request: a hung one still accepts connections."""
         try:
             connection = await self._context.pool.entries(bookie_id)
         except BookieUnavailableError:
             return False
-        return await answers(connection, self._handle.ledger_id, self._config)
+        return await responds(connection, self._handle.ledger_id, self._config)
 
     # ---- words
 

@@ -46,11 +46,11 @@ class PendingAdds:
     def payloads(self) -> list[bytes]:
         return [payload for _, payload, _ in self._entries]
 
-    def seal(self, payloads: list[bytes], lac: int) -> list[bytes]:
+    def encode(self, payloads: list[bytes], lac: int) -> list[bytes]:
         """Frame the next entries, with this LAC in their headers; returns the pieces to send, in order."""
         if self._txn_ids is not None:
-            return self._seal_v3(payloads, lac, self._txn_ids)
-        seal, start = self._digester.seal_entry, ADD_REQUEST_START.pack
+            return self._encode_v3(payloads, lac, self._txn_ids)
+        head_of, start = self._digester.header_and_digest, ADD_REQUEST_START.pack
         key, ledger_id = self._key, self._ledger_id
         size = 4 + MASTER_KEY_BYTES + self._digester.overhead_bytes
         length = self._length
@@ -58,20 +58,24 @@ class PendingAdds:
         for entry_id, payload in enumerate(payloads, self.first + len(self._entries)):
             count = len(payload)
             length += count
-            head = start(size + count, ADD_HEADER, key) + seal(ledger_id, entry_id, lac, length, (payload,))
+            head = start(size + count, ADD_HEADER, key) + head_of(
+                ledger_id, entry_id, lac, length, (payload,)
+            )
             self._entries.append((head, payload, length))
             pieces.append(head)
             pieces.append(payload)
         self._length = length
         return pieces
 
-    def _seal_v3(self, payloads: list[bytes], lac: int, txn_ids: Iterator[int]) -> list[bytes]:
+    def _encode_v3(self, payloads: list[bytes], lac: int, txn_ids: Iterator[int]) -> list[bytes]:
         pieces: list[bytes] = []
         for entry_id, payload in enumerate(payloads, self.first + len(self._entries)):
             self._length += len(payload)
-            sealed = self._digester.seal_entry(self._ledger_id, entry_id, lac, self._length, (payload,))
-            size = len(sealed) + len(payload)
-            head = add_start(next(txn_ids), self._ledger_id, entry_id, self._key, size) + sealed
+            entry_head = self._digester.header_and_digest(
+                self._ledger_id, entry_id, lac, self._length, (payload,)
+            )
+            size = len(entry_head) + len(payload)
+            head = add_start(next(txn_ids), self._ledger_id, entry_id, self._key, size) + entry_head
             self._entries.append((head, payload, self._length))
             pieces += (head, payload)
         return pieces

@@ -23,7 +23,7 @@ from ledger.reading.bookie_reads import Entry
 from ledger.refusal import unauthorized
 from ledger.transport.entry_connection import EntryConnection
 from ledger.transport.pool import ConnectionSet
-from ledger.transport.probe import answers
+from ledger.transport.probe import responds
 from ledger.wire.add_v3 import recovery_add
 from ledger.wire.constants import ADD_REQUEST_START, MASTER_KEY_BYTES, RECOVERY_ADD_HEADER
 from ledger.wire.digest import Digester
@@ -72,7 +72,7 @@ class WriteBack:
 
     def add(self, entry: Entry) -> None:
         """Send an entry, the next one in order, to its write set."""
-        head = self._digester.seal_entry(
+        head = self._digester.header_and_digest(
             self._ledger_id, entry.entry_id, self._lac, entry.length, (entry.payload,)
         )
         frame = self._frame(entry.entry_id, b"".join((head, entry.payload)))
@@ -81,12 +81,12 @@ class WriteBack:
         for position in write_set(entry.entry_id, self._quorum):
             self._members[position].send_adds(frame, 1)
 
-    def _frame(self, entry_id: EntryId, sealed: bytes) -> bytes:
+    def _frame(self, entry_id: EntryId, entry_head: bytes) -> bytes:
         txn_ids = self._context.pool.txn_ids_of_adds()
         if txn_ids is not None:
-            return recovery_add(next(txn_ids), self._ledger_id, entry_id, self._key, sealed)
-        size = 4 + MASTER_KEY_BYTES + len(sealed)
-        return ADD_REQUEST_START.pack(size, RECOVERY_ADD_HEADER, self._key) + sealed
+            return recovery_add(next(txn_ids), self._ledger_id, entry_id, self._key, entry_head)
+        size = 4 + MASTER_KEY_BYTES + len(entry_head)
+        return ADD_REQUEST_START.pack(size, RECOVERY_ADD_HEADER, self._key) + entry_head
 
     async def finish(self) -> None:
         """Return once every entry added is on its ack quorum.
@@ -207,16 +207,16 @@ class WriteBack:
             if not spares:
                 break
             self._tried.update(spares)
-            reachable = await asyncio.gather(*(self._answers(spare) for spare in spares))
+            reachable = await asyncio.gather(*(self._responds(spare) for spare in spares))
             found += [spare for spare, answer in zip(spares, reachable, strict=True) if answer]
         return found
 
-    async def _answers(self, bookie_id: BookieId) -> bool:
+    async def _responds(self, bookie_id: BookieId) -> bool:
         try:
             connection = await self._connections.get(bookie_id)
         except BookieUnavailableError:
             return False
-        return await answers(connection, self._ledger_id, self._context.config)
+        return await responds(connection, self._ledger_id, self._context.config)
 
     def _too_few(self, failed: list[EnsembleMember]) -> LedgerRecoveryError:
         reasons = "; ".join(str(member.failed) for member in failed)

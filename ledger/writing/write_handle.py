@@ -210,7 +210,7 @@ class WriteHandle:
             return
         queue, self._queue = self._queue, []
         first, lac = self._machine.sent_through + 1, self._machine.lac
-        pieces = self._sent.seal(queue, lac)
+        pieces = self._sent.encode(queue, lac)
         self._machine.on_sent(first + len(queue) - 1, lac)
         if self._striped:
             for member, batch in zip(self._members, self._sent.by_position(first, len(queue)), strict=True):
@@ -458,7 +458,7 @@ class WriteHandle:
         return self.unconfirmed()
 
     async def close(self) -> LedgerMetadata:
-        """Seal the ledger at the LAC. On return metadata says CLOSED and entries above are proved absent.
+        """Close the ledger at the LAC. On return metadata says CLOSED and entries above are proved absent.
 
         Does not wait for adds in flight: `drain` first. Closing again completes the same close
         (docs/bookkeeper.md#close).

@@ -331,7 +331,7 @@ async def _add_anew(one: ApacheBookie, ledger_id: int) -> Status:
     """As a writer would whose connection was slow, to see whether the bookie takes it."""
     digester = make_digester(LogConfig().digest_type, b"")
     entry_id = 1_000_000
-    entry = digester.seal_entry(ledger_id, entry_id, -1, 1, (b"x",)) + b"x"
+    entry = digester.header_and_digest(ledger_id, entry_id, -1, 1, (b"x",)) + b"x"
     request = V3AddRequest(ledger_id=ledger_id, entry_id=entry_id, master_key=master_key(b""), entry=entry)
     async with linked("127.0.0.1", one.port, 1 << 20) as link:
         status, _ = await link.ask(Operation.ADD_ENTRY, request, V3AddResponse)

@@ -64,7 +64,7 @@ def test_a_takeover_does_not_wait_for_peers_that_read_nothing(count: int) -> Non
             assert bookie.server is not None
             connections = bookie.server._connections
             assert connections is not None
-            assert connections.answers.unsent_bytes >= 64 * MIB
+            assert connections.answer_budget.unsent_bytes >= 64 * MIB
         loop = asyncio.get_running_loop()
         started = loop.time()
         async with await cluster.client() as client, await client.open_writer("orders") as writer:

@@ -15,7 +15,7 @@ from bookie_server.storage.entry_logs.entry_log import EntryLogReader, EntryLogW
 from bookie_server.storage.index import Index
 from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.ledgers.stored_ledgers import StoredLedgers
-from bookie_server.storage.start.recovery import Recovery, read_mark, require_current
+from bookie_server.storage.start.journal_recovery import Recovery, read_mark, require_current
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage.write_cache import WriteCache
 from ledger.environment import Environment

@@ -23,7 +23,7 @@ from bookie_server.storage.entry_logs.scan import Damage, FoundBlock, scan
 from bookie_server.storage.index import Index, Interval, LogEnd, interval_of, state_of, state_record
 from bookie_server.storage.ledgers.state_log_format import NOT_KNOWN, StateFile, decode_state_file
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
-from bookie_server.storage.start.recovery import read_mark
+from bookie_server.storage.start.journal_recovery import read_mark
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.errors import LogStoreError
 

@@ -64,5 +64,5 @@ def _said(record: Record) -> Iterator[Said]:
             yield Said("LAC", ledger_id, lac=lac)
         case RecordType.FENCE | RecordType.TOMBSTONE | RecordType.LEDGER_KEY:
             yield Said(record.type.name, ledger_of(record.body))
-        case RecordType.SEAL:
+        case RecordType.NEXT_FILE:
             return

@@ -395,7 +395,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
         if not self._closed:
             self._closed = self._closing = True
             self.trace.digest()
-            self.trace.seal()
+            self.trace.end()
             close_leftovers(self, self._all_nodes)
             self._heap.clear()
             for node in self._all_nodes:

@@ -1,7 +1,7 @@
 """The end of a simulation: what was left running goes away, and nobody can tell.
 
 A suspended coroutine cannot be dropped without its `finally` being run by the interpreter. So it is run here, when
-the result and the digest are taken, the trace is sealed and the loop does nothing any more.
+the result and the digest are taken, the trace is ended and the loop does nothing any more.
 """
 
 from __future__ import annotations

@@ -37,11 +37,11 @@ class Trace:
         self._remembered: deque[Note] = deque(maxlen=remembered_max)
         self._unhashed: list[Note] = []
         self._hash = hashlib.sha256()
-        self._sealed = False
+        self._ended = False
 
     def note(self, kind: str, node: str, text: str) -> None:
         """Record that this happened on this node, now."""
-        if self._sealed:
+        if self._ended:
             return
         note = (self._now(), kind, node, text)
         self.counts[kind] += 1
@@ -53,12 +53,12 @@ class Trace:
 
     def event(self, kind: str, node: str, text: str) -> None:
         """Remember this for the timeline, if it is to be told. Callers on a hot path ask `telling` first."""
-        if self.with_events and not self._sealed:
+        if self.with_events and not self._ended:
             self._remembered.append((self._now(), kind, node, text))
 
     def detail(self, kind: str, node: str, text: str) -> None:
         """Remember this for the timeline, if details are wanted. Callers on a hot path ask `detailed` first."""
-        if self.detailed and not self._sealed:
+        if self.detailed and not self._ended:
             self._remembered.append((self._now(), kind, node, text))
 
     def digest(self) -> str:
@@ -82,9 +82,9 @@ class Trace:
             for when, node, kind, text in lines
         )
 
-    def seal(self) -> None:
+    def end(self) -> None:
         """The run is over: whatever is noted from now on did not happen in it."""
-        self._sealed = True
+        self._ended = True
 
     def _hash_notes(self) -> None:
         if self._unhashed:

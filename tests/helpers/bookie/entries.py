@@ -25,7 +25,7 @@ def entry(ledger_id: int, entry_id: int, payload: bytes = b"abc", lac: int | Non
     """An entry as stored; every payload before it is taken to be as long as this one."""
     lac = entry_id - 1 if lac is None else lac
     length = (entry_id + 1) * len(payload)
-    return _DIGESTER.seal_entry(ledger_id, entry_id, lac, length, (payload,)) + payload
+    return _DIGESTER.header_and_digest(ledger_id, entry_id, lac, length, (payload,)) + payload
 
 
 def add(

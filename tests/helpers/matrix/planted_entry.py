@@ -16,7 +16,7 @@ def plant_entry(port: int, ledger_id: int, entry_id: int, digest: str) -> None:
     """The next entry of a ledger whose payloads are `payload_of`, stored on the bookie at this port."""
     payload = payload_of(entry_id)
     length = sum(len(payload_of(number)) for number in range(entry_id + 1))
-    head = make_digester(DigestType[digest], PASSWORD).seal_entry(
+    head = make_digester(DigestType[digest], PASSWORD).header_and_digest(
         ledger_id, entry_id, entry_id - 1, length, (payload,)
     )
     request = AddRequest(master_key=master_key(PASSWORD), entry=head + payload)

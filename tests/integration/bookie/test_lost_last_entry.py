@@ -70,7 +70,7 @@ def v3_status(port: int, operation: Operation, body: V3RequestBody) -> Status:
     return v3.decode_response(frame[4:]).outcome
 
 
-def answers(port: int) -> dict[str, Status]:
+def statuses(port: int) -> dict[str, Status]:
     with RawClient(port) as client:
         found = {name: read_answer(client.ask(frame)).status for name, frame in V2_READS.items()}
         found |= {name: batch_answer(client.ask(frame)).status for name, frame in BATCH_READS.items()}
@@ -85,7 +85,7 @@ def stopped_after_ten_entries_in_ten_blocks(bookie: BookieProcess) -> None:
             assert add_answer(client.ask(add(1, entry_id))).status is Status.EOK
     lac = WriteLacRequest(ledger_id=1, lac=LAST, master_key=KEY, packet=lac_packet(1, LAST))
     assert v3_status(bookie.port, Operation.WRITE_LAC, lac) is Status.EOK
-    assert set(answers(bookie.port).values()) == {Status.EOK}
+    assert set(statuses(bookie.port).values()) == {Status.EOK}
     assert bookie.terminate() == 0
 
 
@@ -102,7 +102,7 @@ def test_the_last_entry_missing_is_unknown_to_every_request(bookie: BookieProces
     stopped_after_ten_entries_in_ten_blocks(bookie)
     lose_the_last_interval(bookie)
     bookie.start()
-    found = answers(bookie.port)
+    found = statuses(bookie.port)
     assert found == dict.fromkeys(found, Status.EIO)
     with RawClient(bookie.port) as client:
         assert read_answer(client.ask(read(1, LAST - 1))).entry == entry(1, LAST - 1)

@@ -134,7 +134,7 @@ MUTATIONS = (
         "Replay restores fences like adds.",
         (
             edit(
-                "bookie_server.storage.start.recovery:Recovery._on_fence",
+                "bookie_server.storage.start.journal_recovery:Recovery._on_fence",
                 ("state.fenced = state.fence_durable = True", "pass"),
             ),
         ),
@@ -154,7 +154,7 @@ MUTATIONS = (
         "Replay restores explicit LACs like adds: an append was acknowledged because they were stored.",
         (
             edit(
-                "bookie_server.storage.start.recovery:Recovery._on_explicit_lac",
+                "bookie_server.storage.start.journal_recovery:Recovery._on_explicit_lac",
                 ("keep_explicit_lac(self._state(ledger_id), lac, packet)", "pass"),
             ),
         ),
@@ -183,7 +183,7 @@ MUTATIONS = (
         "A bookie's LAC of a ledger never falls, in whatever order the writes come.",
         (
             edit(
-                "bookie_server.storage.start.recovery:keep_explicit_lac",
+                "bookie_server.storage.start.journal_recovery:keep_explicit_lac",
                 ("if lac < state.explicit_lac_value:", "if False:"),
             ),
         ),

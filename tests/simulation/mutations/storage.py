@@ -73,12 +73,12 @@ MUTATIONS = (
         plan=focused("power_cut", "power_cut_at_effect", **THREE, payload_bytes_max=8000),
     ),
     Mutation(
-        "journal-not-sealed",  # docs/pitfalls.md#name-or-mark-not-durable
-        "A full journal file is sealed before records go into the next one: replay can tell the end from a loss.",
+        "journal-file-without-end",  # docs/pitfalls.md#name-or-mark-not-durable
+        "A full journal file ends with NEXT_FILE before the next one gets records: replay tells its end from a loss.",
         (
             edit(
                 "bookie_server.journal.files:JournalFiles._roll",
-                ("self._write_group([(RecordType.SEAL, ledger_body(file_id))])", "pass"),
+                ("self._write_group([(RecordType.NEXT_FILE, ledger_body(file_id))])", "pass"),
             ),
         ),
     ),
@@ -99,8 +99,8 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "replay-ends-at-a-seal",  # docs/pitfalls.md#replay-not-repeatable
-        "Replay goes on in the file that a seal names.",
+        "replay-ends-at-the-first-file",  # docs/pitfalls.md#replay-not-repeatable
+        "Replay goes on in the file that a NEXT_FILE record names.",
         (
             edit(
                 "bookie_server.journal.replay:_Replay.run",
@@ -253,7 +253,7 @@ MUTATIONS = (
         (
             edit("bookie_server.storage.index:Index.sync", ("self._store.sync()", "pass")),
             edit(
-                "bookie_server.storage.start.recovery:require_current",
+                "bookie_server.storage.start.journal_recovery:require_current",
                 ("if index.generation() < mark.generation:", "if False:"),
             ),
         ),

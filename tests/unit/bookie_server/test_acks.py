@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bookie_server.protocol.acks import SHORT_RUN, answers
+from bookie_server.protocol.acks import SHORT_RUN, encode_add_responses
 from ledger.wire import v2
 from ledger.wire.constants import ADD_HEADER
 from ledger.wire.messages import AddResponse
@@ -25,10 +25,10 @@ def test_a_block_of_answers_is_the_single_answers_joined(
         v2.encode_response(AddResponse(status=status, ledger_id=ledger_id, entry_id=each))
         for each in entry_ids
     )
-    assert answers(ADD_HEADER, status, ledger_id, entry_ids) == expected
+    assert encode_add_responses(ADD_HEADER, status, ledger_id, entry_ids) == expected
 
 
 @pytest.mark.parametrize("count", [SHORT_RUN - 1, SHORT_RUN, SHORT_RUN + 1])
 def test_both_ways_to_build_a_block_agree(count: int) -> None:
-    block = answers(ADD_HEADER, 0, 7, range(count))
-    assert block == b"".join(answers(ADD_HEADER, 0, 7, [each]) for each in range(count))
+    block = encode_add_responses(ADD_HEADER, 0, 7, range(count))
+    assert block == b"".join(encode_add_responses(ADD_HEADER, 0, 7, [each]) for each in range(count))

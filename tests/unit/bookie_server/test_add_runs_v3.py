@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bookie_server.protocol.add_runs_v3 import Echo, RunV3, answers_v3, gather_v3
+from bookie_server.protocol.add_runs_v3 import Echo, RunV3, encode_add_responses_v3, gather_v3
 from ledger.wire import v3
 from ledger.wire.entry import ENTRY_HEADER
 from ledger.wire.messages import (
@@ -74,7 +74,7 @@ def test_any_add_is_gathered_and_answered_as_the_codec_would(
         status=status,
         body=V3AddResponse(status=status, ledger_id=ledger_id, entry_id=entry_id),
     )
-    assert answers_v3(to_v3(status), run.echoes) == v3.encode_response(expected)
+    assert encode_add_responses_v3(to_v3(status), run.echoes) == v3.encode_response(expected)
 
 
 def test_adds_are_gathered_by_ledger_and_key() -> None:
@@ -143,4 +143,4 @@ def test_javas_own_adds_are_gathered() -> None:
     runs, position = gathered(frames["java/add/request"].frame)
     assert len(runs) == 1
     assert position == len(frames["java/add/request"].frame)
-    assert answers_v3(0, runs[0].echoes) == frames["java/add/response"].frame
+    assert encode_add_responses_v3(0, runs[0].echoes) == frames["java/add/response"].frame

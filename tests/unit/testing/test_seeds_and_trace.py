@@ -80,6 +80,6 @@ def test_effects_on_disks_are_in_the_digest_and_only_with_details_in_the_timelin
 def test_a_sealed_trace_takes_nothing_more() -> None:
     trace = trace_of("a")
     before = trace.digest()
-    trace.seal()
+    trace.end()
     trace.note("late", "x", "")
     assert trace.digest() == before

@@ -7,7 +7,7 @@ import asyncio
 from ledger.config import LedgerClientConfig
 from ledger.model import DigestType, LedgerId
 from ledger.reading.bookie_reads import fence_read_entry
-from ledger.transport.probe import answers
+from ledger.transport.probe import responds
 from ledger.transport.v2_connection import V2Connection
 from ledger.wire import v2
 from ledger.wire.constants import LAST_ENTRY
@@ -24,7 +24,7 @@ def test_a_late_answer_to_a_probe_does_not_pass_for_a_fence() -> None:
         wire = RecordingTransport()
         connection = V2Connection(BOOKIE, 1000, 1000)
         connection.connection_made(wire)  # type: ignore[arg-type]  # as much of a transport as it needs
-        assert not await answers(connection, LedgerId(1), LedgerClientConfig(probe_timeout_s=0.1))
+        assert not await responds(connection, LedgerId(1), LedgerClientConfig(probe_timeout_s=0.1))
         probe = v2.decode_request(memoryview(wire.sent[0])[4:])
         assert isinstance(probe, ReadRequest)
         digester = make_digester(DigestType.CRC32C, b"")

@@ -34,7 +34,7 @@ def header_of(vector: dict[str, Any]) -> EntryHeader:
 def test_golden_entry_both_ways(vector: dict[str, Any]) -> None:
     digester, header = digester_of(vector), header_of(vector)
     payload, sealed = bytes.fromhex(vector["payload_hex"]), bytes.fromhex(vector["header_and_digest_hex"])
-    assert digester.seal_entry(*header, (payload,)) == sealed
+    assert digester.header_and_digest(*header, (payload,)) == sealed
     whole = bytes.fromhex(vector["entry_hex"])
     assert sealed + payload == whole
     assert decode_header(whole) == header
@@ -86,8 +86,8 @@ def test_parts_of_a_payload_are_sealed_as_their_concatenation(
 ) -> None:
     digester = make_digester(digest_type, b"secret")
     payload = b"".join(parts)
-    sealed = digester.seal_entry(*fields, (payload,))
-    assert digester.seal_entry(*fields, [memoryview(part) for part in parts]) == sealed
+    sealed = digester.header_and_digest(*fields, (payload,))
+    assert digester.header_and_digest(*fields, [memoryview(part) for part in parts]) == sealed
     assert digester.verify(sealed + payload, fields[0], fields[1]) == fields
 
 
@@ -98,7 +98,7 @@ def test_an_entry_of_another_place_is_refused_and_names_both(
 ) -> None:
     """A misdirected read has a right digest: the ids inside must be those asked for."""
     digester = make_digester(digest_type, b"")
-    entry = digester.seal_entry(7, 5, 4, 10, (b"payload",)) + b"payload"
+    entry = digester.header_and_digest(7, 5, 4, 10, (b"payload",)) + b"payload"
     with pytest.raises(DigestMismatchError, match="calls itself 7:5") as caught:
         digester.verify(entry, ledger_id, entry_id)
     assert (caught.value.ledger_id, caught.value.entry_id) == (ledger_id, entry_id)
@@ -122,7 +122,7 @@ def test_a_lac_packet_of_another_ledger_is_refused() -> None:
 
 
 def test_hmac_needs_the_right_password() -> None:
-    sealed = make_digester(DigestType.HMAC, b"right").seal_entry(1, 2, 1, 3, (b"abc",))
+    sealed = make_digester(DigestType.HMAC, b"right").header_and_digest(1, 2, 1, 3, (b"abc",))
     with pytest.raises(DigestMismatchError):
         make_digester(DigestType.HMAC, b"wrong").verify(sealed + b"abc", 1, 2)
 
@@ -136,7 +136,7 @@ def test_an_entry_shorter_than_its_header_is_a_protocol_error() -> None:
 def test_an_entry_is_opened_within_a_block_or_refused_as_verify_refuses(digest_type: DigestType) -> None:
     """Every entry of a batch is read through this; each damaged byte must show, whatever the digest."""
     digester = make_digester(digest_type, b"secret")
-    entry = digester.seal_entry(7, 3, 2, 500, (b"payload",)) + b"payload"
+    entry = digester.header_and_digest(7, 3, 2, 500, (b"payload",)) + b"payload"
     block, end = b"before" + entry + b"behind", 6 + len(entry)
     assert digester.open_entry(block, 6, end, 7, 3) == (2, 500, b"payload")
     for ledger_id, entry_id, stop in ((8, 3, end), (7, 4, end), (7, 3, 6 + 20)):

@@ -97,7 +97,7 @@ class Recovery:
                 self._on_explicit_lac(*decode_explicit_lac(record.body))
             case RecordType.TOMBSTONE:
                 self._on_tombstone(ledger_of(record.body))
-            case RecordType.SEAL:
+            case RecordType.NEXT_FILE:
                 pass
 
     def _state(self, ledger_id: int) -> StoredLedger:
