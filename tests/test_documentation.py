@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.evidence.__main__ import checks
+from tests.helpers.repository import ROOT, tracked_files
 
-ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-PACKAGES = ("bookie_server", "dlog", "ledger", "spark_connector", "tests", "tools", "benchmarks")
+CURRENT = [path for path in DOCUMENTS if path.name != "CHANGELOG.md"]
+PACKAGES = (
+    "bookie_server", "dlog", "examples", "ledger", "pyspark_dlog", "spark_connector", "tests", "tools", "benchmarks",
+)  # fmt: skip
+PYTHON_FILES = [f"/{path.relative_to(ROOT).as_posix()}" for path in tracked_files() if path.suffix == ".py"]
 
 
 @pytest.mark.parametrize("package", ["dlog", "dlog.errors", "dlog.testing", "ledger", "spark_connector"])
@@ -30,15 +34,34 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize(
-    "name", ["CONTRIBUTING.md", "docs/architecture.md", "docs/bookkeeper.md", "docs/pitfalls.md"]
-)
-def test_named_modules_exist(name: str) -> None:
-    """A path in backticks that begins with one of our packages is there."""
-    text = (ROOT / name).read_text("utf-8")
-    paths = re.findall(rf"`((?:{'|'.join(PACKAGES)})/[\w/.]*)`", text)
-    assert len(paths) > 5
-    assert [path for path in paths if not (ROOT / path).exists()] == []
+@pytest.mark.parametrize("document", CURRENT, ids=lambda path: str(path.relative_to(ROOT)))
+def test_named_modules_exist(document: Path) -> None:
+    missing = [path for path in named_paths(document) if not (ROOT / path).exists()]
+    missing += [
+        file for file in named_files(document) if not any(path.endswith(f"/{file}") for path in PYTHON_FILES)
+    ]
+    assert missing == []
+
+
+def named_paths(document: Path) -> list[str]:
+    """Paths in backticks that begin with one of our packages, and modules in commands."""
+    text, packages = document.read_text("utf-8"), "|".join(PACKAGES)
+    modules = re.findall(rf"python -m ((?:{packages})(?:\.\w+)*)", text)
+    paths = [module.replace(".", "/") for module in modules]
+    return [
+        *re.findall(rf"`((?:{packages})/[\w/.-]*)`", text),
+        *(path if (ROOT / path).is_dir() else f"{path}.py" for path in paths),
+    ]
+
+
+def named_files(document: Path) -> list[str]:
+    """Names such as `frame.py`: the end of some file's path."""
+    return re.findall(r"`([\w/]+\.py)`", document.read_text("utf-8"))
+
+
+def test_the_documents_name_modules() -> None:
+    assert sum(len(named_paths(document)) for document in CURRENT) > 150
+    assert sum(len(named_files(document)) for document in CURRENT) > 150
 
 
 @pytest.mark.parametrize("way", ["append", "read", "takeover"])
