@@ -13,7 +13,7 @@ import time
 from benchmarks.options import Options
 from benchmarks.report import Report
 from benchmarks.rows import Runs
-from tests.helpers.processes.python import REPOSITORY
+from tests.helpers.repository import ROOT
 
 _IMPORT = "import time; t = time.perf_counter(); import dlog; print(time.perf_counter() - t)"
 _HELP = "import sys; sys.argv = ['dlog', '--help']; from dlog.cli.main import main; main()"
@@ -39,7 +39,7 @@ async def _time_process(code: str) -> tuple[float, str]:
     """Seconds from start to end of `python -c code`, and what it printed."""
     started = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, cwd=REPOSITORY, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", code, cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     printed, _ = await process.communicate()
     elapsed = time.perf_counter() - started

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.repository import ROOT
 from tests.simulation.mutations.catalogue import MUTATIONS
 
-ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PACKAGES = ("bookie_server", "dlog", "ledger", "pyspark_dlog", "spark_connector")
 FOLDERS = (*PACKAGES, "benchmarks", "examples", "tests", "tools")

@@ -7,14 +7,13 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from ledger.errors import LogStoreError, MissingExtraError
 from spark_connector.errors import SparkSourceError
+from tests.helpers.repository import ROOT
 
-ROOT = Path(__file__).parent.parent
 HOMES = ("ledger.errors", "dlog.errors", "bookie_server.errors")
 ELSEWHERE = (
     "spark_connector.errors",

@@ -4,7 +4,7 @@
     def shrink(self, log: str, before: MessageId | str, *, timeout_s: float | None = None) -> LogMetadata: ...
 
 The signature stands in the blocking class, where people and type checkers read it. Behaviour and documentation are
-those of the asyncio method. tests/unit/dlog/test_signatures.py compares the parameters of both.
+those of the asyncio method. tests/unit/dlog/blocking/test_signatures.py compares the parameters of both.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.bookie.storage import found_ids, open_storage
-
-ROOT = Path(__file__).parents[2]
+from tests.helpers.repository import ROOT
 
 
 @pytest.mark.integration

@@ -38,7 +38,7 @@ ALLOWED = (
         "a container may lack the right; the simulated disk fills up in tests/simulation everywhere",
     ),
     Allowed(
-        "tests/integration/bookie/test_disk_watch.py::",
+        "tests/integration/bookie/storage/test_disk_watch.py::",
         NEEDS_MOUNT,
         "as above; the decision itself is tested in tests/unit/bookie_server",
     ),

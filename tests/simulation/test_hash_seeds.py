@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers.repository import ROOT
+
 PROGRAM = (
     "from dlog.testing.swarm.plan import make_plan; from dlog.testing.swarm.swarm import run_plan; "
     "print(run_plan(make_plan({seed}, 'chaos', dict(chaos_s=8.0))).digest)"

@@ -26,8 +26,7 @@ from spark_connector.reader import TaskSettings, read_partition
 from spark_connector.schema import read_schema
 from spark_connector.source import DlogReader, LogPartition
 from tests.helpers.log.filled_log import append_ledgers
-
-ROOT = Path(__file__).parents[2]
+from tests.helpers.repository import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 

@@ -10,7 +10,6 @@ import asyncio
 import importlib
 import re
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 
 import pytest
 
@@ -21,8 +20,8 @@ from ledger.errors import ConfigurationError, UnauthorizedError
 from ledger.metadata.uri import parse_uri
 from ledger.metadata.zookeeper.address import parse_address
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, QuorumSizes
+from tests.helpers.repository import ROOT
 
-ROOT = Path(__file__).parents[2]
 SECRET = re.compile(r"password|secret(?!s\.)|credential|master_key", re.IGNORECASE)
 MODULES = [
     path.relative_to(ROOT).with_suffix("")

@@ -8,7 +8,7 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+from tests.helpers.repository import ROOT
 
 
 def commit() -> str:

@@ -6,9 +6,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+from tests.helpers.repository import ROOT
 
 
 @contextmanager

@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = Path(__file__).parents[3]
+from tests.helpers.repository import ROOT
+
 READY = re.compile(r"bookie (\S+):(\d+) is ready")
 PATIENCE_S = 30.0
 SMALL_FILES: dict[str, object] = {"journal_segment_bytes": 8 << 20, "reserve_bytes": 1 << 20}
@@ -25,7 +26,7 @@ def run_bookie(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run one `bookie` command to its end."""
     return subprocess.run(
         [sys.executable, "-m", "bookie_server", *arguments],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -58,7 +59,7 @@ class BookieProcess:
         command += ["--data", str(self.data), "--port", "0", "--config", str(self._write_settings())]
         self._process = subprocess.Popen(
             command,
-            cwd=REPOSITORY,
+            cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

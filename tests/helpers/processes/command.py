@@ -8,12 +8,10 @@ import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from pathlib import Path
 from unittest.mock import patch
 
 from dlog.cli.main import app
-
-ROOT = Path(__file__).parents[3]
+from tests.helpers.repository import ROOT
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+from tests.helpers.repository import ROOT
+
 _LINES_KEPT = 20
 _READY = re.compile(r"(\S+):(\d+) is ready")
 
@@ -75,8 +75,8 @@ async def start_python(arguments: Sequence[str], *, timeout_s: float = 30.0) -> 
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *arguments,
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

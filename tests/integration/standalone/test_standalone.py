@@ -17,10 +17,9 @@ import dlog
 from dlog.errors import StandaloneError
 from dlog.local import supervisor
 from ledger.errors import ConfigurationError, MetadataUnavailableError, NotEnoughBookiesError
+from tests.helpers.repository import ROOT
 
 pytestmark = pytest.mark.integration
-
-ROOT = Path(__file__).parents[3]
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.repository import ROOT
+
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
-ROOT = Path(__file__).parents[3]
 PLUGIN = ("-p", "dlog.testing.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist")
 EXAMPLES = sorted((ROOT / "examples" / "testing").glob("test_*.py"))
 

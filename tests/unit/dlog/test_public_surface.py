@@ -11,6 +11,7 @@ from pathlib import Path
 import dlog
 import ledger
 from tests.helpers.log.blocking_log import blocking_log
+from tests.helpers.repository import ROOT
 
 MISSPELT = """
 import dlog
@@ -44,7 +45,7 @@ def test_a_type_checker_refuses_misspelt_names(tmp_path: Path) -> None:
     program.write_text(MISSPELT)
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", f"--cache-dir={tmp_path}", str(program)],
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=100,

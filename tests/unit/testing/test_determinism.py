@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
+from tests.helpers.repository import ROOT
 from tests.helpers.simulation.echo_load import EchoLoad
 
 FAULTS = (
@@ -23,7 +23,6 @@ FAULTS = (
     "kill",
     "power_off",
 )
-ROOT = Path(__file__).parents[3]
 
 
 def test_every_fault_strikes_connections_by_the_thousand_and_no_byte_comes_back_wrong() -> None:

@@ -10,10 +10,9 @@ import pytest
 
 from dlog.testing.disk.timing import DiskTiming
 from tests.helpers.crash.workload import Promises, workload
+from tests.helpers.repository import ROOT
 from tests.helpers.simulation.disk import CountedNotes, new_disk, run
 from tests.helpers.simulation.metadata_clients import race_under_faults
-
-ROOT = Path(__file__).parents[3]
 
 
 def disk_digest(seed: int) -> str:

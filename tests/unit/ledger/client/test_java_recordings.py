@@ -224,8 +224,8 @@ DIFFERENCES = {
 
 NOT_DONE = {
     "java_v3_adv_out_of_order": "our client chooses entry ids itself",
-    "java_long_ledger_ids": "no bookie takes part: tests/interop/test_zookeeper_layouts.py compares the nodes",
-    "java_delete": "no bookie takes part: tests/interop/test_zookeeper_layouts.py compares the nodes",
+    "java_long_ledger_ids": "no bookie takes part: tests/interop/zookeeper/test_layouts.py compares the nodes",
+    "java_delete": "no bookie takes part: tests/interop/zookeeper/test_layouts.py compares the nodes",
     "java_v3_rereplication": "our client does not copy ledgers; Apache's worker does so on our bookies, too",
 }
 

@@ -33,7 +33,7 @@ from ledger.model import LedgerId
 from tests.helpers.log.records import FULL, listed, record
 
 RECORDS = ("log_record_v1.hex", "log_record_v2.hex")
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 NAME = NameNode(log_uuid="8a6f0f2e-1111-4222-8333-944444444444", state=NameState.ACTIVE)
 
 

@@ -5,7 +5,6 @@ Pitfall: docs/pitfalls.md#half-a-batch.
 
 import json
 import struct
-from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -35,10 +34,11 @@ from dlog.format.message import (
     message_bytes,
 )
 from ledger.errors import ConfigurationError
+from tests.helpers.repository import ROOT
 
-VECTORS = json.loads(
-    (Path(__file__).parents[2] / "vectors" / "dlog" / "entries.json").read_text(encoding="utf-8")
-)["entries"]
+VECTORS = json.loads((ROOT / "tests" / "vectors" / "dlog" / "entries.json").read_text(encoding="utf-8"))[
+    "entries"
+]
 PLAIN = [vector for vector in VECTORS if vector["envelope"]["codec"] == 0]
 
 

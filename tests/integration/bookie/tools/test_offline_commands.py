@@ -19,7 +19,8 @@ from ledger.wire.messages import AddRequest
 from ledger.wire.status import Status
 from tests.helpers.bookie.entries import KEY, add, add_answer, entry, fence
 from tests.helpers.bookie.raw_client import RawClient
-from tests.helpers.processes.bookie import REPOSITORY, BookieProcess, run_bookie
+from tests.helpers.processes.bookie import BookieProcess, run_bookie
+from tests.helpers.repository import ROOT
 
 pytestmark = pytest.mark.integration
 
@@ -113,7 +114,7 @@ def test_a_reader_that_stops_reading_is_no_error(bookie: BookieProcess) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        done = subprocess.run(command, cwd=REPOSITORY, stdout=writer, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -19,9 +19,9 @@ from dlog.errors import AppendIndeterminateError, AppendsFailedError
 from dlog.model import MessageId
 from ledger.config import LedgerClientConfig
 from tests.helpers.log.scripted_log import scripted_log
+from tests.helpers.repository import ROOT
 
 Read = Callable[["asyncio.Future[MessageId]"], Coroutine[Any, Any, object]]
-ROOT = Path(__file__).parents[3]
 PATIENT = LedgerClientConfig(add_timeout_s=30.0, quorum_timeout_s=30.0)
 
 

@@ -15,8 +15,8 @@ from dlog.client import connect
 from ledger.metadata.drivers import open_store
 from tests.helpers.metadata.drivers import eventually_async
 from tests.helpers.processes.zookeeper import ZooKeeperProcess
+from tests.helpers.repository import ROOT
 
-ROOT = Path(__file__).parents[2]
 START_S = 60.0
 pytestmark = pytest.mark.integration
 

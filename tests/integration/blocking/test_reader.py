@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -18,10 +17,9 @@ from dlog.local.embedded import Standalone
 from dlog.model import MessageId
 from dlog.read.reader import Lag
 from ledger.errors import ConfigurationError
+from tests.helpers.repository import ROOT
 
 pytestmark = pytest.mark.integration
-
-ROOT = Path(__file__).parents[3]
 
 
 def test_order_is_kept_across_all_ways_to_append(cluster: Standalone, log: str) -> None:
