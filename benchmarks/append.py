@@ -125,7 +125,7 @@ async def _latency_round(options: Options, runs: Runs) -> None:
                 client, entry_bytes=_LATENCY_BYTES, count=options.appends
             )
             _keep(runs, "ledger, fast", Summary.of(found))
-        async with await connect(cluster.uri) as log_client, await log_client.open_writer("bench") as writer:
+        async with connect(cluster.uri) as log_client, log_client.open_writer("bench", create=True) as writer:
             found = await log_load.measure_latencies(
                 writer, message_bytes=_LATENCY_BYTES, count=options.appends
             )
@@ -167,7 +167,7 @@ async def _log_round(options: Options, runs: Runs) -> None:
 
 
 async def _measure_log(cluster: Cluster, options: Options, measure: Callable[..., Awaitable[float]]) -> float:
-    async with await connect(cluster.uri) as client, await client.open_writer("bench") as writer:
+    async with connect(cluster.uri) as client, client.open_writer("bench", create=True) as writer:
         return await measure(writer, warm_up_s=options.warm_up_s, seconds=options.seconds)
 
 

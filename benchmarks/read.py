@@ -92,7 +92,7 @@ async def _write_ledger(client: LedgerClient, size: int) -> LedgerId:
 
 async def _write_log(client: LogClient, size: int) -> None:
     payloads = [bytes(log_load.MESSAGE_BYTES)] * log_load.BATCH
-    async with await client.open_writer(_LOG) as writer:
+    async with client.open_writer(_LOG, create=True) as writer:
         for _ in range(size // (log_load.MESSAGE_BYTES * log_load.BATCH)):
             await writer.append_many(payloads)
 

@@ -54,14 +54,14 @@ async def _measure_changes(uri: str) -> list[float]:
 
 async def _measure_takeovers(uri: str, count: int) -> list[float]:
     """Seconds of every takeover; two clients, each with connections of its own, take the log from each other."""
-    async with await connect(uri) as one, await connect(uri) as other:
-        deposed = await one.open_writer(_LOG)
+    async with connect(uri) as one, await connect(uri) as other:
+        deposed = await one.open_writer(_LOG, create=True)
         await deposed.append(b"before")
         latencies = []
         for number in range(count):
             client = (other, one)[number % 2]
             started = time.perf_counter()
-            writer = await client.open_writer(_LOG)
+            writer = await client.open_writer(_LOG, create=True)
             await writer.append(b"first")
             latencies.append(time.perf_counter() - started)
             await _drop(deposed)

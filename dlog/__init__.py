@@ -1,7 +1,7 @@
 """dlog: an unbounded, replicated, strictly fenced log on BookKeeper ledgers.
 
     with dlog.standalone("data") as cluster, dlog.connect(cluster.uri) as client:
-        with client.open_writer("orders") as writer:
+        with client.open_writer("orders", create=True) as writer:
             writer.append(b"payload")
         for message in client.reader("orders", until="latest"):
             print(message.id, message.payload)

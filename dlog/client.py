@@ -1,7 +1,7 @@
 """The log client in asyncio: create, open, read, list, describe, shrink, seal, delete.
 
-    async with await connect("sqlite:///data/meta.db") as client:
-        async with await client.open_writer("orders") as writer:
+    async with connect("sqlite:///data/meta.db") as client:
+        async with client.open_writer("orders", create=True) as writer:
             await writer.append(b"payload")
 
 The blocking API (dlog/blocking/client.py) is the same, one call at a time.
@@ -19,29 +19,24 @@ from weakref import WeakKeyDictionary
 from dlog.admin import LogAdmin, LogInfo
 from dlog.config import LogConfig
 from dlog.core import metadata_keys
-from dlog.core.degraded import DegradedPolicy
 from dlog.core.tailing import OnMissing
-from dlog.errors import AppendsFailedError, LogExistsError, LogNotFoundError
+from dlog.errors import AppendsFailedError
 from dlog.format.entry import encode_entry
 from dlog.format.message import Columns
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogMetadata, LogName, MessageId, check_log_name
+from dlog.opening import Opening
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Where, read_range
 from dlog.read.reader import Reader
 from dlog.read.resolution import Resolution, resolve
-from dlog.write.append_queue import AppendQueue
-from dlog.write.ledger_creation import LedgerMaker
-from dlog.write.rotation_runner import RotationRunner
-from dlog.write.takeover_runner import TakeoverRunner, new_owner
 from dlog.write.unread_failures import in_one, raise_unless_raising
 from dlog.write.writer import LogWriter
+from dlog.writer_opening import WriterOpening
 from ledger.arguments import require_type
 from ledger.client import LedgerClient
 from ledger.environment import Environment, SystemEnvironment
-from ledger.errors import LogStoreError, NotEnoughBookiesError
 from ledger.metadata.drivers import open_store
-from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import MetadataStore
 from ledger.metadata.uri import parse_uri
 from ledger.model import LedgerId
@@ -49,16 +44,18 @@ from ledger.model import LedgerId
 DEFAULT_NAMESPACE = "default"
 
 
-async def connect(
+def connect(
     uri: str,
     namespace: str = DEFAULT_NAMESPACE,
     *,
     config: LogConfig | None = None,
     environment: Environment | None = None,
-) -> LogClient:
-    """Connect to the cluster whose metadata is at `uri`. On return the client knows the registered bookies.
+) -> Opening[LogClient]:
+    """Connect to the cluster whose metadata is at `uri`: `async with connect(…)`, or `await connect(…)`.
 
-    Starts no process. Closing the client closes everything opened through it.
+    Once awaited, the
+    client knows the registered bookies. Starts no process. A client that was awaited must be closed by the caller;
+    `async with` closes it, and everything opened through it.
 
     Raises:
         ConfigurationError: `uri` has an unknown scheme, or `config` is not a LogConfig.
@@ -66,9 +63,12 @@ async def connect(
         MissingExtraError: the metadata driver or the codec needs a package that is not installed.
         MetadataUnavailableError: there is no cluster at `uri`, or the metadata store cannot be reached.
     """
+    return Opening(_connect(uri, namespace, config, environment or SystemEnvironment()))
+
+
+async def _connect(uri: str, namespace: str, config: LogConfig | None, environment: Environment) -> LogClient:
     check_log_name(namespace)
     require_type("config", config, LogConfig, type(None))
-    environment = environment or SystemEnvironment()
     store = await open_store(uri, environment)
     root = parse_uri(uri).option("root") or metadata_keys.DEFAULT_ROOT
     client = LogClient(store, namespace, config=config, environment=environment, root=root)
@@ -113,6 +113,7 @@ class LogClient:
         self.ledgers = LedgerClient(store, config=self.config.ledger, environment=self._environment)
         self.logs = LogMetadataStore(store, self._environment, root=root)
         self.admin = LogAdmin(self.logs, self.ledgers, self.config)
+        self._opening = WriterOpening(self.logs, self.ledgers, self.admin, self.config)
         self._writers: dict[LogWriter, None] = {}
         # Weak: a reader that its user has dropped stops by itself.
         self._readers: WeakKeyDictionary[Reader, None] = WeakKeyDictionary()
@@ -227,10 +228,10 @@ class LogClient:
         """
         await self.logs.create(self.name(log), grace_us=self.config.grace_us)
 
-    async def open_writer(
-        self, log: str, *, create: bool = True, given_up: Collection[LedgerId] = ()
-    ) -> LogWriter:
-        """Take the log over and return its writer. With `create` a missing log is created first.
+    def open_writer(
+        self, log: str, *, create: bool = False, given_up: Collection[LedgerId] = ()
+    ) -> Opening[LogWriter]:
+        """Take the log over and return its writer: `await` it, or enter it. With `create` a missing log is created.
 
         On return the previous writer is fenced: none of its appends can be acknowledged any more. This client owns the
         log in a new epoch and appends go to a new ledger, which is in the log's ledger list.
@@ -251,68 +252,13 @@ class LogClient:
 
         Source: docs/log-semantics.md#rule-20 to #rule-23.
         """
-        _require_ledger_ids(given_up)
-        name = self.name(log)
-        ref = await self._find_or_create(name) if create else await self.logs.find(name)
-        try:
-            writer = await self._take_over(ref, given_up)
-        except NotEnoughBookiesError as error:
-            raise self._explain(error) from error
+        return Opening(self._open_writer(log, create, given_up))
+
+    async def _open_writer(self, log: str, create: bool, given_up: Collection[LedgerId]) -> LogWriter:
+        writer = await self._opening.open(self.name(log), create=create, given_up=given_up)
         self._writers[writer] = None
         writer.over.add_done_callback(lambda _: self._writers.pop(writer, None))
         return writer
-
-    async def _find_or_create(self, name: LogName) -> LogRef:
-        rounds = Rounds(self._environment, f"log {name}")
-        while True:
-            try:
-                return await self.logs.find(name)
-            except LogNotFoundError:
-                pass
-            try:
-                return await self.logs.create(name, grace_us=self.config.grace_us)
-            except LogExistsError:
-                await rounds.again()  # another client has just created it
-
-    async def _take_over(self, ref: LogRef, given_up: Collection[LedgerId]) -> LogWriter:
-        owner = new_owner(self._environment, self.config.owner_name)
-        takeover = await TakeoverRunner(
-            ref, owner, logs=self.logs, ledgers=self.ledgers, config=self.config, given_up=given_up
-        ).run()
-        queue = AppendQueue(
-            self.config,
-            self._environment,
-            epoch=takeover.record.epoch,
-            last_append_us=_last_append_us(takeover.record),
-        )
-        maker = LedgerMaker(ref, owner, self.ledgers, self.config)
-        rotation = RotationRunner(
-            ref,
-            takeover,
-            queue,
-            maker,
-            logs=self.logs,
-            ledgers=self.ledgers,
-            config=self.config,
-            collect=lambda: self.admin.collect_ref(ref),
-        )
-        rotation.start()
-        return LogWriter(ref, owner, queue, rotation, warns=self._warns)
-
-    def _explain(self, error: NotEnoughBookiesError) -> LogStoreError:
-        live, quorum = len(self.ledgers.bookies().writable), self.config.quorum
-        if live:
-            least = quorum.ack if self.config.degraded is DegradedPolicy.ALLOW else quorum.ensemble
-            return NotEnoughBookiesError(
-                f"a log needs {least} writable bookies at least, {quorum.ensemble} for all its copies, and {live} "
-                f"can be written at {self.uri}: start more with `bookie start`",
-                **error.facts,
-            )
-        return NotEnoughBookiesError(
-            f"no bookie is registered at {self.uri}: start some with `bookie start`, "
-            "or a whole local cluster with `dlog standalone`",
-            **error.facts,
-        )
 
     # ---- reading
 
@@ -424,7 +370,7 @@ class LogClient:
             LogNotFoundError: no such log.
             The errors of `open_writer`.
         """
-        writer = await self.open_writer(log, create=False)
+        writer = await self.open_writer(log)
         await writer.close()
         return await self.describe(log)
 
@@ -511,23 +457,6 @@ async def _close(writer: LogWriter, failures: list[AppendsFailedError]) -> None:
         failures.append(failure)
 
 
-def _last_append_us(record: LogMetadata) -> int:
-    """The newest append time recorded: the next entry's is not below it, whatever the clock says.
-
-    Of a ledger whose last entry could not be read when it was sealed only the creation time is known.
-    """
-    return max(
-        (max(one.created_us, one.seal.last_append_us) for one in record.ledgers if one.seal is not None),
-        default=0,
-    )
-
-
 def _check_codec(config: LogConfig) -> None:
     """A compression library that is missing shows here, not at the first append."""
     encode_entry(Columns([None], [b"\0" * 256], [[]]), epoch=0, append_time_us=0, codec=config.codec)
-
-
-def _require_ledger_ids(given_up: Collection[LedgerId]) -> None:
-    require_type("given_up", given_up, list, tuple, set, frozenset)
-    for ledger_id in given_up:
-        require_type("a ledger id in given_up", ledger_id, int)

@@ -15,7 +15,7 @@ import dlog
 
 async def measure(client: dlog.aio.LogClient) -> None:
     """Append a few readings, some of them on their way at the same time."""
-    async with await client.open_writer("readings") as writer:
+    async with client.open_writer("readings", create=True) as writer:
         pending = [await writer.submit(b"%d" % celsius, key=b"kitchen") for celsius in (19, 20, 21)]
         for append in pending:
             print("durable:", await append)

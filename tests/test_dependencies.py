@@ -239,7 +239,7 @@ def test_the_core_alone_appends_and_reads(tmp_path: Path) -> None:
         "from dlog.testing import simulate\n"
         "async def main(cluster):\n"
         "    async with await cluster.client() as client:\n"
-        "        async with await client.open_writer('orders', create=True) as writer:\n"
+        "        async with client.open_writer('orders', create=True) as writer:\n"
         "            await writer.append(b'one')\n"
         "        print([m.payload async for m in client.reader('orders', until='latest')])\n"
         "simulate(main)\n"

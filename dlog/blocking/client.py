@@ -84,7 +84,7 @@ class Client:
         self,
         log: str,
         *,
-        create: bool = True,
+        create: bool = False,
         given_up: Collection[LedgerId] = (),
         timeout_s: float | None = None,
     ) -> Writer: ...
@@ -243,8 +243,9 @@ def connect(
 ) -> Client:
     """Connect to the cluster whose metadata is at `uri`, for example `sqlite:///data/meta.db`.
 
-    On return the client knows the registered bookies and runs a background thread with its event loop. Starts no
-    process. Closing the client, also by `with`, closes everything opened through it.
+    On return the
+    client knows the registered bookies and runs a background thread with its event loop. Starts no process. Closing the
+    client, also by `with`, closes everything opened through it.
 
     Raises:
         ConfigurationError: `uri` has an unknown scheme, or `config` is not a LogConfig.

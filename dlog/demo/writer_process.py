@@ -33,9 +33,9 @@ PENDING_MAX = 8
 async def main(uri: str, log: str, data: str, slow_from: str) -> None:
     """Append what the log lacks of the file."""
     flights = load(Path(data))
-    async with await connect(uri, config=CONFIG) as client:
+    async with connect(uri, config=CONFIG) as client:
         started = time.monotonic()
-        writer = await client.open_writer(log, create=False)
+        writer = await client.open_writer(log)
         opened_ms = (time.monotonic() - started) * 1000
         first = await _rows_there(client, log)
         tell("open", epoch=writer.epoch, milliseconds=opened_ms, first=first, degraded=writer.degraded)

@@ -1,7 +1,7 @@
 """A whole cluster on one simulated machine: bookies, a metadata store, and the processes of your program.
 
     async def main(cluster: SimulatedCluster) -> None:
-        async with await cluster.client() as client, await client.open_writer("orders") as writer:
+        async with await cluster.client() as client, client.open_writer("orders", create=True) as writer:
             await writer.append(b"payload")
             cluster.kill_bookie(0)
             await writer.append(b"written with two bookies")

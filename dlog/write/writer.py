@@ -1,6 +1,6 @@
 """The writer of a log.
 
-    async with await client.open_writer("orders") as writer:
+    async with client.open_writer("orders") as writer:
         message_id = await writer.append(b"payload")
 
 A writer owns the log until it is closed or another writer takes over. Ids increase in the order of the calls, and an

@@ -28,7 +28,7 @@ async def sum_up(client: LogClient, readings: int) -> list[int]:
 
 
 async def measure(client: LogClient) -> None:
-    async with await client.open_writer("sensor", create=True) as writer:
+    async with client.open_writer("sensor", create=True) as writer:
         for number in range(READINGS):
             await writer.append(b"%d" % number)
             await asyncio.sleep(0.05)

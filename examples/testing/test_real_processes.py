@@ -23,7 +23,10 @@ def test_one_bookie_of_three_may_be_lost(dlog_cluster: RealCluster) -> None:
 
 def test_an_append_waits_out_a_partition(dlog_cluster: RealCluster) -> None:
     async def append_meanwhile() -> None:
-        async with dlog.aio.connect(dlog_cluster.uri) as client, await client.open_writer("orders") as writer:
+        async with (
+            dlog.aio.connect(dlog_cluster.uri) as client,
+            client.open_writer("orders", create=True) as writer,
+        ):
             await writer.append(b"before")
             dlog_cluster.partition(0, 1)
             append = asyncio.create_task(writer.append(b"during"))

@@ -23,7 +23,7 @@ class OrderService:
 
     async def run(self) -> str:
         """Take an order every tenth of a second, until somebody else has the log."""
-        writer = await self._client.open_writer("orders")
+        writer = await self._client.open_writer("orders", create=True)
         while True:
             order = b"order %d" % len(self.confirmed)
             try:

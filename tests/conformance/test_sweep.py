@@ -81,9 +81,9 @@ async def test_a_sweep_of_one_root_spares_the_logs_of_another(driver: Driver) ->
     """Both clusters have a log of the same name in the same namespace."""
     store = await cluster(driver)
     async with client(driver) as own, client(driver, NEIGHBOUR) as neighbour:
-        theirs = (await neighbour.open_writer("orders")).record.ledger_ids
+        theirs = (await neighbour.open_writer("orders", create=True)).record.ledger_ids
         assert await own.admin.sweep(age_s=-1) == []
-        ours = (await own.open_writer("orders")).record.ledger_ids
+        ours = (await own.open_writer("orders", create=True)).record.ledger_ids
         assert await own.admin.sweep(age_s=-1) == []
         assert await neighbour.admin.sweep(age_s=-1) == []
         assert {*ours, *theirs} <= await kept(store)

@@ -59,7 +59,7 @@ async def test_nothing_acknowledged_is_lost(plan: Plan, tmp_path: Path) -> None:
     async with running_cluster(tmp_path, bookies=plan.bookies) as cluster:
         faults = Faults(cluster, tmp_path, chance, plan.options)
         try:
-            async with await connect(cluster.uri, config=log_config()) as client:
+            async with connect(cluster.uri, config=log_config()) as client:
                 watch = MetadataWatch(client, LOG)
                 watching = asyncio.create_task(watch.run())
                 await chaos(faults, chance)
@@ -100,7 +100,7 @@ async def after_healing(uri: str, faults: Faults, options: tuple[str, ...]) -> t
     await faults.end_writers()
     config = log_config(striped="striped" in options)
     async with asyncio.timeout(60), await connect(uri, config=config) as client:
-        async with await client.open_writer(LOG) as writer:
+        async with client.open_writer(LOG, create=True) as writer:
             last_id = await writer.append(b"healed")
         await readers_reach(faults, str(last_id))
         history = read_history(line for path in faults.histories for line in whole_lines(path))

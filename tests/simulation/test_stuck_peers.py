@@ -34,7 +34,7 @@ async def prepare(cluster: SimulatedCluster, host: str, port: int) -> None:
 async def first_writer(cluster: SimulatedCluster) -> None:
     """It leaves its ledger open, so that the next writer has to fence it and to read its end."""
     client = await cluster.client()
-    writer = await client.open_writer("orders")
+    writer = await client.open_writer("orders", create=True)
     await writer.append(b"one")
     await asyncio.sleep(1000)
 
@@ -67,7 +67,7 @@ def test_a_takeover_does_not_wait_for_peers_that_read_nothing(count: int) -> Non
             assert connections.answer_budget.unsent_bytes >= 64 * MIB
         loop = asyncio.get_running_loop()
         started = loop.time()
-        async with await cluster.client() as client, await client.open_writer("orders") as writer:
+        async with await cluster.client() as client, client.open_writer("orders", create=True) as writer:
             await writer.append(b"two")
             took_s = float(loop.time() - started)
         cluster.kill("stuck")

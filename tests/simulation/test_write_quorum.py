@@ -14,7 +14,7 @@ def test_c14_write_quorum_after_repair() -> None:
 
     async def main(cluster: SimulatedCluster) -> list[str]:
         async with await cluster.client() as client:
-            async with await client.open_writer("orders") as writer:
+            async with client.open_writer("orders", create=True) as writer:
                 cluster.kill_bookie(0)
                 await writer.append(b"with two copies")
                 ledger_ids = (await client.describe("orders")).record.ledger_ids

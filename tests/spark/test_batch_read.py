@@ -79,7 +79,7 @@ def test_null_and_empty_differ_and_headers_keep_their_order(
     load: Callable[..., DataFrame], on_cluster: OnCluster
 ) -> None:
     async def fill(client: LogClient) -> None:
-        async with await client.open_writer("odd") as writer:
+        async with client.open_writer("odd", create=True) as writer:
             await writer.append(None, b"")
             await writer.append(b"", None, [(b"b", b"1"), (b"a", b"2"), (b"b", b"3")])
             await writer.append(b"x" * 300_000, b"\xff")
@@ -104,7 +104,7 @@ def test_a_log_that_is_being_written_is_read_up_to_its_tail_and_not_fenced(
     async def write_and_read(client: LogClient) -> list[MessageId]:
         import asyncio
 
-        async with await client.open_writer("live") as writer:
+        async with client.open_writer("live", create=True) as writer:
             for number in range(20):
                 await writer.append(b"%d" % number)
             await writer.rotate()
@@ -156,7 +156,7 @@ def test_what_is_wrong_is_said_first_and_with_a_token(
     assert missing in first_said(lambda: load("nothing").collect())
 
     async def make(client: LogClient) -> None:
-        async with await client.open_writer("short-lived") as writer:
+        async with client.open_writer("short-lived", create=True) as writer:
             await writer.append_many([b"0", b"1"])
 
     async def drop(client: LogClient) -> None:

@@ -89,7 +89,7 @@ class SwarmAdministrator:
         if self._chance.random() < 0.5:
             with suppress(LogNotFoundError):
                 await self._client.delete(OTHER_LOG)
-        writer = await self._client.open_writer(OTHER_LOG)
+        writer = await self._client.open_writer(OTHER_LOG, create=True)
         for payload in sent:
             await writer.append(payload)
         if self._chance.random() < 0.5:

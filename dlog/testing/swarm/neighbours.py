@@ -38,7 +38,7 @@ class Belongings:
         """What is not there any more, after one more takeover. UnavailableError, and what a takeover raises."""
         found: dict[MessageId, bytes | None] = {}
         if self.messages:
-            await (await client.open_writer(log)).close()
+            await (await client.open_writer(log, create=True)).close()
             async with client.reader(log, until="latest") as reader:
                 found = {message.id: message.payload async for message in reader}
         wrong = [
@@ -87,7 +87,7 @@ class SwarmNeighbour:
 
     async def _append(self) -> None:
         """Between its takeover and its first append a writer's ledger is empty, like an orphan."""
-        writer = await self._client.open_writer(self._log)
+        writer = await self._client.open_writer(self._log, create=True)
         try:
             for _ in range(self._chance.randrange(4)):
                 await asyncio.sleep(2.0 * self._chance.random())

@@ -291,7 +291,7 @@ class Swarm:
     async def _append_last(self, client: LogClient) -> Any:
         while True:
             try:
-                async with await client.open_writer(LOG) as writer:
+                async with client.open_writer(LOG, create=True) as writer:
                     return await writer.append(HEALED)
             except (UnavailableError, OutcomeUnknownError, OwnershipLostError):
                 await asyncio.sleep(_TRY_AGAIN_S)

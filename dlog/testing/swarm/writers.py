@@ -66,7 +66,7 @@ class SwarmWriter:
     async def _take_over(self, handle: str) -> LogWriter | None:
         epoch = self._recorder.epoch
         try:
-            writer = await self._client.open_writer(self._log)
+            writer = await self._client.open_writer(self._log, create=True)
         except TakeoverLostError as error:
             winner = error.facts.get("epoch")
             if isinstance(winner, int) and winner <= epoch:

@@ -129,10 +129,10 @@ async def _delete_and_begin_anew(stage: Stage) -> None:
     """Of a second log, since the first is read at the end."""
     async with stage.client() as client:
         with suppress(*TROUBLE):
-            writer = await client.open_writer("other")
+            writer = await client.open_writer("other", create=True)
             await writer.append(b"of its first life")
             await client.delete("other")
-            writer = await client.open_writer("other")
+            writer = await client.open_writer("other", create=True)
             await writer.append(b"of its second life")
             await writer.close()
 

@@ -52,7 +52,7 @@ class Stage:
                 await asyncio.sleep(_AGAIN_S)
 
     async def take_over(self, client: LogClient, name: str) -> LogWriter:
-        writer = await client.open_writer(LOG)
+        writer = await client.open_writer(LOG, create=True)
         self.recorder.takeover(name, writer.epoch)
         return writer
 

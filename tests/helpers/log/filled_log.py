@@ -8,7 +8,7 @@ from dlog.client import LogClient
 async def append_ledgers(client: LogClient, log: str, ledgers: int, entries: int, batch: int) -> None:
     """A log of so many ledgers, each of so many entries, each of `batch` numbered messages."""
     number = 0
-    async with await client.open_writer(log) as writer:
+    async with client.open_writer(log, create=True) as writer:
         for ledger in range(ledgers):
             if ledger:
                 await writer.rotate()

@@ -20,8 +20,8 @@ PAUSE_S = 0.02
 
 async def main(uri: str, log: str, grace_s: str) -> None:
     config = LogConfig(zombie_grace_s=float(grace_s))
-    async with await connect(uri, config=config) as client:
-        writer = await client.open_writer(log)
+    async with connect(uri, config=config) as client:
+        writer = await client.open_writer(log, create=True)
         tell("open", epoch=writer.epoch)
         count = 0
         try:

@@ -56,7 +56,7 @@ class WriterProcess:
 
     async def _take_over(self, handle: str) -> LogWriter | None:
         try:
-            writer = await self._client.open_writer(LOG)
+            writer = await self._client.open_writer(LOG, create=True)
         except (TakeoverLostError, UnavailableError, OutcomeUnknownError) as error:
             print(f"{handle} no takeover: {error}", flush=True)
             return None
@@ -115,7 +115,7 @@ async def _outcome(writer: LogWriter, payload: bytes) -> tuple[Outcome, MessageI
 async def main(uri: str, history: str, name: str, seed: str, *options: str) -> None:
     config = log_config(striped="striped" in options, fast="fast" in options)
     lines = HistoryFile(Path(history))
-    async with await connect(uri, config=config) as client:
+    async with connect(uri, config=config) as client:
         process = WriterProcess(client, lines, name, random.Random(seed))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, process.stop)
         print("127.0.0.1:0 is ready", flush=True)

@@ -38,7 +38,7 @@ async def test_a_log_is_written_and_read_back_whole(tmp_path: Path) -> None:
         await read._write_log(client, messages * log_load.MESSAGE_BYTES)
         assert await read._read_batches(client) == messages
         assert await read._read_messages(client) == messages
-        async with await client.open_writer("other") as writer:
+        async with client.open_writer("other", create=True) as writer:
             assert await log_load.measure_append_many(writer, warm_up_s=0.0, seconds=0.2) > 0
             assert await log_load.measure_submit(writer, warm_up_s=0.0, seconds=0.1) > 0
             assert len(await log_load.measure_latencies(writer, message_bytes=100, count=5)) == 5

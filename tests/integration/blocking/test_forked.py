@@ -54,7 +54,7 @@ def in_child(work: Callable[[], Any]) -> str:
 
 
 CLIENT_CALLS: dict[str, Callable[[Client, str], Any]] = {
-    "open_writer": lambda client, log: client.open_writer(log),
+    "open_writer": lambda client, log: client.open_writer(log, create=True),
     "read": lambda client, log: list(client.reader(log, until="latest")),
     "tail": lambda client, log: next(client.tail(log, start="earliest")),
     "create": lambda client, log: client.create("another"),
@@ -91,7 +91,7 @@ CLUSTER_CALLS: dict[str, Callable[[Standalone], Any]] = {
 
 def test_every_call_in_a_child_says_connect_again(cluster: Standalone, log: str) -> None:
     """Client, writer, pending append, reader and cluster; the parent's own go on."""
-    with dlog.connect(cluster.uri) as client, client.open_writer(log) as writer:
+    with dlog.connect(cluster.uri) as client, client.open_writer(log, create=True) as writer:
         ids = [writer.append(b"%d" % number) for number in range(10)]
         with client.reader(log, start="earliest") as reader:
             assert next(reader).id == ids[0]
@@ -131,7 +131,7 @@ def test_however_a_child_ends_the_parent_goes_on(cluster: Standalone, log: str, 
     """Leaving `with` blocks, closing, dropping, and the interpreter's own end: at once, and nothing of it reaches the
     parent's connections, writer or bookies."""
     held: list[Any] = [dlog.connect(cluster.uri)]
-    held.append(held[0].open_writer(log))
+    held.append(held[0].open_writer(log, create=True))
     held.append(held[0].reader(log, start="earliest"))
     held[2].open()
     held[1].append(b"before")
@@ -167,7 +167,7 @@ def test_the_interpreter_of_a_child_may_end(cluster: Standalone, log: str) -> No
     """Inside all three `with` blocks, by sys.exit: the exit status is the child's own, and the parent goes on."""
     program = (
         "import dlog, os, sys\n"
-        "with dlog.connect(sys.argv[1]) as client, client.open_writer(sys.argv[2]) as writer:\n"
+        "with dlog.connect(sys.argv[1]) as client, client.open_writer(sys.argv[2], create=True) as writer:\n"
         "    writer.append(b'one')\n"
         "    with client.reader(sys.argv[2], start='earliest') as reader:\n"
         "        child = os.fork()\n"
@@ -199,7 +199,7 @@ def _use(client: Client, log: str, told: Connection) -> None:
 def test_a_process_of_multiprocessing_connects_again(cluster: Standalone, log: str) -> None:
     """The start method "fork": the inherited client refuses, a new one in the child works."""
     context = multiprocessing.get_context("fork")
-    with dlog.connect(cluster.uri) as client, client.open_writer(log) as writer:
+    with dlog.connect(cluster.uri) as client, client.open_writer(log, create=True) as writer:
         writer.append(b"one")
         here, there = context.Pipe()
         process = context.Process(target=_use, args=(client, log, there))

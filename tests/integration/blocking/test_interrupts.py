@@ -38,7 +38,7 @@ def client(cluster: Standalone) -> Iterator[Client]:
 def filled(client: Client, log: str) -> list[bytes]:
     """Payloads of a log of a few entries."""
     payloads = [b"%d" % number for number in range(ENTRIES * MESSAGES)]
-    with client.open_writer(log) as writer:
+    with client.open_writer(log, create=True) as writer:
         for first in range(0, len(payloads), MESSAGES):
             writer.append_many(payloads[first : first + MESSAGES])
     return payloads
@@ -100,7 +100,7 @@ def test_an_interrupted_reader_goes_on_where_it_was(
 def test_real_signals_cost_a_reader_nothing(client: Client, log: str, way: Way) -> None:
     """Timers that go off at any time, waits for the loop among them; a fast machine reads more than once."""
     payloads = [b"%d" % number for number in range(6000)]
-    with client.open_writer(log) as writer:
+    with client.open_writer(log, create=True) as writer:
         for first in range(0, len(payloads), 5):
             writer.submit_many(payloads[first : first + 5])
     rng, interrupts = random.Random(1), 0
@@ -173,7 +173,7 @@ class Calls:
 def test_an_interrupted_writer_goes_on(client: Client, log: str) -> None:
     """append, append_many, submit, submit_many and flush, each struck at each of its moments."""
     struck = 0
-    with client.open_writer(log) as writer:
+    with client.open_writer(log, create=True) as writer:
         calls = Calls(writer)
         for moment in moments():
             calls.do(moment)
@@ -187,7 +187,7 @@ def test_an_interrupted_writer_goes_on(client: Client, log: str) -> None:
 
 def test_real_signals_cost_a_writer_nothing(client: Client, log: str) -> None:
     rng = random.Random(2)
-    with client.open_writer(log) as writer:
+    with client.open_writer(log, create=True) as writer:
         calls = Calls(writer)
         for _ in range(200):
             payload = calls.payload()
@@ -208,7 +208,7 @@ def test_an_interrupted_close_leaves_a_closed_writer(client: Client, log: str) -
     """Struck at each moment of `close`: every append has its outcome soon, and the next writer finds what was acked."""
     acked: list[MessageId] = []
     for moment in moments():
-        writer = client.open_writer(log)
+        writer = client.open_writer(log, create=True)
         acked.append(writer.append(b"a"))
         pending = [writer.submit(b"%d" % number) for number in range(3)]
         with suppress(KeyboardInterrupt), moment.strike():
@@ -241,12 +241,12 @@ def test_an_interrupted_opening_or_closing_leaves_nothing_behind(cluster: Standa
         # Not connect: an interrupt in Thread.start of the standard library leaves what no caller can put right.
         client = dlog.connect(cluster.uri)
         with suppress(KeyboardInterrupt), moment.strike():
-            client.open_writer(log).append(b"a")
+            client.open_writer(log, create=True).append(b"a")
             client.close()
         client.close()
         with pytest.raises(ConfigurationError, match="connect again"):
             client.list()
-    with dlog.connect(cluster.uri) as client, client.open_writer(log) as writer:
+    with dlog.connect(cluster.uri) as client, client.open_writer(log, create=True) as writer:
         writer.append(b"b")
     give_up_at = time.monotonic() + 10
     while threading.active_count() > threads and time.monotonic() < give_up_at:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 def test_order_is_kept_across_all_ways_to_append(cluster: Standalone, log: str) -> None:
     """submit, append and append_many of one thread: ids rise in the order of the calls."""
     with dlog.connect(cluster.uri) as client:
-        with client.open_writer(log) as writer:
+        with client.open_writer(log, create=True) as writer:
             pending = []
             ids: list[MessageId] = []
             for number in range(300):
@@ -43,7 +43,7 @@ def test_order_is_kept_across_all_ways_to_append(cluster: Standalone, log: str) 
 def test_a_reader_goes_on_where_its_loop_was_left(cluster: Standalone, log: str) -> None:
     """break, look at the position, iterate again; next() works, too."""
     with dlog.connect(cluster.uri) as client:
-        with client.open_writer(log) as writer:
+        with client.open_writer(log, create=True) as writer:
             ids = list(writer.append_many([b"%d" % number for number in range(10)]))
         with client.reader(log, until="latest") as reader:
             for message in reader:
@@ -65,7 +65,7 @@ def test_at_tail_is_true_whenever_all_is_returned(cluster: Standalone, log: str)
     """Not within an entry, but after its last message; and `lag` is that of what was returned."""
     with (
         dlog.connect(cluster.uri) as client,
-        client.open_writer(log) as writer,
+        client.open_writer(log, create=True) as writer,
         client.tail(log, start="earliest") as reader,
     ):
         for entry_id in range(3):
@@ -84,7 +84,7 @@ def test_at_tail_is_true_whenever_all_is_returned(cluster: Standalone, log: str)
 def test_batches_begin_with_the_rest_of_one_that_was_begun(cluster: Standalone, log: str) -> None:
     """Messages first, then batches, then messages again: each comes once."""
     with dlog.connect(cluster.uri) as client:
-        with client.open_writer(log) as writer:
+        with client.open_writer(log, create=True) as writer:
             for first in (0, 5):
                 writer.append_many([b"%d" % number for number in range(first, first + 5)])
         with client.reader(log, until="latest") as reader:
@@ -98,7 +98,7 @@ def test_batches_begin_with_the_rest_of_one_that_was_begun(cluster: Standalone, 
 
 def test_a_tail_in_one_thread_sees_what_another_appends(cluster: Standalone, log: str) -> None:
     """One client serves several threads."""
-    with dlog.connect(cluster.uri) as client, client.open_writer(log) as writer:
+    with dlog.connect(cluster.uri) as client, client.open_writer(log, create=True) as writer:
         seen: list[bytes | None] = []
 
         def follow() -> None:
@@ -119,13 +119,13 @@ def test_a_tail_in_one_thread_sees_what_another_appends(cluster: Standalone, log
 def test_errors_come_out_of_the_call_that_caused_them(cluster: Standalone, log: str) -> None:
     """Too large, deposed, closed."""
     with dlog.connect(cluster.uri) as client, dlog.connect(cluster.uri) as other:
-        writer = client.open_writer(log)
+        writer = client.open_writer(log, create=True)
         with pytest.raises(MessageTooLargeError, match="entry_bytes_max"):
             writer.append(b"x" * 2_000_000)
         with pytest.raises(ConfigurationError, match="encode it to bytes"):
             writer.append("text")  # type: ignore[arg-type]
         writer.append(b"fine")
-        with other.open_writer(log) as successor:
+        with other.open_writer(log, create=True) as successor:
             successor.append(b"mine now")
             # Sent before the takeover was noticed, it may be stored for all the writer knows; then it is told so.
             with pytest.raises((WriterDeposedError, AppendIndeterminateError), match="was taken over by"):
@@ -135,7 +135,7 @@ def test_errors_come_out_of_the_call_that_caused_them(cluster: Standalone, log: 
         writer.close()
         with pytest.raises(WriterDeposedError):
             writer.append(b"closed")
-        again = client.open_writer(log)
+        again = client.open_writer(log, create=True)
         again.close()
         with pytest.raises(AppendAbortedError, match="closed"):
             again.append(b"closed")
@@ -148,7 +148,7 @@ def test_ctrl_c_ends_a_waiting_tail(cluster: Standalone, log: str) -> None:
     program = (
         "import dlog, sys\n"
         "with dlog.connect(sys.argv[1]) as client:\n"
-        "    client.open_writer(sys.argv[2]).append(b'a')\n"
+        "    client.open_writer(sys.argv[2], create=True).append(b'a')\n"
         "    try:\n"
         "        for message in client.tail(sys.argv[2], start='earliest'):\n"
         "            print(message.payload, flush=True)\n"
@@ -168,7 +168,7 @@ def test_ctrl_c_ends_a_waiting_tail(cluster: Standalone, log: str) -> None:
 def test_threads_share_a_writer(cluster: Standalone, log: str) -> None:
     """Each thread's appends keep their order; nothing is lost."""
     with dlog.connect(cluster.uri) as client:
-        with client.open_writer(log) as writer:
+        with client.open_writer(log, create=True) as writer:
             found: dict[int, list[MessageId]] = {}
 
             def append(number: int) -> None:
@@ -192,7 +192,7 @@ def test_threads_share_a_writer(cluster: Standalone, log: str) -> None:
 def test_closing_the_client_settles_every_append(cluster: Standalone, log: str) -> None:
     """What was submitted is there, although the loop had not heard of all of it yet; nothing is left undecided."""
     client = dlog.connect(cluster.uri)
-    writer = client.open_writer(log)
+    writer = client.open_writer(log, create=True)
     pending = [writer.submit(b"%d" % number) for number in range(2000)]
     client.close()
     client.close()

@@ -52,7 +52,7 @@ def test_threads_share_a_reader(
 ) -> None:
     """Nothing is lost, nothing comes twice, and the ids that each thread sees rise."""
     with dlog.connect(cluster.uri) as client:
-        with client.open_writer(log) as writer:
+        with client.open_writer(log, create=True) as writer:
             for first in range(0, MESSAGES, 2):
                 writer.submit_many([b"%d" % number for number in range(first, first + 2)])
         with client.reader(log, start="earliest", until="latest") as reader:

@@ -53,7 +53,7 @@ async def test_create_list_and_describe(tmp_path: Path) -> None:
 
 async def test_shrink_hides_and_deletes_what_is_older(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         ids = []
         for number in range(6):
             ids.append(await writer.append(b"%d" % number))
@@ -73,7 +73,7 @@ async def test_shrink_hides_and_deletes_what_is_older(tmp_path: Path) -> None:
 async def test_who_has_returned_the_last_message_before_a_trim_has_missed_nothing(tmp_path: Path) -> None:
     """Its id says neither whether it was the last of its entry, nor whether that was its ledger's last."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         ids = await writer.append_many([b"one", b"two", b"three"])
         first = ids[0].ledger_id
         assert [each.batch_index for each in ids] == [0, 1, 2], "one entry, or this test proves nothing"
@@ -101,7 +101,7 @@ async def test_who_has_returned_the_last_message_before_a_trim_has_missed_nothin
 async def test_shrink_above_the_tail_is_refused_and_names_the_limit(tmp_path: Path) -> None:
     """It would make later appends invisible (docs/log-semantics.md#rule-33)."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         last = await writer.append(b"one")
         tail = MessageId(last.ledger_id, last.entry_id + 1, 0)
         for above in (MessageId(tail.ledger_id, tail.entry_id, 1), MessageId(tail.ledger_id + 1, 0, 0)):
@@ -117,7 +117,7 @@ async def test_shrink_above_the_tail_is_refused_and_names_the_limit(tmp_path: Pa
 async def test_shrink_needs_no_bookie_below_the_recorded_seals(tmp_path: Path) -> None:
     """Source: docs/log-semantics.md#i15."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         first = await writer.append(b"one")
         await writer.rotate()
         await writer.append(b"two")
@@ -130,7 +130,7 @@ async def test_shrink_needs_no_bookie_below_the_recorded_seals(tmp_path: Path) -
 
 async def test_shrink_above_an_unsealed_ledgers_start_needs_proof(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         message_id = await writer.append(b"one")
         writer.abort()
         for bookie in cluster.bookies:
@@ -146,7 +146,7 @@ async def test_delete_fences_the_writer_removes_all_and_frees_the_name(tmp_path:
         client_of(cluster.uri) as one,
         client_of(cluster.uri) as two,
     ):
-        old = await one.open_writer("orders")
+        old = await one.open_writer("orders", create=True)
         producer = Producer(old, "p")
         await producer.reached(200)
         await old.rotate()
@@ -156,8 +156,8 @@ async def test_delete_fences_the_writer_removes_all_and_frees_the_name(tmp_path:
         await until(lambda: not old.active)
         assert await ledgers_of(two) == []
         with pytest.raises(LogNotFoundError):
-            await two.open_writer("orders", create=False)
-        new = await two.open_writer("orders")
+            await two.open_writer("orders")
+        new = await two.open_writer("orders", create=True)
         await new.append(b"fresh")
         assert new.record.log_uuid != old.record.log_uuid
         assert [message.payload for message in await read_all(two, "orders")] == [b"fresh"]
@@ -170,7 +170,7 @@ async def test_delete_waits_for_sleeping_writers_where_bookies_forget(tmp_path: 
         store.forgetful = True
         async with LogClient(store, config=replace(QUICK, zombie_grace_s=1.0)) as client:
             await client.start()
-            writer = await client.open_writer("orders")
+            writer = await client.open_writer("orders", create=True)
             await writer.append(b"one")
             assert await client.delete("orders") is False
             info = await client.describe("orders")
@@ -187,7 +187,7 @@ async def test_delete_waits_for_sleeping_writers_where_bookies_forget(tmp_path: 
 async def test_a_takeover_drops_empty_ledgers_and_the_owner_deletes_them(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         for _ in range(3):
-            writer = await client.open_writer("orders")
+            writer = await client.open_writer("orders", create=True)
         await until(lambda: not writer.record.pending_delete)
         assert len((await client.describe("orders")).record.ledgers) == 1
         async with asyncio.timeout(10):
@@ -198,7 +198,7 @@ async def test_a_takeover_drops_empty_ledgers_and_the_owner_deletes_them(tmp_pat
 async def test_the_sweep_deletes_only_what_can_never_be_listed(tmp_path: Path) -> None:
     """Source: docs/log-semantics.md#orphan-sweep."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         ref = await client.logs.find(client.name("orders"))
         maker = LedgerMaker(ref, new_owner(SystemEnvironment(), ""), client.ledgers, client.config)
@@ -230,7 +230,7 @@ async def test_the_sweep_takes_ledgers_whose_log_has_no_record_any_more(tmp_path
 async def test_resolve_tells_the_fate_of_an_indeterminate_append_for_ever(tmp_path: Path) -> None:
     """Source: docs/log-semantics.md#rule-8, #i6."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         first = await writer.append(b"first")
         assert await client.resolve("orders", first) is Resolution.COMMITTED
         futures = []
@@ -245,7 +245,7 @@ async def test_resolve_tells_the_fate_of_an_indeterminate_append_for_ever(tmp_pa
             Resolution.COMMITTED,
             Resolution.UNDECIDED,
         }
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         found = {message.id for message in await read_all(client, "orders")}
         expected = [Resolution.COMMITTED if one in found else Resolution.ABSENT for one in unknown]
         assert [await client.resolve("orders", one) for one in unknown] == expected
@@ -258,7 +258,7 @@ async def test_resolve_tells_the_fate_of_an_indeterminate_append_for_ever(tmp_pa
 
 async def test_rotate_from_outside_is_a_takeover(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         first = await writer.append(b"one")
         info = await client.rotate("orders")
         assert info.record.epoch == 2

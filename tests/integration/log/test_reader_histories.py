@@ -80,7 +80,7 @@ async def acked(history: History, total: int, writing: asyncio.Task[None]) -> No
 async def take_over(client: dlog.aio.LogClient, log: str) -> dlog.aio.LogWriter:
     while True:
         with suppress(TakeoverLostError, TakeoverContendedError):
-            return await client.open_writer(log)
+            return await client.open_writer(log, create=True)
 
 
 async def test_all_readers_see_one_history(cluster: Standalone, log: str) -> None:

@@ -30,7 +30,7 @@ async def payloads(reader: dlog.aio.Reader, count: int | None = None) -> list[by
 async def test_a_tail_follows_the_writer_across_rotations(cluster: Standalone, log: str) -> None:
     """Everything, in order, once; ids rise; a few messages behind the writer, as a rule."""
     async with dlog.aio.connect(cluster.uri) as client, dlog.aio.connect(cluster.uri) as other:
-        writer = await client.open_writer(log)
+        writer = await client.open_writer(log, create=True)
         loop = asyncio.get_running_loop()
         arrived: dict[MessageId, float] = {}
 
@@ -63,7 +63,7 @@ async def test_a_tail_follows_the_writer_across_rotations(cluster: Standalone, l
 async def test_what_was_appended_is_seen_by_a_reader_opened_afterwards(cluster: Standalone, log: str) -> None:
     """Strict visibility: at once, without a second append, from another client."""
     async with dlog.aio.connect(cluster.uri) as client, dlog.aio.connect(cluster.uri) as other:
-        writer = await client.open_writer(log)
+        writer = await client.open_writer(log, create=True)
         for number in range(20):
             await writer.append(b"%d" % number)
             async with other.reader(log, last=1, until="latest") as reader:
@@ -74,11 +74,11 @@ async def test_what_was_appended_is_seen_by_a_reader_opened_afterwards(cluster: 
 async def test_a_tail_goes_on_after_a_takeover(cluster: Standalone, log: str) -> None:
     """The new writer's messages follow the old one's; nothing is lost or doubled."""
     async with dlog.aio.connect(cluster.uri) as first, dlog.aio.connect(cluster.uri) as second:
-        old = await first.open_writer(log)
+        old = await first.open_writer(log, create=True)
         async with second.tail(log, start="earliest") as reader:
             await old.append(b"old")
             assert await payloads(reader, 1) == [b"old"]
-            new = await second.open_writer(log)
+            new = await second.open_writer(log, create=True)
             await new.append(b"new")
             async with asyncio.timeout(20):
                 assert await payloads(reader, 1) == [b"new"]
@@ -90,7 +90,7 @@ async def test_an_abandoned_writer_leaves_the_tail_waiting_with_a_reason(
 ) -> None:
     """Nothing is sealed, nothing is fenced by the reader; the next writer lets it go on."""
     async with dlog.aio.connect(cluster.uri) as client, dlog.aio.connect(cluster.uri) as other:
-        writer = await client.open_writer(log)
+        writer = await client.open_writer(log, create=True)
         await writer.append(b"a")
         writer.abort()
         async with other.tail(log, start="earliest") as reader:
@@ -100,7 +100,7 @@ async def test_an_abandoned_writer_leaves_the_tail_waiting_with_a_reason(
                     await asyncio.sleep(0.01)
             assert "read up to its last confirmed entry 0" in reader.waits_for
             assert reader.at_tail
-            async with await other.open_writer(log) as successor:
+            async with other.open_writer(log, create=True) as successor:
                 await successor.append(b"b")
                 async with asyncio.timeout(20):
                     assert await payloads(reader, 1) == [b"b"]
@@ -109,7 +109,7 @@ async def test_an_abandoned_writer_leaves_the_tail_waiting_with_a_reason(
 async def test_readers_change_nothing(cluster: Standalone, log: str) -> None:
     """Metadata is byte for byte the same afterwards, and the writer was not fenced (docs/log-semantics.md#i14)."""
     async with dlog.aio.connect(cluster.uri) as client, dlog.aio.connect(cluster.uri) as other:
-        writer = await client.open_writer(log)
+        writer = await client.open_writer(log, create=True)
         await writer.append(b"a")
         await writer.rotate()
         await writer.append(b"b")
@@ -129,7 +129,7 @@ async def test_readers_change_nothing(cluster: Standalone, log: str) -> None:
 async def test_a_reader_outlives_a_dead_bookie(cluster: Standalone, log: str) -> None:
     """Old entries come from the replicas that are left, and the tail goes on in the changed ensemble."""
     async with dlog.aio.connect(cluster.uri) as client, dlog.aio.connect(cluster.uri) as other:
-        writer = await client.open_writer(log)
+        writer = await client.open_writer(log, create=True)
         for number in range(50):
             await writer.append(b"%d" % number)
         await asyncio.to_thread(cluster.kill, 1)
@@ -147,7 +147,7 @@ async def test_a_reader_outlives_a_dead_bookie(cluster: Standalone, log: str) ->
 async def test_a_trimmed_log_begins_where_it_was_trimmed(cluster: Standalone, log: str) -> None:
     """Fail by default, skip or a gap if asked; earliest just works."""
     async with dlog.aio.connect(cluster.uri) as client:
-        async with await client.open_writer(log) as writer:
+        async with client.open_writer(log, create=True) as writer:
             ids = [await writer.append(b"%d" % number) for number in range(4)]
             await writer.rotate()
             ids.append(await writer.append(b"4"))
@@ -168,7 +168,7 @@ async def test_a_trimmed_log_begins_where_it_was_trimmed(cluster: Standalone, lo
 async def test_a_reader_is_told_that_its_log_is_deleted(cluster: Standalone, log: str) -> None:
     """While it waits at the tail, and when it opens."""
     async with dlog.aio.connect(cluster.uri) as client, dlog.aio.connect(cluster.uri) as other:
-        async with await client.open_writer(log) as writer:
+        async with client.open_writer(log, create=True) as writer:
             await writer.append(b"a")
         async with other.tail(log, start="earliest") as reader:
             assert await payloads(reader, 1) == [b"a"]
@@ -183,7 +183,7 @@ async def test_a_reader_is_told_that_its_log_is_deleted(cluster: Standalone, log
 async def test_bad_positions_are_refused_with_the_way_out(cluster: Standalone, log: str) -> None:
     """Text that is no id, an id above the log, a log that is not there."""
     async with dlog.aio.connect(cluster.uri) as client:
-        async with await client.open_writer(log) as writer:
+        async with client.open_writer(log, create=True) as writer:
             last = await writer.append(b"a")
         with pytest.raises(InvalidNameError, match="17:420:3"):
             client.reader(log, start="12-3")
@@ -197,7 +197,7 @@ async def test_large_and_small_entries_come_back_whole(cluster: Standalone, log:
     """Batches of every size, read in batches; positions are those that the writer returned."""
     sizes = [1, 100, 5000, 60_000, 900_000, 3, 1_000_000, 10]
     async with dlog.aio.connect(cluster.uri) as client:
-        async with await client.open_writer(log) as writer:
+        async with client.open_writer(log, create=True) as writer:
             written = [
                 (await writer.append_many([b"%d:" % size + b"x" * size, None, b""], keys=[b"k", None, b""]))[
                     0
@@ -218,9 +218,9 @@ async def test_large_and_small_entries_come_back_whole(cluster: Standalone, log:
 async def test_a_tail_outlives_all_its_bookies(cluster: Standalone, log: str) -> None:
     """With every bookie dead it waits and says for what; when they are back it goes on."""
     async with dlog.aio.connect(cluster.uri) as client, dlog.aio.connect(cluster.uri) as other:
-        async with await client.open_writer(log) as writer:
+        async with client.open_writer(log, create=True) as writer:
             await writer.append(b"a")
-        unsealed = await client.open_writer(log)
+        unsealed = await client.open_writer(log, create=True)
         await unsealed.append(b"b")
         unsealed.abort()
         async with other.tail(log, start="earliest") as reader, asyncio.timeout(60):
@@ -231,6 +231,6 @@ async def test_a_tail_outlives_all_its_bookies(cluster: Standalone, log: str) ->
                 await asyncio.sleep(0.01)
             for index in range(3):
                 await asyncio.to_thread(cluster.restart, index)
-            async with await client.open_writer(log) as successor:
+            async with client.open_writer(log, create=True) as successor:
                 await successor.append(b"c")
                 assert await payloads(reader, 1) == [b"c"]

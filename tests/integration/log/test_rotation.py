@@ -38,7 +38,7 @@ async def unsealed(client: LogClient, log: str) -> list[int]:
 
 async def test_rotation_under_load_keeps_order_and_loses_nothing(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         producer = Producer(writer, "p", window=200)
         for _ in range(8):
             await producer.more(300)
@@ -59,7 +59,7 @@ async def test_rotation_under_load_keeps_order_and_loses_nothing(tmp_path: Path)
 
 async def test_acks_come_in_the_order_of_ids_across_rotations(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         acked: list[MessageId] = []
         for turn in range(5):
             for number in range(300):
@@ -74,7 +74,7 @@ async def test_acks_come_in_the_order_of_ids_across_rotations(tmp_path: Path) ->
 
 async def test_a_full_ledger_is_replaced_by_itself(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri, SMALL) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         appended = 0
         while len(writer.record.ledgers) < 4:
             await writer.append_many([b"x" * 1000] * 40)
@@ -85,14 +85,14 @@ async def test_a_full_ledger_is_replaced_by_itself(tmp_path: Path) -> None:
 async def test_a_ledger_that_fills_before_its_time_is_replaced_when_it_is_due(tmp_path: Path) -> None:
     """The least interval between rotations has passed, and no append comes to notice it."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri, SMALL) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         message_ids = await writer.append_many([b"x" * 1000] * 400)
         await until(lambda: writer.record.ledgers[-1].ledger_id > message_ids[0].ledger_id)
 
 
 async def test_an_empty_ledger_is_never_rotated(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         current = writer.record.ledgers[-1].ledger_id
         assert await writer.rotate() == current
 
@@ -100,7 +100,7 @@ async def test_an_empty_ledger_is_never_rotated(tmp_path: Path) -> None:
 async def test_an_idle_ledger_is_sealed(tmp_path: Path) -> None:
     config = replace(QUICK, rotation=RotationLimits(idle_s=0.2, interval_min_s=0.05))
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri, config) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         first = (await writer.append(b"one")).ledger_id
         await until(lambda: writer.record.ledgers[-1].ledger_id > first)
         assert (await writer.append(b"two")).ledger_id > first
@@ -112,7 +112,7 @@ async def test_a_metadata_store_that_is_away_stops_no_append(tmp_path: Path) -> 
         store = UnsureStore(await open_store(cluster.uri))
         async with LogClient(store, config=QUICK) as client:
             await client.start()
-            writer = await client.open_writer("orders")
+            writer = await client.open_writer("orders", create=True)
             producer = Producer(writer, "p")
             await producer.reached(100)
             first = writer.record.ledgers[-1].ledger_id
@@ -136,7 +136,7 @@ async def test_rotations_whose_answers_are_lost_go_on(tmp_path: Path, fault: str
         store = UnsureStore(await open_store(cluster.uri))
         async with LogClient(store, config=QUICK) as client:
             await client.start()
-            writer = await client.open_writer("orders")
+            writer = await client.open_writer("orders", create=True)
             producer = Producer(writer, "p")
             for _ in range(4):
                 await producer.more(50)
@@ -150,7 +150,7 @@ async def test_rotations_whose_answers_are_lost_go_on(tmp_path: Path, fault: str
 
 async def test_a_bookie_killed_mid_stream_is_not_noticed_by_appends(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        producer = Producer(await client.open_writer("orders"), "p")
+        producer = Producer(await client.open_writer("orders", create=True), "p")
         await producer.reached(500)
         await kill(cluster.bookies[1])
         await producer.more(500)
@@ -167,7 +167,7 @@ async def test_a_ledger_that_lost_its_quorum_is_settled_and_replaced(tmp_path: P
     Source: docs/log-semantics.md#rule-19.
     """
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         producer = Producer(writer, "p")
         await producer.reached(500)
         first = writer.record.ledgers[-1].ledger_id
@@ -191,7 +191,7 @@ async def test_appends_that_wait_too_long_for_a_ledger_are_given_up(tmp_path: Pa
         running_cluster(tmp_path) as cluster,
         client_of(cluster.uri, hold_limit_s=1.0) as client,
     ):
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         producer = Producer(writer, "p")
         await producer.reached(300)
         await kill(cluster.bookies[0])
@@ -200,7 +200,7 @@ async def test_appends_that_wait_too_long_for_a_ledger_are_given_up(tmp_path: Pa
         assert not writer.active
         await cluster.restart(0)
         await cluster.restart(1)
-        await client.open_writer("orders")
+        await client.open_writer("orders", create=True)
         producer.check(await read_all(client, "orders"))
 
 
@@ -214,7 +214,7 @@ async def test_appends_behind_a_full_ledger_that_cannot_be_replaced_are_given_up
         running_cluster(tmp_path) as cluster,
         client_of(cluster.uri, hold_limit_s=2.0, degraded=DegradedPolicy.REFUSE, rotation=limits) as client,
     ):
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         producer = Producer(writer, "p")
         await producer.reached(50)
         await kill(cluster.bookies[0])
@@ -222,7 +222,7 @@ async def test_appends_behind_a_full_ledger_that_cannot_be_replaced_are_given_up
         assert isinstance(error, AppendAbortedError)
         assert re.search(r"within 2 s .*needs 3 writable bookies and 2 are registered", str(error)), error
         await cluster.restart(0)
-        await client.open_writer("orders")
+        await client.open_writer("orders", create=True)
         producer.check(await read_all(client, "orders"))
 
 
@@ -233,7 +233,7 @@ async def test_a_repair_tool_that_fences_the_ledger_does_not_depose_the_owner(tm
         client_of(cluster.uri) as client,
         client_of(cluster.uri) as tool,
     ):
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         producer = Producer(writer, "p")
         for _ in range(3):
             await producer.more(300)
@@ -251,7 +251,7 @@ async def test_a_repair_tool_that_fences_the_ledger_does_not_depose_the_owner(tm
 async def test_a_shrink_beside_the_owner_only_makes_its_next_rotation_rebase(tmp_path: Path) -> None:
     """Source: docs/log-semantics.md#rule-9."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         for number in range(6):
             message_id = await writer.append(b"%d" % number)
             await asyncio.gather(writer.rotate(), client.shrink("orders", message_id))
@@ -261,7 +261,7 @@ async def test_a_shrink_beside_the_owner_only_makes_its_next_rotation_rebase(tmp
 
 async def test_cancelled_appends_never_disturb_the_others(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         futures = []
         for number in range(400):
             future = await writer.submit(b"%d" % number)
@@ -288,7 +288,7 @@ async def test_cancelled_appends_never_disturb_the_others(tmp_path: Path) -> Non
 async def test_a_conditional_append_needs_the_tail_it_expects(tmp_path: Path) -> None:
     """Decided by the one writer, across rotations and takeovers (docs/log-semantics.md#rule-12)."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         first = await writer.append(b"one", expect_tail=NO_MESSAGE)
         for wrong in (NO_MESSAGE, MessageId(first.ledger_id, first.entry_id, 1)):
             with pytest.raises(AppendRejectedError):
@@ -296,7 +296,7 @@ async def test_a_conditional_append_needs_the_tail_it_expects(tmp_path: Path) ->
         second = await writer.append(b"two", expect_tail=first)
         await writer.rotate()
         third = await writer.append(b"three", expect_tail=second)
-        again = await client.open_writer("orders")
+        again = await client.open_writer("orders", create=True)
         with pytest.raises(AppendRejectedError) as caught:
             await again.append(b"no", expect_tail=second)
         assert caught.value.tail == third
@@ -307,14 +307,14 @@ async def test_a_conditional_append_needs_the_tail_it_expects(tmp_path: Path) ->
 
 async def test_close_settles_everything_and_abort_says_what_is_open(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         futures = [await writer.submit(b"%d" % number) for number in range(100)]
         await writer.close()
         assert all(future.done() for future in futures)
         assert len([future.result() for future in futures]) == 100
         with pytest.raises(AppendAbortedError):
             await writer.append(b"late")
-        again = await client.open_writer("orders")
+        again = await client.open_writer("orders", create=True)
         futures = [await again.submit(b"%d" % number) for number in range(100)]
         await again.start_flush()
         await asyncio.sleep(0)

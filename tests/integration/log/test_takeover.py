@@ -38,10 +38,10 @@ async def test_a_takeover_fences_the_writer_that_is_still_alive(tmp_path: Path) 
         client_of(cluster.uri) as one,
         client_of(cluster.uri) as two,
     ):
-        old = await one.open_writer("orders")
+        old = await one.open_writer("orders", create=True)
         first = Producer(old, "old")
         await first.reached(2000)
-        new = await two.open_writer("orders")
+        new = await two.open_writer("orders", create=True)
         assert new.epoch == old.epoch + 1
         second = Producer(new, "new")
         error = await first.died()
@@ -61,9 +61,9 @@ async def test_an_idle_deposed_writer_learns_it_by_itself(tmp_path: Path) -> Non
         client_of(cluster.uri) as one,
         client_of(cluster.uri) as two,
     ):
-        old = await one.open_writer("orders")
+        old = await one.open_writer("orders", create=True)
         await old.append(b"one")
-        new = await two.open_writer("orders")
+        new = await two.open_writer("orders", create=True)
         await until(lambda: not old.active)
         with pytest.raises(WriterDeposedError) as caught:
             await old.append(b"two")
@@ -76,14 +76,14 @@ async def test_a_takeover_at_any_moment_of_a_rotation_loses_nothing(tmp_path: Pa
     """With the tail of two ledgers unsealed, both are fenced (docs/log-semantics.md#rule-20)."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         producers = []
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         for turn in range(12):
             producer = Producer(writer, f"turn{turn}")
             producers.append(producer)
             await producer.reached(60)
             rotating = asyncio.ensure_future(writer.rotate())
             await asyncio.sleep(0.0005 * turn)
-            writer = await client.open_writer("orders")
+            writer = await client.open_writer("orders", create=True)
             await producer.died()
             await asyncio.gather(rotating, return_exceptions=True)
         await writer.append(b"last")
@@ -96,7 +96,7 @@ async def test_of_racing_candidates_one_can_append_in_the_end(tmp_path: Path) ->
     """At every round (docs/log-semantics.md#i16)."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         for turn in range(6):
-            openings = [client.open_writer("orders") for _ in range(5)]
+            openings = [client.open_writer("orders", create=True) for _ in range(5)]
             outcomes = await asyncio.gather(*openings, return_exceptions=True)
             writers = [one for one in outcomes if isinstance(one, LogWriter)]
             for one in outcomes:
@@ -123,13 +123,13 @@ async def test_a_takeover_with_one_bookie_dead_is_degraded_until_the_bookie_retu
     Source: docs/log-semantics.md#rule-19b.
     """
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         for number in range(20):
             await writer.append(b"%d" % number)
         writer.abort()
         await kill(cluster.bookies[0])
         await until(lambda: len(client.ledgers.bookies().writable) == 2)
-        again = await client.open_writer("orders")
+        again = await client.open_writer("orders", create=True)
         assert again.degraded
         ledger_id = again.record.ledgers[-1].ledger_id
         metadata = (await client.ledgers.store.read_ledger(ledger_id)).value
@@ -151,11 +151,11 @@ async def test_a_hung_bookie_does_not_block_a_takeover(tmp_path: Path) -> None:
         client_of(cluster.uri) as one,
         client_of(cluster.uri) as two,
     ):
-        producer = Producer(await one.open_writer("orders"), "old")
+        producer = Producer(await one.open_writer("orders", create=True), "old")
         await producer.reached(500)
         cluster.bookies[2].pause()
         try:
-            writer = await two.open_writer("orders")
+            writer = await two.open_writer("orders", create=True)
             await writer.append(b"new")
             assert isinstance(await producer.died(), WriterDeposedError)
         finally:
@@ -180,7 +180,7 @@ async def test_a_writer_that_slept_delivers_no_ack_before_it_has_confirmed_its_e
         config = replace(QUICK, zombie_grace_s=1000.0)
         async with LogClient(store, config=config, environment=machine) as client:
             await client.start()
-            writer = await client.open_writer("orders")
+            writer = await client.open_writer("orders", create=True)
             await writer.append(b"one")
             machine.slept_s = 499.0
             store.away = True
@@ -200,13 +200,13 @@ async def test_a_writer_that_slept_through_a_takeover_acks_nothing(tmp_path: Pat
         config = replace(QUICK, zombie_grace_s=1000.0)
         async with LogClient(store, config=config, environment=machine) as client:
             await client.start()
-            writer = await client.open_writer("orders")
+            writer = await client.open_writer("orders", create=True)
             await writer.append(b"one")
             store.away = True
             machine.slept_s = 501.0
             append = asyncio.ensure_future(writer.append(b"two"))
             await until(lambda: writer.position == MessageId(writer.record.ledgers[-1].ledger_id, 2, 0))
-            await other.open_writer("orders")
+            await other.open_writer("orders", create=True)
             store.away = False
             with pytest.raises((AppendIndeterminateError, WriterDeposedError)):
                 await append
@@ -220,30 +220,30 @@ async def test_a_log_that_refuses_degradation_says_how_many_bookies_are_missing(
         await kill(cluster.bookies[0])
         await until(lambda: len(client.ledgers.bookies().writable) == 2)
         with pytest.raises(NotEnoughBookiesError):
-            await client.open_writer("orders")
+            await client.open_writer("orders", create=True)
 
 
 async def test_without_any_bookie_the_error_names_the_way_out(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, bookies=0) as cluster, client_of(cluster.uri) as client:
         with pytest.raises(NotEnoughBookiesError, match="dlog standalone"):
-            await client.open_writer("orders")
+            await client.open_writer("orders", create=True)
 
 
 async def test_a_writer_that_is_not_asked_to_create_finds_no_log(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, bookies=0) as cluster, client_of(cluster.uri) as client:
         with pytest.raises(LogNotFoundError):
-            await client.open_writer("orders", create=False)
+            await client.open_writer("orders")
 
 
 async def test_a_sealed_log_takes_no_writer_and_its_old_writer_is_deposed(tmp_path: Path) -> None:
     """Source: docs/log-semantics.md#rule-34b."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        producer = Producer(await client.open_writer("orders"), "p")
+        producer = Producer(await client.open_writer("orders", create=True), "p")
         await producer.reached(300)
         record = await client.seal("orders")
         assert record.state is LogState.SEALED
         assert isinstance(await producer.died(), WriterDeposedError)
         with pytest.raises(LogSealedError):
-            await client.open_writer("orders")
+            await client.open_writer("orders", create=True)
         assert (await client.seal("orders")) == record
         producer.check(await read_all(client, "orders"))

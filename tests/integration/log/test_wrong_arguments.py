@@ -89,12 +89,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         cluster = stack.enter_context(Standalone(scratch / "data"))
         client = stack.enter_context(dlog.connect(cluster.uri))
         runner = stack.enter_context(asyncio.Runner())
-        writer = stack.enter_context(client.open_writer("sync"))
+        writer = stack.enter_context(client.open_writer("sync", create=True))
         writer.append(b"x")
         reader = stack.enter_context(client.reader("sync", until="latest"))
         async_client = runner.run(_connect(cluster.uri))
         stack.callback(lambda: runner.run(async_client.close()))
-        async_writer = runner.run(async_client.open_writer("async"))
+        async_writer = runner.run(async_client.open_writer("async", create=True))
         ledgers = async_client.ledgers
         handle = runner.run(ledgers.create(QuorumSizes()))
         runner.run(handle.add(b"x"))
@@ -137,8 +137,11 @@ CALLS: dict[str, tuple[Call, set[str]]] = {
     "standalone(metadata)": (lambda p, v: dlog.standalone(p.scratch / "s", metadata=v), {"none", *NAME}),
     "aio.standalone(directory)": (lambda p, v: dlog.aio.standalone(v), NAME),
     "create": (lambda p, v: p.client.create(v), set()),
-    "open_writer": (lambda p, v: p.client.open_writer(v), set()),
-    "open_writer(given_up)": (lambda p, v: p.client.open_writer("given", given_up=v).close(), {"tuple"}),
+    "open_writer": (lambda p, v: p.client.open_writer(v, create=True), set()),
+    "open_writer(given_up, create=True)": (
+        lambda p, v: p.client.open_writer("given", given_up=v, create=True).close(),
+        {"tuple"},
+    ),
     "reader(log)": (lambda p, v: p.client.reader(v), set()),
     "reader(start)": (lambda p, v: p.client.reader("sync", v).close(), {"none", "id text"}),
     "reader(after)": (lambda p, v: p.client.reader("sync", after=v).close(), {"none", "id text"}),
@@ -165,7 +168,10 @@ CALLS: dict[str, tuple[Call, set[str]]] = {
     "append_many(payloads)": (lambda p, v: p.writer.append_many(v), set()),
     "append_many(keys)": (lambda p, v: p.writer.append_many([b"x"], keys=v), {"none"}),
     "append_many(headers)": (lambda p, v: p.writer.append_many([b"x"], headers=v), {"none"}),
-    "writer.close(timeout_s)": (lambda p, v: p.client.open_writer("c").close(v), {*NUMBER, "none"}),
+    "writer.close(timeout_s)": (
+        lambda p, v: p.client.open_writer("c", create=True).close(v),
+        {*NUMBER, "none"},
+    ),
     "result(timeout_s)": (lambda p, v: p.writer.submit(b"x").result(v), {*NUMBER, "none"}),
     "aio.append(payload)": (lambda p, v: p.run(p.async_writer.append(v)), {"none", "bytes"}),
     "aio.append(key)": (lambda p, v: p.run(p.async_writer.append(b"x", v)), {"none", "bytes"}),

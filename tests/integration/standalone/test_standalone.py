@@ -41,7 +41,7 @@ def alive(process_id: int) -> bool:
 def test_what_is_in_the_directory_is_there_again(tmp_path: Path) -> None:
     """Addresses and messages survive a clean stop and start; nothing runs in between."""
     with dlog.standalone(tmp_path / "data", bookies=3) as cluster, dlog.connect(cluster.uri) as client:
-        with client.open_writer("orders") as writer:
+        with client.open_writer("orders", create=True) as writer:
             first = writer.append(b"payload", key=b"42", headers=[(b"source", b"web")])
             writer.append_many([b"a", b"b", b"c"])
         before = cluster.bookies
@@ -89,7 +89,7 @@ def test_a_restart_that_the_system_refuses_is_reported_and_tried_again(tmp_path:
 def test_a_killed_bookie_stays_dead_until_it_is_restarted(tmp_path: Path) -> None:
     """For failure tests: the log goes on without it, and it comes back at its address."""
     with dlog.standalone(tmp_path / "data", bookies=3) as cluster, dlog.connect(cluster.uri) as client:
-        with client.open_writer("orders") as writer:
+        with client.open_writer("orders", create=True) as writer:
             writer.append(b"before")
             cluster.kill(0)
             assert cluster.bookies[0].process_id is None
@@ -197,7 +197,7 @@ def test_a_store_without_bookies_names_the_command(tmp_path: Path) -> None:
         dlog.connect(uri) as client,
         pytest.raises(NotEnoughBookiesError, match="dlog standalone"),
     ):
-        client.open_writer("orders")
+        client.open_writer("orders", create=True)
     with pytest.raises(MetadataUnavailableError, match="dlog standalone"):
         dlog.connect(f"sqlite:///{tmp_path}/nothing/meta.db")
 
@@ -218,7 +218,7 @@ async def test_the_same_in_asyncio(tmp_path: Path) -> None:
     async with dlog.aio.standalone(tmp_path / "data", bookies=1) as cluster:
         config = dlog.LogConfig(quorum=dlog.QuorumSizes(ensemble=1, write=1, ack=1))
         async with dlog.aio.connect(cluster.uri, config=config) as client:
-            async with await client.open_writer("orders") as writer:
+            async with client.open_writer("orders", create=True) as writer:
                 message_id = await writer.append(b"payload")
             async with client.reader("orders", until="latest") as reader:
                 assert [message.id async for message in reader] == [message_id]

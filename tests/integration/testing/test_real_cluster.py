@@ -30,7 +30,7 @@ def test_clients_are_told_the_address_of_the_relay(cluster: RealCluster) -> None
 
 
 def test_a_paused_bookie_answers_when_it_is_resumed(cluster: RealCluster) -> None:
-    with dlog.connect(cluster.uri) as client, client.open_writer("paused") as writer:
+    with dlog.connect(cluster.uri) as client, client.open_writer("paused", create=True) as writer:
         writer.append(b"to all")
         for number in range(3):
             cluster.pause(number)
@@ -43,7 +43,7 @@ def test_a_paused_bookie_answers_when_it_is_resumed(cluster: RealCluster) -> Non
 
 
 def test_cut_connections_are_made_again(cluster: RealCluster) -> None:
-    with dlog.connect(cluster.uri) as client, client.open_writer("cut") as writer:
+    with dlog.connect(cluster.uri) as client, client.open_writer("cut", create=True) as writer:
         writer.append(b"before")
         cluster.cut(0)
         writer.append(b"with two")
@@ -56,7 +56,7 @@ def test_cut_connections_are_made_again(cluster: RealCluster) -> None:
 
 def test_all_that_died_are_back_after_healing(cluster: RealCluster) -> None:
     with dlog.connect(cluster.uri) as client:
-        with client.open_writer("killed") as writer:
+        with client.open_writer("killed", create=True) as writer:
             writer.append(b"before")
         before = [facts.process_id for facts in cluster.bookies]
         for number in range(3):
@@ -64,7 +64,7 @@ def test_all_that_died_are_back_after_healing(cluster: RealCluster) -> None:
         assert [facts.process_id for facts in cluster.bookies] == [None, None, None]
         cluster.heal()
         assert not set(before) & {facts.process_id for facts in cluster.bookies}
-        with client.open_writer("killed") as writer:
+        with client.open_writer("killed", create=True) as writer:
             writer.append(b"after")
         assert payloads(client, "killed") == [b"before", b"after"]
 

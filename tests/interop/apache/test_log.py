@@ -107,7 +107,7 @@ async def test_what_was_acknowledged_is_read_by_whoever_opens_afterwards(apache:
     async with (
         await connect(apache.uri) as client,
         await connect(apache.uri) as other,
-        await client.open_writer("strict") as writer,
+        await client.open_writer("strict", create=True) as writer,
     ):
         for number in range(20):
             acked = await writer.append(b"%d" % number)
@@ -117,8 +117,8 @@ async def test_what_was_acknowledged_is_read_by_whoever_opens_afterwards(apache:
 
 async def test_it_is_still_read_after_all_bookies_were_killed(apache: MixedCluster) -> None:
     """The writer is gone without a seal and nobody recovers: Apache's bookies have kept the explicit LAC."""
-    async with await connect(apache.uri) as client:
-        writer = await client.open_writer("restarted")
+    async with connect(apache.uri) as client:
+        writer = await client.open_writer("restarted", create=True)
         async with client.tail("restarted", start="earliest") as tail:
             acked = [await writer.append(b"%d" % number) for number in range(3)]
             seen = [(await anext(aiter(tail))).id for _ in range(3)]
@@ -131,7 +131,7 @@ async def test_it_is_still_read_after_all_bookies_were_killed(apache: MixedClust
             ):
                 assert [one.id async for one in reader] == acked
             # The reader that had waited all the time sees what the next writer appends.
-            async with await client.open_writer("restarted") as successor:
+            async with client.open_writer("restarted", create=True) as successor:
                 following = await successor.append(b"after")
                 async with asyncio.timeout(WAIT_S):
                     assert (await anext(aiter(tail))).id == following
@@ -139,7 +139,7 @@ async def test_it_is_still_read_after_all_bookies_were_killed(apache: MixedClust
 
 async def test_a_writer_outlives_the_restart_of_every_bookie(apache: MixedCluster) -> None:
     """One after another, each killed: no append fails, and all are read back in order."""
-    async with await connect(apache.uri) as client, await client.open_writer("rolling") as writer:
+    async with connect(apache.uri) as client, client.open_writer("rolling", create=True) as writer:
         acked: list[MessageId] = []
         stop = asyncio.Event()
 
@@ -212,7 +212,7 @@ async def test_a_writer_cut_off_from_zookeeper_believes_no_bookie_for_long(apach
         await connect(apache.uri, config=config) as client,
         await connect(line.uri, config=config) as behind,
     ):
-        writer = await behind.open_writer("zombie")
+        writer = await behind.open_writer("zombie", create=True)
         try:
             first = await writer.append(b"first")
             line.stall()
@@ -364,7 +364,7 @@ async def test_an_idle_writer_replaces_a_dead_bookie_before_repair_fences_it(
     async with (
         autorecovery(apache, tmp_path, 30_000),
         await connect(apache.uri) as client,
-        await client.open_writer("idle") as writer,
+        await client.open_writer("idle", create=True) as writer,
     ):
         closed = (await writer.append(b"first")).ledger_id
         await writer.rotate()
@@ -393,7 +393,7 @@ async def test_a_writer_goes_on_after_repair_has_fenced_it(apache: MixedCluster,
     await asyncio.to_thread(apache.wait_until_unregistered, spare)
     async with (
         await connect(apache.uri) as client,
-        await client.open_writer("repaired") as writer,
+        await client.open_writer("repaired", create=True) as writer,
     ):
         first = await writer.append(b"before")
         apache.apache[1].kill()
@@ -417,7 +417,7 @@ async def test_a_busy_writer_goes_on_while_repair_works_beside_it(
     async with (
         autorecovery(apache, tmp_path, 0),
         await connect(apache.uri) as client,
-        await client.open_writer("busy") as writer,
+        await client.open_writer("busy", create=True) as writer,
     ):
         stop = asyncio.Event()
         load = asyncio.create_task(_append_until(writer, stop))

@@ -214,7 +214,7 @@ def test_the_life_of_a_cluster_by_either_side(
     with (
         dlog.standalone(tmp_path / "data", metadata=uri),
         dlog.connect(uri) as client,
-        client.open_writer("orders") as writer,
+        client.open_writer("orders", create=True) as writer,
     ):
         writer.append(b"one")
     before = raw.get(f"{root}/INSTANCEID")[0]

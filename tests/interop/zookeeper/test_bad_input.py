@@ -268,8 +268,8 @@ PATIENT = LogConfig(
 
 async def append_in_vain(uri: str, config: LogConfig) -> str:
     """Why the first append to a new log failed, in the words of the error."""
-    async with await connect(uri, config=config) as client:
-        writer = await client.open_writer("orders")
+    async with connect(uri, config=config) as client:
+        writer = await client.open_writer("orders", create=True)
         with pytest.raises((AppendAbortedError, AppendIndeterminateError)) as caught:
             async with asyncio.timeout(30):
                 await writer.append(b"x")
@@ -299,9 +299,9 @@ async def test_one_bookie_that_is_none_among_others(place: Place) -> None:
     """It is passed over: three good ones are enough."""
     fakes = FakeBookies(place, 1, ANSWERS["zeros"])
     try:
-        async with await connect(place.uri) as client:
+        async with connect(place.uri) as client:
             for number in range(5):
-                async with await client.open_writer("beside") as writer:
+                async with client.open_writer("beside", create=True) as writer:
                     await writer.append(b"%d" % number)
             async with client.reader("beside", until="latest") as reader:
                 assert [one.payload async for one in reader] == [b"%d" % number for number in range(5)]

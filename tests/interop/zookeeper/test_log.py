@@ -51,8 +51,8 @@ async def test_a_writer_goes_on_while_zookeeper_is_away(fragile: ZooKeeperProces
     sent: list[bytes] = []
     with bookies(uri, tmp_path, 3):
         await eventually_async(all_registered, START_S)
-        async with await connect(uri) as client:
-            async with await client.open_writer("orders") as writer:
+        async with connect(uri) as client:
+            async with client.open_writer("orders", create=True) as writer:
 
                 async def append(count: int) -> None:
                     for _ in range(count):
@@ -68,7 +68,7 @@ async def test_a_writer_goes_on_while_zookeeper_is_away(fragile: ZooKeeperProces
                 await asyncio.to_thread(fragile.start)
                 await writer.rotate()
                 await append(20)
-            async with await client.open_writer("orders") as successor:
+            async with client.open_writer("orders", create=True) as successor:
                 sent.append(b"taken over")
                 await successor.append(sent[-1])
             async with client.reader("orders", until="latest") as reader:

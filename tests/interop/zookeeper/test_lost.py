@@ -91,7 +91,7 @@ async def check_all_there(client: LogClient, load: Load) -> None:
 async def test_a_steady_writer_does_not_notice(fragile: ZooKeeperProcess, tmp_path: Path, how: str) -> None:
     async with (
         written(fragile, tmp_path, LogConfig()) as client,
-        await client.open_writer("orders") as writer,
+        await client.open_writer("orders", create=True) as writer,
     ):
         load = Load(writer)
         await asyncio.sleep(0.5)
@@ -124,7 +124,10 @@ async def test_a_writer_caught_in_a_rotation_waits_and_loses_nothing(
 ) -> None:
     """It rotates all the time, so ZooKeeper goes wherever a rotation is; three times over."""
     config = LogConfig(rotation=RotationLimits(entries_max=10, interval_min_s=0.01))
-    async with written(fragile, tmp_path, config) as client, await client.open_writer("orders") as writer:
+    async with (
+        written(fragile, tmp_path, config) as client,
+        client.open_writer("orders", create=True) as writer,
+    ):
         load = Load(writer)
         for _ in range(3):
             await asyncio.sleep(0.7)

@@ -37,11 +37,11 @@ def test_a_cluster_in_one_command(uri: str, tmp_path: Path) -> None:
     """Bookies of a directory join the cluster at the address, whose records others see; and they come back."""
     with dlog.standalone(tmp_path / "data", metadata=uri) as cluster, dlog.connect(uri) as client:
         assert cluster.uri == uri
-        with client.open_writer("orders") as writer:
+        with client.open_writer("orders", create=True) as writer:
             writer.append(b"one")
         before = [one.bookie_id for one in cluster.bookies]
         cluster.kill(0)
-        with client.open_writer("orders") as writer:
+        with client.open_writer("orders", create=True) as writer:
             writer.append(b"two")
         cluster.restart(0)
     assert not (tmp_path / "data" / "meta.db").exists()

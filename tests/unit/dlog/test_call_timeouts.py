@@ -29,7 +29,7 @@ def payloads(log: BlockingLog) -> list[bytes | None]:
 
 def test_an_append_that_takes_too_long_goes_on() -> None:
     with blocking_log() as log:
-        writer = log.client(ledger=PATIENT).open_writer("orders")
+        writer = log.client(ledger=PATIENT).open_writer("orders", create=True)
         log.be_silent()
         with pytest.raises(CallTimeoutError, match=r"0\.05 s and goes on") as one:
             writer.append(b"one", timeout_s=0.05)
@@ -49,7 +49,7 @@ def test_an_append_that_takes_too_long_goes_on() -> None:
 
 def test_a_late_failure_of_such_an_append_is_reported_by_flush() -> None:
     with blocking_log() as log:
-        writer = log.client(ledger=PATIENT).open_writer("orders")
+        writer = log.client(ledger=PATIENT).open_writer("orders", create=True)
         log.be_silent()
         with pytest.raises(CallTimeoutError):
             writer.append(b"one", timeout_s=0.05)
@@ -61,7 +61,9 @@ def test_a_late_failure_of_such_an_append_is_reported_by_flush() -> None:
 
 def test_what_finds_no_capacity_in_time_is_not_submitted() -> None:
     with blocking_log() as log:
-        writer = log.client(ledger=PATIENT, batching=SMALL, buffer_bytes_max=16 * KIB).open_writer("orders")
+        writer = log.client(ledger=PATIENT, batching=SMALL, buffer_bytes_max=16 * KIB).open_writer(
+            "orders", create=True
+        )
         log.be_silent()
         accepted = 0
         with pytest.raises(QueueFullError, match=r"no capacity for 0\.3 s"):
@@ -81,21 +83,21 @@ def test_a_call_to_the_cluster_is_cancelled() -> None:
     """It is opened afterwards: nothing of the cancelled call is in the way."""
     with blocking_log() as log:
         client = log.client(ledger=PATIENT)
-        client.open_writer("orders").append(b"one")
+        client.open_writer("orders", create=True).append(b"one")
         log.be_silent()
         began = time.monotonic()
         with pytest.raises(CallTimeoutError, match=r"open_writer did not end within 0\.1 s"):
-            client.open_writer("orders", timeout_s=0.1)
+            client.open_writer("orders", timeout_s=0.1, create=True)
         assert time.monotonic() - began < 5
         log.speak()
-        client.open_writer("orders").append(b"two")
+        client.open_writer("orders", create=True).append(b"two")
         assert payloads(log) == [b"one", b"two"]
 
 
 def test_a_conditional_append_is_decided_by_the_tail() -> None:
     with blocking_log() as log:
         client = log.client()
-        writer = client.open_writer("orders")
+        writer = client.open_writer("orders", create=True)
         first = writer.append(b"one")
         second = writer.append(b"two", expect_tail=first)
         with pytest.raises(ConfigurationError, match="does not end with"):
@@ -122,7 +124,7 @@ def test_wrong_arguments_are_refused_in_the_names_of_the_call() -> None:
             client.tail("orders", timeout_s=1)
         with pytest.raises(ConfigurationError, match="timeout_s must be a number"):
             client.list(timeout_s="1")
-        writer = client.open_writer("orders")
+        writer = client.open_writer("orders", create=True)
         with pytest.raises(ConfigurationError, match="timeout_s must be a number"):
             writer.submit(b"one", timeout_s="1")
 

@@ -94,7 +94,7 @@ async def use(log: ScriptedLog, name: str, settings: tuple[tuple[str, Any], ...]
     payloads = [b"", b"x" * 100, b"y" * min(body - 20, 2**20), b"z" * 1000]
     client: LogClient
     async with log.client(**{one: getattr(config, one) for one in config.__dataclass_fields__}) as client:
-        writer = await client.open_writer(name)
+        writer = await client.open_writer(name, create=True)
         for payload in payloads:
             await writer.append(payload)
         for number in range(5):
@@ -103,7 +103,7 @@ async def use(log: ScriptedLog, name: str, settings: tuple[tuple[str, Any], ...]
         await writer.rotate()
         await writer.append(b"rotated")
         writer.abort()
-        async with await client.open_writer(name) as successor:
+        async with client.open_writer(name, create=True) as successor:
             await successor.append(b"taken over")
         async with client.reader(name, until="latest", config=reading) as reader:
             found = [message.payload async for message in reader]

@@ -33,7 +33,7 @@ def log() -> Iterator[BlockingLog]:
 
 @pytest.fixture
 def writer(log: BlockingLog) -> Writer:
-    return log.client(ledger=PATIENT).open_writer("orders")
+    return log.client(ledger=PATIENT).open_writer("orders", create=True)
 
 
 def failed(writer: Writer, log: BlockingLog) -> Pending[MessageId]:
@@ -161,7 +161,7 @@ def test_an_event_loop_can_await_it(log: BlockingLog, writer: Writer) -> None:
 def test_an_error_counts_as_read_once_its_caller_has_it(log: BlockingLog, writer: Writer) -> None:
     assert isinstance(failed(writer, log).exception(), LogStoreError)
     writer.flush()
-    other = log.client(ledger=PATIENT).open_writer("others")
+    other = log.client(ledger=PATIENT).open_writer("others", create=True)
     pending = failed(other, log)
     assert concurrent.futures.wait([pending], return_when=FIRST_EXCEPTION).done == {pending}
     assert concurrent.futures.wait([pending], return_when=FIRST_EXCEPTION).done == {pending}

@@ -20,7 +20,7 @@ import ledger
 client = dlog.conect("sqlite:///meta.db")
 with dlog.connect("sqlite:///meta.db") as right:
     right.open_writr("orders")
-    right.open_writer("orders").apend(b"payload")
+    right.open_writer("orders", create=True).apend(b"payload")
 ledger.LedgerKlient
 try:
     right.shrink("orders", "1:0:0")
@@ -60,7 +60,7 @@ def test_objects_show_what_they_are() -> None:
     with blocking_log() as log:
         client = log.client()
         assert re.fullmatch(r"<Client \S+ namespace default>", repr(client))
-        writer = client.open_writer("orders")
+        writer = client.open_writer("orders", create=True)
         assert repr(writer) == "<Writer default/orders epoch 1 active>"
         last = writer.append_many([b"one", b"two"])[-1]
         with client.reader("orders", until="latest") as reader:

@@ -21,7 +21,7 @@ def payloads(first: int, last: int) -> list[bytes]:
 
 async def written_and_read(cluster: SimulatedCluster) -> str:
     async with await cluster.client() as client:
-        async with await client.open_writer("orders") as writer:
+        async with client.open_writer("orders", create=True) as writer:
             for each in payloads(0, 20):
                 await writer.append(each)
             cluster.kill_bookie(0)
@@ -71,7 +71,7 @@ def test_a_process_that_is_left_running_says_nothing_at_the_end(capsys: pytest.C
 def test_a_power_cut_of_every_bookie_loses_nothing_acknowledged() -> None:
     async def main(cluster: SimulatedCluster) -> None:
         before = await cluster.client()
-        writer = await before.open_writer("orders")
+        writer = await before.open_writer("orders", create=True)
         for each in payloads(0, 20):
             await writer.append(each)
         for number in range(3):
@@ -82,7 +82,7 @@ def test_a_power_cut_of_every_bookie_loses_nothing_acknowledged() -> None:
         for bookie in cluster.bookies:
             await bookie.wait_until_serving()
         async with await cluster.client() as client:
-            await (await client.open_writer("orders")).close()
+            await (await client.open_writer("orders", create=True)).close()
             assert [m.payload async for m in client.reader("orders", until="latest")] == payloads(0, 20)
 
     for seed in range(5):
@@ -92,7 +92,7 @@ def test_a_power_cut_of_every_bookie_loses_nothing_acknowledged() -> None:
 def test_a_program_in_a_process_of_its_own_is_paused_deposed_and_wakes() -> None:
     async def service(cluster: SimulatedCluster) -> str:
         client = await connect(cluster.uri, environment=cluster.environment())
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         try:
             while True:
                 await writer.append(b"from the service")
@@ -106,7 +106,7 @@ def test_a_program_in_a_process_of_its_own_is_paused_deposed_and_wakes() -> None
         running = cluster.run("service", lambda: service(cluster))
         await asyncio.sleep(3)
         cluster.pause("service")
-        async with await cluster.client() as client, await client.open_writer("orders") as writer:
+        async with await cluster.client() as client, client.open_writer("orders", create=True) as writer:
             await writer.append(b"from its successor")
             await asyncio.sleep(60)
             cluster.resume("service")
@@ -120,7 +120,7 @@ def test_a_bookie_whose_disk_fails_ends_and_may_be_started_again() -> None:
         ended = asyncio.Event()
         cluster.bookies[1].on_end = lambda _: ended.set()
         cluster.bookies[1].disk.faults.arm("sync_error", "journal")
-        async with await cluster.client() as client, await client.open_writer("orders") as writer:
+        async with await cluster.client() as client, client.open_writer("orders", create=True) as writer:
             await writer.append(b"one")
             await writer.append(b"two")
             await ended.wait()
@@ -150,7 +150,7 @@ def test_a_program_that_waits_for_what_nobody_does_is_told_so() -> None:
 
 def test_an_exception_brings_along_what_happened_before_it() -> None:
     async def main(cluster: SimulatedCluster) -> None:
-        async with await cluster.client() as client, await client.open_writer("orders") as writer:
+        async with await cluster.client() as client, client.open_writer("orders", create=True) as writer:
             await writer.append(b"one")
             cluster.kill_bookie(0)
             raise ValueError("wrong")

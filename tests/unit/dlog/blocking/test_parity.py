@@ -173,7 +173,7 @@ async def until(true: Callable[[], Awaitable[bool]], seconds: float = 10) -> boo
 
 async def order_of_appends(face: Face) -> list[str]:
     client = await face.client()
-    writer = await client.open_writer("orders")
+    writer = await client.open_writer("orders", create=True)
     submitted = [await writer.submit(b"a"), await writer.submit(b"b", key=b"k", headers=[(b"h", b"v")])]
     submitted.append(await writer.submit_many([b"c", b"d"]))
     await writer.flush()
@@ -191,7 +191,7 @@ async def order_of_appends(face: Face) -> list[str]:
 
 
 async def wrong_arguments(face: Face) -> list[str]:
-    writer = await (await face.client(batching=SMALL)).open_writer("orders")
+    writer = await (await face.client(batching=SMALL)).open_writer("orders", create=True)
     big = b"x" * 17 * KIB
     return [
         await said(writer.append("text")),
@@ -208,7 +208,7 @@ async def wrong_arguments(face: Face) -> list[str]:
 
 
 async def a_closed_writer(face: Face) -> list[str]:
-    writer = await (await face.client()).open_writer("orders")
+    writer = await (await face.client()).open_writer("orders", create=True)
     await writer.close()
     return [
         str(writer.active),
@@ -226,9 +226,9 @@ async def a_deposed_writer(face: Face) -> list[str]:
     By one call: before a second one it may know already, and refuse that.
     """
     client, other = await face.client(blind=True), await face.client()
-    writer = await client.open_writer("orders")
+    writer = await client.open_writer("orders", create=True)
     await writer.append(b"a")
-    successor = await other.open_writer("orders")
+    successor = await other.open_writer("orders", create=True)
     unread = await writer.submit_many([b"b", b"c"])
     assert await until(lambda: _is(unread.done() and not writer.active))
     seen = [
@@ -256,7 +256,7 @@ async def unread_failures(face: Face) -> list[str]:
     seen = []
     for ending in ("with", "with error", "flush", "read"):
         client = await face.client(ledger=PATIENT)
-        writer = await client.open_writer(ending.replace(" ", "-"))
+        writer = await client.open_writer(ending.replace(" ", "-"), create=True)
         face.silence()
         submitted = [await writer.submit_many([b"%d" % number]) for number in range(3)]
         await writer.abort()
@@ -279,7 +279,7 @@ async def unread_failures(face: Face) -> list[str]:
 
 async def backpressure(face: Face) -> list[str]:
     client = await face.client(ledger=PATIENT, batching=SMALL, buffer_bytes_max=16 * KIB)
-    writer = await client.open_writer("orders")
+    writer = await client.open_writer("orders", create=True)
     face.silence()
     accepted: list[Any] = []
 
@@ -301,7 +301,7 @@ async def backpressure(face: Face) -> list[str]:
 
 async def where_a_reader_is(face: Face) -> list[str]:
     client = await face.client()
-    writer = await client.open_writer("orders")
+    writer = await client.open_writer("orders", create=True)
     await writer.append_many([b"a", b"b", b"c"])
     await writer.append_many([b"d"])
     reader = await client.tail("orders", start="earliest")
@@ -334,7 +334,7 @@ async def _fact(reader: Asked, name: str) -> Any:
 
 async def errors_of_readers_and_clients(face: Face) -> list[str]:
     client = await face.client()
-    writer = await client.open_writer("orders")
+    writer = await client.open_writer("orders", create=True)
     for number in range(3):
         await writer.append(b"%d" % number)
         await writer.rotate()
@@ -353,12 +353,12 @@ async def errors_of_readers_and_clients(face: Face) -> list[str]:
         await said(client.create("no/such name")),
         await said(client.describe("missing")),
         await said(client.shrink("orders", beyond)),
-        await said(client.open_writer("missing", create=False)),
+        await said(client.open_writer("missing")),
         await said(client.list()),
     ]
     await writer.close()
     await client.seal("orders")
-    return [*seen, await said(client.open_writer("orders"))]
+    return [*seen, await said(client.open_writer("orders", create=True))]
 
 
 async def _read(face: Face, client: Asked, log: str, **options: Any) -> list[str]:

@@ -87,9 +87,8 @@ def test_a_method_has_the_same_parameters(ours: Callable[..., Any], theirs: Call
         return
     assert parameters(ours, without="timeout_s") == parameters(theirs)
     timeout = inspect.signature(ours).parameters.get("timeout_s")
-    waits = inspect.iscoroutinefunction(theirs) or "Coroutine" in str(
-        inspect.signature(theirs).return_annotation
-    )
+    returned = str(inspect.signature(theirs).return_annotation)
+    waits = inspect.iscoroutinefunction(theirs) or returned.startswith(("Coroutine", "Opening"))
     assert (timeout is not None) == waits
     if timeout is not None:
         assert timeout.default is None

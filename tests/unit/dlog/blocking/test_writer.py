@@ -43,7 +43,9 @@ def test_the_buffer_limit_holds_for_what_waits_to_cross(size: int, many: int, th
     limit, payload = 1024 * KIB, b"x" * size
     count = 3 * limit // (size * max(many, 1)) // threads
     with blocking_log() as log:
-        writer = log.client(buffer_bytes_max=limit, batching=SMALL, ledger=PATIENT).open_writer("orders")
+        writer = log.client(buffer_bytes_max=limit, batching=SMALL, ledger=PATIENT).open_writer(
+            "orders", create=True
+        )
         log.be_silent()
         found: list[Pending[Any]] = []
         callers = [
@@ -66,7 +68,9 @@ def test_the_buffer_limit_holds_for_what_waits_to_cross(size: int, many: int, th
 def test_close_ends_within_its_timeout(count: int) -> None:
     """Bookies are silent, the buffer is full, calls wait to cross: after `timeout_s` each has its outcome."""
     with blocking_log() as log:
-        writer = log.client(buffer_bytes_max=64 * KIB, batching=SMALL, ledger=PATIENT).open_writer("orders")
+        writer = log.client(buffer_bytes_max=64 * KIB, batching=SMALL, ledger=PATIENT).open_writer(
+            "orders", create=True
+        )
         log.be_silent()
         found: list[Pending[Any]] = []
         caller = threading.Thread(target=_submit_all, args=(writer, found, b"x" * KIB, count, 0))

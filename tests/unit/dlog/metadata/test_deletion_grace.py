@@ -23,7 +23,7 @@ def test_a_bookie_that_is_down_holds_a_deletion_up_until_it_is_back() -> None:
 
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client(config=LogConfig()) as client:
-            writer = await client.open_writer("orders")
+            writer = await client.open_writer("orders", create=True)
             await writer.append(b"one")
             cluster.kill_bookie(0)
             await until_writable(client, 2)

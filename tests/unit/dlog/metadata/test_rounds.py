@@ -73,7 +73,7 @@ def before_each(client: LogClient, happen: Callable[[], Awaitable[Any]]) -> None
 async def test_a_shrink_that_always_comes_too_late_ends() -> None:
     """Somebody changes the record in each round: nothing was done, and the error says so."""
     async with scripted_log() as log, log.client() as client, log.client() as other:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         last = await writer.append(b"one")
         ref = await other.logs.find(other.name("orders"))
 

@@ -37,7 +37,7 @@ async def ledgers_of(client: LogClient) -> set[LedgerId]:
 async def test_a_shrink_during_which_the_owner_rotates_keeps_the_new_ledger() -> None:
     """A blind put would lose it, with everything appended to it (docs/log-semantics.md#rule-1, #rule-33)."""
     async with scripted_log() as log, log.client() as client, log.client() as admin:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         ids = [await writer.append(b"%d" % number) for number in range(3)]
 
         async def rotate_and_append() -> None:
@@ -55,7 +55,7 @@ async def test_a_shrink_during_which_the_owner_rotates_keeps_the_new_ledger() ->
 async def test_nothing_above_the_tail_is_trimmed() -> None:
     """It would hide messages to come (docs/log-semantics.md#rule-33)."""
     async with scripted_log() as log, log.client(password=b"secret") as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         last = await writer.append(b"one")
         tail = MessageId(last.ledger_id, last.entry_id + 1, 0)
         for above in (tail._replace(batch_index=1), MessageId(last.ledger_id + 1, 0, 0)):
@@ -67,7 +67,7 @@ async def test_nothing_above_the_tail_is_trimmed() -> None:
 async def test_the_sweep_never_takes_a_ledger_that_a_sleeping_candidate_can_still_list() -> None:
     """The candidate has made its ledger and sleeps before it claims the log (docs/log-semantics.md#orphan-sweep)."""
     async with scripted_log() as log, log.client() as candidate, log.client() as admin:
-        before = await candidate.open_writer("orders")
+        before = await candidate.open_writer("orders", create=True)
         await before.append(b"one")
 
         async def sweep() -> None:
@@ -80,7 +80,7 @@ async def test_the_sweep_never_takes_a_ledger_that_a_sleeping_candidate_can_stil
             assert not newer & await ledgers_of(admin)
 
         meanwhile(candidate, sweep)
-        writer = await candidate.open_writer("orders")
+        writer = await candidate.open_writer("orders", create=True)
         await writer.append(b"two")
         assert set(writer.record.ledger_ids) <= await ledgers_of(admin)
         assert await payloads(admin, "orders") == [b"one", b"two"]
@@ -92,7 +92,7 @@ async def test_the_sweep_bars_the_new_ledger_of_an_owner_that_sleeps_in_a_rotati
     Source: docs/log-semantics.md#rule-3.
     """
     async with scripted_log() as log, log.client() as client, log.client() as admin:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
 
         async def sweep() -> None:
@@ -108,7 +108,7 @@ async def test_the_sweep_bars_the_new_ledger_of_an_owner_that_sleeps_in_a_rotati
 
 async def test_the_sweep_leaves_other_programs_ledgers_alone() -> None:
     async with scripted_log() as log, log.client() as client:
-        await client.open_writer("orders")
+        await client.open_writer("orders", create=True)
         foreign = (await client.ledgers.create(client.config.quorum)).ledger_id
         ref = await client.logs.find(client.name("orders"))
         owner = new_owner(environment_of(client), "")
@@ -122,8 +122,8 @@ async def test_the_sweep_leaves_other_programs_ledgers_alone() -> None:
 async def test_a_damaged_log_bars_the_sweep_of_no_other() -> None:
     """Its own ledgers are left alone, since nobody can tell which of them it lists."""
     async with scripted_log() as log, log.client() as client:
-        await client.open_writer("damaged")
-        await client.open_writer("orders")
+        await client.open_writer("damaged", create=True)
+        await client.open_writer("orders", create=True)
         kept = (await client.describe("damaged")).record.ledger_ids
         damaged = await client.logs.find(client.name("damaged"))
         key = metadata_keys.record_key(metadata_keys.DEFAULT_ROOT, damaged.name, damaged.log_uuid)

@@ -63,7 +63,7 @@ async def fence(client: LogClient, ledger_id: LedgerId) -> int:
 async def test_a_recovered_ledger_decides_what_was_in_flight_and_the_rest_is_sent_again_in_order() -> None:
     """Entries 3 and 4 were stored and not answered, 5 to 7 never stored (docs/log-semantics.md#rule-19, #rule-24b)."""
     async with scripted_log() as log, log.client() as client, log.client() as tool:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         ledger_id = current(writer)
         for bookie in log.bookies:
             bookie.late = lambda what: added(what) in (3, 4)
@@ -95,7 +95,7 @@ async def test_what_is_cancelled_before_a_ledger_took_it_is_absent() -> None:
     Source: docs/log-semantics.md#rule-8.
     """
     async with scripted_log() as log, log.client() as client, log.client() as tool:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         first = [await writer.submit(b"%d" % number) for number in range(3)]
         first[1].cancel()
         await asyncio.gather(first[0], first[2])
@@ -120,7 +120,7 @@ async def test_what_is_cancelled_before_a_ledger_took_it_is_absent() -> None:
 async def test_no_ack_of_the_successor_before_its_predecessor_is_sealed() -> None:
     """Source: docs/log-semantics.md#rule-15."""
     async with scripted_log() as log, log.client() as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         before = current(writer)
         gate = asyncio.Event()
@@ -141,7 +141,7 @@ async def test_no_ack_of_the_successor_before_its_predecessor_is_sealed() -> Non
 async def test_while_the_store_is_away_a_rotation_that_began_leaves_the_old_ledger_in_use() -> None:
     """The barrier comes down, and goes up again only when the store has answered (docs/log-semantics.md#rule-17)."""
     async with scripted_log() as log, log.client() as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         before = current(writer)
         for bookie in log.bookies:
@@ -175,14 +175,14 @@ async def test_a_lost_entry_of_long_ago_does_not_bar_the_next_writer() -> None:
     Source: docs/log-semantics.md#rule-20.
     """
     async with scripted_log() as log, log.client() as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         for number in range(5):
             await writer.append(b"%d" % number)
         ledger_id = current(writer)
         writer.abort()
         for bookie in log.bookies:
             del bookie.entries[ledger_id, 0]
-        again = await client.open_writer("orders")
+        again = await client.open_writer("orders", create=True)
         seal = again.record.ledgers[0].seal
         assert seal is not None
         assert (seal.last_entry, seal.first_append_us) == (4, 0)
@@ -195,7 +195,7 @@ async def test_a_log_whose_last_fragment_is_empty_is_taken_over_though_all_older
     Source: docs/log-semantics.md#rule-20.
     """
     async with scripted_log(6) as log, log.client() as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"zero")
         active_ledger = writer._rotation.current
         assert active_ledger is not None
@@ -205,7 +205,7 @@ async def test_a_log_whose_last_fragment_is_empty_is_taken_over_though_all_older
         await until(lambda: not set(old) & set(log.cluster.ensemble(active_ledger.handle)))
         writer.abort()
         async with asyncio.timeout(10):
-            again = await client.open_writer("orders")
+            again = await client.open_writer("orders", create=True)
             await again.append(b"one")
         seal = again.record.ledgers[0].seal
         assert seal is not None
@@ -232,11 +232,11 @@ async def test_a_takeover_before_the_first_watch_does_not_go_unnoticed() -> None
         async def then_another_wins(*args: Any) -> Any:
             answer = await change(*args)
             logs.compare_and_set = change
-            await other.open_writer("orders")
+            await other.open_writer("orders", create=True)
             return answer
 
         logs.compare_and_set = then_another_wins
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await until(lambda: not writer.active, 3)
 
 
@@ -249,20 +249,20 @@ async def test_a_loser_says_who_won_even_if_its_ledger_cannot_be_deleted() -> No
         change = logs.compare_and_set
 
         async def another_wins_first(*args: Any) -> Any:
-            winner = await other.open_writer("orders")
+            winner = await other.open_writer("orders", create=True)
             await winner.append(b"mine")
             return await change(*args)
 
         logs.compare_and_set = another_wins_first
         with pytest.raises(TakeoverLostError) as caught:
-            await client.open_writer("orders")
+            await client.open_writer("orders", create=True)
         assert caught.value.epoch == 1
 
 
 async def test_a_log_that_is_being_deleted_resolves_nothing() -> None:
     """Its ledgers have left the list, and that proves the absence of nothing (docs/log-semantics.md#i6)."""
     async with scripted_log() as log, log.client(zombie_grace_s=100.0) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         message_id = await writer.append(b"one")
         assert await client.resolve("orders", message_id) is Resolution.COMMITTED
         assert not await client.delete("orders")
@@ -275,7 +275,7 @@ async def test_a_log_that_is_being_deleted_resolves_nothing() -> None:
 
 async def test_a_writer_that_is_over_does_not_rotate() -> None:
     async with scripted_log() as log, log.client() as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         await writer.close()
         async with asyncio.timeout(GUARD_S):
@@ -286,20 +286,20 @@ async def test_a_writer_that_is_over_does_not_rotate() -> None:
 async def test_close_gives_up_when_the_store_stays_away() -> None:
     """Everything is acked; only the seal is missing, and the next writer makes it."""
     async with scripted_log() as log, log.client(hold_limit_s=0.3) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         store_of(client).away = True
         async with asyncio.timeout(GUARD_S):
             await writer.close()
         store_of(client).away = False
-        async with await client.open_writer("orders") as again:
+        async with client.open_writer("orders", create=True) as again:
             await again.append(b"two")
         assert await payloads(client, "orders") == [b"one", b"two"]
 
 
 async def test_close_during_a_rotation_that_cannot_be_listed_gives_up_too() -> None:
     async with scripted_log() as log, log.client(hold_limit_s=0.3) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         logs: Any = client.logs
         writes = logs.compare_and_set
@@ -318,7 +318,7 @@ async def test_close_during_a_rotation_that_cannot_be_listed_gives_up_too() -> N
 async def test_bookies_that_refuse_the_client_end_the_writer_at_once() -> None:
     """No hold limit, two minutes here, makes them change their mind."""
     async with scripted_log() as log, log.client() as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         for bookie in log.bookies:
             bookie.refuse_adds = bookie.refuse_reads = Status.EUA
         async with asyncio.timeout(GUARD_S):
@@ -334,7 +334,7 @@ async def test_an_append_that_no_bookie_answers_ends_at_the_limit() -> None:
     """
     ledger = LedgerClientConfig(add_timeout_s=0.2, quorum_timeout_s=30.0, replace_backoff_s=0.05)
     async with scripted_log() as log, log.client(hold_limit_s=1.0, ledger=ledger) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         for bookie in log.bookies:
             bookie.be_silent()
@@ -357,7 +357,7 @@ async def test_an_append_behind_a_full_ledger_that_cannot_be_replaced_ends_at_th
         scripted_log() as log,
         log.client(hold_limit_s=1.0, degraded=DegradedPolicy.REFUSE, rotation=limits) as client,
     ):
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         log.bookies[0].go_away()
         await log.bookies[0].unregister()
@@ -374,7 +374,7 @@ async def test_a_waiting_append_is_reported_with_the_bookies_that_do_not_answer(
     """Within seconds, from both: the one that failed, and the one that is merely silent so far."""
     monkeypatch.setattr(append_deadline, "FIRST_WARNING_S", 1.2)
     async with scripted_log() as log, log.client(hold_limit_s=60.0) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         gone, silent, _ = log.bookies
         gone.go_away()
@@ -393,7 +393,7 @@ async def test_a_waiting_append_is_reported_with_the_bookies_that_do_not_answer(
 async def test_a_writer_that_gives_up_tells_what_stood_in_the_way_last() -> None:
     """The fence began it, but what it waits for is the store."""
     async with scripted_log() as log, log.client(hold_limit_s=0.5) as client, log.client() as tool:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         store_of(client).away_for = {"write_record"}
         await fence(tool, current(writer))
@@ -411,7 +411,7 @@ async def test_a_success_from_before_the_fence_is_still_delivered() -> None:
     Source: docs/log-semantics.md#rule-24.
     """
     async with scripted_log() as log, log.client() as old_client, log.client() as client:
-        old = await old_client.open_writer("orders")
+        old = await old_client.open_writer("orders", create=True)
         ledger_id = current(old)
         await old.append(b"one")
         for bookie in log.bookies:
@@ -420,7 +420,7 @@ async def test_a_success_from_before_the_fence_is_still_delivered() -> None:
         await until(lambda: all((ledger_id, 1) in bookie.entries for bookie in log.bookies))
         for bookie in log.bookies:
             bookie.late = lambda what: False
-        new = await client.open_writer("orders")
+        new = await client.open_writer("orders", create=True)
         await until(lambda: old._rotation.phase is Phase.OVER)
         with pytest.raises(WriterDeposedError):
             await old.append(b"three")
@@ -435,7 +435,7 @@ async def test_a_success_from_before_the_fence_is_still_delivered() -> None:
 async def test_after_a_long_sleep_an_ack_waits_until_the_epoch_is_confirmed() -> None:
     """Source: docs/log-semantics.md#rule-25."""
     async with scripted_log() as log, log.client(blind=True, zombie_grace_s=100.0) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         store_of(client).asked.clear()
         await writer.append(b"two")
@@ -454,7 +454,7 @@ async def test_after_a_long_sleep_an_ack_waits_until_the_epoch_is_confirmed() ->
 async def test_an_answer_confirms_the_epoch_as_of_the_question() -> None:
     """A stale read: the process sleeps while the record is on its way to it (docs/log-semantics.md#rule-25)."""
     async with scripted_log() as log, log.client(blind=True, zombie_grace_s=100.0) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         store, environment = store_of(client), environment_of(client)
         environment.asleep_s = 51.0
@@ -484,9 +484,9 @@ async def test_a_sleeper_gets_no_ack_from_bookies_that_forgot_its_deleted_ledger
         log.client(blind=True, zombie_grace_s=100.0) as sleeper,
         log.client() as client,
     ):
-        old = await sleeper.open_writer("orders")
+        old = await sleeper.open_writer("orders", create=True)
         ledger_id = current(old)
-        new = await client.open_writer("orders")
+        new = await client.open_writer("orders", create=True)
         await client.collect("orders")
         for bookie in log.bookies:
             forget(bookie, ledger_id)
@@ -507,9 +507,9 @@ async def test_a_taker_without_a_grace_keeps_to_the_grace_of_the_log() -> None:
         log.client(blind=True, zombie_grace_s=100.0) as sleeper,
         log.client(zombie_grace_s=0.0) as client,
     ):
-        old = await sleeper.open_writer("orders")
+        old = await sleeper.open_writer("orders", create=True)
         ledger_id = current(old)
-        await client.open_writer("orders")
+        await client.open_writer("orders", create=True)
         await client.collect("orders")
         await client.ledgers.store.read_ledger(ledger_id)
         record = (await client.describe("orders")).record
@@ -520,18 +520,18 @@ async def test_a_taker_without_a_grace_keeps_to_the_grace_of_the_log() -> None:
 
 async def test_a_taker_with_a_longer_grace_raises_that_of_the_log() -> None:
     async with scripted_log() as log, log.client() as first, log.client(zombie_grace_s=9.0) as second:
-        await first.open_writer("orders")
+        await first.open_writer("orders", create=True)
         assert (await first.describe("orders")).record.grace_us == 0
-        writer = await second.open_writer("orders")
+        writer = await second.open_writer("orders", create=True)
         assert writer.record.grace_us == 9_000_000
-        assert (await first.open_writer("orders")).record.grace_us == 9_000_000
+        assert (await first.open_writer("orders", create=True)).record.grace_us == 9_000_000
 
 
 async def test_appends_that_wait_for_a_record_that_is_full_end_with_a_sentence() -> None:
     """The ledger works and is full, and cannot be replaced until the log is trimmed (docs/log-semantics.md#rule-17)."""
     limits = RotationLimits(bytes_max=1000, hard_bytes_factor=2, interval_min_s=0.01)
     async with scripted_log() as log, log.client(rotation=limits, hold_limit_s=0.3) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
 
         async def is_full(*args: Any) -> Any:
             raise RecordTooLargeError(
@@ -550,7 +550,7 @@ async def test_appends_that_wait_for_a_record_that_is_full_end_with_a_sentence()
 async def test_a_client_closes_its_writers_at_the_same_time() -> None:
     """The store is away, so each has to wait for its limit: all of them together wait as long as one."""
     async with scripted_log() as log, log.client(hold_limit_s=0.5) as client:
-        writers = [await client.open_writer(f"orders-{number}") for number in range(6)]
+        writers = [await client.open_writer(f"orders-{number}", create=True) for number in range(6)]
         for writer in writers:
             await writer.append(b"one")
         store_of(client).away = True

@@ -59,7 +59,7 @@ async def _awaits_with_a_timeout(future: asyncio.Future[MessageId]) -> None:
 async def test_a_task_that_waits_for_the_append_reads_its_failure(read: Read, ending: str) -> None:
     """Though the append failed in the same turn of the loop in which `close` looks, before the task has run."""
     async with scripted_log() as log, log.client(ledger=PATIENT) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         for bookie in log.bookies:
             bookie.be_silent()
         reading = asyncio.ensure_future(read(await writer.submit(b"a")))
@@ -82,7 +82,7 @@ async def test_a_task_that_waits_for_the_append_reads_its_failure(read: Read, en
 async def test_what_counts_as_reading(read: Read, is_read: bool) -> None:
     """By way of asyncio's own mark, which is not documented: this pins its meaning."""
     async with scripted_log() as log, log.client(ledger=PATIENT) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         for bookie in log.bookies:
             bookie.be_silent()
         reading = asyncio.ensure_future(read(await writer.submit(b"a")))
@@ -101,7 +101,7 @@ async def test_what_counts_as_reading(read: Read, is_read: bool) -> None:
 async def test_a_cancelled_append_is_no_failure() -> None:
     """Neither a cancelled future nor a cancelled task."""
     async with scripted_log() as log, log.client(ledger=PATIENT) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         for bookie in log.bookies:
             bookie.be_silent()
         (await writer.submit(b"a")).cancel()
@@ -116,7 +116,7 @@ async def test_a_cancelled_append_is_no_failure() -> None:
 async def test_a_client_tells_of_each_of_its_writers() -> None:
     """Closing the client raises for all writers, once all of them are closed."""
     async with scripted_log() as log, log.client(ledger=PATIENT) as client:
-        writers = [await client.open_writer(name) for name in ("a", "b", "c")]
+        writers = [await client.open_writer(name, create=True) for name in ("a", "b", "c")]
         for bookie in log.bookies:
             bookie.be_silent()
         for writer in writers[:2]:
@@ -134,7 +134,7 @@ async def test_a_client_tells_of_each_of_its_writers() -> None:
 async def test_flush_waits_for_all_before_it_and_for_nothing_after() -> None:
     """Entries of several batches, one of them cancelled whole; later appends do not hold it up."""
     async with scripted_log() as log, log.client(ledger=PATIENT) as client:
-        writer = await client.open_writer("orders")
+        writer = await client.open_writer("orders", create=True)
         first = [await writer.submit(b"%d" % number) for number in range(3)]
         await asyncio.sleep(0)
         cancelled = await writer.submit(b"cancelled")
@@ -184,7 +184,7 @@ def test_a_program_that_ends_without_closing_is_told(tmp_path: Path, undecided: 
     program = (
         "import dlog, os, signal, sys\n"
         "client = dlog.connect(sys.argv[1])\n"
-        "writer = client.open_writer('orders')\n"
+        "writer = client.open_writer('orders', create=True)\n"
         "for pid in map(int, sys.argv[2].split(',')):\n"
         "    os.kill(pid, signal.SIGSTOP)\n"
         "if sys.argv[3] == 'True':\n"

@@ -77,7 +77,7 @@ class Life:
             await writer.close(timeout_s=0.2)
         elif roll < 0.8:
             self.calm()
-            await self.tool.open_writer("orders")
+            await self.tool.open_writer("orders", create=True)
         else:
             self.calm()
             await writer.close()
@@ -90,7 +90,7 @@ class Life:
         Source: docs/log-semantics.md#i4 to #i6.
         """
         self.calm()
-        async with await self.tool.open_writer("orders"):
+        async with self.tool.open_writer("orders", create=True):
             pass
         async with self.tool.reader("orders", until="latest") as reader:
             found = {message.payload: message.id async for message in reader}
@@ -114,7 +114,7 @@ async def test_every_life_ends_with_everything_settled(seed: int) -> None:
         before = len(asyncio.all_tasks())
         async with log.client(hold_limit_s=1.0) as client, log.client() as tool:
             life = Life(seed, log, client, tool)
-            writer = await client.open_writer("orders")
+            writer = await client.open_writer("orders", create=True)
             await life.live(writer)
             await life.end(writer)
             assert all(future.done() for future in life.appends)

@@ -91,7 +91,7 @@ def play(scene: Callable[[Cluster], Awaitable[T]], seed: int = 1) -> T:
 
 
 async def append_for_ever(client: LogClient) -> None:
-    async with await client.open_writer("log") as writer:
+    async with client.open_writer("log", create=True) as writer:
         while True:
             await writer.append(b"%f" % asyncio.get_running_loop().time())
             await asyncio.sleep(0.05)
@@ -168,7 +168,7 @@ def test_a_takeover_whose_every_connection_goes_half_open_is_done_soon(after_s: 
                     loop.call_later(after_s, cluster.silence, "other")
                 while True:
                     try:
-                        writer = await client.open_writer("log")
+                        writer = await client.open_writer("log", create=True)
                         break
                     except UnavailableError:
                         await asyncio.sleep(0.1)
@@ -190,13 +190,13 @@ def test_a_takeover_does_not_rely_on_connections_that_were_idle(seed: int) -> No
 
     async def scene(cluster: Cluster) -> None:
         async def take_over_twice(client: LogClient) -> None:
-            async with await client.open_writer("log") as writer:
+            async with client.open_writer("log", create=True) as writer:
                 await writer.append(b"mine")
             again = asyncio.ensure_future(cluster.on("another", append_for_ever))
             await asyncio.sleep(IDLE_S + 1)
             assert cluster.silence("other") >= len(BOOKIES)
             async with asyncio.timeout(1.0):
-                await (await client.open_writer("log")).append(b"mine again")
+                await (await client.open_writer("log", create=True)).append(b"mine again")
             again.cancel()
 
         writing = asyncio.ensure_future(cluster.on("writer", append_for_ever))
@@ -213,7 +213,7 @@ def test_connections_for_explicit_lacs_that_go_half_open_hold_a_writer_only_brie
     async def scene(cluster: Cluster) -> None:
         async def append(client: LogClient) -> None:
             loop = asyncio.get_running_loop()
-            async with await client.open_writer("log") as writer:
+            async with client.open_writer("log", create=True) as writer:
                 await writer.append(b"first")
                 await asyncio.sleep(1)
                 pool, bookies = client.ledgers._pool, client.ledgers.bookies().writable
