@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 from weakref import WeakKeyDictionary
 
+from dlog.address import metadata_address
 from dlog.admin import LogAdmin, LogInfo
 from dlog.config import LogConfig
 from dlog.core import metadata_keys
@@ -45,7 +46,7 @@ DEFAULT_NAMESPACE = "default"
 
 
 def connect(
-    uri: str,
+    uri: str | None = None,
     namespace: str = DEFAULT_NAMESPACE,
     *,
     config: LogConfig | None = None,
@@ -53,12 +54,12 @@ def connect(
 ) -> Opening[LogClient]:
     """Connect to the cluster whose metadata is at `uri`: `async with connect(…)`, or `await connect(…)`.
 
-    Once awaited, the
+    Without `uri` the environment variable DLOG_METADATA gives the address, as for the `dlog` command. Once awaited, the
     client knows the registered bookies. Starts no process. A client that was awaited must be closed by the caller;
     `async with` closes it, and everything opened through it.
 
     Raises:
-        ConfigurationError: `uri` has an unknown scheme, or `config` is not a LogConfig.
+        ConfigurationError: no address is given, `uri` has an unknown scheme, or `config` is not a LogConfig.
         InvalidNameError: `namespace` is not a valid name.
         MissingExtraError: the metadata driver or the codec needs a package that is not installed.
         MetadataUnavailableError: there is no cluster at `uri`, or the metadata store cannot be reached.
@@ -66,11 +67,14 @@ def connect(
     return Opening(_connect(uri, namespace, config, environment or SystemEnvironment()))
 
 
-async def _connect(uri: str, namespace: str, config: LogConfig | None, environment: Environment) -> LogClient:
+async def _connect(
+    uri: str | None, namespace: str, config: LogConfig | None, environment: Environment
+) -> LogClient:
     check_log_name(namespace)
     require_type("config", config, LogConfig, type(None))
-    store = await open_store(uri, environment)
-    root = parse_uri(uri).option("root") or metadata_keys.DEFAULT_ROOT
+    address = metadata_address(uri)
+    store = await open_store(address, environment)
+    root = parse_uri(address).option("root") or metadata_keys.DEFAULT_ROOT
     client = LogClient(store, namespace, config=config, environment=environment, root=root)
     try:
         await client.start()

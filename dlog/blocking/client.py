@@ -235,7 +235,7 @@ def _warn_unclosed() -> None:
 
 
 def connect(
-    uri: str,
+    uri: str | None = None,
     namespace: str = DEFAULT_NAMESPACE,
     *,
     config: LogConfig | None = None,
@@ -243,12 +243,12 @@ def connect(
 ) -> Client:
     """Connect to the cluster whose metadata is at `uri`, for example `sqlite:///data/meta.db`.
 
-    On return the
+    Without `uri` the environment variable DLOG_METADATA gives the address, as for the `dlog` command. On return the
     client knows the registered bookies and runs a background thread with its event loop. Starts no process. Closing the
     client, also by `with`, closes everything opened through it.
 
     Raises:
-        ConfigurationError: `uri` has an unknown scheme, or `config` is not a LogConfig.
+        ConfigurationError: no address is given, `uri` has an unknown scheme, or `config` is not a LogConfig.
         InvalidNameError: `namespace` is not a valid name.
         MissingExtraError: the metadata driver or the codec needs a package that is not installed.
         MetadataUnavailableError: there is no cluster at `uri`, or the metadata store cannot be reached.
