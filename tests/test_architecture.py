@@ -297,7 +297,7 @@ def test_public_names_are_listed(package: str) -> None:
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
-def test_every_module_says_what_it_is() -> None:
+def test_every_module_has_a_docstring() -> None:
     missing = [
         str(path.relative_to(ROOT)) for _, path, tree in MODULES if tree.body and not ast.get_docstring(tree)
     ]

@@ -219,7 +219,7 @@ def test_a_missing_extra_is_one_sentence(
 
 
 @pytest.mark.parametrize("blocked", ["pyarrow", "numpy"])
-def test_spark_says_what_its_source_is_missing(blocked: str) -> None:
+def test_spark_reports_what_its_source_is_missing(blocked: str) -> None:
     """Found by Spark and asked for its schema, the source names the extra, not an import somewhere inside."""
     ended = run_without(
         blocked,

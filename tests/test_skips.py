@@ -60,7 +60,7 @@ def run(directory: Path, ci: str) -> str:
     return ended.stdout.splitlines()[-1]
 
 
-def test_a_skip_that_nobody_decided_on_fails_in_ci(tmp_path: Path) -> None:
+def test_a_skip_that_is_not_listed_fails_in_ci(tmp_path: Path) -> None:
     """In a test, a fixture, a mark, a module, and a test that is expected to fail."""
     last = run(tmp_path, "true")
     assert "skipped" not in last and "passed" not in last, last

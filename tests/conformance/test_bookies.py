@@ -43,7 +43,7 @@ async def test_a_bookie_moves_between_the_lists(driver: Driver) -> None:
 
 
 @on_loop
-async def test_a_withdrawn_bookie_is_gone_when_close_returns(driver: Driver) -> None:
+async def test_a_withdrawn_bookie_is_unregistered_when_close_returns(driver: Driver) -> None:
     store, other = await driver.cluster(), await driver.open()
     registration = await store.register_bookie(bookie(B1))
     await registration.close()
@@ -124,7 +124,7 @@ async def test_cookies_are_listed_and_removed(driver: Driver) -> None:
 
 
 @on_loop
-async def test_a_closed_handle_says_so(driver: Driver) -> None:
+async def test_a_closed_handle_reports_it(driver: Driver) -> None:
     store = await driver.cluster()
     await store.close()
     await store.close()

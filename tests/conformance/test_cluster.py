@@ -20,7 +20,7 @@ from tests.helpers.metadata.drivers import B1, Driver, bookie, new_metadata, on_
 
 
 @on_loop
-async def test_a_store_without_a_cluster_says_so(driver: Driver) -> None:
+async def test_a_store_without_a_cluster_reports_it(driver: Driver) -> None:
     """Opening makes nothing, and every use names the way out."""
     store = await driver.open()
     for call in (

@@ -68,7 +68,7 @@ def test_a_new_file_replaces_a_leftover(place: Place) -> None:
     assert disk.read_file(home / "file") == b""
 
 
-def test_missing_names_are_told_from_other_failures(place: Place) -> None:
+def test_missing_names_are_distinguished_from_other_failures(place: Place) -> None:
     disk, home = place
     calls: list[Callable[[], object]] = [
         lambda: disk.open_read(home / "nowhere"),

@@ -29,7 +29,7 @@ def store(disk: Disk, tmp_path: Path) -> Iterator[KeyValues]:
     store.close()
 
 
-def test_a_write_is_visible_at_once(store: KeyValues) -> None:
+def test_a_write_is_visible_immediately(store: KeyValues) -> None:
     assert store.get(b"a") is None
     store.write([(b"a", b"1"), (b"b", b""), (b"a", b"2")])
     assert (store.get(b"a"), store.get(b"b"), store.get(b"c")) == (b"2", b"", None)
@@ -58,7 +58,7 @@ def test_floor_finds_the_greatest_key_at_or_below(store: KeyValues) -> None:
     }
 
 
-def test_floor_and_scan_end_where_they_are_told(store: KeyValues) -> None:
+def test_floor_and_scan_end_at_their_bounds(store: KeyValues) -> None:
     """Also where both ends have a prefix in common, at which an iterator may stop by itself."""
     one, two = b"I" + bytes(7) + b"\x01", b"I" + bytes(7) + b"\x02"
     store.write([(one + b"a", b"1"), (one + b"c", b"3"), (two + b"b", b"2")])

@@ -85,7 +85,7 @@ async def test_a_repeated_create_is_recognised_by_its_token(driver: Driver) -> N
 
 
 @on_loop
-async def test_the_token_is_gone_after_a_rewrite(driver: Driver) -> None:
+async def test_the_token_is_removed_by_a_rewrite(driver: Driver) -> None:
     """A rewrite resets the token, so a create that comes later is no repetition, and token 0 names nobody."""
     store = await driver.cluster()
     await store.create_ledger(LedgerId(5), new_metadata(c_token=7))

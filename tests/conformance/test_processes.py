@@ -16,7 +16,7 @@ from tests.helpers.metadata.drivers import B1, B2, Driver, bookie, eventually, e
 
 
 @on_loop
-async def test_a_killed_bookie_is_gone_at_once(sqlite_driver: Driver) -> None:
+async def test_a_killed_bookie_is_unregistered_immediately(sqlite_driver: Driver) -> None:
     """While the child lives its id is taken; after kill -9 others see it, a watch fires, the id is free."""
     store = await sqlite_driver.cluster()
     try:

@@ -129,7 +129,7 @@ async def test_an_orphan_goes_only_if_it_is_empty(driver: Driver) -> None:
 
 
 @on_loop
-async def test_a_deleted_logs_orphan_goes_once_its_name_says_so(driver: Driver) -> None:
+async def test_a_deleted_logs_orphan_is_deleted_once_its_name_says_deleted(driver: Driver) -> None:
     """That there is no record proves nothing; that the name stands for nothing, or for another life, does."""
     store = await cluster(driver)
     async with client(driver) as own:

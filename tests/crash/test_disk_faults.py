@@ -159,7 +159,7 @@ async def check_entries(storage: LedgerStorage, acked: list[int]) -> None:
         assert await storage.read(state, each) == make_entry(1, each, payload=LARGE), each
 
 
-def test_what_the_journal_still_has_when_the_storage_is_closed_after_a_failure_does_no_harm() -> None:
+def test_a_journal_group_left_when_the_storage_closes_after_a_failure_is_harmless() -> None:
     """A group behind the failed one comes back when there is no worker any more that could make a new file."""
     for seed in range(60):
         loop = SimulatedLoop(Seeds(seed))

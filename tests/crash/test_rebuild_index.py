@@ -108,7 +108,9 @@ def flip_bits(directory: Path, choose: Random) -> str:
     return f"{path.name} at {at}"
 
 
-def test_a_flipped_bit_anywhere_in_the_index_is_mended(bookie: tuple[Path, Ledgers], tmp_path: Path) -> None:
+def test_a_flipped_bit_anywhere_in_the_index_is_repaired(
+    bookie: tuple[Path, Ledgers], tmp_path: Path
+) -> None:
     source, ledgers = bookie
     choose, noticed = Random(1), 0
     for number in range(FLIPS):

@@ -47,7 +47,7 @@ def test_a_journal_error_stops_the_storage_for_good(tmp_path: Path, kind: str, n
     asyncio.run(after_restart())
 
 
-def test_nothing_queued_behind_a_failed_sync_is_acknowledged(tmp_path: Path) -> None:
+def test_nothing_queued_after_a_failed_sync_is_acknowledged(tmp_path: Path) -> None:
     """The next group is on its way before the loop hears of the error; it must not reach the file."""
     disk = FailingDisk("sync", ".journal", 1)
 

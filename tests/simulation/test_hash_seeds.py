@@ -17,7 +17,7 @@ PROGRAM = (
 
 
 @pytest.mark.parametrize("seed", [11, 12, 13, 14])
-def test_no_hash_order_has_a_say(seed: int) -> None:
+def test_hash_order_has_no_effect(seed: int) -> None:
     digests = {
         subprocess.run(
             [sys.executable, "-c", PROGRAM.format(seed=seed)],

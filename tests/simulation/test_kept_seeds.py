@@ -29,7 +29,7 @@ def test_a_seed_that_once_failed(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FIXED_BUGS)
-def test_it_fails_again_with_the_mistake_that_it_tells_of(name: str) -> None:
+def test_it_fails_again_with_the_bug_that_it_found(name: str) -> None:
     [path] = [each for each in KEPT if each.stem == name]
     plan = replace(read_saved_run(path.read_text("utf-8")).plan, progress_s=PROGRESS_S)
     seeds = range(plan.seed, plan.seed + SEEDS)

@@ -19,7 +19,7 @@ def test_every_bug_can_still_be_planted(mutation: Mutation) -> None:
         pass
 
 
-def test_a_planted_bug_reaches_whoever_has_imported_the_function_and_goes_away() -> None:
+def test_a_planted_bug_reaches_all_importers_of_the_function_and_is_removed() -> None:
     sizes = QuorumSizes(ensemble=3, write=3, ack=2)
     with planted([edit("ledger.core.quorum:absence_proved", ("+ 1", "+ 0"))]):
         assert absence_proved(1, sizes)

@@ -20,7 +20,7 @@ SEARCHES_MIN, SEARCH_FACTOR = 40, 3
 """How many seeds a new search may take, by itself and of what the last one took."""
 
 
-def test_the_table_tells_of_every_planted_bug_as_it_is() -> None:
+def test_the_table_has_every_planted_bug_as_it_is() -> None:
     assert list(TABLE.rows) == [name for name in MUTATIONS if name not in UNPROVED]
     assert set(UNPROVED) < set(MUTATIONS)
     written_before = [name for name, row in TABLE.rows.items() if stale(MUTATIONS[name], row)]

@@ -13,7 +13,7 @@ import pytest
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
-def test_the_demonstration_tells_its_story_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_the_demonstration_prints_each_step_and_leaves_nothing(tmp_path: Path) -> None:
     """Killed bookie, takeover on two bookies, typed error, proof against the file, Spark's means: exit 0."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()

@@ -89,7 +89,7 @@ CLUSTER_CALLS: dict[str, Callable[[Standalone], Any]] = {
 }
 
 
-def test_every_call_in_a_child_says_connect_again(cluster: Standalone, log: str) -> None:
+def test_every_call_in_a_child_reports_that_it_must_connect_again(cluster: Standalone, log: str) -> None:
     """Client, writer, pending append, reader and cluster; the parent's own go on."""
     with dlog.connect(cluster.uri) as client, client.open_writer(log, create=True) as writer:
         ids = [writer.append(b"%d" % number) for number in range(10)]

@@ -234,7 +234,7 @@ def test_an_interrupted_client_goes_on(client: Client, log: str) -> None:
         assert log in client.list()
 
 
-def test_an_interrupted_opening_or_closing_leaves_nothing_behind(cluster: Standalone, log: str) -> None:
+def test_an_interrupted_opening_or_closing_leaves_nothing(cluster: Standalone, log: str) -> None:
     """open_writer and close: the log can be taken over and written at once."""
     threads = threading.active_count()
     for moment in moments():

@@ -125,7 +125,7 @@ def test_the_right_disks_start_again_on_the_same_port(bookie: BookieProcess) -> 
     assert bookie.port == port
 
 
-def test_a_store_without_a_cluster_says_how_to_make_one(tmp_path: Path) -> None:
+def test_a_store_without_a_cluster_reports_how_to_make_one(tmp_path: Path) -> None:
     done = run_bookie(
         "start", "--metadata", f"sqlite:///{tmp_path}/none.db", "--data", str(tmp_path / "d"), "--port", "0"
     )

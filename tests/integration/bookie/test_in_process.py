@@ -86,7 +86,7 @@ def test_it_starts_again_in_the_same_process(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
     """No cluster in the store: no task, no lock, no listening socket; with a cluster the same place works."""
 
     async def scenario() -> None:

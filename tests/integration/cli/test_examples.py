@@ -28,7 +28,7 @@ def run(*arguments: str, directory: Path) -> str:
     return done.stdout
 
 
-def test_the_readme_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_readme_examples_print_what_they_show(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     program, output = re.findall(r"```python\n(.*?)```\n+```\n(.*?)```", text, re.DOTALL)[0]
     (tmp_path / "readme.py").write_text(program)

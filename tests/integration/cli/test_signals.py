@@ -24,7 +24,7 @@ WORDS = {signal.SIGINT: "dlog: interrupted", signal.SIGTERM: "dlog: terminated"}
 
 
 @SIGNALS
-def test_append_says_what_is_there(dlog: Command, number: signal.Signals) -> None:
+def test_append_reports_what_is_there(dlog: Command, number: signal.Signals) -> None:
     """The input is still open: what was read is acknowledged, and the ids that are printed hold it."""
     log = f"ended-{number.name}"
     dlog("create", log).must_succeed()
@@ -144,7 +144,7 @@ def test_what_serves_stops_when_asked(dlog: Command, tmp_path: Path, number: sig
 
 @SIGNALS
 @pytest.mark.parametrize("until", [b"three bookies", b"bookies serve"])
-def test_demo_leaves_nothing_behind(number: signal.Signals, until: bytes, tmp_path: Path) -> None:
+def test_demo_leaves_nothing(number: signal.Signals, until: bytes, tmp_path: Path) -> None:
     """Neither a process nor its directory."""
     environment = {**Command().environment(), "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(

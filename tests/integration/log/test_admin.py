@@ -70,7 +70,9 @@ async def test_shrink_hides_and_deletes_what_is_older(tmp_path: Path) -> None:
         assert (await client.describe("orders")).record.pending_delete == ()
 
 
-async def test_who_has_returned_the_last_message_before_a_trim_has_missed_nothing(tmp_path: Path) -> None:
+async def test_a_reader_that_returned_the_last_message_before_a_trim_has_missed_nothing(
+    tmp_path: Path,
+) -> None:
     """Its id says neither whether it was the last of its entry, nor whether that was its ledger's last."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
@@ -227,7 +229,7 @@ async def test_the_sweep_takes_ledgers_whose_log_has_no_record_any_more(tmp_path
         assert await client.admin.sweep(age_s=0) == [orphan]
 
 
-async def test_resolve_tells_the_fate_of_an_indeterminate_append_for_ever(tmp_path: Path) -> None:
+async def test_resolve_reports_the_outcome_of_an_indeterminate_append_permanently(tmp_path: Path) -> None:
     """Source: docs/log-semantics.md#rule-8, #i6."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)

@@ -165,7 +165,7 @@ async def test_a_trimmed_log_begins_where_it_was_trimmed(cluster: Standalone, lo
             assert await payloads(reader) == [b"3", b"4"]
 
 
-async def test_a_reader_is_told_that_its_log_is_deleted(cluster: Standalone, log: str) -> None:
+async def test_a_reader_fails_when_its_log_is_deleted(cluster: Standalone, log: str) -> None:
     """While it waits at the tail, and when it opens."""
     async with dlog.aio.connect(cluster.uri) as client, dlog.aio.connect(cluster.uri) as other:
         async with client.open_writer(log, create=True) as writer:

@@ -204,7 +204,7 @@ async def test_appends_that_wait_too_long_for_a_ledger_are_given_up(tmp_path: Pa
         producer.check(await read_all(client, "orders"))
 
 
-async def test_appends_behind_a_full_ledger_that_cannot_be_replaced_are_given_up(tmp_path: Path) -> None:
+async def test_appends_after_a_full_ledger_that_cannot_be_replaced_are_given_up(tmp_path: Path) -> None:
     """One of three bookies is dead and the policy wants three; the ledger works until it is full.
 
     Source: docs/log-semantics.md#rule-17, #rule-19b.
@@ -248,7 +248,7 @@ async def test_a_repair_tool_that_fences_the_ledger_does_not_depose_the_owner(tm
         producer.check(await read_all(client, "orders"))
 
 
-async def test_a_shrink_beside_the_owner_only_makes_its_next_rotation_rebase(tmp_path: Path) -> None:
+async def test_a_concurrent_shrink_only_makes_the_owners_next_rotation_rebase(tmp_path: Path) -> None:
     """Source: docs/log-semantics.md#rule-9."""
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
@@ -305,7 +305,7 @@ async def test_a_conditional_append_needs_the_tail_it_expects(tmp_path: Path) ->
         assert payloads == [b"one", b"two", b"three", b"four"]
 
 
-async def test_close_settles_everything_and_abort_says_what_is_open(tmp_path: Path) -> None:
+async def test_close_settles_everything_and_abort_reports_what_is_open(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         futures = [await writer.submit(b"%d" % number) for number in range(100)]

@@ -212,7 +212,7 @@ async def test_a_writer_that_slept_through_a_takeover_acks_nothing(tmp_path: Pat
                 await append
 
 
-async def test_a_log_that_refuses_degradation_says_how_many_bookies_are_missing(tmp_path: Path) -> None:
+async def test_a_log_that_refuses_degradation_reports_how_many_bookies_are_missing(tmp_path: Path) -> None:
     async with (
         running_cluster(tmp_path) as cluster,
         client_of(cluster.uri, degraded=DegradedPolicy.REFUSE) as client,

@@ -118,7 +118,7 @@ def test_one_cluster_a_directory(tmp_path: Path) -> None:
         cluster.kill(0)
 
 
-def test_a_bookie_that_cannot_start_says_why(tmp_path: Path) -> None:
+def test_a_bookie_that_cannot_start_reports_why(tmp_path: Path) -> None:
     """The error carries the end of its log; the other bookies are stopped again; the directory is free."""
     data = tmp_path / "data"
     data.mkdir()

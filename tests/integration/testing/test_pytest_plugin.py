@@ -84,7 +84,7 @@ def test_a_simulated_test_runs_once_a_seed_and_a_failure_shows_what_happened(tmp
     assert "simulated_cluster is for async tests" in done.stdout
 
 
-def test_a_seed_may_be_chosen_and_its_messages_told(tmp_path: Path) -> None:
+def test_a_seed_may_be_chosen_and_its_messages_shown(tmp_path: Path) -> None:
     source = """
 async def test_append(simulated_cluster):
     async with await simulated_cluster.client() as client, client.open_writer("orders", create=True) as writer:

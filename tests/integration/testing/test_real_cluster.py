@@ -24,7 +24,7 @@ def payloads(client: object, log: str) -> list[bytes | None]:
     return [message.payload for message in client.reader(log, until="latest")]  # type: ignore[attr-defined]
 
 
-def test_clients_are_told_the_address_of_the_relay(cluster: RealCluster) -> None:
+def test_clients_get_the_address_of_the_relay(cluster: RealCluster) -> None:
     for facts in cluster.bookies:
         assert facts.bookie_id.startswith("127.0.0.1:")
 
@@ -69,7 +69,7 @@ def test_all_that_died_are_back_after_healing(cluster: RealCluster) -> None:
         assert payloads(client, "killed") == [b"before", b"after"]
 
 
-def test_a_cluster_of_which_half_sleeps_stops_at_once(tmp_path: Path) -> None:
+def test_a_cluster_of_which_half_is_paused_stops_immediately(tmp_path: Path) -> None:
     with RealCluster(tmp_path, 2) as cluster:
         cluster.pause(0)
         processes = [supervisor._process for supervisor in cluster._cluster._supervisors]

@@ -80,7 +80,9 @@ async def test_the_lac_reaches_a_reader_by_all_of_javas_calls(
     await ledger.close()
 
 
-async def test_both_versions_at_once_on_one_ledger(ours: MixedCluster, java: dict[str, JavaClient]) -> None:
+async def test_both_versions_concurrently_on_one_ledger(
+    ours: MixedCluster, java: dict[str, JavaClient]
+) -> None:
     """One process with a client of each: one writes, the other follows, then takes over."""
     for writer, other in ((java["v2"], java["v3"]), (java["v3"], java["v2"])):
         ledger = await writer.create(3, 3, 2, "HMAC", b"secret")
@@ -133,7 +135,7 @@ async def test_a_wrong_password_opens_and_fences_nothing(
     assert await ledger.add(payload_of(3)) == 3
 
 
-async def test_bookies_tell_their_room_and_their_entries(
+async def test_bookies_report_their_free_space_and_their_entries(
     ours: MixedCluster, jvm: JavaProcess, java: dict[str, JavaClient]
 ) -> None:
     rooms = dict(pair.split("=") for pair in await jvm.call("info", "v3"))
@@ -149,7 +151,7 @@ async def test_bookies_tell_their_room_and_their_entries(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_client_that_wants_to_authenticate_is_told_that_nobody_asks(
+async def test_a_client_that_wants_to_authenticate_learns_that_it_need_not(
     ours: MixedCluster, jvm: JavaProcess, version: str
 ) -> None:
     client = configured(ours, jvm, version, clientAuthProviderFactoryClass="TokenAuth")

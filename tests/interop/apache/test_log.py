@@ -102,7 +102,7 @@ async def restart_all(cluster: MixedCluster) -> None:
 # ---- read after write (docs/log-semantics.md#rule-13, #rule-14)
 
 
-async def test_what_was_acknowledged_is_read_by_whoever_opens_afterwards(apache: MixedCluster) -> None:
+async def test_what_was_acknowledged_is_read_by_every_later_reader(apache: MixedCluster) -> None:
     """One append at a time: no later entry carries its LAC, so that is written by itself."""
     async with (
         await connect(apache.uri) as client,
@@ -179,7 +179,9 @@ async def sleeping_writer(uri: str, log: str, directory: Path) -> AsyncIterator[
         await child.stop()
 
 
-async def test_a_writer_that_slept_through_the_deletion_is_told(apache: MixedCluster, tmp_path: Path) -> None:
+async def test_a_writer_that_was_paused_during_the_deletion_fails(
+    apache: MixedCluster, tmp_path: Path
+) -> None:
     """Its bookies have forgotten fence and deletion, and would take its entries again."""
     config = LogConfig(zombie_grace_s=GRACE_S)
     async with (
@@ -410,7 +412,7 @@ async def test_a_writer_goes_on_after_repair_has_fenced_it(apache: MixedCluster,
             assert (found.epoch, found.owner.instance) == (1, writer.owner.instance)
 
 
-async def test_a_busy_writer_goes_on_while_repair_works_beside_it(
+async def test_a_busy_writer_goes_on_while_repair_works_concurrently(
     apache: MixedCluster, tmp_path: Path
 ) -> None:
     """Bookies die and return one after another under its appends, and repair fences what it can."""

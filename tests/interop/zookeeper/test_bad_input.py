@@ -107,7 +107,7 @@ def test_another_layout(place: Place, layout: str) -> None:
     )
 
 
-def test_a_layout_that_nobody_knows(place: Place) -> None:
+def test_an_unknown_layout_is_refused(place: Place) -> None:
     with place.with_value("/LAYOUT", b"2\norg.example.Other:1"):
         place.command.here("read", "orders").must_fail(
             1, "LAYOUT names", "org.example.Other", "not known here"

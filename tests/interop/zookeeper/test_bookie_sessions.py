@@ -72,7 +72,7 @@ def sleeper(zookeeper: ZooKeeperProcess, raw: KazooClient, tmp_path: Path) -> It
         started.process.kill()
 
 
-def test_it_registers_again_if_nobody_came(sleeper: SleepingBookie) -> None:
+def test_it_registers_again_if_no_other_bookie_did(sleeper: SleepingBookie) -> None:
     sleeper.sleep_until_given_up()
     sleeper.wake()
     give_up_at = time.monotonic() + WAIT_S

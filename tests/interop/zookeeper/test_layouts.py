@@ -138,7 +138,7 @@ async def test_another_layout_than_the_stores_is_refused(place: Place) -> None:
         await each.close()
 
 
-async def test_a_cluster_without_layout_gets_one_from_the_first_who_comes(place: Place) -> None:
+async def test_a_cluster_without_layout_gets_one_from_its_first_client(place: Place) -> None:
     """As Apache's metaformat leaves it."""
     for path in ("", "/available", "/available/readonly"):
         place.raw.create(place.root + path, makepath=True)
@@ -206,7 +206,7 @@ async def test_the_next_high_bits_follow_and_old_counters_go(place: Place) -> No
 
 
 @pytest.mark.parametrize("layout", ["flat", "legacyhierarchical"])
-async def test_a_layout_without_long_ids_says_that_they_are_used_up(place: Place, layout: str) -> None:
+async def test_a_layout_without_long_ids_reports_that_ids_are_used_up(place: Place, layout: str) -> None:
     store = await place.cluster(layout)
     _Counters(store, {"/ID-": 2**31 - 1})
     with pytest.raises(ConfigurationError, match="all its ids"):
@@ -277,7 +277,7 @@ async def test_apaches_bookies_are_found_where_they_publish(place: Place) -> Non
         place.raw.delete(f"{place.root}/available/{name}")
 
 
-async def test_records_stand_beside_the_ledgers(place: Place) -> None:
+async def test_records_are_stored_next_to_the_ledgers(place: Place) -> None:
     """Nothing of ours is below BookKeeper's root, and parents come and go with the records below them."""
     store = await place.cluster()
     before = place.tree()

@@ -23,7 +23,7 @@ def test_the_frame_is_a_valid_add_of_that_payload(entry_bytes: int) -> None:
 
 
 @pytest.mark.integration
-def test_three_servers_confirm_entries_and_leave_nothing_behind(tmp_path: Path) -> None:
+def test_three_servers_confirm_entries_and_leave_nothing(tmp_path: Path) -> None:
     floor = asyncio.run(measure_floor(tmp_path, entry_bytes=100, window=50, seconds=0.2))
     assert floor.entries_per_s > 0
     assert list(tmp_path.iterdir()) == []
@@ -35,6 +35,6 @@ def test_a_child_that_cannot_start_is_reported_with_what_it_printed() -> None:
         asyncio.run(start_python(["-m", "benchmarks.absent"]))
 
 
-def test_the_sync_probe_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_the_sync_probe_leaves_nothing(tmp_path: Path) -> None:
     assert measure_fdatasync(tmp_path, rounds=5).count == 5
     assert list(tmp_path.iterdir()) == []

@@ -82,7 +82,7 @@ def test_it_ends_with_the_last_trouble_when_its_time_is_up(trouble: Any) -> None
     run(scene())
 
 
-def test_another_process_is_still_told_from_our_own_earlier_attempt() -> None:
+def test_another_process_is_still_distinguished_from_our_own_earlier_attempt() -> None:
     async def scene() -> None:
         cluster, store = await cluster_and_store(away())
         other = TroubledStore(cluster)

@@ -28,7 +28,7 @@ def test_one_that_was_of_use_starts_anew() -> None:
     assert patience.resting(30.5) == set()
 
 
-def test_bookies_are_told_apart() -> None:
+def test_bookies_are_distinguished() -> None:
     patience = BookieQuarantine(0.5, 60.0)
     patience.on_failed(A, useful=True, now=0.0)
     assert B not in patience.resting(0.1)

@@ -7,7 +7,7 @@ import asyncio
 from ledger.signal import Signal
 
 
-async def test_who_waits_is_woken_by_the_next_set_and_all_at_once() -> None:
+async def test_all_waiters_are_woken_by_the_next_set() -> None:
     signal = Signal()
     waiting = [signal.future(), signal.future()]
     assert not any(future.done() for future in waiting)
@@ -23,7 +23,7 @@ async def test_a_signal_that_is_set_is_not_waited_for_until_it_is_cleared() -> N
     assert not signal.is_set() and not signal.future().done()
 
 
-async def test_who_has_stopped_waiting_is_not_kept() -> None:
+async def test_a_cancelled_waiter_is_not_kept() -> None:
     signal = Signal()
     first = signal.future()
     for _ in range(1000):

@@ -43,7 +43,7 @@ def test_the_same_seed_is_the_same_run() -> None:
     assert simulate(written_and_read, seed=5) != simulate(written_and_read, seed=6)
 
 
-def test_a_process_that_is_left_running_says_nothing_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_process_that_is_left_running_logs_nothing_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     """Although it waits within an asynchronous generator whose `finally` waits again."""
 
     async def main(cluster: SimulatedCluster) -> None:
@@ -139,7 +139,7 @@ def test_a_cluster_of_five() -> None:
     assert simulate(main, config=ClusterConfig(bookies=5)) == 5
 
 
-def test_a_program_that_waits_for_what_nobody_does_is_told_so() -> None:
+def test_a_program_that_can_never_proceed_fails_as_deadlocked() -> None:
     async def main(cluster: SimulatedCluster) -> None:
         await cluster.stop()
         await asyncio.Event().wait()

@@ -32,7 +32,7 @@ def metadata_digest(seed: int) -> str:
 
 
 @pytest.mark.parametrize("digest", ["disk_digest", "metadata_digest"])
-def test_no_hash_order_has_a_say(digest: str) -> None:
+def test_hash_order_has_no_effect(digest: str) -> None:
     found = set()
     for hash_seed in ("1", "2"):
         finished = subprocess.run(

@@ -78,7 +78,7 @@ def work(client: RawClient, ids: range) -> None:
 
 
 @pytest.mark.parametrize("descriptors", [512, 1024])
-def test_a_crowd_beyond_the_hard_limit_costs_nobody_else_anything(
+def test_a_crowd_beyond_the_hard_limit_costs_no_other_client_anything(
     limited: BookieProcess, descriptors: int
 ) -> None:
     limited.descriptors = (descriptors, descriptors)
@@ -116,7 +116,7 @@ def test_too_few_descriptors_are_refused_with_a_sentence(limited: BookieProcess)
     assert re.search(r"limit of open files is 128.*ulimit -n \d+", str(refused.value))
 
 
-def test_a_bookie_without_descriptors_goes_on_and_says_so(limited: BookieProcess) -> None:
+def test_a_bookie_without_descriptors_goes_on_and_reports_it(limited: BookieProcess) -> None:
     """The limit falls below what is open: nothing can be opened, and the disk is as healthy as before."""
     limited.start()
 

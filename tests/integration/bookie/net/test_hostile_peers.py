@@ -69,7 +69,7 @@ def test_a_lying_length_closes_its_connection_only(bookie: BookieProcess) -> Non
         assert bookie.resident_bytes() < before + 8 * MIB
 
 
-def test_garbage_closes_and_leaves_no_memory_behind(bookie: BookieProcess) -> None:
+def test_garbage_closes_and_leaves_no_memory(bookie: BookieProcess) -> None:
     """Some thousand frames of noise, on many connections, framed correctly or not."""
     chance = random.Random(7)
     with RawClient(bookie.port) as honest:

@@ -92,7 +92,7 @@ def test_a_batch_brings_what_fits_the_budget(bookie: BookieProcess) -> None:
         assert batch_answer(client.ask(batch_read(3, 50))).status is Status.ENOENTRY
 
 
-def test_many_reads_at_once_are_all_answered(bookie: BookieProcess) -> None:
+def test_many_concurrent_reads_are_all_answered(bookie: BookieProcess) -> None:
     """More reads than may run together, after a restart, so that they go to the disk."""
     with RawClient(bookie.port) as client:
         client.send(b"".join(add(4, each, bytes(2000)) for each in range(2000)))

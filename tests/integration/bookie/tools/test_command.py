@@ -78,7 +78,7 @@ def test_info_asks_a_running_bookie(bookie: BookieProcess) -> None:
     assert facts["total_bytes"] > facts["free_bytes"] > 0
 
 
-def test_info_of_nobody_fails_clearly(bookie: BookieProcess, tmp_path: Path) -> None:
+def test_info_of_an_unknown_bookie_fails_clearly(bookie: BookieProcess, tmp_path: Path) -> None:
     bookie.terminate()
     done = run_bookie("info", f"127.0.0.1:{bookie.port}")
     assert done.returncode == 1

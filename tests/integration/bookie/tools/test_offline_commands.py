@@ -121,7 +121,7 @@ def test_a_reader_that_stops_reading_is_no_error(bookie: BookieProcess) -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_info_tells_whose_directories_they_are(bookie: BookieProcess, killed: bool) -> None:
+def test_info_reports_the_owner_of_the_directories(bookie: BookieProcess, killed: bool) -> None:
     stop_with_entries(bookie, killed=killed)
     [facts] = lines("info", "--data", str(bookie.data))
     assert facts["bookie"] == f"127.0.0.1:{bookie.port}"

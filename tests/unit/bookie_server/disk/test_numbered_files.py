@@ -15,7 +15,7 @@ def test_numbers_ascend_whatever_order_the_directory_has(tmp_path: Path) -> None
     assert numbers_of(SystemDisk(), tmp_path, SUFFIX) == [3, 0x10, 0xFFFF_FFFF]
 
 
-def test_what_somebody_put_aside_is_no_file_of_ours(tmp_path: Path) -> None:
+def test_a_file_put_aside_by_hand_is_not_ours(tmp_path: Path) -> None:
     (tmp_path / file_name(1)).touch()
     for stray in ("strace.log", file_name(2) + ".bak", "copy of " + file_name(3), file_name(0xA).upper()):
         (tmp_path / stray).touch()

@@ -116,7 +116,7 @@ def test_a_zeroed_page_in_the_middle_is_damage(journal: Path) -> None:
         read_back(journal.parent)
 
 
-def test_old_records_behind_the_tail_are_not_replayed(tmp_path: Path) -> None:
+def test_old_records_after_the_tail_are_not_replayed(tmp_path: Path) -> None:
     """A file whose blocks hold an older journal's records, which have another salt."""
     write_groups(tmp_path, GROUPS * 20)
     path = tmp_path / file_name(1)
@@ -198,12 +198,12 @@ def test_swapped_files_are_damage(tmp_path: Path) -> None:
         read_back(tmp_path)
 
 
-def test_a_mark_behind_the_end_is_damage(journal: Path) -> None:
+def test_a_mark_after_the_end_is_damage(journal: Path) -> None:
     with pytest.raises(JournalDamagedError):
         read_back(journal.parent, mark=LogMark(1, 2 * SEGMENT_BYTES, 99))
 
 
-def test_writing_goes_on_behind_a_cut_tail(journal: Path) -> None:
+def test_writing_goes_on_after_a_cut_tail(journal: Path) -> None:
     """The torn bytes are zeroed, so that they can never be read behind a shorter new record."""
     whole = journal.read_bytes()
     journal.write_bytes(whole.replace(b"c2c2c2c2c2", b"c2c2c?c2c2"))

@@ -27,7 +27,7 @@ def test_idleness_counts_only_when_nothing_is_pending() -> None:
     assert overdue(LIMITS, 6000.0, replace(QUIET, idle=False)) is None
 
 
-def test_a_peer_must_say_something_soon() -> None:
+def test_a_peer_must_send_something_soon() -> None:
     assert overdue(LIMITS, 5.1, replace(QUIET, has_spoken=False)) is not None
 
 

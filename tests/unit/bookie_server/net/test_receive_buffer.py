@@ -168,7 +168,7 @@ class Peer:
 
 
 @given(data=st.data())
-def test_whatever_peers_send_the_budget_holds_and_nobody_waits_for_ever(data: st.DataObject) -> None:
+def test_the_budget_holds_for_any_peer_and_no_client_waits_indefinitely(data: st.DataObject) -> None:
     """Frames of all sizes in pieces of all sizes, from many at a time, some of which give up."""
     budget_bytes = data.draw(st.sampled_from((FRAME_BYTES_MAX, 3_000_000)))
     budget = ReceiveBudget(budget_bytes)

@@ -68,7 +68,7 @@ def run_case(directory: Path, body: Callable[[Case], Any], **config: Any) -> Non
     asyncio.run(main())
 
 
-def test_a_ledger_gone_for_the_grace_time_is_deleted_with_its_logs(tmp_path: Path) -> None:
+def test_a_ledger_missing_for_the_grace_time_is_deleted_with_its_logs(tmp_path: Path) -> None:
     async def body(case: Case) -> None:
         case.store.existing = {1, 3, 4}
         first = await case.collector.collect()

@@ -302,7 +302,7 @@ def test_a_deleted_ledger_stays_deleted(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_tombstone_for_a_ledger_never_seen_refuses_it_for_ever(tmp_path: Path) -> None:
+def test_a_tombstone_for_a_ledger_never_seen_refuses_it_permanently(tmp_path: Path) -> None:
     async def main() -> None:
         storage = await open_storage(tmp_path)
         await durable(lambda done: storage.delete_ledger(6, done))

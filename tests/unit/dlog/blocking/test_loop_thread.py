@@ -53,7 +53,7 @@ def test_an_interrupt_cancels_first() -> None:
     thread.close()
 
 
-def test_an_interrupt_that_wakes_nobody_is_heard_all_the_same() -> None:
+def test_an_interrupt_without_a_waiter_is_delivered_all_the_same() -> None:
     """As a signal that arrives just before the wait begins: its handler is due, and the lock is not disturbed."""
     thread = LoopThread("test")
 

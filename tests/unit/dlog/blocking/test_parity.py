@@ -440,7 +440,7 @@ SCENES: dict[Callable[[Face], Awaitable[list[str]]], list[str]] = {
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-async def test_both_apis_tell_the_same(scene: Callable[[Face], Awaitable[list[str]]]) -> None:
+async def test_both_apis_report_the_same(scene: Callable[[Face], Awaitable[list[str]]]) -> None:
     seen = {}
     for name in ("asyncio", "blocking"):
         async with asyncio.timeout(50), face_of(name) as face:

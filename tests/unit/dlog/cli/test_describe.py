@@ -62,7 +62,7 @@ def test_people_and_programs_hear_of_what_was_not_counted() -> None:
     assert ledger_row(UNCOUNTED)["messages"] is None
 
 
-def test_a_new_log_has_nobody_and_nothing() -> None:
+def test_a_new_log_has_no_owner_and_no_ledgers() -> None:
     found = document_of(info(record(epoch=0, owner=None)), MessageId(0, 0, 0), None)
     assert (found["owner"], found["copies"], found["sealed_messages"]) == (None, None, 0)
 

@@ -19,7 +19,7 @@ def test_text_is_one_line_whatever_the_bytes() -> None:
     assert as_text(message(None)) == b"17:420:3\t-\t-\n"
 
 
-def test_json_tells_bytes_from_text() -> None:
+def test_json_distinguishes_bytes_from_text() -> None:
     assert json.loads(as_json(message(b"v", None, append_time_us=1_357_000_000_123_456))) == {
         "id": "17:420:3",
         "time": "2013-01-01T00:26:40.123+00:00",

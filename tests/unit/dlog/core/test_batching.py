@@ -18,7 +18,7 @@ def payloads_of(batch: Batch[int]) -> list[bytes | None]:
     return batch.payloads
 
 
-def test_a_lone_message_leaves_at_once_when_nothing_is_in_flight() -> None:
+def test_a_lone_message_leaves_immediately_when_nothing_is_in_flight() -> None:
     """An idle writer does not wait for company."""
     batcher = Batcher[int](LIMITS)
     assert batcher.add(b"a", None, [], 0, now=1.0) == ()
@@ -38,7 +38,7 @@ def test_a_partial_batch_lingers_while_others_are_in_flight() -> None:
     assert batch is not None and payloads_of(batch) == [b"a", b"b"]
 
 
-def test_a_batch_full_by_count_leaves_at_once() -> None:
+def test_a_batch_full_by_count_leaves_immediately() -> None:
     """The message that fills it is in it."""
     batcher = Batcher[int](LIMITS)
     left = [batcher.add(b"x", None, [], index, now=0.0) for index in range(5)]
@@ -47,7 +47,7 @@ def test_a_batch_full_by_count_leaves_at_once() -> None:
     assert batcher.take() is None
 
 
-def test_a_batch_full_by_bytes_leaves_at_once() -> None:
+def test_a_batch_full_by_bytes_leaves_immediately() -> None:
     """The same by bytes."""
     batcher = Batcher[int](LIMITS)
     assert batcher.add(b"x" * 600, None, [], 0, now=0.0) == ()

@@ -90,7 +90,7 @@ def test_a_rotation_that_was_not_answered_well_is_judged_by_ownership_and_tail(d
             assert isinstance(verdict, Deposed)
 
 
-def test_a_rotation_of_a_log_that_is_gone_is_deposed() -> None:
+def test_a_rotation_of_a_deleted_log_is_deposed() -> None:
     assert owner_verdict(BEFORE, ROTATED, NotOurs(None, definite=True)) == Deposed(None)
 
 

@@ -131,7 +131,7 @@ def test_the_barrier_is_never_lifted_once_the_close_is_sent() -> None:
     assert rotation.on_closed(P, seal(3), 79) == [SubmitTo(N), Release(N)]
 
 
-def test_a_shrink_meanwhile_makes_the_owner_rebase_with_the_same_ledger() -> None:
+def test_a_concurrent_shrink_makes_the_owner_rebase_with_the_same_ledger() -> None:
     """A refusal is no deposition (docs/log-semantics.md#rule-9)."""
     rotation = machine()
     listing(rotation)
@@ -275,7 +275,7 @@ def test_fenced_with_another_owner_deposes_at_the_first_or_the_second_read() -> 
     assert rotation.on_record(Versioned(winner, 6)) == [Hold(), Depose(winner)]
 
 
-def test_fenced_with_the_log_gone_deposes() -> None:
+def test_fenced_with_the_log_deleted_deposes() -> None:
     rotation = machine()
     rotation.on_failed(P, fenced=True)
     assert rotation.on_record(None) == [Hold(), Depose(None)]

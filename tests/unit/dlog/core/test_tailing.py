@@ -227,7 +227,7 @@ def test_a_trimmed_start_is_skipped_or_reported_if_asked() -> None:
         assert machine.next_step() == ReadEntries(7, 2, 3)
 
 
-def test_earliest_starts_behind_the_trim_mark_without_complaint() -> None:
+def test_earliest_starts_after_the_trim_mark_without_complaint() -> None:
     """Also when the mark rises before anything was read; ids below it are invisible in a kept ledger."""
     machine = tailing()
     machine.on_record(record(5, trim_before=at(5, 2, 1)))

@@ -92,7 +92,7 @@ def test_a_new_log_has_nothing_to_fence_and_starts_at_epoch_one() -> None:
     assert (write.record.epoch, write.record.owner, ids(write.record.ledgers)) == (1, BOB, [1])
 
 
-def test_a_refused_candidate_whose_epoch_is_gone_deletes_its_ledger_and_names_the_winner() -> None:
+def test_a_refused_candidate_with_an_old_epoch_deletes_its_ledger_and_names_the_winner() -> None:
     takeover = machine()
     until_write(takeover)
     winner = replace(BEFORE, epoch=2, owner=ALICE)

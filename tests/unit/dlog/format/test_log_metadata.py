@@ -140,7 +140,7 @@ def test_any_msgpack_value_is_a_format_error_or_a_record(fields: list[object]) -
     assert encode_record(found) == data
 
 
-def test_an_unknown_version_is_named_beside_the_known_one() -> None:
+def test_an_unknown_version_is_named_with_the_known_one() -> None:
     data = bytearray(golden("log_record_v1.hex"))
     data[4] = 9
     with pytest.raises(RecordFormatError, match=r"version 9, this release reads versions up to 2"):

@@ -44,7 +44,7 @@ async def test_a_created_log_is_found_by_its_name() -> None:
     assert (record.epoch, record.owner, record.ledgers, record.log_uuid) == (0, None, (), ref.log_uuid)
 
 
-async def test_a_name_in_use_is_refused_and_leaves_nothing_behind() -> None:
+async def test_a_name_in_use_is_refused_and_leaves_nothing() -> None:
     logs, store = await logs_on("in-use")
     ref = await logs.create(ORDERS)
     with pytest.raises(LogExistsError):
@@ -157,7 +157,7 @@ async def test_a_refused_repetition_of_a_change_in_doubt_is_no_refusal() -> None
 
 
 @pytest.mark.parametrize("fault", [APPLIED, DROPPED])
-async def test_a_change_in_doubt_of_a_log_that_is_gone_is_not_definitely_refused(fault: str) -> None:
+async def test_an_undecided_change_of_a_deleted_log_is_not_definitely_refused(fault: str) -> None:
     """Perhaps it was made before the log was deleted (docs/log-semantics.md#rule-10)."""
     logs, store = await logs_on(f"doubt-gone-{fault}")
     ref = await logs.create(ORDERS)
@@ -173,7 +173,7 @@ async def test_a_change_in_doubt_of_a_log_that_is_gone_is_not_definitely_refused
     assert answer == NotOurs(None, definite=False)
 
 
-async def test_a_repetition_that_finds_the_log_gone_is_not_definitely_refused() -> None:
+async def test_a_repetition_that_finds_the_log_deleted_is_not_definitely_refused() -> None:
     logs, store = await logs_on("repeated-gone")
     ref = await logs.create(ORDERS)
     before = await logs.read(ref)
@@ -190,7 +190,7 @@ async def test_a_repetition_that_finds_the_log_gone_is_not_definitely_refused() 
     assert answer == NotOurs(None, definite=False)
 
 
-async def test_a_store_that_is_away_changes_nothing_and_says_so() -> None:
+async def test_an_unavailable_store_changes_nothing_and_reports_it() -> None:
     logs, store = await logs_on("away")
     ref = await logs.create(ORDERS)
     before = await logs.read(ref)

@@ -37,7 +37,7 @@ async def fails(work: Awaitable[Any], error: type[LogStoreError]) -> LogStoreErr
     return caught.value
 
 
-async def test_a_create_whose_answers_are_all_lost_ends_and_says_that_it_may_have_happened() -> None:
+async def test_a_create_whose_answers_are_all_lost_ends_with_outcome_unknown() -> None:
     store, logs = await unsure("create")
     store.faults = [DROPPED] * 1000
     await fails(logs.create(ORDERS), MetadataOutcomeUnknownError)
@@ -88,7 +88,7 @@ async def test_a_shrink_that_always_comes_too_late_ends() -> None:
         assert (await other.describe("orders")).record.trim_before == MessageId(0, 0, 0)
 
 
-async def test_an_administrator_does_not_wait_for_ever_for_a_lost_answer(
+async def test_an_administrator_does_not_wait_indefinitely_for_a_lost_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dlog.admin.CHANGE_S_MAX", 0.3)

@@ -446,7 +446,7 @@ def test_bookies_that_are_away_are_waited_for(request: pytest.FixtureRequest) ->
     play(request, scene)
 
 
-def test_a_busy_log_does_not_keep_a_reader_waiting_for_ever(request: pytest.FixtureRequest) -> None:
+def test_a_busy_log_does_not_keep_a_reader_waiting_indefinitely(request: pytest.FixtureRequest) -> None:
     """The bookies of its ledger are away while the log rotates on others: each look at the record succeeds."""
 
     async def scene(log: MemoryLog) -> None:
@@ -544,7 +544,7 @@ def test_lag_counts_what_is_known(request: pytest.FixtureRequest) -> None:
     play(request, scene)
 
 
-def test_a_closed_reader_says_so(request: pytest.FixtureRequest) -> None:
+def test_a_closed_reader_reports_it(request: pytest.FixtureRequest) -> None:
     """Its position stays."""
 
     async def scene(log: MemoryLog) -> None:

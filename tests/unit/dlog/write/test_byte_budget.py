@@ -23,7 +23,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_newcomers_queue_behind_those_who_wait_and_those_just_woken() -> None:
+async def test_newcomers_queue_after_the_waiting_and_the_just_woken() -> None:
     room, order = ByteBudget(10), list[str]()
     await entrant(room, "first", 10, order)
     tasks = [asyncio.create_task(entrant(room, name, 4, order)) for name in "abcde"]
@@ -50,7 +50,7 @@ async def test_an_entry_larger_than_the_whole_room_enters_an_empty_one() -> None
     assert order == ["huge", "next"]
 
 
-async def test_who_is_cancelled_gives_the_place_to_the_next() -> None:
+async def test_a_cancelled_waiter_gives_its_place_to_the_next() -> None:
     room, order = ByteBudget(10), list[str]()
     await entrant(room, "first", 10, order)
     waiting = asyncio.create_task(entrant(room, "waiting", 4, order))
@@ -85,7 +85,7 @@ async def test_a_woken_entrant_that_takes_nothing_lets_the_next_one_in() -> None
     assert order == ["first", "behind"]
 
 
-async def test_a_closed_room_refuses_those_who_wait() -> None:
+async def test_a_closed_budget_refuses_waiting_callers() -> None:
     room = ByteBudget(10)
     room.take(10)
     waiting = asyncio.create_task(entrant(room, "waiting", 4, []))

@@ -189,7 +189,7 @@ async def test_a_lost_entry_of_long_ago_does_not_bar_the_next_writer() -> None:
         assert seal.last_append_us > 0
 
 
-async def test_a_log_whose_last_fragment_is_empty_is_taken_over_though_all_older_bookies_are_gone() -> None:
+async def test_a_log_whose_last_fragment_is_empty_is_taken_over_without_its_older_bookies() -> None:
     """What the takeover would record of the last entry, its append time, is for seeking only, too.
 
     Source: docs/log-semantics.md#rule-20.
@@ -240,7 +240,7 @@ async def test_a_takeover_before_the_first_watch_does_not_go_unnoticed() -> None
         await until(lambda: not writer.active, 3)
 
 
-async def test_a_loser_says_who_won_even_if_its_ledger_cannot_be_deleted() -> None:
+async def test_a_loser_reports_the_winner_even_if_its_ledger_cannot_be_deleted() -> None:
     """The ledger becomes an orphan, which the sweep finds (docs/log-semantics.md#rule-22)."""
     async with scripted_log() as log, log.client() as client, log.client() as other:
         await client.create("orders")
@@ -315,7 +315,7 @@ async def test_close_during_a_rotation_that_cannot_be_listed_gives_up_too() -> N
             await writer.close()
 
 
-async def test_bookies_that_refuse_the_client_end_the_writer_at_once() -> None:
+async def test_bookies_that_refuse_the_client_end_the_writer_immediately() -> None:
     """No hold limit, two minutes here, makes them change their mind."""
     async with scripted_log() as log, log.client() as client:
         writer = await client.open_writer("orders", create=True)
@@ -347,7 +347,7 @@ async def test_an_append_that_no_bookie_answers_ends_at_the_limit() -> None:
         assert not writer.active
 
 
-async def test_an_append_behind_a_full_ledger_that_cannot_be_replaced_ends_at_the_limit() -> None:
+async def test_an_append_after_a_full_ledger_that_cannot_be_replaced_ends_at_the_limit() -> None:
     """Two of three bookies live, the policy wants three; at the hard limit appends are held.
 
     Source: docs/log-semantics.md#rule-17, #rule-19b.
@@ -390,7 +390,7 @@ async def test_a_waiting_append_is_reported_with_the_bookies_that_do_not_answer(
             await waiting
 
 
-async def test_a_writer_that_gives_up_tells_what_stood_in_the_way_last() -> None:
+async def test_a_writer_that_gives_up_reports_the_last_obstacle() -> None:
     """The fence began it, but what it waits for is the store."""
     async with scripted_log() as log, log.client(hold_limit_s=0.5) as client, log.client() as tool:
         writer = await client.open_writer("orders", create=True)

@@ -113,7 +113,7 @@ async def test_a_cancelled_append_is_no_failure() -> None:
         await writer.close()
 
 
-async def test_a_client_tells_of_each_of_its_writers() -> None:
+async def test_a_client_lists_each_of_its_writers() -> None:
     """Closing the client raises for all writers, once all of them are closed."""
     async with scripted_log() as log, log.client(ledger=PATIENT) as client:
         writers = [await client.open_writer(name, create=True) for name in ("a", "b", "c")]
@@ -179,7 +179,7 @@ async def test_an_unclosed_writer_and_client_warn() -> None:
 
 
 @pytest.mark.parametrize("undecided", [True, False])
-def test_a_program_that_ends_without_closing_is_told(tmp_path: Path, undecided: bool) -> None:
+def test_a_program_that_ends_without_closing_is_warned(tmp_path: Path, undecided: bool) -> None:
     """ResourceWarning, and a sentence on stderr if appends were under way: those may be lost."""
     program = (
         "import dlog, os, signal, sys\n"

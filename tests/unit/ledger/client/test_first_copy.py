@@ -11,7 +11,7 @@ from ledger.reading.speculative_read import speculative_read
 from ledger.wire.status import Answer
 
 
-async def test_of_copies_that_come_at_once_that_of_the_replica_asked_first_is_taken() -> None:
+async def test_of_concurrent_copies_that_of_the_replica_asked_first_is_taken() -> None:
     """Whatever order a set of tasks has in this process: a run of the simulator must be the same in the next."""
     replicas = [BookieId(f"b{number}") for number in range(5)]
     sizes = QuorumSizes(ensemble=5, write=5, ack=3)

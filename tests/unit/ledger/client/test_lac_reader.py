@@ -38,7 +38,7 @@ def deposit(bookie: ScriptedBookie, handle: WriteHandle, lac: int) -> None:
     bookie.packets[handle.ledger_id] = digester.lac_packet(handle.ledger_id, lac)
 
 
-async def test_an_explicit_lac_beside_an_unreadable_last_entry_is_no_full_answer() -> None:
+async def test_an_explicit_lac_with_an_unreadable_last_entry_is_no_full_answer() -> None:
     """b1 has entry 2, whose header says that entry 1 is confirmed, and cannot read it; what it can show is the older
     explicit LAC 0. b2 missed everything, b0 says nothing. Together they do not prove that entry 1 is unconfirmed.
     """
@@ -51,7 +51,7 @@ async def test_an_explicit_lac_beside_an_unreadable_last_entry_is_no_full_answer
             await cluster.client.open(handle.ledger_id)
 
 
-async def test_no_entry_beside_an_unreadable_last_entry_is_no_full_answer() -> None:
+async def test_no_entry_with_an_unreadable_last_entry_is_no_full_answer() -> None:
     """The same without an explicit LAC: READ_LAC says ENOENTRY, and only a read of the last entry says EIO."""
     async with three_entries() as (cluster, handle, (silent, damaged, empty)):
         damaged.last_entry_damaged = True
@@ -72,7 +72,7 @@ async def test_an_explicit_lac_of_a_bookie_that_proves_to_have_no_entry_is_a_ful
         assert reader.lac == 2
 
 
-async def test_an_explicit_lac_counts_for_the_maximum_whatever_stands_beside_it() -> None:
+async def test_an_explicit_lac_counts_for_the_maximum_in_any_answer() -> None:
     """The only bookie that has LAC 2 cannot read its last entry; the two others cover, and know of LAC 1."""
     async with three_entries() as (cluster, handle, (first, second, damaged)):
         deposit(damaged, handle, 2)

@@ -98,7 +98,7 @@ async def test_entries_that_moved_to_other_bookies_are_found_there(old_copies: s
         assert bytes(entry.payload) == b"zero"
 
 
-async def test_nothing_is_lost_while_nobody_can_tell_where_it_should_be(
+async def test_nothing_is_lost_while_its_place_is_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The bookies that a reader knows deny the entry, and the store cannot say whether it lies elsewhere by now."""
@@ -158,7 +158,7 @@ async def test_a_silent_replica_costs_one_speculation() -> None:
         assert 1 <= len(silent.frames) <= 2
 
 
-async def test_damage_everywhere_is_told_as_damage() -> None:
+async def test_damage_everywhere_is_reported_as_damage() -> None:
     async with scripted_cluster() as cluster:
         handle = await cluster.client.create(QuorumSizes())
         await handle.add(b"zero")

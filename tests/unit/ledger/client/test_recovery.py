@@ -62,7 +62,7 @@ async def test_a_member_that_refuses_write_backs_is_replaced_in_the_closing_chan
             assert await cluster.recorded_copies(handle.ledger_id, entry_id) == 3
 
 
-async def test_a_lost_member_is_replaced_at_once() -> None:
+async def test_a_lost_member_is_replaced_immediately() -> None:
     """It broke while entries were still being read: nobody waits for a timeout to notice."""
     async with scripted_cluster(4, add_timeout_s=NEVER_S) as cluster:
         handle = await cluster.client.create(QuorumSizes(ensemble=3, write=3, ack=3))
@@ -84,7 +84,7 @@ async def test_spares_that_cannot_be_used_are_not_recorded() -> None:
         assert await recover(cluster, handle) == (4, 1)
 
 
-async def test_without_an_ack_quorum_recovery_says_so_and_can_be_repeated() -> None:
+async def test_without_an_ack_quorum_recovery_fails_and_can_be_repeated() -> None:
     async with scripted_cluster() as cluster:
         handle = await cluster.client.create(QuorumSizes())
         await unconfirmed_tail(cluster, handle, 5)
@@ -157,7 +157,7 @@ async def moved_away(cluster: Cluster, handle: WriteHandle) -> list[ScriptedBook
     return old
 
 
-async def test_an_empty_last_fragment_is_recovered_though_all_older_bookies_are_gone() -> None:
+async def test_an_empty_last_fragment_is_recovered_without_its_older_bookies() -> None:
     """Its members prove that nothing was acknowledged after the LAC; the entry at the LAC is needed for nothing."""
     async with scripted_cluster(6, replace_backoff_s=0.02) as cluster:
         handle = await cluster.client.create(QuorumSizes())

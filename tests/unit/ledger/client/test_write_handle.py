@@ -172,7 +172,7 @@ async def test_pending_adds_end_when_the_ledger_was_deleted_before_close() -> No
             await adding
 
 
-async def test_a_cancelled_close_leaves_no_waiter_behind_when_the_client_ends() -> None:
+async def test_a_cancelled_close_leaves_no_waiter_when_the_client_ends() -> None:
     async with scripted_cluster() as cluster:
         handle = await cluster.client.create(QuorumSizes())
         for bookie in cluster.bookies:

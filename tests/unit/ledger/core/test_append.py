@@ -49,7 +49,7 @@ class Model:
 
 @settings(max_examples=300, deadline=None)
 @given(quorum=QUORUMS, data=st.data())
-def test_confirmed_and_visible_are_what_the_copies_say(quorum: QuorumSizes, data: st.DataObject) -> None:
+def test_confirmed_and_visible_follow_from_the_copies(quorum: QuorumSizes, data: st.DataObject) -> None:
     """Random sends, acks in any order and repeated, and explicit LACs: LAC and visibility match the model."""
     machine, model = AppendMachine(quorum, Visibility.STRICT), Model(quorum)
     writes: list[WriteLac] = []
@@ -115,7 +115,7 @@ def test_after_every_answer_everything_is_visible(data: st.DataObject) -> None:
     assert machine.visible == machine.lac == sent
 
 
-def test_a_failed_members_copies_stop_counting_at_once() -> None:
+def test_a_failed_members_copies_stop_counting_immediately() -> None:
     """b0 and b1 hold entry 1, entry 0 only b1: when b1 fails, entry 1 has one copy that counts, not two."""
     machine = AppendMachine(QuorumSizes(), Visibility.FAST)
     machine.on_sent(1, -1)

@@ -39,7 +39,7 @@ def ledger(
 # ---- ensemble change
 
 
-def test_a_change_appends_a_fragment_behind_the_lac() -> None:
+def test_a_change_appends_a_fragment_after_the_lac() -> None:
     found = replace_members(ledger((0, (A, B, C))), EntryId(5), {1: (B, D)})
     assert found.fragments == (Fragment(EntryId(0), (A, B, C)), Fragment(EntryId(5), (A, D, C)))
 
@@ -49,7 +49,7 @@ def test_a_change_at_the_same_entry_replaces_the_fragment() -> None:
     assert found.fragments == (Fragment(EntryId(0), (D, B, E)),)
 
 
-def test_a_position_that_somebody_else_changed_is_left_alone() -> None:
+def test_a_position_that_another_client_changed_is_left_alone() -> None:
     found = replace_members(ledger((0, (A, E, C))), EntryId(3), {1: (B, D), 2: (C, D)})
     assert found.last_fragment.ensemble == (A, E, D)
 

@@ -30,7 +30,7 @@ def test_apaches_cookies_are_rebuilt_byte_for_byte(data: bytes) -> None:
     assert encode_cookie(decode_cookie(data)) == data
 
 
-def test_apaches_cookie_means_what_it_says() -> None:
+def test_apaches_cookie_is_decoded() -> None:
     assert decode_cookie(COOKIES[0]) == Cookie(
         bookie_id=BookieId("bookie-one"),
         journal_dirs=("/bk/journal",),

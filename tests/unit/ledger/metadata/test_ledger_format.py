@@ -61,7 +61,7 @@ def test_apaches_values_are_rebuilt_byte_for_byte(meaning: str, data: bytes, nod
 
 
 @pytest.mark.parametrize("node", [node for _, _, node in VALUES if "decoded" in node])
-def test_apaches_values_mean_what_they_say(node: dict[str, Any]) -> None:
+def test_apaches_values_are_decoded(node: dict[str, Any]) -> None:
     found, wanted = decode_ledger_metadata(bytes.fromhex(node["value_hex"])), node["decoded"]
     assert found.quorum == QuorumSizes(
         ensemble=wanted["ensembleSize"], write=wanted["quorumSize"], ack=wanted["ackQuorumSize"]

@@ -161,7 +161,7 @@ def test_a_watch_whose_own_commit_failed_still_sees_the_same_change_by_others(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_bug_in_a_job_kills_the_thread_and_hangs_nobody(tmp_path: Path) -> None:
+def test_a_bug_in_a_job_ends_the_thread_and_no_caller_hangs(tmp_path: Path) -> None:
     async def run() -> None:
         thread = SqliteThread(str(tmp_path / "meta.db"))
         await thread.ask(Kind.CREATE, create)

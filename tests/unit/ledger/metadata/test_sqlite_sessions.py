@@ -29,7 +29,7 @@ def test_names_that_are_no_sessions_are_dead(tmp_path: Path) -> None:
     assert not is_alive(str(tmp_path / "none"), A)
 
 
-def test_two_who_ask_do_not_take_each_other_for_the_owner(tmp_path: Path) -> None:
+def test_two_callers_do_not_take_each_other_for_the_owner(tmp_path: Path) -> None:
     path = tmp_path / A
     path.touch()
     asker = os.open(path, os.O_RDONLY)

@@ -50,7 +50,7 @@ def test_what_callers_expect_is_handed_to_them(error: Exception) -> None:
     assert FAILURES.of_answer(error, is_change=True) is error
 
 
-def test_of_a_commits_errors_the_telling_one_counts() -> None:
+def test_of_a_commits_errors_the_specific_one_counts() -> None:
     before, after = kazoo.RolledBackError(), kazoo.RuntimeInconsistency()
     assert isinstance(FAILURES.of_commit([before, kazoo.NoAuthError(), after]), UnauthorizedError)
     found = FAILURES.of_commit([before, kazoo.QuotaExceededError(), after])

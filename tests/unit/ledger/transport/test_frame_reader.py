@@ -33,7 +33,7 @@ def test_frames_come_out_whole_however_they_are_cut(bodies: list[bytes], cuts: l
 
 
 @pytest.mark.parametrize("length", [0, 997, 2**31, 2**32 - 1])
-def test_a_length_outside_the_limit_is_refused_at_once(length: int) -> None:
+def test_a_length_outside_the_limit_is_refused_immediately(length: int) -> None:
     """Zero, one byte too long, negative as Java writes it: refused before any of the body arrives."""
     with pytest.raises(ProtocolError, match="limit of 5 to 1000"):
         frames_of(FrameReader(1000), length.to_bytes(4, "big"))

@@ -33,7 +33,7 @@ def v2_connection() -> V2Connection:
     return connected(V2Connection(BOOKIE, 1000, 1000))
 
 
-def test_silence_ends_it_for_everybody() -> None:
+def test_silence_ends_it_for_all_callers() -> None:
     async def scene() -> None:
         connection = v2_connection()
         answer = connection.read(1, 2, 5.0)
@@ -47,7 +47,7 @@ def test_silence_ends_it_for_everybody() -> None:
     run(scene())
 
 
-def test_silence_is_no_fault_while_nothing_is_owed() -> None:
+def test_silence_is_no_fault_while_nothing_is_pending() -> None:
     async def scene() -> None:
         connection = v2_connection()
         connection.read(1, 2, 5.0)
@@ -59,7 +59,7 @@ def test_silence_is_no_fault_while_nothing_is_owed() -> None:
     run(scene())
 
 
-def test_another_answer_meanwhile_shows_that_it_lives() -> None:
+def test_another_answer_shows_that_the_connection_lives() -> None:
     """The request that was not answered is its owner's to miss; asked again, it finds the silence."""
 
     async def scene() -> None:
@@ -77,7 +77,7 @@ def test_another_answer_meanwhile_shows_that_it_lives() -> None:
     run(scene())
 
 
-def test_a_request_that_nobody_waits_for_any_more_is_owed_all_the_same() -> None:
+def test_a_cancelled_request_still_counts_as_pending() -> None:
     """A reader cancels whom it asked as soon as another replica has answered."""
 
     async def scene() -> None:
@@ -142,7 +142,7 @@ def test_adds_that_are_still_owed_after_an_answer_count_from_there() -> None:
     run(scene())
 
 
-def test_a_process_that_was_stopped_blames_nobody() -> None:
+def test_a_process_that_was_paused_blames_no_bookie() -> None:
     """What came meanwhile is unread when the timers run."""
 
     async def scene() -> None:

@@ -22,7 +22,7 @@ class Sink:
         self.lost.append(error)
 
 
-async def test_whoever_attaches_to_an_ended_connection_is_told() -> None:
+async def test_attaching_to_an_ended_connection_fails() -> None:
     """It ended between the connect and the attach; otherwise its member would only be missed at a timeout."""
     connection = V2Connection(BookieId("b"), 1000, 1000)
     before, after = Sink(), Sink()

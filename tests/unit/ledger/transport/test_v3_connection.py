@@ -107,7 +107,7 @@ async def test_a_refused_read_brings_its_status_alone() -> None:
     assert await pending == (Status.EUA, memoryview(b""))
 
 
-async def test_a_bookie_that_wants_authentication_says_so_when_asked_for_its_lac() -> None:
+async def test_a_bookie_that_wants_authentication_reports_it_when_asked_for_its_lac() -> None:
     """It answers with a status and no body, which alone would tell nothing."""
     connection, _ = connect()
     asking = asyncio.ensure_future(connection.read_lac(1, 5.0))

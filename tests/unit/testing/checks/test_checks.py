@@ -142,7 +142,7 @@ def test_a_fault_is_found(damage: Callable[[History], None], found_by: checks.Ch
         checks.check(history)
 
 
-def test_who_began_behind_a_message_need_not_have_seen_it() -> None:
+def test_a_reader_that_began_after_a_message_need_not_have_seen_it() -> None:
     history = sound()
     history.whole_reads.append(WholeRead("late", 7, frozenset([MessageId(8, 0, 0)]), start=message_id(3)))
     checks.check(history)

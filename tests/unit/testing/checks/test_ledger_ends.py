@@ -66,7 +66,7 @@ def test_an_end_that_is_not_the_one_in_the_ledgers_metadata_is_found() -> None:
         (2, 10, Outcome.ACKED, True),
     ],
 )
-def test_an_acknowledgement_behind_the_end_is_found(
+def test_an_acknowledgement_after_the_end_is_found(
     ledger_id: int, entry_id: int, outcome: Outcome, sound: bool
 ) -> None:
     appends = [Append("one", 0, b"m", 1, 2, outcome, MessageId(ledger_id, entry_id, 0))]

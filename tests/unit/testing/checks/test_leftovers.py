@@ -50,7 +50,7 @@ def test_a_file_of_no_known_name_is_found(path: str) -> None:
     assert found(disk) == [f"{HOME / path} is no file of a bookie"]
 
 
-def test_an_entry_log_behind_the_last_is_found() -> None:
+def test_an_entry_log_after_the_last_is_found() -> None:
     disk = stopped()
     disk.create(HOME / "ledgers" / "entry-logs" / f"{77:016x}.log").close()
     assert found(disk) == ["entry log 77 lies behind the end of all logs, which is in 2"]

@@ -83,7 +83,7 @@ def test_a_bookie_that_keeps_all_is_sound() -> None:
     assert after_restart(lambda _: None) == []
 
 
-def test_what_is_gone_after_a_restart_is_found() -> None:
+def test_what_is_missing_after_a_restart_is_found() -> None:
     broken = after_restart(lambda disk: setattr(disk, "power_cut", disk_as_it_is_now(disk)))
     assert [each.partition("ledger 1")[0] for each in broken] == [
         "c15_promises_are_kept: b has forgotten the fence of "

@@ -148,7 +148,7 @@ def test_a_wiped_disk_is_empty_for_good(disk: SimulatedDisk, notes: CountedNotes
     assert notes.counts["fault.lost_file"] == 1
 
 
-def test_an_emptied_disk_keeps_what_it_is_told_to(disk: SimulatedDisk, notes: CountedNotes) -> None:
+def test_an_emptied_disk_keeps_what_it_is_asked_to(disk: SimulatedDisk, notes: CountedNotes) -> None:
     disk.replace_file(HOME / "VERSION", b"whose")
     disk.wipe("VERSION")
     disk.power_cut()

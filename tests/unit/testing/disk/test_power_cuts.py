@@ -79,7 +79,7 @@ def test_sectors_survive_in_any_order_and_the_size_may_come_alone() -> None:
         assert content is not None and set(content) <= {0, ord("a")} and 1024 <= len(content) <= 1536
 
 
-def test_a_synced_byte_keeps_its_value_when_its_sector_is_written_beside_it() -> None:
+def test_a_synced_byte_keeps_its_value_when_its_sector_is_written_next_to_it() -> None:
     """As the journal does: records in one sector, each with a sync of its own."""
     disk = with_file(bytes(4096))
     file = disk.open_write(FILE)

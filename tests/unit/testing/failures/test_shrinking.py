@@ -123,7 +123,7 @@ def test_of_what_is_left_nothing_can_be_left_out(seed: int) -> None:
         ),
     ],
 )
-def test_findings_are_of_a_kind_whoever_they_befell(one: str, other: str, same: bool) -> None:
+def test_findings_are_of_a_kind_for_any_client(one: str, other: str, same: bool) -> None:
     assert (kinds_of([one]) == kinds_of([other])) is same
 
 
@@ -136,7 +136,7 @@ def test_a_kept_file_holds_the_whole_plan() -> None:
     assert kept.description.strip() == 'A story of "quotes" and \\backslashes.'
 
 
-def test_a_story_says_what_went_wrong_in_order() -> None:
+def test_a_report_lists_what_went_wrong_in_order() -> None:
     found = shrunk(lambda plan: {"cut", "sync_error"} <= set(kinds(plan)))
     cut, error = report_of(found).splitlines()[1:3]
     assert cut == "    1.000 s  the link of writer-0 and bookie-1 is cut for 0.2 s"

@@ -114,7 +114,7 @@ def test_a_spinning_task_does_not_stop_time() -> None:
     simulate(main)
 
 
-def test_when_nothing_can_happen_any_more_the_error_names_who_waits() -> None:
+def test_a_deadlock_error_names_the_waiting_tasks() -> None:
     async def wait_for_ever():
         await asyncio.Event().wait()
 
@@ -149,7 +149,7 @@ def test_an_exception_in_a_callback_fails_the_run_and_stops_nothing() -> None:
         simulate(main)
 
 
-def test_a_task_whose_exception_nobody_took_fails_the_run() -> None:
+def test_a_task_with_an_unread_exception_fails_the_run() -> None:
     async def fail():
         raise ValueError("lost")
 
@@ -231,7 +231,7 @@ def test_sets_of_tasks_and_futures_are_iterated_in_the_same_order_in_every_run()
     assert simulate(main) == simulate(main)
 
 
-def test_a_run_that_fails_tells_what_nobody_caught_before() -> None:
+def test_a_run_that_fails_notes_earlier_uncaught_exceptions() -> None:
     async def main(loop):
         loop.call_soon(lambda: 1 / 0)
         await asyncio.sleep(1)

@@ -82,7 +82,7 @@ def test_a_node_can_kill_itself_and_stops_where_it_awaits_next() -> None:
     assert simulate(main) == ["same step"]
 
 
-def test_an_exception_of_any_kind_that_ends_a_dying_callback_is_nobodys() -> None:
+def test_an_exception_of_any_kind_in_a_callback_of_a_killed_node_is_dropped() -> None:
     class Crash(BaseException):
         pass
 

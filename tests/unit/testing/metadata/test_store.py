@@ -107,7 +107,7 @@ def test_a_refusal_whose_answer_is_lost_is_unknown_too() -> None:
     run(main())
 
 
-def test_a_failed_read_changed_nothing_and_says_so() -> None:
+def test_a_failed_read_changed_nothing_and_reports_it() -> None:
     async def main() -> None:
         world = await World().begin()
         kinds: list[MetadataFault] = [
@@ -204,7 +204,7 @@ async def test_after_a_lost_session_the_driver_registers_again(world: World) -> 
 
 
 @in_world
-async def test_a_bookie_whose_place_was_taken_meanwhile_does_not_fight(world: World) -> None:
+async def test_a_bookie_whose_registration_was_taken_over_does_not_take_it_back(world: World) -> None:
     await world.a.register_bookie(B1)
     world.server.expire("a")
     await world.b.register_bookie(B1)
@@ -225,7 +225,7 @@ async def test_a_request_of_an_ended_session_has_no_effect(world: World) -> None
 
 
 @in_world
-async def test_closing_ends_the_session_at_once_or_after_the_timeout(world: World) -> None:
+async def test_closing_ends_the_session_immediately_or_after_the_timeout(world: World) -> None:
     await world.a.register_bookie(B1)
     await world.a.close()
     assert (await world.b.bookies()).writable == ()
@@ -344,7 +344,7 @@ async def test_an_address_opens_a_handle_for_the_host_that_asks(world: World) ->
 
 
 @in_world
-async def test_the_history_tells_what_became_of_each_call(world: World) -> None:
+async def test_the_history_has_the_outcome_of_each_call(world: World) -> None:
     a, b, faults = world.a, world.b, world.server.faults
     await a.read_record("/r")
     await a.write_record("/r", b"one", 0)
@@ -379,7 +379,7 @@ async def test_the_history_tells_what_became_of_each_call(world: World) -> None:
 
 
 @in_world
-async def test_the_history_knows_ledgers_whose_creator_never_learnt_their_id(world: World) -> None:
+async def test_the_history_has_ledgers_whose_creator_never_got_their_id(world: World) -> None:
     ledger_id, _ = await world.a.create_new_ledger(METADATA)
     world.server.faults.arm("metadata_answer_lost")
     with pytest.raises(MetadataOutcomeUnknownError):

@@ -66,7 +66,7 @@ def test_a_stalled_connection_delivers_later_and_others_are_not_held_up() -> Non
     simulate(main)
 
 
-def test_neither_end_of_a_half_open_connection_is_told() -> None:
+def test_neither_end_of_a_half_open_connection_is_notified() -> None:
     async def main(loop):
         _, _, server, client = await pair(loop, Echo)
         (connection,) = loop.network.connections()
@@ -85,7 +85,7 @@ def test_neither_end_of_a_half_open_connection_is_told() -> None:
     simulate(main)
 
 
-def test_whoever_sends_in_vain_for_a_quarter_of_an_hour_is_told_by_its_kernel() -> None:
+def test_sending_in_vain_for_a_quarter_of_an_hour_ends_with_a_timeout_of_the_kernel() -> None:
     async def main(loop):
         _, _, server, client = await pair(loop)
         (connection,) = loop.network.connections()
@@ -172,7 +172,7 @@ def test_a_one_way_cut_lets_the_other_way_pass_until_acknowledgements_are_missin
         simulate(main, seed)
 
 
-def test_whoever_gave_up_during_a_cut_answers_later_bytes_with_a_reset() -> None:
+def test_a_peer_that_gave_up_during_a_cut_answers_later_bytes_with_a_reset() -> None:
     async def main(loop):
         _, _, server, client = await pair(loop)
         loop.network.cut("client", "server")
@@ -209,7 +209,7 @@ def test_connecting_over_a_cut_waits_for_its_end_and_then_for_the_kernels_next_t
     simulate(main)
 
 
-def test_a_clogged_link_lets_everything_through_at_once_at_its_end() -> None:
+def test_a_clogged_link_lets_everything_through_when_it_ends() -> None:
     async def main(loop):
         _, _, server, client = await pair(loop)
         loop.network.clog("client", "server", 3)
@@ -291,7 +291,7 @@ def test_a_split_cuts_between_groups_and_not_within() -> None:
     simulate(main)
 
 
-def test_the_peers_of_a_killed_process_are_told_by_its_kernel() -> None:
+def test_the_peers_of_a_killed_process_are_notified_by_its_kernel() -> None:
     """By an end of stream, or by a reset if it had not read everything; what was sent still arrives."""
 
     def run(seed):

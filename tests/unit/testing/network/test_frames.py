@@ -34,7 +34,7 @@ def response(dialect: Dialect, frame: bytes) -> str:
     return str(dialect.response(frame[LENGTH_BYTES:]))
 
 
-def test_version_2_is_told_by_name() -> None:
+def test_version_2_is_shown_by_name() -> None:
     dialect = Dialect()
     assert request(dialect, add(17)) == "ADD 3:17 lac 16"
     assert request(dialect, add(17, RECOVERY_ADD)) == "ADD 3:17 lac 16 (recovery)"
@@ -46,7 +46,7 @@ def test_version_2_is_told_by_name() -> None:
     assert response(dialect, v2.encode_response(found)) == "READ 3:9 lac 8 EOK 37 bytes"
 
 
-def test_version_3_is_told_by_name() -> None:
+def test_version_3_is_shown_by_name() -> None:
     dialect = Dialect()
     poll = m.V3ReadRequest(ledger_id=3, entry_id=-1, previous_lac=8, timeout_ms=1000)
     asked = m.V3Request(txn_id=1, operation=m.Operation.READ_ENTRY, body=poll)
@@ -64,14 +64,14 @@ def test_bytes_that_are_no_message_are_counted() -> None:
     assert str(Dialect().request(b"nonsense")).startswith("8 bytes that mean nothing")
 
 
-def test_adds_of_consecutive_entries_are_told_as_one() -> None:
+def test_adds_of_consecutive_entries_are_one_event() -> None:
     said = [Said("ADD", 3, number, lac=number - 1) for number in (4, 5, 6, 9)]
     assert [str(each) for each in in_runs(said)] == ["ADD 3:4..6 lac 5", "ADD 3:9 lac 8"]
     answers = [Said("ADD", 3, 4, besides="EOK"), Said("ADD", 3, 5, besides="EFENCED")]
     assert in_runs(answers) == answers
 
 
-def test_what_arrives_late_is_told_when_it_arrives() -> None:
+def test_what_arrives_late_is_shown_when_it_arrives() -> None:
     now = [0.0]
     trace = Trace(lambda: now[0])
     trace.with_events = True

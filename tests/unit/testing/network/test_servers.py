@@ -36,7 +36,7 @@ def test_a_port_of_zero_becomes_a_free_one_and_a_taken_one_is_refused() -> None:
     simulate(main)
 
 
-def test_nobody_is_let_in_before_start_serving_and_after_close() -> None:
+def test_no_client_is_accepted_before_start_serving_and_after_close() -> None:
     async def main(loop):
         node = loop.boot("server")
         server = await listen(loop, node, start_serving=False)
@@ -114,7 +114,7 @@ def test_a_full_backlog_makes_the_next_one_try_again() -> None:
     simulate(main)
 
 
-def test_a_cancelled_attempt_leaves_no_connection_behind() -> None:
+def test_a_cancelled_attempt_leaves_no_connection() -> None:
     """Whenever it is cancelled: before, while, or after the kernels have shaken hands."""
 
     def run(seed):
@@ -136,7 +136,7 @@ def test_a_cancelled_attempt_leaves_no_connection_behind() -> None:
     assert {run(seed) for seed in range(300)} == {True, False}
 
 
-def test_closing_a_server_resets_who_was_not_taken_yet() -> None:
+def test_closing_a_server_resets_connections_not_accepted_yet() -> None:
     async def main(loop):
         node = loop.boot("server")
         server = await listen(loop, node)

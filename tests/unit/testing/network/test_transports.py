@@ -33,7 +33,7 @@ def test_what_is_written_arrives_once_and_in_order_however_it_is_cut() -> None:
     assert len(cuts) > 10, "chunks should begin and end at places that differ"
 
 
-def test_addresses_are_told_to_both_ends() -> None:
+def test_both_ends_know_the_addresses() -> None:
     async def main(loop):
         there, here, server, client = await pair(loop)
         mine, peer = (client.transport.get_extra_info(name) for name in ("sockname", "peername"))
@@ -265,7 +265,7 @@ def test_an_echo_comes_back_after_the_time_of_two_delays() -> None:
     assert len(set(times)) == 50
 
 
-def test_the_timeline_tells_who_sent_how_much_to_whom_if_asked() -> None:
+def test_the_timeline_shows_each_send_if_asked() -> None:
     async def main(loop):
         loop.trace.with_events = loop.trace.detailed = True
         _, _, _, client = await pair(loop)

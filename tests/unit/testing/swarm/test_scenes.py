@@ -39,6 +39,6 @@ def played(scene: str) -> Report:
 
 
 @pytest.mark.parametrize("scene", (*SCENES, *BEYOND_SCENES))
-def test_it_comes_does_no_harm_and_can_be_given_again(scene: str) -> None:
+def test_it_comes_breaks_nothing_and_can_be_given_again(scene: str) -> None:
     report = played(scene)
     assert run_plan(replace(report.plan, actions=report.actions)).digest == report.digest

@@ -68,7 +68,7 @@ def test_a_failing_seed_prints_what_was_found_and_the_command_that_replays_it(
     assert "python -m dlog.testing --seed 5 --set writers=1 --timeline" in told
 
 
-def test_a_run_that_is_told_is_the_same_run() -> None:
+def test_a_run_with_a_timeline_is_the_same_run() -> None:
     plan = make_plan(2, "chaos", {"chaos_s": 4.0})
     told = run_plan(plan, timeline=20_000)
     assert told.digest == run_plan(plan).digest
