@@ -350,7 +350,7 @@ class LedgerClient:
             self._schedule_tick()
         for handle in list(self._ticking):
             if late_s > _PAUSE_S:
-                handle.excuse(late_s)
+                handle.extend_deadlines(late_s)
             if not handle.tick(now):
                 self._ticking.pop(handle, None)
 

@@ -25,7 +25,7 @@ class OpenWriter(Protocol):
     def tick(self, now: float) -> bool:
         """Check deadlines; False if there is nothing left to check."""
 
-    def excuse(self, pause_s: float) -> None:
+    def extend_deadlines(self, pause_s: float) -> None:
         """This process was stopped for this long: no bookie is at fault for not having answered."""
 
     def on_bookies_changed(self, bookies: BookieSet) -> None: ...

@@ -125,9 +125,7 @@ class Recovery:
 
     async def _go_forward(self, lac: EntryId, length: int) -> None:
         metadata = self._local.value
-        write_back = WriteBack(
-            self._ledger_id, metadata, lac, self._context, self._connections, self._digester, self._key
-        )
+        write_back = WriteBack(self._ledger_id, metadata, lac, self._context, self._connections)
         try:
             last = await self._read_forward(metadata, lac, write_back)
             await write_back.finish()

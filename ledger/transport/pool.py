@@ -127,9 +127,11 @@ class ConnectionPool:
     def __init__(self, resolve: Resolve, config: LedgerClientConfig) -> None:
         self._resolve = resolve
         self._config = config
-        self._entries = self._set_for_entries()
+        self.entry_connections = self._set_for_entries()
         queue, frame = config.send_queue_bytes_max, config.frame_bytes_max
-        self._v3 = ConnectionSet(lambda bookie_id: V3Connection(bookie_id, queue, frame), resolve, config)
+        self.v3_connections = ConnectionSet(
+            lambda bookie_id: V3Connection(bookie_id, queue, frame), resolve, config
+        )
         self._txn_ids = itertools.count(1) if config.wire is WireProtocol.V3 else None
 
     def _set_for_entries(self) -> ConnectionSet[EntryConnection]:
@@ -151,7 +153,7 @@ class ConnectionPool:
 
     def entries_now(self, bookie_id: BookieId) -> EntryConnection | None:
         """The connection if it is up; no attempt is made."""
-        return self._entries.now(bookie_id)
+        return self.entry_connections.now(bookie_id)
 
     async def entries(self, bookie_id: BookieId) -> EntryConnection:
         """The connection for adds and reads, made if necessary.
@@ -159,7 +161,7 @@ class ConnectionPool:
         Raises:
             BookieUnavailableError: it could not be made.
         """
-        return await self._entries.get(bookie_id)
+        return await self.entry_connections.get(bookie_id)
 
     async def v3(self, bookie_id: BookieId) -> V3Connection:
         """The version 3 connection, made if necessary.
@@ -167,13 +169,13 @@ class ConnectionPool:
         Raises:
             BookieUnavailableError: it could not be made.
         """
-        return await self._v3.get(bookie_id)
+        return await self.v3_connections.get(bookie_id)
 
     def v3_now(self, bookie_id: BookieId) -> V3Connection | None:
-        return self._v3.now(bookie_id)
+        return self.v3_connections.now(bookie_id)
 
     async def close(self) -> None:
         """Close all connections. Recoveries must have ended before."""
         closed = "the ledger client is closed"
-        await self._entries.close(closed)
-        await self._v3.close(closed)
+        await self.entry_connections.close(closed)
+        await self.v3_connections.close(closed)

@@ -11,7 +11,7 @@
     10 00                             status EOK
     aa 06 n  08 00  10 v  18 v        answer of n bytes: status EOK, ledger id, entry id
 
-A recovery add has a priority and a flag more. The codec writes it; nobody is in a hurry for it.
+Recovery adds have a priority and a flag more, deferred adds a flag. The codec writes them: they are rare.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import re
 
 from ledger.wire import v3
 from ledger.wire.frame import LENGTH
-from ledger.wire.messages import Operation, V3AddRequest, V3Request
+from ledger.wire.messages import Operation, V3AddRequest, V3Request, WriteFlag
 from ledger.wire.varint import varint, varint_value
 
 HIGH_PRIORITY = 100
@@ -53,6 +53,18 @@ def recovery_add(txn_id: int, ledger_id: int, entry_id: int, key: bytes, entry: 
     body = V3AddRequest(ledger_id=ledger_id, entry_id=entry_id, master_key=key, entry=entry, recovery=True)
     request = V3Request(txn_id=txn_id, operation=Operation.ADD_ENTRY, body=body, priority=HIGH_PRIORITY)
     return v3.encode_request(request)
+
+
+def deferred_add(txn_id: int, ledger_id: int, entry_id: int, key: bytes, entry: bytes) -> bytes:
+    """The whole frame of an add that is acknowledged before it is synced."""
+    body = V3AddRequest(
+        ledger_id=ledger_id,
+        entry_id=entry_id,
+        master_key=key,
+        entry=entry,
+        write_flags=WriteFlag.DEFERRED_SYNC,
+    )
+    return v3.encode_request(V3Request(txn_id=txn_id, operation=Operation.ADD_ENTRY, body=body))
 
 
 def added(body: memoryview) -> tuple[int, int] | None:

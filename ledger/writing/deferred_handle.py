@@ -5,39 +5,34 @@
 
 Invariant: only a force confirms. Every member syncs what it has when the force comes, so an entry that was on its ack
 quorum by then is durable there. The ensemble never changes: a new member would lack entries that no client has kept.
+
+So the policy of its stream: headers carry the LAC of the last force, and a failed member ends the writer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import itertools
 
+from ledger.arguments import as_bytes
 from ledger.client_context import ClientContext
 from ledger.config import Visibility
-from ledger.core.append import AppendMachine
-from ledger.core.commands import AppendCommand, ReleaseThrough
-from ledger.core.distribution import write_set
-from ledger.core.metadata_changes import needs_close
-from ledger.errors import (
-    AddFailedError,
-    BookieUnavailableError,
-    LedgerClosedError,
-    LogStoreError,
-)
-from ledger.metadata.update_loop import update_ledger
+from ledger.errors import AddFailedError, BookieUnavailableError, LedgerClosedError, LogStoreError
 from ledger.model import NO_ENTRY, BookieSet, EntryId, LedgerId, LedgerMetadata, Versioned
-from ledger.refusal import fenced, too_large, unauthorized
+from ledger.refusal import too_large
+from ledger.transport.entry_connection import EntryConnection
 from ledger.transport.v3_connection import V3Connection
-from ledger.wire import v3
-from ledger.wire.digest import make_digester, master_key
 from ledger.wire.entry import Buffer
-from ledger.wire.messages import ForceLedgerRequest, Operation, V3AddRequest, V3Request, WriteFlag
+from ledger.wire.messages import ForceLedgerRequest, Operation
 from ledger.wire.status import Status
+from ledger.writing.add_stream import AddPolicy, AddStream
+from ledger.writing.closing import write_closed
 from ledger.writing.ensemble_member import EnsembleMember
+from ledger.writing.pending_adds import AddKind
 from ledger.writing.waiters import Waiters
 
 
-class DeferredWriteHandle:
+class DeferredWriteHandle(AddPolicy):
     """Obtained from `LedgerClient.create_deferred`. Speaks version 3, which alone has these messages.
 
     A bookie that fails fails the handle; the ledger must then be recovered. Readers learn the LAC from entries added
@@ -51,22 +46,23 @@ class DeferredWriteHandle:
         self.failed: LogStoreError | None = None
         self.lac = NO_ENTRY
         """What the last force has made durable."""
+        self._length = 0
+        """Payload bytes up to the LAC."""
         self._local = metadata
         self._context = context
-        value = metadata.value
-        self._digester = make_digester(value.digest_type, value.password)
-        self._key = master_key(value.password)
-        # Its "confirmed" is what is stored on ack quorums here.
-        self.machine = AppendMachine(value.quorum, Visibility.FAST)
-        self._members = [
-            EnsembleMember(self, position, bookie_id, context.config.add_timeout_s)
-            for position, bookie_id in enumerate(value.last_fragment.ensemble)
-        ]
-        self._connections: list[V3Connection] = []
+        self._stream = AddStream(
+            ledger_id,
+            metadata.value,
+            self,
+            context.pool.v3_connections,
+            kind=AddKind.DEFERRED,
+            # Its "confirmed" is what is stored on ack quorums here.
+            visibility=Visibility.FAST,
+            txn_ids=itertools.count(1),
+            add_timeout_s=context.config.add_timeout_s,
+        )
         self._connecting = asyncio.Lock()
-        self._lengths: deque[int] = deque()
-        """The ledger's length with each entry above the LAC."""
-        self._length = self._confirmed_length = 0
+        self._is_connected = False
         self._waiters = Waiters()
 
     @property
@@ -84,34 +80,25 @@ class DeferredWriteHandle:
             LedgerClosedError: the handle is closed.
             UnauthorizedError: a bookie refused the password.
         """
-        overhead, limit = self._digester.overhead_bytes, self._context.config.entry_bytes_max
-        if len(payload) + overhead > limit:
-            raise too_large(len(payload), overhead, limit)
+        data = as_bytes(payload)
+        overhead, limit = self._stream.pending.digester.overhead_bytes, self._context.config.entry_bytes_max
+        if len(data) + overhead > limit:
+            raise too_large(len(data), overhead, limit)
         await self._connect()
-        entry_id = EntryId(self.machine.sent_through + 1)
-        frame = self._frame(entry_id, payload)
-        self.machine.on_sent(entry_id, self.lac)
-        for position in write_set(entry_id, self.metadata.quorum):
-            self._members[position].send_adds(frame, 1)
-        self._context.watch(self)
+        self._stream.send([data], self.lac)
+        entry_id = self._stream.machine.sent_through
         self._check()
-        if self.machine.lac < entry_id:
+        if self._stream.machine.lac < entry_id:
             await self._waiters.add(entry_id)
         return entry_id
 
-    def _frame(self, entry_id: EntryId, payload: Buffer) -> bytes:
-        self._length += len(payload)
-        self._lengths.append(self._length)
-        head = self._digester.header_and_digest(self.ledger_id, entry_id, self.lac, self._length, (payload,))
-        body = V3AddRequest(
-            ledger_id=self.ledger_id,
-            entry_id=entry_id,
-            master_key=self._key,
-            entry=b"".join((head, payload)),
-            write_flags=WriteFlag.DEFERRED_SYNC,
-        )
-        txn_id = self._connections[0].next_txn_id()
-        return v3.encode_request(V3Request(txn_id=txn_id, operation=Operation.ADD_ENTRY, body=body))
+    async def _connect(self) -> None:
+        self._check()
+        async with self._connecting:
+            if not self._is_connected:
+                await asyncio.gather(*(self._stream.connected(member) for member in self._stream.members))
+                self._check()
+                self._is_connected = True
 
     async def force(self) -> EntryId:
         """Make every entry whose add has returned durable on its ack quorum; return the id of the last one.
@@ -121,32 +108,31 @@ class DeferredWriteHandle:
             The error by which the handle failed, as in `add`.
         """
         self._check()
-        stored = self.machine.lac
+        stored, length = self._stream.machine.lac, self._stream.pending.confirmed_length
         if stored == self.lac:
             return self.lac
-        timeout_s = self._context.config.add_timeout_s
-        await asyncio.gather(*(self._force(connection, timeout_s) for connection in self._connections))
+        connections = [member.connection for member in self._stream.members]
+        await asyncio.gather(*(self._force(connection) for connection in connections))
         self._check()  # the LAC at which a close has begun stays
-        while self.lac < stored:
-            self._confirmed_length = self._lengths.popleft()
-            self.lac = EntryId(self.lac + 1)
+        if stored > self.lac:
+            self.lac, self._length = stored, length
         return self.lac
 
-    async def _force(self, connection: V3Connection, timeout_s: float) -> None:
+    async def _force(self, connection: EntryConnection | None) -> None:
+        assert isinstance(connection, V3Connection), "all members are connected before the first add"
         body = ForceLedgerRequest(ledger_id=self.ledger_id)
+        bookie_id, timeout_s = connection.bookie_id, self._context.config.add_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
                 response = await connection.request(Operation.FORCE_LEDGER, body, timeout_s)
         except TimeoutError as error:
             raise BookieUnavailableError(
-                f"bookie {connection.bookie_id} did not answer a force within {timeout_s} s",
-                bookie_id=connection.bookie_id,
+                f"bookie {bookie_id} did not answer a force within {timeout_s} s", bookie_id=bookie_id
             ) from error
         if response.outcome is not Status.EOK:
             raise BookieUnavailableError(
-                f"bookie {connection.bookie_id} answered {response.outcome.name} to a force of ledger "
-                f"{self.ledger_id}",
-                bookie_id=connection.bookie_id,
+                f"bookie {bookie_id} answered {response.outcome.name} to a force of ledger {self.ledger_id}",
+                bookie_id=bookie_id,
             )
 
     async def close(self) -> LedgerMetadata:
@@ -164,89 +150,52 @@ class DeferredWriteHandle:
         """
         if self.failed is not None and not isinstance(self.failed, LedgerClosedError):
             raise self.failed.copy()
-        last_entry, length = self.lac, self._confirmed_length
         self.fail(LedgerClosedError(f"ledger {self.ledger_id} is closed", ledger_id=self.ledger_id))
-        self._local = await update_ledger(
-            self._context.store,
-            self.ledger_id,
-            self._local,
-            lambda found: needs_close(self.ledger_id, found, last_entry, length),
-            lambda found: found.closed_at(last_entry, length),
-            self._context.environment,
-        )
+        self._local = await write_closed(self._context, self.ledger_id, self._local, self.lac, self._length)
         return self._local.value
-
-    # ---- connections and answers (EnsembleMemberOwner)
-
-    async def _connect(self) -> None:
-        self._check()
-        async with self._connecting:
-            if self._connections:
-                return
-            pool = self._context.pool
-            try:
-                found = await asyncio.gather(*(pool.v3(member.bookie_id) for member in self._members))
-            except BookieUnavailableError as error:
-                self._lost(error)
-                self._check()
-            self._connections = found
-            for member, connection in zip(self._members, found, strict=True):
-                member.attach(self.ledger_id, connection)
-
-    def on_add_refused(self, member: EnsembleMember, entry_id: int, status: Status) -> None:
-        if status is Status.EFENCED:
-            self.fail(fenced(self.ledger_id))
-        elif status is Status.EUA:
-            self.fail(unauthorized(member.bookie_id, self.ledger_id))
-        else:
-            text = f"bookie {member.bookie_id} answered {status.name} to entry {entry_id}"
-            self._lost(BookieUnavailableError(text, bookie_id=member.bookie_id))
-
-    def on_member_lost(self, member: EnsembleMember, error: Exception) -> None:
-        self._lost(error)
-
-    def carry_out(self, commands: list[AppendCommand]) -> None:
-        for command in commands:
-            assert isinstance(command, ReleaseThrough), "no member is replaced and no LAC is published"
-            self._waiters.release(command.entry_id)
-
-    def _lost(self, error: Exception) -> None:
-        failure = AddFailedError(
-            f"ledger {self.ledger_id} cannot go on without one of its bookies, and with deferred sync none can be "
-            f"replaced ({error}); what was forced, up to entry {self.lac}, is safe: recover the ledger",
-            ledger_id=self.ledger_id,
-            lac=self.lac,
-        )
-        failure.__cause__ = error
-        self.fail(failure)
 
     def _check(self) -> None:
         if self.failed is not None:
             raise self.failed.copy()
 
-    # ---- the client's side (OpenWriter)
+    # ---- the stream's policy (AddPolicy)
 
-    def tick(self, now: float) -> bool:
-        """Fail if a member owes an answer for too long; False if there is nothing left to check."""
-        for member in self._members:
-            if self.failed is None and member.overdue(now):
-                self._lost(member.overdue_error())
-        return self.failed is None and any(member.owes for member in self._members)
+    def on_sent(self) -> None:
+        self._context.watch(self)
 
-    def excuse(self, pause_s: float) -> None:
-        """This process was stopped for this long: no bookie is at fault for not having answered."""
-        for member in self._members:
-            member.excuse(pause_s)
+    def on_done(self, entry_id: EntryId) -> None:
+        self._waiters.release(entry_id)
 
-    def on_bookies_changed(self, bookies: BookieSet) -> None:
-        """No member can be replaced; one that was lost is detected when it does not answer."""
+    def on_member_failed(self, member: EnsembleMember) -> None:
+        failure = AddFailedError(
+            f"ledger {self.ledger_id} cannot go on without one of its bookies, and with deferred sync none can be "
+            f"replaced ({member.failed}); what was forced, up to entry {self.lac}, is safe: recover the ledger",
+            ledger_id=self.ledger_id,
+            lac=self.lac,
+        )
+        failure.__cause__ = member.failed
+        self.fail(failure)
 
     def fail(self, error: LogStoreError) -> None:
         """Stop permanently; metadata is left as it is."""
         if self.failed is not None:
             return
         self.failed = error
-        for member in self._members:
-            member.detach(self.ledger_id)
+        self._stream.stop()
         self._context.forget(self)
         self._waiters.fail(error)
+
+    # ---- time and registrations (OpenWriter)
+
+    def tick(self, now: float) -> bool:
+        """Fail if a member owes an answer for too long; False if there is nothing left to check."""
+        if self.failed is None:
+            self._stream.fail_overdue(now)
+        return self.failed is None and any(member.owes for member in self._stream.members)
+
+    def extend_deadlines(self, pause_s: float) -> None:
+        """This process was stopped for this long: no bookie is at fault for not having answered."""
+        self._stream.extend_deadlines(pause_s)
+
+    def on_bookies_changed(self, bookies: BookieSet) -> None:
+        """No member can be replaced; one that was lost is detected when it does not answer."""

@@ -14,13 +14,11 @@ Protocol: docs/bookkeeper.md#ensemble-change. Pitfall: docs/pitfalls.md#ack-befo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ledger.bookie_quarantine import BookieQuarantine
 from ledger.client_context import ClientContext
-from ledger.core.append import AppendMachine
-from ledger.core.commands import AppendCommand
 from ledger.core.metadata_changes import needs_replacement, replace_members
 from ledger.core.placement import choose_replacements
 from ledger.errors import (
@@ -32,8 +30,9 @@ from ledger.errors import (
     UnavailableError,
 )
 from ledger.metadata.update_loop import update_ledger
-from ledger.model import BookieId, LedgerId, LedgerMetadata, LedgerState, Versioned
+from ledger.model import BookieId, BookieSet, LedgerId, LedgerMetadata, LedgerState, Versioned
 from ledger.transport.probe import responds
+from ledger.writing.add_stream import AddStream
 from ledger.writing.ensemble_member import EnsembleMember
 
 
@@ -41,62 +40,42 @@ class EnsembleOwner(Protocol):
     """The writer whose ensemble is kept, as its keeper sees it."""
 
     ledger_id: LedgerId
-
-    @property
-    def machine(self) -> AppendMachine: ...
-
-    @property
-    def members(self) -> list[EnsembleMember]: ...
-
-    @property
-    def metadata(self) -> LedgerMetadata: ...
-
-    @property
-    def local(self) -> Versioned[LedgerMetadata]:
-        """Metadata as this writer last read or wrote it."""
-
-    @property
-    def metadata_lock(self) -> asyncio.Lock:
-        """Held over every compare-and-set of the writer, so that they never race one another."""
+    local: Versioned[LedgerMetadata]
+    """Metadata as this writer last read or wrote it."""
+    metadata_lock: asyncio.Lock
+    """Held over every compare-and-set of the writer, so that they never race one another."""
 
     def finished(self) -> bool: ...
-
-    def carry_out(self, commands: list[AppendCommand]) -> None: ...
-
-    def install(self, metadata: Versioned[LedgerMetadata]) -> list[int]:
-        """Adopt newer metadata; return the positions that have a new bookie, with fresh members."""
-
-    def connect_positions(self, positions: Iterable[int]) -> None: ...
-
-    def rejoin(self, member: EnsembleMember) -> None:
-        """Use a failed member at its old position again."""
 
     def fail(self, error: LogStoreError) -> None: ...
 
 
 class EnsembleKeeper:
-    def __init__(self, handle: EnsembleOwner, context: ClientContext) -> None:
+    def __init__(self, handle: EnsembleOwner, stream: AddStream, context: ClientContext) -> None:
         self._handle = handle
+        self._stream = stream
         self._context = context
         self._config = context.config
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
-        self._patience = BookieQuarantine(self._config.replace_backoff_s, self._config.replace_backoff_max_s)
+        self._quarantine = BookieQuarantine(
+            self._config.replace_backoff_s, self._config.replace_backoff_max_s
+        )
         self._unsettled = False
         """A change of metadata was sent and its outcome is not known."""
         self._hopeless_since: float | None = None
         self._hopeless_done = 0
 
-    def on_member_lost(self, member: EnsembleMember) -> None:
+    def on_member_failed(self, member: EnsembleMember) -> None:
         """Search a replacement, or wait for the member's return; a bookie that just failed is avoided for a while."""
-        self._patience.on_failed(member.bookie_id, useful=member.useful, now=_now())
+        self._quarantine.on_failed(member.bookie_id, useful=member.useful, now=_now())
         self.wake()
 
     def wake(self) -> None:
         """A member failed, or registrations changed: try again."""
         self._news.set()
         handle = self._handle
-        if handle.finished() or not handle.machine.failed_positions:
+        if handle.finished() or not self._stream.machine.failed_positions:
             return
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._keep())
@@ -112,16 +91,16 @@ class EnsembleKeeper:
             error = AddFailedError(
                 f"the ensemble of ledger {self._handle.ledger_id} cannot be kept because of {fault!r}",
                 ledger_id=self._handle.ledger_id,
-                lac=self._handle.machine.lac,
+                lac=self._stream.machine.lac,
             )
             error.__cause__ = fault
             self._handle.fail(error)
 
     async def _keep(self) -> None:
         handle = self._handle
-        while handle.machine.failed_positions and not handle.finished():
+        while self._stream.machine.failed_positions and not handle.finished():
             self._news.clear()
-            if await self._mend():
+            if await self._repair():
                 continue
             if handle.finished():
                 return
@@ -137,14 +116,14 @@ class EnsembleKeeper:
         except TimeoutError:
             pass
 
-    async def _mend(self) -> bool:
+    async def _repair(self) -> bool:
         """One round; True if any member was replaced or taken back."""
         try:
             async with asyncio.timeout(self._config.quorum_timeout_s):
                 if self._unsettled:
                     return await self._settle()
-                if not self._handle.machine.can_confirm:
-                    await self._look()
+                if not self._stream.machine.can_confirm:
+                    await self._check_open()
                 return await self._replace() or await self._rejoin()
         except (UnavailableError, OutcomeUnknownError, TimeoutError):
             return False  # the store is unavailable or does not answer: another round
@@ -154,7 +133,7 @@ class EnsembleKeeper:
 
     def _too_long(self) -> bool:
         """True once no add was done for the whole timeout, however often members came and went."""
-        machine, now = self._handle.machine, _now()
+        machine, now = self._stream.machine, _now()
         if self._hopeless_since is not None and (
             machine.done_through > self._hopeless_done
             or (machine.can_confirm and machine.sent_through == machine.done_through)
@@ -168,7 +147,7 @@ class EnsembleKeeper:
 
     # ---- metadata
 
-    async def _look(self) -> None:
+    async def _check_open(self) -> None:
         """Read metadata: with too few members left no bookie may report that the ledger is fenced or deleted."""
         found = await self._context.store.read_ledger(self._handle.ledger_id)
         if found.value.state is not LedgerState.OPEN:
@@ -207,36 +186,31 @@ class EnsembleKeeper:
     def _adopt(self, updated: Versioned[LedgerMetadata]) -> bool:
         if updated.value.state is not LedgerState.OPEN:
             raise self._lost(updated.value)
-        handle = self._handle
-        changed = handle.install(updated)
-        handle.connect_positions(changed)
-        if changed:
-            first_entry = updated.value.last_fragment.first_entry
-            handle.carry_out(handle.machine.on_ensemble_changed(changed, first_entry))
-        return bool(changed)
+        self._handle.local = updated
+        return self._stream.change_ensemble(updated.value.last_fragment)
 
     # ---- replacing
 
     async def _replace(self) -> bool:
         """Replace failed members by spare bookies that answer; True if any member was replaced."""
-        failed = self._failed()
+        failed = self._stream.failed_members
         spares = await self._answering_spares(len(failed))
         if not spares:
             return False
         replacements = {
             member.position: (member.bookie_id, spare)
             for member, spare in zip(failed, spares, strict=False)
-            if self._handle.members[member.position] is member
+            if self._stream.members[member.position] is member
         }
         return await self._change(replacements)
 
     async def _answering_spares(self, count: int) -> list[BookieId]:
         spares: list[BookieId] = []
-        avoid = self._patience.resting(_now())
+        avoid = self._quarantine.resting(_now())
         while len(spares) < count:
             chosen = choose_replacements(
                 self._context.bookies(),
-                self._handle.metadata.last_fragment.ensemble,
+                self._handle.local.value.last_fragment.ensemble,
                 {*avoid, *spares},
                 1,
                 self._context.environment.chance,
@@ -250,7 +224,7 @@ class EnsembleKeeper:
         return spares
 
     async def _change(self, replacements: Mapping[int, tuple[BookieId, BookieId]]) -> bool:
-        machine, loop = self._handle.machine, asyncio.get_running_loop()
+        machine, loop = self._stream.machine, asyncio.get_running_loop()
         replaced = {position: old for position, (old, _) in replacements.items()}
         # Confirmation is held so that the new members get every entry of their fragment. It is not needed for
         # safety: copies on failed members count for nothing already. So a slow store holds it only so long.
@@ -267,20 +241,55 @@ class EnsembleKeeper:
 
     def _thaw(self) -> None:
         if not self._handle.finished():
-            self._handle.carry_out(self._handle.machine.thaw())
+            self._stream.execute(self._stream.machine.thaw())
+
+    # ---- members that are not registered any more
+
+    def on_bookies_changed(self, bookies: BookieSet) -> bool:
+        """Note which members have lost or regained their registration; True if one has just lost it.
+
+        Source: docs/log-semantics.md#rule-24b.
+        """
+        now, lost = _now(), False
+        for member in self._stream.members:
+            if bookies.find(member.bookie_id) is not None:
+                member.missing_since = None
+            elif member.missing_since is None:
+                member.missing_since = now
+                lost = True
+        self.wake()
+        return lost
+
+    def fail_unregistered(self, now: float) -> None:
+        """Fail members that have been unregistered for `lost_member_s`, if a spare bookie can take their place."""
+        deadline = now - self._config.lost_member_s
+        for member in self._stream.members:
+            if member.missing_since is None or member.missing_since > deadline or member.failed is not None:
+                continue
+            if not self._has_spare():
+                return  # it may still answer, and a member that answers is better than none
+            member.missing_since = None
+            error = BookieUnavailableError(
+                f"bookie {member.bookie_id} is not registered any more", bookie_id=member.bookie_id
+            )
+            self._stream.on_member_lost(member, error)
+
+    def _has_spare(self) -> bool:
+        ensemble = self._handle.local.value.last_fragment.ensemble
+        return any(info.bookie_id not in ensemble for info in self._context.bookies().writable)
 
     # ---- taking back
 
     async def _rejoin(self) -> bool:
         """Take failed members back whose bookies answer again; True if there are any."""
         writable = {info.bookie_id for info in self._context.bookies().writable}
-        ready = writable - self._patience.resting(_now())
-        members = [member for member in self._failed() if member.bookie_id in ready]
+        ready = writable - self._quarantine.resting(_now())
+        members = [member for member in self._stream.failed_members if member.bookie_id in ready]
         answered = await asyncio.gather(*(self._responds(member.bookie_id) for member in members))
         back = [member for member, answer in zip(members, answered, strict=True) if answer]
         for member in back:
             if not self._handle.finished():
-                self._handle.rejoin(member)
+                self._stream.rejoin(member)
         return bool(back)
 
     async def _responds(self, bookie_id: BookieId) -> bool:
@@ -291,19 +300,16 @@ class EnsembleKeeper:
             return False
         return await responds(connection, self._handle.ledger_id, self._config)
 
-    # ---- words
-
-    def _failed(self) -> list[EnsembleMember]:
-        return [member for member in self._handle.members if member.failed is not None]
+    # ---- errors
 
     def _too_few(self) -> LogStoreError:
-        reasons = "; ".join(str(member.failed) for member in self._failed())
-        quorum = self._handle.metadata.quorum
+        reasons = "; ".join(str(member.failed) for member in self._stream.failed_members)
+        quorum = self._handle.local.value.quorum
         return AddFailedError(
             f"ledger {self._handle.ledger_id} has fewer than its ack quorum of {quorum.ack} bookies and no "
             f"replacement was found within {self._config.quorum_timeout_s} s ({reasons})",
             ledger_id=self._handle.ledger_id,
-            lac=self._handle.machine.lac,
+            lac=self._stream.machine.lac,
         )
 
     def _lost(self, metadata: LedgerMetadata) -> LogStoreError:

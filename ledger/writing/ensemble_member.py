@@ -14,12 +14,12 @@ from ledger.wire.status import Status
 
 
 class EnsembleMemberOwner(Protocol):
-    """The writer that sends the adds and executes what the machine decides."""
+    """The stream that the member belongs to."""
 
     @property
     def machine(self) -> AppendMachine: ...
 
-    def carry_out(self, commands: list[AppendCommand]) -> None: ...
+    def execute(self, commands: list[AppendCommand]) -> None: ...
 
     def on_add_refused(self, member: EnsembleMember, entry_id: int, status: Status) -> None: ...
 
@@ -116,7 +116,7 @@ class EnsembleMember:
         self.quiet_since = self._now()
         self.useful = True
 
-    def excuse(self, pause_s: float) -> None:
+    def extend_deadlines(self, pause_s: float) -> None:
         """This process was stopped for this long; the bookie is not at fault."""
         self.quiet_since += pause_s
         if self.missing_since is not None:
@@ -146,11 +146,11 @@ class EnsembleMember:
 
     def on_adds_acked(self, first: int, last: int) -> None:
         self._adds_answered(last - first + 1)
-        self.owner.carry_out(self.owner.machine.on_adds_acked(self.position, first, last))
+        self.owner.execute(self.owner.machine.on_adds_acked(self.position, first, last))
 
     def on_scattered_adds_acked(self, entry_ids: list[int]) -> None:
         self._adds_answered(len(entry_ids))
-        self.owner.carry_out(self.owner.machine.on_scattered_adds_acked(self.position, entry_ids))
+        self.owner.execute(self.owner.machine.on_scattered_adds_acked(self.position, entry_ids))
 
     def on_add_refused(self, entry_id: int, status: Status) -> None:
         self.owner.on_add_refused(self, entry_id, status)

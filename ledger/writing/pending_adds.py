@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from enum import Enum
 from itertools import islice
 
 from ledger.core.distribution import write_set
-from ledger.model import NO_ENTRY, EntryId, LedgerId, QuorumSizes
-from ledger.wire.add_v3 import add_start
-from ledger.wire.constants import ADD_HEADER, ADD_REQUEST_START, MASTER_KEY_BYTES
-from ledger.wire.digest import Digester
+from ledger.model import EntryId, LedgerId, LedgerMetadata
+from ledger.wire.add_v3 import add_start, deferred_add, recovery_add
+from ledger.wire.constants import ADD_HEADER, ADD_REQUEST_START, MASTER_KEY_BYTES, RECOVERY_ADD_HEADER
+from ledger.wire.digest import make_digester, master_key
+
+
+class AddKind(Enum):
+    """The flags of an add."""
+
+    NORMAL = "normal"
+    """None: synced before it is acknowledged, refused once the ledger is fenced."""
+    DEFERRED = "deferred"
+    """Acknowledged once it is stored, synced by a force. Version 3 only."""
+    RECOVERY = "recovery"
+    """Taken by a fenced ledger, too, and by a read-only bookie."""
 
 
 class PendingAdds:
@@ -19,21 +31,24 @@ class PendingAdds:
     def __init__(
         self,
         ledger_id: LedgerId,
-        quorum: QuorumSizes,
-        digester: Digester,
-        key: bytes,
-        txn_ids: Iterator[int] | None = None,
+        metadata: LedgerMetadata,
+        lac: EntryId,
+        kind: AddKind,
+        txn_ids: Iterator[int] | None,
     ) -> None:
-        """Framed for version 2, or for version 3 where there are transaction ids."""
+        """The first entry is `lac` + 1. Framed for version 2, or for version 3 where there are transaction ids."""
         self._ledger_id = ledger_id
-        self._quorum = quorum
-        self._digester = digester
-        self._key = key
+        self._quorum = metadata.quorum
+        self.digester = make_digester(metadata.digest_type, metadata.password)
+        self.key = master_key(metadata.password)
+        self._kind = kind
+        self._header = RECOVERY_ADD_HEADER if kind is AddKind.RECOVERY else ADD_HEADER
         self._txn_ids = txn_ids
         self._length = 0
-        # (frame without its payload, payload, ledger length including it), from _lac + 1 on.
+        # The two pieces of a frame (version 2 and normal adds: up to the payload, and the payload), and the
+        # ledger's length including the entry; from _lac + 1 on.
         self._entries: deque[tuple[bytes, bytes, int]] = deque()
-        self._lac = NO_ENTRY
+        self._lac = lac
         self.confirmed_length = 0
         """Payload bytes of the ledger up to its LAC."""
 
@@ -44,23 +59,30 @@ class PendingAdds:
 
     @property
     def payloads(self) -> list[bytes]:
+        """Payloads of the unconfirmed entries; normal adds only."""
+        assert self._kind is AddKind.NORMAL
         return [payload for _, payload, _ in self._entries]
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def continue_from(self, length: int) -> None:
+        """The ledger's length before the next entry, if it is not the sum of what was added here."""
+        self._length = length
+
     def encode(self, payloads: list[bytes], lac: int) -> list[bytes]:
-        """Frame the next entries, with this LAC in their headers; returns the pieces to send, in order."""
+        """Frame the next entries, with this LAC in their headers; returns the pieces to send, two per entry."""
         if self._txn_ids is not None:
             return self._encode_v3(payloads, lac, self._txn_ids)
-        head_of, start = self._digester.header_and_digest, ADD_REQUEST_START.pack
-        key, ledger_id = self._key, self._ledger_id
-        size = 4 + MASTER_KEY_BYTES + self._digester.overhead_bytes
+        head_of, start = self.digester.header_and_digest, ADD_REQUEST_START.pack
+        key, ledger_id, header = self.key, self._ledger_id, self._header
+        size = 4 + MASTER_KEY_BYTES + self.digester.overhead_bytes
         length = self._length
         pieces: list[bytes] = []
         for entry_id, payload in enumerate(payloads, self.first + len(self._entries)):
             count = len(payload)
             length += count
-            head = start(size + count, ADD_HEADER, key) + head_of(
-                ledger_id, entry_id, lac, length, (payload,)
-            )
+            head = start(size + count, header, key) + head_of(ledger_id, entry_id, lac, length, (payload,))
             self._entries.append((head, payload, length))
             pieces.append(head)
             pieces.append(payload)
@@ -71,14 +93,25 @@ class PendingAdds:
         pieces: list[bytes] = []
         for entry_id, payload in enumerate(payloads, self.first + len(self._entries)):
             self._length += len(payload)
-            entry_head = self._digester.header_and_digest(
+            entry_head = self.digester.header_and_digest(
                 self._ledger_id, entry_id, lac, self._length, (payload,)
             )
-            size = len(entry_head) + len(payload)
-            head = add_start(next(txn_ids), self._ledger_id, entry_id, self._key, size) + entry_head
-            self._entries.append((head, payload, self._length))
-            pieces += (head, payload)
+            head, rest = self._pieces_v3(next(txn_ids), entry_id, entry_head, payload)
+            self._entries.append((head, rest, self._length))
+            pieces += (head, rest)
         return pieces
+
+    def _pieces_v3(
+        self, txn_id: int, entry_id: int, entry_head: bytes, payload: bytes
+    ) -> tuple[bytes, bytes]:
+        match self._kind:
+            case AddKind.NORMAL:
+                size = len(entry_head) + len(payload)
+                return add_start(txn_id, self._ledger_id, entry_id, self.key, size) + entry_head, payload
+            case AddKind.DEFERRED:
+                return deferred_add(txn_id, self._ledger_id, entry_id, self.key, entry_head + payload), b""
+            case AddKind.RECOVERY:
+                return recovery_add(txn_id, self._ledger_id, entry_id, self.key, entry_head + payload), b""
 
     def by_position(self, first: int, count: int) -> list[list[bytes]]:
         """Pieces of these entries for each position of a striped ensemble: two per entry."""

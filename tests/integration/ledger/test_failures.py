@@ -89,7 +89,7 @@ async def test_a_hung_bookie_neither_stops_appends_nor_fills_memory(tmp_path: Pa
             async with asyncio.timeout(20):
                 for _ in range(400):
                     handle.submit(payload)
-                    await handle.wait_for_room(1024 * 1024)
+                    await handle.wait_for_capacity(1024 * 1024)
                 await handle.drain()
             assert handle.failed_members == 1
         finally:

@@ -46,7 +46,7 @@ class Pipeline:
             for _ in range(20):
                 self.handle.submit(payload_of(self.handle.last_add_pushed + 1))
             await asyncio.sleep(0.005)
-            await self.handle.wait_for_room(64 * 1024)
+            await self.handle.wait_for_capacity(64 * 1024)
 
     async def more(self, count: int) -> None:
         goal = self.last_acked + count

@@ -145,8 +145,8 @@ MUTATIONS = (
         "behind recovery's back.",
         (
             edit(
-                "ledger.writing.write_handle:WriteHandle.on_add_refused",
-                ("if status is Status.EFENCED:", "if False:"),
+                "ledger.writing.add_stream:AddStream.on_add_refused",
+                ("status is Status.EFENCED and", "False and"),
             ),
             edit(
                 "ledger.core.metadata_changes:needs_replacement",
@@ -157,7 +157,7 @@ MUTATIONS = (
                 ("if updated.value.state is not LedgerState.OPEN:", "if updated.value.closed:"),
             ),
             edit(
-                "ledger.writing.ensemble_keeper:EnsembleKeeper._look",
+                "ledger.writing.ensemble_keeper:EnsembleKeeper._check_open",
                 ("if found.value.state is not LedgerState.OPEN:", "if found.value.closed:"),
             ),
         ),
@@ -227,11 +227,11 @@ MUTATIONS = (
         "A bookie that refuses an explicit LAC has not stored it.",
         (
             edit(
-                "ledger.writing.write_handle:WriteHandle._lac_written",
+                "ledger.writing.lac_writer:LacWriter._on_written",
                 (
                     "if isinstance(outcome, Exception):",
                     "if isinstance(outcome, Exception):\n"
-                    "        self.carry_out(self._machine.on_lac_stored(member.position, lac))\n"
+                    "        self._stream.execute(self._stream.machine.on_lac_stored(member.position, lac))\n"
                     "    if isinstance(outcome, Exception):",
                 ),
                 ("elif outcome is Status.EOK:", "elif True:"),

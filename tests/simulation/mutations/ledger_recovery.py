@@ -83,10 +83,7 @@ MUTATIONS = (
         (
             edit(
                 "ledger.writing.write_back:WriteBack.add",
-                (
-                    "self._ledger_id, entry.entry_id, self._lac, entry.length",
-                    "self._ledger_id, entry.entry_id, entry.entry_id - 1, entry.length",
-                ),
+                ("[bytes(entry.payload)], self._lac", "[bytes(entry.payload)], entry.entry_id - 1"),
             ),
         ),
         plan=focused(
@@ -103,7 +100,7 @@ MUTATIONS = (
     Mutation(
         "recovery-adds-with-another-length",
         "Recovery's adds are the writer's, with the ledger length that the entry had.",
-        (edit("ledger.writing.write_back:WriteBack.add", ("entry.length", "len(entry.payload)")),),
+        (edit("ledger.writing.write_back:WriteBack.add", ("entry.length - len(entry.payload)", "0")),),
     ),
     Mutation(
         "recovery-records-its-change-early",  # docs/pitfalls.md#change-recorded-before-the-close
@@ -113,13 +110,13 @@ MUTATIONS = (
             edit(
                 "ledger.writing.write_back:WriteBack._replace_failed",
                 (
-                    "for position in replaced:",
-                    "store = self._services.store\n"
+                    "self._stream.change_ensemble(fragment)",
+                    "store = self._context.store\n"
                     "        found = await store.read_ledger(self._ledger_id)\n"
                     "        if not found.value.closed:\n"
                     "            marked = found.value.with_fragment(self.changes[-1])\n"
                     "            await store.write_ledger(self._ledger_id, marked, found.version)\n"
-                    "        for position in replaced:",
+                    "        self._stream.change_ensemble(fragment)",
                 ),
             ),
         ),
@@ -145,7 +142,7 @@ MUTATIONS = (
         (
             edit(
                 "ledger.writing.write_handle:WriteHandle.close",
-                ("self._machine.lac, self._sent", "max(self._machine.lac - 1, -1), self._sent"),
+                ("self._machine.lac, self._stream", "max(self._machine.lac - 1, -1), self._stream"),
             ),
         ),
     ),

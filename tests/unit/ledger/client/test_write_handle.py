@@ -302,7 +302,7 @@ async def test_a_paused_process_blames_no_bookie() -> None:
         await asyncio.sleep(0.01)
         for bookie in cluster.bookies:
             bookie.speak()
-        handle.excuse(10.0)
+        handle.extend_deadlines(10.0)
         handle.tick(asyncio.get_running_loop().time() + 10.1)
         assert handle.failed_members == 0
 
@@ -376,8 +376,8 @@ async def test_answers_owed_from_an_earlier_position_do_not_pay_for_later_adds()
         await until(lambda: cluster.ensemble(handle)[2] is back)
         await until(lambda: back.log.count("add 2") == 2)
         back.answer_late()
-        await until(lambda: handle._members[2].owed_adds == 0 or handle.failed_members > 0)
-        await until(lambda: 2 in handle.machine.failed_positions)
+        await until(lambda: handle._stream.members[2].owed_adds == 0 or handle.failed_members > 0)
+        await until(lambda: 2 in handle._stream.machine.failed_positions)
 
 
 async def test_bookies_that_store_adds_and_no_lac_end_the_handle_too() -> None:

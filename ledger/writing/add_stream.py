@@ -1,0 +1,245 @@
+"""The adds of one writer to one ensemble. Every kind of writer sends through this stream, with a policy of its own.
+
+    send ──► PendingAdds: frames ──► EnsembleMember of each bookie in the write set
+    answers ──► AppendMachine ──► ReleaseThrough ──► policy;  Resend ──► member;  WriteLac ──► policy
+
+    policy               adds      LAC in their headers      a failed member is        done
+    WriteHandle          normal    the machine's             replaced in metadata      confirmed; strict: visible
+    DeferredWriteHandle  deferred  that of the last force    the end of the writer     stored on an ack quorum
+    WriteBack            recovery  that recovery began with  replaced, in memory only  confirmed
+
+Invariants: an entry is framed once, and resent with the same bytes. Answers count only for the member that is at its
+position now; a failed or replaced one is detached from its connection first.
+
+Entries that are sent together leave together: one LAC in their headers, one join, and the same bytes to every bookie.
+No task, timer or future is created per entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any, Protocol, assert_never
+
+from ledger.config import Visibility
+from ledger.core.append import AppendMachine
+from ledger.core.commands import AppendCommand, ReleaseThrough, Resend, WriteLac
+from ledger.errors import BookieUnavailableError, LogStoreError
+from ledger.model import NO_ENTRY, BookieId, EntryId, Fragment, LedgerId, LedgerMetadata
+from ledger.refusal import fenced, unauthorized
+from ledger.transport.entry_connection import EntryConnection
+from ledger.wire.status import Status
+from ledger.writing.ensemble_member import EnsembleMember
+from ledger.writing.pending_adds import AddKind, PendingAdds
+
+
+class Connections(Protocol):
+    """Where the stream's connections come from: `ConnectionSet`."""
+
+    def now(self, bookie_id: BookieId) -> EntryConnection | None: ...
+
+    async def get(self, bookie_id: BookieId) -> EntryConnection: ...
+
+
+class AddPolicy:
+    """What each kind of writer decides for itself. The stream calls it on the loop."""
+
+    def on_sent(self) -> None:
+        """Adds were sent: answers are owed from now on."""
+
+    def on_confirmed(self) -> None:
+        """Some pending adds are confirmed, and their bytes dropped."""
+
+    def on_done(self, entry_id: EntryId) -> None:
+        """Adds up to `entry_id` are done, in the sense of the machine's visibility."""
+
+    def on_member_failed(self, member: EnsembleMember) -> None:
+        """The member counts no more: replace it, wait for it, or fail."""
+        raise NotImplementedError
+
+    def write_lac(self, member: EnsembleMember, lac: EntryId) -> None:
+        """Store the explicit LAC at the member; asked for by machines of strict visibility only."""
+        raise NotImplementedError
+
+    def fail(self, error: LogStoreError) -> None:
+        """The writer cannot go on."""
+        raise NotImplementedError
+
+
+class AddStream:
+    def __init__(
+        self,
+        ledger_id: LedgerId,
+        metadata: LedgerMetadata,
+        policy: AddPolicy,
+        connections: Connections,
+        *,
+        kind: AddKind,
+        visibility: Visibility,
+        txn_ids: Iterator[int] | None,
+        add_timeout_s: float,
+        lac: EntryId = NO_ENTRY,
+    ) -> None:
+        """Sends to the last ensemble in `metadata`; `lac` + 1 is the first entry. Connects when told to.
+
+        `txn_ids`: transaction ids for frames of version 3; without them frames are of version 2.
+        """
+        self.ledger_id = ledger_id
+        self.machine = AppendMachine(metadata.quorum, visibility, lac=lac)
+        self.pending = PendingAdds(ledger_id, metadata, lac, kind, txn_ids)
+        self.members = [
+            EnsembleMember(self, position, bookie_id, add_timeout_s)
+            for position, bookie_id in enumerate(metadata.last_fragment.ensemble)
+        ]
+        self.stopped = False
+        self._policy = policy
+        self._connections = connections
+        self._kind = kind
+        self._striped = metadata.quorum.ensemble > metadata.quorum.write
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    # ---- sending
+
+    def send(self, payloads: list[bytes], lac: EntryId) -> None:
+        """Send the next entries, with this LAC in their headers, each to its write set."""
+        count, first = len(payloads), self.machine.sent_through + 1
+        pieces = self.pending.encode(payloads, lac)
+        self.machine.on_sent(first + count - 1, lac)
+        if self._striped:
+            for member, batch in zip(self.members, self.pending.by_position(first, count), strict=True):
+                if batch:
+                    member.send_adds(b"".join(batch), len(batch) // 2)
+        else:
+            frames = b"".join(pieces)
+            for member in self.members:
+                member.send_adds(frames, count)
+        self._policy.on_sent()
+
+    def _resend(self, position: int) -> None:
+        """Send everything unconfirmed, with its original bytes, to one member."""
+        pieces = self.pending.for_position(position)
+        if pieces:
+            self.members[position].send_adds(b"".join(pieces), len(pieces) // 2)
+            self._policy.on_sent()
+
+    # ---- answers
+
+    def on_add_refused(self, member: EnsembleMember, entry_id: int, status: Status) -> None:
+        if status is Status.EFENCED and self._kind is not AddKind.RECOVERY:
+            # Terminal: a writer that went on with another bookie could be acknowledged unnoticed by the recovery
+            # (docs/pitfalls.md#fenced-bookie-replaced).
+            self._policy.fail(fenced(self.ledger_id))
+        elif status is Status.EUA:
+            self._policy.fail(unauthorized(member.bookie_id, self.ledger_id))
+        else:
+            error = BookieUnavailableError(
+                f"bookie {member.bookie_id} answered {status.name} to entry {entry_id} of ledger {self.ledger_id}",
+                bookie_id=member.bookie_id,
+            )
+            self.on_member_lost(member, error)
+
+    def on_member_lost(self, member: EnsembleMember, error: Exception) -> None:
+        """Stop counting the member; the policy decides what comes next."""
+        if self.members[member.position] is not member or member.failed or self.stopped:
+            return
+        member.failed = error
+        member.owed_adds = member.owed_lacs = 0
+        member.detach(self.ledger_id)
+        self.execute(self.machine.on_bookie_failed(member.position))
+        self._policy.on_member_failed(member)
+
+    def fail_overdue(self, now: float) -> None:
+        """Fail the members that owe an answer for longer than the add timeout."""
+        for member in self.members:
+            member.recount()
+            if member.failed is None and member.overdue(now):
+                self.on_member_lost(member, member.overdue_error())
+
+    def extend_deadlines(self, pause_s: float) -> None:
+        """This process was stopped for this long: no bookie is at fault for not having answered."""
+        for member in self.members:
+            member.extend_deadlines(pause_s)
+
+    def execute(self, commands: list[AppendCommand]) -> None:
+        """Execute what the machine has decided."""
+        for command in commands:
+            match command:
+                case ReleaseThrough(entry_id):
+                    self._drop_confirmed()
+                    self._policy.on_done(entry_id)
+                case WriteLac(position, lac):
+                    self._policy.write_lac(self.members[position], lac)
+                case Resend(position):
+                    self._resend(position)
+                case _:
+                    assert_never(command)
+        self._drop_confirmed()
+
+    def _drop_confirmed(self) -> None:
+        if self.pending.confirm(self.machine.lac):
+            self._policy.on_confirmed()
+
+    # ---- members and their connections
+
+    @property
+    def failed_members(self) -> list[EnsembleMember]:
+        return [member for member in self.members if member.failed is not None]
+
+    def connect(self, member: EnsembleMember) -> None:
+        """Use the connection that is up, or send what is pending as soon as one is made."""
+        connection = self._connections.now(member.bookie_id)
+        if connection is not None:
+            member.attach(self.ledger_id, connection)
+        else:
+            self.start(self.connected(member))
+
+    async def connected(self, member: EnsembleMember) -> None:
+        """Return once the member is connected, and what is pending sent to it, or it has failed."""
+        try:
+            connection = await self._connections.get(member.bookie_id)
+        except BookieUnavailableError as error:
+            self.on_member_lost(member, error)
+            return
+        if self.members[member.position] is member and member.failed is None and not self.stopped:
+            member.attach(self.ledger_id, connection)
+            self._resend(member.position)
+
+    def change_ensemble(self, fragment: Fragment) -> bool:
+        """Go on with this fragment's ensemble, as the recorded one; True if any member is new."""
+        changed = []
+        for position, bookie_id in enumerate(fragment.ensemble):
+            old = self.members[position]
+            if old.bookie_id != bookie_id:
+                old.detach(self.ledger_id)
+                self.members[position] = EnsembleMember(self, position, bookie_id, old.add_timeout_s)
+                changed.append(position)
+        for position in changed:
+            self.connect(self.members[position])
+        if changed:
+            self.execute(self.machine.on_ensemble_changed(changed, fragment.first_entry))
+        return bool(changed)
+
+    def rejoin(self, member: EnsembleMember) -> None:
+        """The failed member's bookie is reachable again: use it at its old position."""
+        fresh = EnsembleMember(self, member.position, member.bookie_id, member.add_timeout_s)
+        self.members[member.position] = fresh
+        self.connect(fresh)
+        self.execute(self.machine.on_bookie_returned(member.position))
+
+    # ---- the end
+
+    def start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a short task of this stream; it is cancelled when the stream stops."""
+        task: asyncio.Task[None] = self._loop.create_task(coroutine)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+        return task
+
+    def stop(self) -> None:
+        """Send nothing more and count no more answers."""
+        self.stopped = True
+        for member in self.members:
+            member.detach(self.ledger_id)
+        for task in list(self._tasks):
+            task.cancel()
