@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 
 from bookie_server.errors import TooManyFilesError
-from bookie_server.protocol.requests import Writability
+from bookie_server.protocol.refusals import Writability
 from bookie_server.protocol.service import BookieService
 from bookie_server.registration import Presence
 from bookie_server.storage.ledger_storage import LedgerStorage

@@ -19,17 +19,16 @@ from typing import Protocol, cast
 from bookie_server.config import Limits
 from bookie_server.net.answer_budget import LIGHT_BYTES, AnswerBudget
 from bookie_server.net.read_queue import ReadQueue, ReadSlots, Work
-from bookie_server.net.receive_buffer import LENGTH, ReceiveBudget, ReceiveBuffer
-from bookie_server.protocol import serve_v2, serve_v3, serve_v3_lac
-from bookie_server.protocol.add_runs import frame_end, gather
-from bookie_server.protocol.add_runs_v3 import RunV3, gather_v3
+from bookie_server.net.receive_buffer import LENGTH, ReceiveBudget, ReceiveBuffer, frame_end
+from bookie_server.protocol import v2, v2_adds, v3, v3_adds
 from bookie_server.protocol.long_poll import Waiter
+from bookie_server.protocol.requests import Decoder
+from bookie_server.protocol.serve import add, serve
 from bookie_server.protocol.service import BookieService
-from bookie_server.storage.stored_entry import EntryRun
 from ledger.errors import ProtocolError
-from ledger.wire import v3
-from ledger.wire.write_lac import written_lac
 
+V2 = Decoder(v2_adds.gather, v2.decode)
+V3 = Decoder(v3_adds.gather, v3.decode)
 JOIN_BYTES_MAX = 256 * 1024
 """Answers up to so many bytes are joined into one write; larger ones are handed over piece by piece."""
 
@@ -109,7 +108,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         )
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        self._v2 = False
+        self._decoder = V3
         self._holds = NO_HOLD
         self._reads = ReadQueue(
             host.read_slots,
@@ -193,64 +192,26 @@ class ClientConnection(asyncio.BufferedProtocol):
     # ---- frames
 
     def _take(self, block: bytes) -> int:
-        """Serve the complete frames of `block`; return how many bytes they are."""
-        position = 0 if self._v2 else self._take_v3(block)
-        return self._take_v2(block, position) if self._v2 else position
-
-    def _take_v3(self, block: bytes) -> int:
-        """Serve frames while they are v3; the first other one switches the connection to v2."""
-        runs: dict[tuple[int, bytes], RunV3] = {}
-        view, position, frame_bytes_max = memoryview(block), 0, self._limits.frame_bytes_max
-        while True:
+        """Serve the complete frames of `block`; return the number of their bytes."""
+        position, end, frame_bytes_max = 0, len(block), self._limits.frame_bytes_max
+        while position < end:
             before = position
-            position = gather_v3(block, position, frame_bytes_max, runs)
-            for run in runs.values():
-                serve_v3.add_run(self, run, (position - before) // len(runs))
-            runs.clear()
+            runs, position = self._decoder.gather(block, position, frame_bytes_max)
+            # Stored before the next frame is decoded: it may be a fence, or end the connection.
+            for run in runs:
+                add(self, run, (position - before) // len(runs))
+            if position == end:
+                break
             stop = frame_end(block, position, frame_bytes_max)
             if stop is None:
-                return position
-            start = position + LENGTH.size
-            lac = written_lac(block, start, stop)
-            if lac is not None:
-                serve_v3_lac.write_lac_quickly(self, lac)
-            elif not self._serve_v3(view[start:stop]):
-                self._v2 = True
-                return position
+                break
+            request = self._decoder.decode(block, position + LENGTH.size, stop)
+            if request is None:
+                self._decoder = V2
+                continue
+            serve(self, request)
             position = stop
-
-    def _serve_v3(self, body: memoryview) -> bool:
-        if not v3.looks_like_v3(body):
-            return False
-        try:
-            request = v3.decode_request(body)
-        except ProtocolError:
-            return False
-        serve_v3.serve(self, request)
-        return True
-
-    def _take_v2(self, block: bytes, start: int) -> int:
-        runs: dict[bytes, EntryRun] = {}
-        view, position, frame_bytes_max = memoryview(block), start, self._limits.frame_bytes_max
-        while True:
-            before = position
-            position = gather(block, position, frame_bytes_max, runs)
-            # Stored before the next frame is looked at: it may be a fence, or end the connection.
-            self._add_runs(runs, position - before)
-            stop = frame_end(block, position, frame_bytes_max)
-            if stop is None:
-                return position
-            serve_v2.serve(self, view[position + LENGTH.size : stop])
-            position = stop
-
-    def _add_runs(self, runs: dict[bytes, EntryRun], byte_count: int) -> None:
-        if not runs:
-            return
-        share = byte_count // len(runs)
-        for head, run in runs.items():
-            if run.ids:
-                serve_v2.add_run(self, head, run, share)
-        runs.clear()
+        return position
 
     # ---- what serving a request may ask (peer.Peer)
 

@@ -191,3 +191,16 @@ class ReceiveBuffer:
         larger = memoryview(bytearray(min(frame_bytes, 2 * self._filled)))
         larger[: self._filled] = self._part if self._own is None else self._own
         self._own, self._part = larger, b""
+
+
+def frame_end(block: bytes, position: int, frame_bytes_max: int) -> int | None:
+    """Where the frame at `position` ends, None while it is incomplete. Raises ProtocolError if it is too long."""
+    if len(block) - position < LENGTH.size:
+        return None
+    (length,) = LENGTH.unpack_from(block, position)
+    if LENGTH.size + length > frame_bytes_max:
+        raise ProtocolError(
+            f"the peer announced a frame of {LENGTH.size + length} bytes, the limit is {frame_bytes_max}"
+        )
+    stop: int = position + LENGTH.size + length
+    return stop if stop <= len(block) else None

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from bookie_server.protocol.requests import refuse_fence
+from bookie_server.protocol.refusals import refuse_fence
 from bookie_server.protocol.service import BookieService, status_of
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from ledger.errors import LogStoreError

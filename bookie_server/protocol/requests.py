@@ -1,128 +1,175 @@
-"""What a bookie answers, decided from the request and what it knows of the ledger. Pure.
+"""Requests to a bookie: one frozen type for each kind, the same for both versions of the protocol. Pure.
 
-Each `refuse_…` returns the status that ends the request, or None when it may go on; nothing is stored before
-it said None. The rules are those of docs/bookkeeper.md#bookie-answers, with the strict choice wherever Apache's
-bookie has a quirk:
+A version's decoder (v2.py, v3.py) makes the request and attaches the encoder of its response. `serve.py` has one
+function for each kind, which does not know the version. Requests are named tuples: one is made for every frame, and
+a frozen dataclass takes four times as long to make.
 
-- negative ledger and entry ids are bad requests;
-- the master key is compared, in constant time, before anything changes: a wrong key leaves no trace;
-- "no entry" and "no ledger" are proofs. Whatever else stands in the way of an answer is EIO.
-
-Pitfall: docs/pitfalls.md#fence-as-a-weapon.
+Encoders return whole frames, ready to send. A refusal is a response with nothing but its status.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from hmac import compare_digest
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
+from bookie_server.storage.ranges import Range
+from bookie_server.storage.stored_entry import EntryRun, StoredEntry
 from ledger.wire.status import Status
 
-LAST_ENTRY = -1
-"""Entry id of a read that asks for the last entry held."""
-LAC_PACKET_BYTES_MIN = 16
-"""Ledger id and LAC; the digest after them is the client's business."""
+Frame: TypeAlias = Sequence[bytes | memoryview]
+"""One frame in parts, so that a large entry need not be copied."""
 
 
-class LedgerFacts(Protocol):
-    """What the decisions need to know of a ledger this bookie has heard of."""
+class Encoder(Protocol):
+    """Encodes the response to one request in its version."""
 
-    @property
-    def master_key(self) -> bytes: ...
-    @property
-    def fenced(self) -> bool: ...
-    @property
-    def limbo(self) -> bool: ...
-    @property
-    def deleted(self) -> bool: ...
+    def refusal(self, status: Status) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Writability:
-    """What the disks allow. Fences, reads and forces are served whatever it says."""
-
-    adds: bool = True
-    priority_adds: bool = True
-    """Adds with the priority flag, which recovery sets; the storage keeps a reserve for them."""
+class AddEncoder(Protocol):
+    def added(self, run: AddRun, status: Status, conflicts: frozenset[int]) -> bytes:
+        """One response for each entry, in order; those in `conflicts` are refused with EBADREQ."""
 
 
-def refuse_add(
-    writability: Writability,
-    ledger: LedgerFacts | None,
-    ledger_id: int,
-    key: bytes,
-    *,
-    recovery: bool,
-    priority: bool,
-) -> Status | None:
-    """A run of adds of one ledger. An unknown ledger will be created with this key."""
-    if ledger_id < 0:
-        return Status.EBADREQ
-    if not writability.adds and not (priority and writability.priority_adds):
-        return Status.EREADONLY
-    if ledger is None:
-        return None
-    if ledger.deleted:
-        # Metadata has no such ledger any more. EFENCED ends the writer; anything else would make it
-        # look for another bookie to go on with (docs/bookkeeper.md#deleting-a-ledger).
-        return Status.EFENCED
-    if _key_is_lost(ledger):
-        return Status.EREADONLY
-    if not compare_digest(ledger.master_key, key):
-        return Status.EUA
-    if (ledger.fenced or ledger.limbo) and not recovery:
-        # Part of a limbo ledger's journal is gone, and with it perhaps the fence (docs/bookkeeper.md#limbo).
-        return Status.EFENCED
-    return None
+class ReadEncoder(Encoder, Protocol):
+    def entry(self, entry: StoredEntry, lac: int | None) -> Frame:
+        """The entry as stored; version 3 adds the ledger's LAC, unless it is None."""
 
 
-def refuse_fence(ledger: LedgerFacts | None, ledger_id: int, key: bytes) -> Status | None:
-    """A fencing read. An unknown ledger will be created fenced, so that it refuses its first add."""
-    if ledger_id < 0:
-        return Status.EBADREQ
-    if ledger is None:
-        return None
-    if ledger.deleted:
-        return Status.ENOLEDGER
-    if _key_is_lost(ledger):
-        return Status.EUNKNOWNLEDGERSTATE
-    return None if compare_digest(ledger.master_key, key) else Status.EUA
+class BatchReadEncoder(Encoder, Protocol):
+    def entries(self, entries: Sequence[StoredEntry]) -> bytes:
+        """At least one entry."""
 
 
-def _key_is_lost(ledger: LedgerFacts) -> bool:
-    """Whether nobody can say which key is right: the client is to ask other bookies, not to give up."""
-    return ledger.limbo and not ledger.master_key
+class LongPollEncoder(ReadEncoder, Protocol):
+    def lac(self, lac: int, updated_ms: int | None) -> bytes:
+        """The LAC alone. `updated_ms`: when it arrived, in ms since 1970, if it ended a wait."""
+
+    def next_entry(self, entry_id: int, entry: StoredEntry, lac: int, updated_ms: int | None) -> bytes:
+        """The LAC and the entry after the reader's own."""
 
 
-def refuse_read(ledger: LedgerFacts | None, ledger_id: int, entry_id: int) -> Status | None:
-    """A plain read, whose key nobody looks at."""
-    if ledger_id < 0 or entry_id < LAST_ENTRY:
-        return Status.EBADREQ
-    if ledger is None or ledger.deleted:
-        return Status.ENOLEDGER
-    return None
+class WriteEncoder(Protocol):
+    def written(self, status: Status) -> bytes: ...
 
 
-def refuse_write_lac(
-    writability: Writability, ledger: LedgerFacts | None, ledger_id: int, key: bytes, packet: bytes
-) -> Status | None:
-    """An explicit LAC. Fenced ledgers take it; priority does not help on a read-only bookie."""
-    if ledger_id < 0 or len(packet) < LAC_PACKET_BYTES_MIN:
-        return Status.EBADREQ
-    if not writability.adds:
-        return Status.EREADONLY
-    if ledger is None:
-        return None
-    if ledger.deleted:
-        return Status.ENOLEDGER
-    if _key_is_lost(ledger):
-        return Status.EREADONLY
-    return None if compare_digest(ledger.master_key, key) else Status.EUA
+class ReadLacEncoder(Encoder, Protocol):
+    def explicit_lac(self, status: Status, packet: bytes | None, last_entry: StoredEntry | None) -> bytes: ...
 
 
-def read_lac_status(explicit_lac: bytes | None, last_entry_held: bool) -> Status:
-    """Status of READ_LAC. An explicit LAC without any entry is EIO, with the LAC in the answer."""
-    if last_entry_held:
-        return Status.EOK
-    return Status.ENOENTRY if explicit_lac is None else Status.EIO
+class ListEntriesEncoder(Encoder, Protocol):
+    def available(self, ranges: Sequence[Range]) -> bytes: ...
+
+
+class BookieInfoEncoder(Protocol):
+    def info(self, total_bytes: int | None, free_bytes: int | None) -> bytes: ...
+
+
+class AddRun(NamedTuple):
+    """Adds of one ledger under one key, in the order received."""
+
+    ledger_id: int
+    key: bytes
+    entries: EntryRun
+    recovery: bool
+    """May be added to a fenced ledger."""
+    priority: bool
+    """Taken by a read-only bookie while its reserve lasts."""
+    encoder: AddEncoder
+
+
+class Read(NamedTuple):
+    ledger_id: int
+    entry_id: int
+    """LAST_ENTRY (-1): the last entry that the bookie has."""
+    fence_key: bytes | None
+    """Fence the ledger first; its master key. None: a plain read, which needs no key."""
+    urgent: bool
+    """Part of a recovery: served before others."""
+    encoder: ReadEncoder
+
+
+class BatchRead(NamedTuple):
+    """Consecutive entries from `entry_id` on, while they fit. The first one is returned whatever its size."""
+
+    ledger_id: int
+    entry_id: int
+    fence_key: bytes | None
+    urgent: bool
+    count_max: int
+    """0 or less: no limit."""
+    bytes_max: int
+    """Of entries and 4 bytes for each."""
+    encoder: BatchReadEncoder
+
+
+class LongPoll(NamedTuple):
+    """Wait until the LAC is higher than `previous_lac`, then respond."""
+
+    ledger_id: int
+    entry_id: int
+    previous_lac: int
+    timeout_s: float
+    """0 or less: do not wait."""
+    piggyback: bool
+    """Respond with the entry after `previous_lac` and the LAC; otherwise as to a plain read of `entry_id`."""
+    urgent: bool
+    encoder: LongPollEncoder
+
+
+class WriteLac(NamedTuple):
+    ledger_id: int
+    key: bytes
+    packet: bytes
+    """Ledger id, LAC and digest. The LAC in it counts."""
+    encoder: WriteEncoder
+
+
+class ReadLac(NamedTuple):
+    ledger_id: int
+    urgent: bool
+    encoder: ReadLacEncoder
+
+
+class Force(NamedTuple):
+    """Respond when everything accepted so far is durable."""
+
+    encoder: WriteEncoder
+
+
+class ListEntries(NamedTuple):
+    ledger_id: int
+    urgent: bool
+    encoder: ListEntriesEncoder
+
+
+class BookieInfo(NamedTuple):
+    total: bool
+    free: bool
+    encoder: BookieInfoEncoder
+
+
+class Answered(NamedTuple):
+    """Needs nothing of the bookie: the decoder refused it, or it is the authentication handshake."""
+
+    response: bytes
+
+
+Request: TypeAlias = (
+    AddRun | Read | BatchRead | LongPoll | WriteLac | ReadLac | Force | ListEntries | BookieInfo | Answered
+)
+
+Gathered: TypeAlias = tuple[Collection[AddRun], int]
+"""Adds that arrived together, a run for each ledger and key, and where the first other frame starts."""
+
+
+class Decoder(NamedTuple):
+    """Requests of one version, from a block of received bytes."""
+
+    gather: Callable[[bytes, int, int], Gathered]
+    """(block, position, frame_bytes_max): the plain adds from there on."""
+    decode: Callable[[bytes, int, int], Request | None]
+    """(block, start, stop): the request in one frame body; None if it is not of this version.
+
+    Raises ProtocolError if it is of no version.
+    """

@@ -17,18 +17,13 @@ from typing import NamedTuple
 
 from bookie_server.errors import DiskFullError, EntryConflictError, LimboError
 from bookie_server.protocol.long_poll import LacWatchers
-from bookie_server.protocol.requests import (
-    LAST_ENTRY,
-    Writability,
-    refuse_add,
-    refuse_read,
-    refuse_write_lac,
-)
+from bookie_server.protocol.refusals import Writability, refuse_add, refuse_read, refuse_write_lac
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.stored_entry import EntryRun, StoredEntry
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
+from ledger.wire.constants import LAST_ENTRY
 from ledger.wire.status import Status
 
 OnStatus = Callable[[Status], None]

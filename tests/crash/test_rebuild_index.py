@@ -16,7 +16,7 @@ import pytest
 
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import LimboError, StorageError
-from bookie_server.protocol.requests import Writability, refuse_add, refuse_fence
+from bookie_server.protocol.refusals import Writability, refuse_add, refuse_fence
 from bookie_server.storage.entry_logs.entry_log import log_ids
 from bookie_server.storage.entry_logs.format import encode_block, encode_file_header, file_name
 from bookie_server.storage.entry_logs.scan import FoundBlock, scan

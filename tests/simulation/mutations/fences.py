@@ -43,7 +43,7 @@ MUTATIONS = (
         "A fenced ledger takes no add of a normal writer.",
         (
             edit(
-                "bookie_server.protocol.requests:refuse_add",
+                "bookie_server.protocol.refusals:refuse_add",
                 ("if (ledger.fenced or ledger.limbo) and not recovery:", "if ledger.limbo and not recovery:"),
             ),
         ),
@@ -53,7 +53,7 @@ MUTATIONS = (
         "A fenced ledger takes the adds of a recovery.",
         (
             edit(
-                "bookie_server.protocol.requests:refuse_add",
+                "bookie_server.protocol.refusals:refuse_add",
                 ("if (ledger.fenced or ledger.limbo) and not recovery:", "if ledger.fenced or ledger.limbo:"),
             ),
         ),
@@ -240,7 +240,7 @@ MUTATIONS = (
         "as a whole it is read-only, and each of its ledgers refuses.",
         (
             edit(
-                "bookie_server.protocol.requests:refuse_add",
+                "bookie_server.protocol.refusals:refuse_add",
                 (
                     "if (ledger.fenced or ledger.limbo) and not recovery:",
                     "if ledger.fenced and not recovery:",

@@ -17,7 +17,7 @@ from tests.helpers.mutations.planting import edit
 
 _FORGETFUL = (
     edit(
-        "bookie_server.protocol.requests:refuse_add",
+        "bookie_server.protocol.refusals:refuse_add",
         ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
     ),
     edit(

@@ -340,7 +340,7 @@ MUTATIONS = (
         "A deleted ledger leaves a mark for ever: a writer that slept through its deletion is refused.",
         (
             edit(
-                "bookie_server.protocol.requests:refuse_add",
+                "bookie_server.protocol.refusals:refuse_add",
                 ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
             ),
         ),

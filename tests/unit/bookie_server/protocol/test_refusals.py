@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bookie_server.protocol.requests import (
+from bookie_server.protocol.refusals import (
     Writability,
     read_lac_status,
     refuse_add,

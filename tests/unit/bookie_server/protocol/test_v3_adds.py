@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bookie_server.protocol.add_runs_v3 import Echo, RunV3, encode_add_responses_v3, gather_v3
+from bookie_server.protocol.requests import AddRun
+from bookie_server.protocol.v3_adds import AddResponses, Echo, gather
 from ledger.wire import v3
 from ledger.wire.entry import ENTRY_HEADER
 from ledger.wire.messages import (
@@ -17,7 +18,7 @@ from ledger.wire.messages import (
     V3Request,
     V3Response,
 )
-from ledger.wire.status import Status, to_v3
+from ledger.wire.status import Status
 from tests.helpers.wire.golden_frames import wire_frames
 
 KEY = bytes(range(20))
@@ -43,10 +44,9 @@ def frame(ledger_id: int, entry_id: int, txn_id: int = 1, **changes: object) -> 
     return v3.encode_request(request(ledger_id, entry_id, txn_id, **changes))
 
 
-def gathered(block: bytes, limit: int = LIMIT) -> tuple[list[RunV3], int]:
-    runs: dict[tuple[int, bytes], RunV3] = {}
-    position = gather_v3(block, 0, limit, runs)
-    return list(runs.values()), position
+def gathered(block: bytes, limit: int = LIMIT) -> tuple[list[AddRun], int]:
+    runs, position = gather(block, 0, limit)
+    return list(runs), position
 
 
 ids = st.integers(min_value=0, max_value=2**63 - 1)
@@ -67,21 +67,21 @@ def test_any_add_is_gathered_and_answered_as_the_codec_would(
     [run], position = gathered(block)
     assert position == len(block)
     assert (run.ledger_id, run.key) == (ledger_id, KEY)
-    assert (run.adds.ids, run.adds.entries) == ([entry_id], [stored])
+    assert (run.entries.ids, run.entries.entries) == ([entry_id], [stored])
     expected = V3Response(
         txn_id=txn_id,
         operation=Operation.ADD_ENTRY,
         status=status,
         body=V3AddResponse(status=status, ledger_id=ledger_id, entry_id=entry_id),
     )
-    assert encode_add_responses_v3(to_v3(status), run.echoes) == v3.encode_response(expected)
+    assert run.encoder.added(run, status, frozenset()) == v3.encode_response(expected)
 
 
 def test_adds_are_gathered_by_ledger_and_key() -> None:
     block = frame(5, 0, 1) + frame(6, 0, 2) + frame(5, 1, 3) + frame(5, 2, 4, master_key=bytes(20))
     runs, position = gathered(block)
     assert position == len(block)
-    assert [(run.ledger_id, run.key, list(run.adds.ids)) for run in runs] == [
+    assert [(run.ledger_id, run.key, list(run.entries.ids)) for run in runs] == [
         (5, KEY, [0, 1]),
         (6, KEY, [0]),
         (5, bytes(20), [2]),
@@ -90,8 +90,8 @@ def test_adds_are_gathered_by_ledger_and_key() -> None:
 
 def test_the_ids_inside_the_entry_count_and_the_outer_ones_are_echoed() -> None:
     [run], _ = gathered(frame(5, 7, 1, entry=entry(8, 9)))
-    assert (run.ledger_id, run.adds.ids[0]) == (8, 9)
-    assert run.echoes == [Echo(b"\x01", b"\x05", b"\x07")]
+    assert (run.ledger_id, run.entries.ids[0]) == (8, 9)
+    assert run.encoder == AddResponses([Echo(b"\x01", b"\x05", b"\x07")])
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_the_ids_inside_the_entry_count_and_the_outer_ones_are_echoed() -> None:
 def test_anything_else_ends_the_gathering(other: bytes) -> None:
     block = frame(5, 0) + other + frame(5, 2)
     [run], position = gathered(block)
-    assert list(run.adds.ids) == [0]
+    assert list(run.entries.ids) == [0]
     assert position == len(frame(5, 0))
 
 
@@ -128,7 +128,7 @@ def test_a_changed_byte_is_gathered_only_if_the_codec_agrees(place: int) -> None
         for run in runs:
             decoded = v3.decode_request(changed[4:]).body
             assert isinstance(decoded, V3AddRequest)
-            assert (decoded.master_key, decoded.entry) == (run.key, run.adds.entries[0])
+            assert (decoded.master_key, decoded.entry) == (run.key, run.entries.entries[0])
 
 
 def test_an_incomplete_frame_stays() -> None:
@@ -143,4 +143,4 @@ def test_javas_own_adds_are_gathered() -> None:
     runs, position = gathered(frames["java/add/request"].frame)
     assert len(runs) == 1
     assert position == len(frames["java/add/request"].frame)
-    assert encode_add_responses_v3(0, runs[0].echoes) == frames["java/add/response"].frame
+    assert runs[0].encoder.added(runs[0], Status.EOK, frozenset()) == frames["java/add/response"].frame

@@ -1,16 +1,20 @@
-"""Adds of one block are gathered by ledger, and everything else is left where it stands."""
+"""Adds of one block are gathered by ledger, all else is left in place; responses equal the codec's."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from bookie_server.protocol.add_runs import VIEW_BYTES_MIN, RunHead, frame_end, gather
+from bookie_server.net.receive_buffer import frame_end
+from bookie_server.protocol.v2_adds import SHORT_RUN, VIEW_BYTES_MIN, encode_add_responses, gather
 from bookie_server.storage.stored_entry import EntryRun
 from ledger.errors import ProtocolError
 from ledger.wire import v2
-from ledger.wire.constants import HIGH_PRIORITY, RECOVERY_ADD
+from ledger.wire.constants import ADD_HEADER, HIGH_PRIORITY, RECOVERY_ADD
 from ledger.wire.entry import ENTRY_HEADER
-from ledger.wire.messages import AddRequest, ReadRequest
+from ledger.wire.messages import AddRequest, AddResponse, ReadRequest
+from ledger.wire.status import Status
 
 KEY = bytes(range(20))
 LIMIT = 1024 * 1024
@@ -29,9 +33,8 @@ def add(
 
 
 def gathered(block: bytes, limit: int = LIMIT) -> tuple[list[tuple[int, list[int]]], int]:
-    runs: dict[bytes, EntryRun] = {}
-    position = gather(block, 0, limit, runs)
-    return [(RunHead(head).ledger_id, run.ids) for head, run in runs.items() if run.ids], position
+    runs, position = gather(block, 0, limit)
+    return [(run.ledger_id, run.entries.ids) for run in runs], position
 
 
 def test_adds_of_one_ledger_are_one_run() -> None:
@@ -45,18 +48,14 @@ def test_interleaved_ledgers_are_one_run_each() -> None:
 
 
 def test_the_entry_is_kept_as_it_was_sent() -> None:
-    runs: dict[bytes, EntryRun] = {}
-    gather(add(5, 3), 0, LIMIT, runs)
-    [run] = runs.values()
-    assert run == EntryRun([3], [entry(5, 3)])
+    [run], _ = gather(add(5, 3), 0, LIMIT)
+    assert run.entries == EntryRun([3], [entry(5, 3)])
 
 
 def test_a_large_entry_is_a_view_and_not_a_copy() -> None:
-    runs: dict[bytes, EntryRun] = {}
     block = add(5, 3, bytes(VIEW_BYTES_MIN))
-    gather(block, 0, LIMIT, runs)
-    [run] = runs.values()
-    [stored] = run.entries
+    [run], _ = gather(block, 0, LIMIT)
+    [stored] = run.entries.entries
     assert isinstance(stored, memoryview)
     assert stored.obj is block
 
@@ -64,11 +63,9 @@ def test_a_large_entry_is_a_view_and_not_a_copy() -> None:
 def test_key_and_flags_part_the_runs() -> None:
     """A recovery add must not slip in with normal ones, nor a wrong key with the right one."""
     block = add(5, 0) + add(5, 1, flags=RECOVERY_ADD | HIGH_PRIORITY) + add(5, 2, key=bytes(20))
-    runs: dict[bytes, EntryRun] = {}
-    gather(block, 0, LIMIT, runs)
-    heads = [RunHead(head) for head in runs]
-    assert [each.flags for each in heads] == [0, RECOVERY_ADD | HIGH_PRIORITY, 0]
-    assert [each.key for each in heads] == [KEY, KEY, bytes(20)]
+    runs, _ = gather(block, 0, LIMIT)
+    assert [(each.recovery, each.priority) for each in runs] == [(False, False), (True, True), (False, False)]
+    assert [each.key for each in runs] == [KEY, KEY, bytes(20)]
 
 
 @pytest.mark.parametrize(
@@ -111,3 +108,32 @@ def test_frame_end_waits_for_the_frame_and_refuses_a_long_one() -> None:
     assert frame_end(block[:3], 0, LIMIT) is None
     with pytest.raises(ProtocolError):
         frame_end(block, 0, len(block) - 1)
+
+
+ids = st.integers(min_value=0, max_value=2**63 - 1)
+
+
+def encoded(ledger_id: int, entry_id: int, status: Status) -> bytes:
+    return v2.encode_response(AddResponse(status=status, ledger_id=ledger_id, entry_id=entry_id))
+
+
+@given(
+    ledger_id=ids, entry_ids=st.lists(ids, min_size=1, max_size=3 * SHORT_RUN), status=st.sampled_from(Status)
+)
+def test_the_responses_to_a_run_are_the_single_responses_joined(
+    ledger_id: int, entry_ids: list[int], status: Status
+) -> None:
+    expected = b"".join(encoded(ledger_id, each, status) for each in entry_ids)
+    assert encode_add_responses(ADD_HEADER, status, ledger_id, entry_ids) == expected
+
+
+@pytest.mark.parametrize("count", [SHORT_RUN - 1, SHORT_RUN, SHORT_RUN + 1])
+def test_both_ways_to_build_the_responses_agree(count: int) -> None:
+    block = encode_add_responses(ADD_HEADER, 0, 7, range(count))
+    assert block == b"".join(encode_add_responses(ADD_HEADER, 0, 7, [each]) for each in range(count))
+
+
+def test_only_the_conflicting_entries_of_a_run_are_refused() -> None:
+    [run], _ = gather(add(7, 3) + add(7, 4) + add(7, 5), 0, LIMIT)
+    sent = run.encoder.added(run, Status.EOK, frozenset({4}))
+    assert sent == encoded(7, 3, Status.EOK) + encoded(7, 4, Status.EBADREQ) + encoded(7, 5, Status.EOK)
