@@ -74,7 +74,7 @@ class LogConfig:
     takeover_timeout_s: float = 60.0
     """Longest takeover. Recovery of a large unconfirmed tail takes seconds."""
 
-    zombie_grace_s: float | None = None
+    deletion_grace_s: float | None = None
     """Time before a ledger is deleted whose writer may only be paused, where bookies forget deletions.
 
     Recorded when the log is created, 7 days for None. A takeover with a longer one raises it; nothing lowers it.
@@ -116,9 +116,9 @@ class LogConfig:
                 f"buffer_bytes_max must hold one entry of {self.batching.entry_bytes_max} bytes, "
                 f"got {self.buffer_bytes_max}"
             )
-        if self.zombie_grace_s is not None and not 0 <= self.zombie_grace_s <= _GRACE_S_MAX:
+        if self.deletion_grace_s is not None and not 0 <= self.deletion_grace_s <= _GRACE_S_MAX:
             raise ConfigurationError(
-                f"zombie_grace_s must be 0 to {_GRACE_S_MAX} (100 years), got {self.zombie_grace_s}"
+                f"deletion_grace_s must be 0 to {_GRACE_S_MAX} (100 years), got {self.deletion_grace_s}"
             )
         if len(self.owner_name) > 200:
             raise ConfigurationError(
@@ -127,5 +127,5 @@ class LogConfig:
 
     @property
     def grace_us(self) -> int | None:
-        """`zombie_grace_s` in microseconds, as records hold it."""
-        return None if self.zombie_grace_s is None else round(self.zombie_grace_s * 1e6)
+        """`deletion_grace_s` in microseconds, as records hold it."""
+        return None if self.deletion_grace_s is None else round(self.deletion_grace_s * 1e6)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from ledger.arguments import require_type
 from ledger.errors import InvalidNameError
@@ -85,6 +86,41 @@ NO_MESSAGE = MessageId(-1, -1, 0)
 
 Header = tuple[bytes, bytes]
 """Key and value of one message header."""
+
+
+class MessageIds(Sequence[MessageId]):
+    """The ids of one entry's messages, as a sequence. Costs the same for one message and for ten thousand."""
+
+    __slots__ = ("entry_id", "ledger_id", "message_count")
+
+    def __init__(self, ledger_id: int, entry_id: int, message_count: int) -> None:
+        self.ledger_id = ledger_id
+        self.entry_id = entry_id
+        self.message_count = message_count
+
+    def __len__(self) -> int:
+        return self.message_count
+
+    @overload
+    def __getitem__(self, index: int) -> MessageId: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[MessageId]: ...
+    def __getitem__(self, index: int | slice) -> MessageId | list[MessageId]:
+        found = range(self.message_count)[index]
+        if isinstance(found, range):
+            return [MessageId(self.ledger_id, self.entry_id, i) for i in found]
+        return MessageId(self.ledger_id, self.entry_id, found)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Sequence):
+            return list(self) == list(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.ledger_id, self.entry_id, self.message_count))
+
+    def __repr__(self) -> str:
+        return f"MessageIds({self.ledger_id}:{self.entry_id}:0..{self.message_count - 1})"
 
 
 class Message(NamedTuple):

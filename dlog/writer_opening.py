@@ -10,8 +10,8 @@ from dlog.core.degraded import DegradedPolicy
 from dlog.errors import LogExistsError, LogNotFoundError
 from dlog.metadata.store import LogMetadataStore, LogRef
 from dlog.model import LogMetadata, LogName
+from dlog.write.active_ledger import LedgerMaker
 from dlog.write.append_queue import AppendQueue
-from dlog.write.ledger_creation import LedgerMaker
 from dlog.write.rotation_runner import RotationRunner
 from dlog.write.takeover_runner import TakeoverRunner, new_owner
 from dlog.write.writer import LogWriter

@@ -16,8 +16,7 @@ from dlog.blocking.pending import Board, Pending
 from dlog.core.batching import Headers
 from dlog.errors import AppendsFailedError
 from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers, message_bytes
-from dlog.model import MessageId, Owner
-from dlog.write.message_ids import MessageIds
+from dlog.model import MessageId, MessageIds, Owner
 from dlog.write.unread_failures import raise_unless_raising, unread_failures
 from dlog.write.writer import LogWriter
 from ledger.arguments import require_type

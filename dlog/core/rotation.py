@@ -11,8 +11,8 @@ P is the active ledger, N its listed successor. An undisturbed rotation:
 
 Invariant (docs/log-semantics.md#rule-15 to #rule-19, #rule-24, #rule-24b): nothing is submitted to N before P is
 drained, and nothing is acked in N before P is sealed. P takes nothing after its close was sent or N took something.
-At most two ledgers are unsealed. A failed ledger is settled by its recovery before anything else, in list order.
-FENCED alone proves nothing: the record is read again. Losing the record is final.
+At most two ledgers are unsealed. When P fails, or N after it is listed, the writer takes its own log over: both are
+recovered before anything else, and it goes on in a new ledger. Losing the record is final.
 
 Pitfalls: docs/pitfalls.md#overlapping-rotation, #write-before-the-list, #lease-taken-for-safety.
 """
@@ -23,6 +23,24 @@ from collections.abc import Mapping
 from enum import Enum
 
 from dlog.core import metadata_changes
+from dlog.core.commands import (
+    CloseLedger,
+    CreateLedger,
+    Depose,
+    DiscardLedger,
+    Drain,
+    Finished,
+    Hold,
+    ProbeStore,
+    Recover,
+    Release,
+    Retry,
+    SubmitTo,
+    WriteRecord,
+)
+from dlog.core.commands import (
+    RotationCommand as Command,
+)
 from dlog.core.metadata_update import (
     Applied,
     Deposed,
@@ -31,24 +49,6 @@ from dlog.core.metadata_update import (
     may_enter_list,
     owner_verdict,
     same_ownership,
-)
-from dlog.core.rotation_commands import (
-    CloseLedger,
-    Command,
-    CreateLedger,
-    Depose,
-    DiscardLedger,
-    Drain,
-    Finished,
-    Hold,
-    ProbeStore,
-    ReadRecord,
-    Release,
-    Retry,
-    Settle,
-    SubmitTo,
-    WaitForCandidate,
-    WriteRecord,
 )
 from dlog.model import ListedLedger, LogMetadata, SealFacts
 from ledger.model import LedgerId, Versioned
@@ -61,10 +61,7 @@ class Phase(Enum):
     DRAINING = "draining"
     LIFTED = "lifted"
     CLOSING = "closing"
-    CONFIRMING = "confirming"
-    SETTLING = "settling"
-    WAITING = "waiting"
-    RECHECKING = "rechecking"
+    RECOVERING = "recovering"
     FINISHING = "finishing"
     RECORDING = "recording"
     OVER = "over"
@@ -78,16 +75,18 @@ class Rotation:
         self._version = version
         self._current: LedgerId | None = current
         self._next: LedgerId | None = None
-        self._next_listed = False
+        self._next_failed = False
+        """It failed before it was listed: another one is created instead."""
         self._sent: LogMetadata | None = None
         self._seals: dict[LedgerId, SealFacts] = {}
         self._phase = Phase.STEADY
         self._attempts = 0
         self._waits_for_retry = False
-        self._dead: set[LedgerId] = set()
+        self._failed = False
+        """P, or a listed N, takes no more appends: recovered once the request in progress is answered."""
         self._fenced = False
         self._closing = False
-        self._left = False
+        self._holding = False
 
     # ---- what others may look at
 
@@ -113,10 +112,15 @@ class Rotation:
         return self._closing
 
     @property
+    def seals(self) -> Mapping[LedgerId, SealFacts]:
+        """Facts of sealed ledgers that the record does not hold yet."""
+        return self._seals
+
+    @property
     def merely_full(self) -> bool:
         """Whether P works, and appends wait only because it cannot be replaced at its hard limit."""
         replacing = self._phase in (Phase.CREATING, Phase.LISTING, Phase.LIFTED)
-        return replacing and self._current is not None and self._current not in self._dead
+        return replacing and self._current is not None and not self._failed
 
     def start(self) -> list[Command]:
         assert self._current is not None
@@ -125,7 +129,7 @@ class Rotation:
     # ---- rotation
 
     def on_rotation_due(self) -> list[Command]:
-        """A limit is reached, or a rotation was requested. Ignored during a rotation or a settlement."""
+        """A limit is reached, or a rotation was requested. Ignored during a rotation or a recovery."""
         if self._phase is not Phase.STEADY or self._closing:
             return []
         return self._create()
@@ -135,10 +139,12 @@ class Rotation:
             return [DiscardLedger(ledger_id)]
         assert self._phase is Phase.CREATING
         self._attempts = 0
-        if self._closing and not self._left:
-            return [DiscardLedger(ledger_id), *(self._settle_failed() if self._dead else self._finish())]
+        if self._failed:
+            return [DiscardLedger(ledger_id), *self._recover()]
+        if self._closing and not self._holding:
+            return [DiscardLedger(ledger_id), *self._finish()]
         if not may_enter_list(self._record, ledger_id):
-            return [DiscardLedger(ledger_id), CreateLedger()]
+            return [DiscardLedger(ledger_id), CreateLedger(self._record.epoch)]
         self._next = ledger_id
         return self._list(now_us, nonce)
 
@@ -150,9 +156,9 @@ class Rotation:
         if self.over:
             return []
         assert self._phase is Phase.CREATING
-        if self._dead:
-            return self._settle_failed()
-        if self._closing and not self._left:
+        if self._failed:
+            return self._recover()
+        if self._closing and not self._holding:
             return self._finish()
         return self._retry()
 
@@ -168,7 +174,6 @@ class Rotation:
             case Applied(record, version):
                 self._attempts = 0
                 self._adopt(record, version)
-                self._next_listed = True
                 return self._on_listed()
             case Rebase(found):
                 self._adopt(found.value, found.version)
@@ -182,9 +187,9 @@ class Rotation:
             return []
         if self._phase is Phase.RECORDING:
             return self._over(Finished())
-        if self._dead:
-            return self._settle_failed()
-        return self._retry()
+        if self._failed:
+            return self._recover()
+        return self._replace_next() if self._next_failed else self._retry()
 
     def on_drained(self, ledger_id: LedgerId) -> list[Command]:
         """P has nothing in flight: its close is sent, and from now on N may take submissions."""
@@ -222,7 +227,7 @@ class Rotation:
     def on_closed(self, ledger_id: LedgerId, seal: SealFacts, nonce: int) -> list[Command]:
         """P is sealed; only now are acks of N released.
 
-        A close that was in progress when P was settled may end later, when another ledger is active.
+        A close that was in progress when P was recovered may end later, when another ledger is active.
         """
         if ledger_id != self._current:
             return []
@@ -253,7 +258,7 @@ class Rotation:
         self._waits_for_retry = False
         match self._phase:
             case Phase.CREATING:
-                return [CreateLedger()]
+                return [CreateLedger(self._record.epoch)]
             case Phase.LISTING:
                 return self._rebase(now_us, nonce)  # it may have been swept in the meantime
             case Phase.LIFTED:
@@ -261,8 +266,6 @@ class Rotation:
             case Phase.CLOSING | Phase.FINISHING:
                 assert self._current is not None
                 return [CloseLedger(self._current)]
-            case Phase.SETTLING:
-                return [Settle(self._to_settle())]
             case _:
                 return []
 
@@ -273,32 +276,35 @@ class Rotation:
 
         Source: docs/log-semantics.md#rule-19, #rule-24b.
         """
-        if self.over or ledger_id not in (self._current, self._next):
+        ours = ledger_id in (self._current, self._next) and ledger_id not in self._seals
+        if self.over or not ours or self._phase is Phase.RECOVERING:
             return []
-        if ledger_id in self._dead:
-            return []
-        unlisted = ledger_id == self._next and not self._next_listed
-        self._dead.add(ledger_id)
-        self._fenced = self._fenced or (fenced and not unlisted)
-        waiting = self._phase in (Phase.WAITING, Phase.RECHECKING)
-        if self._phase in (Phase.CONFIRMING, Phase.SETTLING) or (waiting and unlisted):
-            return []  # found once the request in progress has ended
-        hold: list[Command] = [] if unlisted else [Hold()]
+        if ledger_id == self._next and self._phase is Phase.LISTING:
+            self._next_failed = True
+            return self._replace_next() if self._waits_for_retry else []
+        self._failed = True
+        self._fenced = self._fenced or fenced
         if self._phase in (Phase.CREATING, Phase.LISTING) and not self._waits_for_retry:
-            return hold  # the request in progress is decided first; then _settle_failed
-        return [*hold, *self._settle_failed()]
+            return [Hold()]  # the request in progress is decided first
+        return self._recover()
 
-    def on_record(self, read: Versioned[LogMetadata] | None) -> list[Command]:
-        """The record, read again after FENCED."""
-        if self._phase not in (Phase.CONFIRMING, Phase.RECHECKING):
-            return self.on_record_seen(read)
-        if read is None or not same_ownership(self._record, read.value):
-            return self._over(Depose(None if read is None else read.value))
-        self._adopt(read.value, read.version)
-        if self._phase is Phase.CONFIRMING:
-            self._phase = Phase.SETTLING
-            return [Settle(self._to_settle())]
-        return self._go_on()
+    def on_sealed(self, seals: Mapping[LedgerId, SealFacts]) -> None:
+        """Facts of ledgers that a recovery has sealed."""
+        self._seals = {**seals, **self._seals}
+
+    def on_recovered(self, record: LogMetadata, version: int, ledger_id: LedgerId | None) -> list[Command]:
+        """Everything before this ledger is sealed. None: the writer closes, and no append waits for a ledger."""
+        if self.over:
+            return []
+        assert self._phase is Phase.RECOVERING
+        self._adopt(record, version)
+        self._failed = self._fenced = False
+        self._current = ledger_id
+        return self._over(Finished()) if ledger_id is None else self._go_on()
+
+    def on_lost(self, found: LogMetadata | None) -> list[Command]:
+        """Another client owns the log, or has deleted it."""
+        return [] if self.over else self._over(Depose(found))
 
     def on_record_seen(self, read: Versioned[LogMetadata] | None) -> list[Command]:
         """A watch or a confirmation of the epoch brought a fresh record: deposed, or a newer version."""
@@ -313,47 +319,17 @@ class Rotation:
             self._adopt(read.value, read.version)
         return []
 
-    def on_settled(self, seals: Mapping[LedgerId, SealFacts], *, left: bool) -> list[Command]:
-        """Recovery has sealed all that was to be settled. `left`: appends wait to be submitted again."""
-        if self.over:
-            return []
-        assert self._phase is Phase.SETTLING
-        self._attempts = 0
-        self._seals.update(seals)
-        self._left = left
-        self._dead -= seals.keys()
-        if self._dead - {self._next if not self._next_listed else None}:
-            return [Settle(self._to_settle())]
-        if self._fenced:
-            self._phase = Phase.WAITING
-            return [WaitForCandidate()]
-        return self._go_on()
-
-    def on_settle_failed(self) -> list[Command]:
-        """Too few bookies or copies: appends wait, and recovery is tried again."""
-        return [] if self.over else self._retry()
-
-    def on_ledger_gone(self) -> list[Command]:
-        """One of our ledgers is missing in metadata: the client that deleted it owns the log now."""
-        return [] if self.over else self._over(Depose(None))
-
-    def on_waited(self) -> list[Command]:
-        if self._phase is not Phase.WAITING:
-            return []
-        self._phase = Phase.RECHECKING
-        return [ReadRecord()]
-
     # ---- the end
 
-    def on_close_requested(self, *, left: bool) -> list[Command]:
+    def on_close_requested(self, *, holding: bool) -> list[Command]:
         """Let a rotation in progress end, then drain and seal the last ledger.
 
-        `left`: appends are held. None is accepted from now on.
+        `holding`: appends wait for a ledger. None is accepted from now on.
         """
         if self._closing or self.over:
             return []
-        self._closing, self._left = True, left
-        idle = self._phase is Phase.CREATING and self._waits_for_retry and not left
+        self._closing, self._holding = True, holding
+        idle = self._phase is Phase.CREATING and self._waits_for_retry and not holding
         return self._finish() if idle or self._phase is Phase.STEADY else []
 
     def give_up(self) -> None:
@@ -368,7 +344,8 @@ class Rotation:
 
     def _create(self) -> list[Command]:
         self._phase = Phase.CREATING
-        return [CreateLedger()]
+        self._waits_for_retry = False
+        return [CreateLedger(self._record.epoch)]
 
     def _list(self, now_us: int, nonce: int) -> list[Command]:
         assert self._next is not None
@@ -384,22 +361,23 @@ class Rotation:
         Source: docs/log-semantics.md#rule-3, #rule-9.
         """
         assert self._next is not None
-        if may_enter_list(self._record, self._next) and self._next not in self._dead:
+        if self._failed:
+            return self._recover()
+        if may_enter_list(self._record, self._next) and not self._next_failed:
             return self._list(now_us, nonce)
-        refused, self._next = self._next, None
-        self._dead.discard(refused)
-        if self._dead:
-            return [DiscardLedger(refused), *self._settle_failed()]
-        return [DiscardLedger(refused), *self._create()]
+        return self._replace_next()
+
+    def _replace_next(self) -> list[Command]:
+        """N certainly is not listed: another one is created."""
+        return [*self._discard_next(), *self._create()]
+
+    def _discard_next(self) -> list[Command]:
+        discarded, self._next, self._next_failed = self._next, None, False
+        return [] if discarded is None else [DiscardLedger(discarded)]
 
     def _on_listed(self) -> list[Command]:
-        if self._dead:
-            # If only N has failed, P took submissions until now; it is settled with N.
-            hold: list[Command] = [] if self._current in self._dead else [Hold()]
-            return [*hold, *self._settle_failed()]
-        if self._current is None:
-            return self._go_on_in_next()
-        return self._drain()
+        self._phase = Phase.DRAINING
+        return self._recover() if self._failed or self._next_failed else self._drain()
 
     def _drain(self) -> list[Command]:
         assert self._current is not None
@@ -407,53 +385,25 @@ class Rotation:
         return [Hold(), Drain(self._current)]
 
     def _go_on_in_next(self) -> list[Command]:
-        """N is the active ledger. P, if there was one, is sealed."""
-        assert self._next is not None and self._next_listed
-        self._current, self._next, self._next_listed = self._next, None, False
+        """N is the active ledger, since P is sealed."""
+        self._current, self._next = self._next, None
+        return self._go_on()
+
+    def _go_on(self) -> list[Command]:
+        assert self._current is not None
         self._phase = Phase.STEADY
-        self._left = False
+        self._holding = False
         commands: list[Command] = [SubmitTo(self._current), Release(self._current)]
         return [*commands, *self._finish()] if self._closing else commands
 
-    def _settle_failed(self) -> list[Command]:
-        self._attempts = 0
+    def _recover(self) -> list[Command]:
+        """P takes no more appends, and N none either: an N that is certainly not listed is deleted."""
+        unlisted = self._discard_next() if self._phase is Phase.LISTING else []
+        self._phase = Phase.RECOVERING
+        self._next, self._next_failed = None, False
         self._waits_for_retry = False
-        discarded = self._drop_dead_unlisted()
-        if not self._dead:
-            return [*discarded, *self._create()]
-        if self._fenced:
-            self._phase = Phase.CONFIRMING
-            return [*discarded, ReadRecord()]
-        self._phase = Phase.SETTLING
-        return [*discarded, Settle(self._to_settle())]
-
-    def _to_settle(self) -> tuple[LedgerId, ...]:
-        """Every own unsealed ledger up to the failed one, in list order."""
-        last = max(self._dead)
-        listed = (self._current, self._next if self._next_listed else None)
-        return tuple(one for one in listed if one is not None and one not in self._seals and one <= last)
-
-    def _drop_dead_unlisted(self) -> list[Command]:
-        """An N that failed before its compare-and-set was made can be deleted, and need not be settled."""
-        if self._next is None or self._next_listed or self._next not in self._dead:
-            return []
-        dead, self._next = self._next, None
-        self._dead.discard(dead)
-        return [DiscardLedger(dead)]
-
-    def _go_on(self) -> list[Command]:
-        """After a settlement: in N if it is listed and works, else in a ledger to be created."""
-        self._fenced = False
-        discarded = self._drop_dead_unlisted()
-        if self._next is not None and self._next_listed and self._next not in self._seals:
-            return self._go_on_in_next()
-        self._current = None
-        if self._next is not None and not self._next_listed:
-            self._phase, self._waits_for_retry = Phase.LISTING, True
-            return [Retry(0)]
-        self._next, self._next_listed = None, False
-        done = self._closing and not self._left
-        return [*discarded, *(self._finish() if done else self._create())]
+        self._attempts = 0
+        return [Hold(), *unlisted, Recover(self._fenced)]
 
     def _adopt(self, record: LogMetadata, version: int) -> None:
         self._record, self._version = record, version
@@ -461,10 +411,9 @@ class Rotation:
         self._seals = {one: seal for one, seal in self._seals.items() if one in unrecorded}
 
     def _finish(self) -> list[Command]:
+        assert self._current is not None
         self._phase = Phase.FINISHING
         self._waits_for_retry = False
-        if self._current is None:
-            return self._over(Finished())
         return [Drain(self._current)]
 
     def _record_seals(self, nonce: int) -> list[Command]:

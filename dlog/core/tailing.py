@@ -21,16 +21,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dlog.core.commands import ReadRecord
 from dlog.errors import DataLossError, LogNotFoundError, TrimmedError, UnknownPositionError
 from dlog.model import ListedLedger, LogMetadata, LogState, MessageId
 from ledger.model import NO_ENTRY
 
 # ---- what the shell is asked to do
-
-
-@dataclass(frozen=True, slots=True)
-class ReadRecord:
-    """Read the record, linearizably, then `on_record`."""
 
 
 @dataclass(frozen=True, slots=True)

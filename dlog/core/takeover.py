@@ -1,16 +1,14 @@
 """Taking a log over: fence its tail, then claim it with one compare-and-set. Pure.
 
-Commands are executed in the order given and each is answered by one event:
+    ReadRecord     read linearizably
+    FenceLedgers   recover all of them
+    CreateLedger   only after every fence has succeeded
+    WriteRecord    one compare-and-set at the version read
 
-    ReadRecord     read linearizably                        → on_record
-    FenceLedgers   recover all of them, in parallel         → on_fenced
-    CreateLedger   only after every fence has succeeded     → on_ledger_created
-    WriteRecord    one compare-and-set at the version read  → on_answer
-    DiscardLedger  delete; no event. Only a ledger that can certainly never be listed
-    Finish, Fail   the end
-
-Nothing may be submitted to the new ledger before Finish. Seal and Delete are the same machine without a new
-ledger (docs/log-semantics.md#rule-20 to #rule-23, #rule-34b).
+Nothing may be submitted to the new ledger before TakenOver. Seal and Delete are the same machine without a new ledger
+(docs/log-semantics.md#rule-20 to #rule-23, #rule-34b). So is a writer whose ledger has failed, which takes its own
+log over: it recovers its unsealed ledgers and lists a new one, epoch and owner unchanged. If somebody has fenced it,
+it first gives a candidate time to win (docs/log-semantics.md#rule-19, #rule-24b).
 
 Pitfalls: docs/pitfalls.md#only-the-last-ledger-fenced, #record-changed-after-the-fence.
 """
@@ -21,13 +19,32 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from dlog.core import metadata_changes
+from dlog.core.commands import (
+    CreateLedger,
+    Depose,
+    DiscardLedger,
+    Fail,
+    FenceLedgers,
+    ReadRecord,
+    TakenOver,
+    WaitForCandidate,
+    WriteRecord,
+)
+from dlog.core.commands import (
+    TakeoverCommand as Command,
+)
 from dlog.core.metadata_update import (
     Applied,
+    Deposed,
     Lost,
     NotOurs,
+    OwnerVerdict,
+    Rebase,
     StartOver,
     Won,
     may_enter_list,
+    owner_verdict,
+    same_ownership,
     takeover_verdict,
 )
 from dlog.errors import (
@@ -48,50 +65,6 @@ LOST_EMPTY = SealFacts(last_entry=-1, message_count=0, byte_count=0)
 """Recorded for a missing ledger that the operator has given up."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRecord:
-    """`pauses` counts the rounds so far; the shell waits a jittered time that grows with it."""
-
-    pauses: int
-
-
-@dataclass(frozen=True, slots=True)
-class FenceLedgers:
-    ledger_ids: tuple[LedgerId, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CreateLedger:
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class WriteRecord:
-    record: LogMetadata
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class DiscardLedger:
-    ledger_id: LedgerId
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """The log is ours: append to the ledger created last, or continue the seal or delete."""
-
-    record: LogMetadata
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fail:
-    error: LogStoreError
-
-
-Command = ReadRecord | FenceLedgers | CreateLedger | WriteRecord | DiscardLedger | Finish | Fail
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
     """Inputs from the shell, since the machine has neither clock nor randomness."""
@@ -106,10 +79,23 @@ def ledgers_to_fence(record: LogMetadata) -> tuple[LedgerId, ...]:
     return tuple(one.ledger_id for one in record.ledgers if one.seal is None or one.ledger_id in last_two)
 
 
+@dataclass(frozen=True, slots=True)
+class OwnLog:
+    """What a writer knows that takes its own log over."""
+
+    record: LogMetadata
+    """Shows the ownership; the newest record is read."""
+    seals: Mapping[LedgerId, SealFacts]
+    """Of ledgers that it has sealed, where the record does not hold them yet."""
+    fenced: bool
+    """Another client has fenced one of its ledgers."""
+
+
 class Takeover:
     """One candidate for one log. `end` turns it into Seal (SEALED) or Delete (DELETING).
 
     `given_up`: missing ledgers whose loss the operator accepts. `grace_us`: raise the log's grace to this.
+    `own`: the candidate is the log's writer.
     """
 
     def __init__(
@@ -120,13 +106,16 @@ class Takeover:
         end: LogState | None = None,
         given_up: Collection[LedgerId] = (),
         grace_us: int | None = None,
+        own: OwnLog | None = None,
     ) -> None:
         self._log = log
+        self._own = own
         self._grace_us = grace_us
         self._owner = owner
         self._end = end
         self._given_up = frozenset(given_up)
         self._rounds = 0
+        self._waited = False
         self._before: Versioned[LogMetadata] | None = None
         self._missing: tuple[LedgerId, ...] = ()
         self._seals: Mapping[LedgerId, SealFacts] = {}
@@ -139,18 +128,28 @@ class Takeover:
     def on_record(self, read: Versioned[LogMetadata]) -> list[Command]:
         """Fence what this record lists, or fail for ledgers that are still missing in an unchanged record."""
         before, self._before = self._before, read
+        if self._own is not None and not same_ownership(self._own.record, read.value):
+            return [Depose(read.value)]
         refusal = self._refusal(read.value)
         if refusal is not None:
             return [Fail(refusal)]
         if self._missing and before is not None and before.version == read.version:
             return [Fail(self._data_loss())]
         self._missing = ()
-        return [FenceLedgers(ledgers_to_fence(read.value))]
+        return [FenceLedgers(self._to_fence(read.value))]
 
     def on_fenced(
-        self, seals: Mapping[LedgerId, SealFacts], missing: Collection[LedgerId], stamp: Stamp
+        self,
+        seals: Mapping[LedgerId, SealFacts],
+        missing: Collection[LedgerId],
+        stamp: Stamp,
+        *,
+        needs_ledger: bool = True,
     ) -> list[Command]:
-        """All answered: `seals` of those recovered, and the ids that have no ledger metadata."""
+        """All answered: `seals` of those recovered, and the ids that have no ledger metadata.
+
+        `needs_ledger`: False for an own log that is being closed and for which no append waits.
+        """
         record = self._record
         explained = self._given_up.union(one.ledger_id for one in record.ledgers if one.known_empty)
         unexplained = [one for one in missing if one not in explained]
@@ -160,8 +159,16 @@ class Takeover:
             self._missing = tuple(unexplained)
             return self._next_round()
         self._seals = {**seals, **dict.fromkeys(missing, LOST_EMPTY)}
+        if self._own is not None:
+            self._seals = {**self._own.seals, **self._seals}
+            if not needs_ledger:
+                assert self._before is not None
+                return [TakenOver(record, self._before.version)]
+            if self._own.fenced and not self._waited:
+                return [WaitForCandidate()]
+            return [CreateLedger(self._new_epoch)]
         if self._end is None:
-            return [CreateLedger(record.epoch + 1)]
+            return [CreateLedger(self._new_epoch)]
         return self._write(
             metadata_changes.ended(
                 record,
@@ -174,12 +181,18 @@ class Takeover:
             )
         )
 
+    def on_waited(self) -> list[Command]:
+        self._waited = True
+        return [CreateLedger(self._new_epoch)]
+
     def on_ledger_created(self, ledger_id: LedgerId, stamp: Stamp) -> list[Command]:
         record = self._record
         if not may_enter_list(record, ledger_id):
-            return [DiscardLedger(ledger_id), CreateLedger(record.epoch + 1)]
+            return [DiscardLedger(ledger_id), CreateLedger(self._new_epoch)]
         self._new = ledger_id
-        new = ListedLedger(ledger_id=ledger_id, epoch=record.epoch + 1, created_us=stamp.now_us)
+        new = ListedLedger(ledger_id=ledger_id, epoch=self._new_epoch, created_us=stamp.now_us)
+        if self._own is not None:
+            return self._write(metadata_changes.with_new_ledger(record, new, self._seals, stamp.nonce))
         return self._write(
             metadata_changes.taken_over(
                 record,
@@ -195,9 +208,11 @@ class Takeover:
     def on_answer(self, answer: Applied | NotOurs) -> list[Command]:
         """The outcome of the compare-and-set."""
         assert self._sent is not None
+        if self._own is not None:
+            return self._on_own_answer(owner_verdict(self._record, self._sent, answer))
         match takeover_verdict(self._record, self._sent, answer):
             case Won(record, version):
-                return [Finish(record, version)]
+                return [TakenOver(record, version)]
             case StartOver():
                 return [*self._discard(), *self._next_round()]
             case Lost(found, may_delete_new):
@@ -205,6 +220,28 @@ class Takeover:
                 return [*discarded, Fail(self._lost(found))]
 
     # ---- parts
+
+    def _on_own_answer(self, verdict: OwnerVerdict) -> list[Command]:
+        """The epoch is unchanged, so only the list shows whether the new ledger is in it."""
+        match verdict:
+            case Applied(record, version):
+                return [TakenOver(record, version)]
+            case Rebase():
+                return [*self._discard(), *self._next_round()]
+            case Deposed(found):
+                return [Depose(found)]
+
+    def _to_fence(self, record: LogMetadata) -> tuple[LedgerId, ...]:
+        if self._own is None:
+            return ledgers_to_fence(record)
+        sealed = self._own.seals
+        return tuple(
+            one.ledger_id for one in record.ledgers if one.seal is None and one.ledger_id not in sealed
+        )
+
+    @property
+    def _new_epoch(self) -> int:
+        return self._record.epoch + (self._own is None)
 
     @property
     def _record(self) -> LogMetadata:

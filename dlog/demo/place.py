@@ -25,7 +25,7 @@ from ledger.metadata.drivers import open_store
 from ledger.model import BookieId
 
 LOG = "flights"
-CONFIG = LogConfig(zombie_grace_s=0)
+CONFIG = LogConfig(deletion_grace_s=0)
 """The writers are processes that have ended when the log is deleted, so none of them can be merely asleep."""
 
 

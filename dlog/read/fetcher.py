@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from dlog.backoff import Backoff
+from dlog.core.commands import ReadRecord
 from dlog.core.tailing import (
     CountMessages,
     Finish,
     Gap,
     OpenLedger,
     ReadEntries,
-    ReadRecord,
     ReportGap,
     Step,
     Tailing,

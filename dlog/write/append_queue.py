@@ -20,11 +20,10 @@ from dlog.core.batching import Batch, Batcher, Headers
 from dlog.errors import MessageTooLargeError, QueueFullError
 from dlog.format.entry import ENTRY_OVERHEAD_BYTES
 from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers
-from dlog.model import MessageId
+from dlog.model import MessageId, MessageIds
 from dlog.write.active_ledger import ActiveLedger
 from dlog.write.append_deadline import AppendDeadline
 from dlog.write.byte_budget import ByteBudget
-from dlog.write.message_ids import MessageIds
 from dlog.write.pending_entry import PendingEntry, Waiter
 from ledger.environment import Environment
 from ledger.errors import LogStoreError

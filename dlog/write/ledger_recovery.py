@@ -21,34 +21,36 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Fenced:
-    """The outcome of fencing: no earlier writer's append can be acknowledged in any of these ledgers any more."""
+class RecoveredLedgers:
+    """Fenced and sealed: no earlier writer's append can be acknowledged in any of these ledgers any more."""
 
     seals: dict[LedgerId, SealFacts]
     missing: list[LedgerId]
+    needs_ledger: bool = True
+    """False if the writer of these ledgers is being closed, and no append waits for a new one."""
 
 
-async def fence(
+async def recover_ledgers(
     ledgers: LedgerClient,
     ledger_ids: Iterable[LedgerId],
     known: Mapping[LedgerId, SealFacts],
     password: bytes,
-) -> Fenced:
+) -> RecoveredLedgers:
     """Recover all of these ledgers, in parallel. A missing ledger is reported in the result; any other error is raised.
 
     `known`: facts that the record holds already; they never change, so nothing is read for them.
     Source: docs/log-semantics.md#rule-20.
     """
     ids = list(ledger_ids)
-    facts = await _all(_fence_one(ledgers, one, known.get(one), password) for one in ids)
+    facts = await _all(_recover_one(ledgers, one, known.get(one), password) for one in ids)
     found = dict(zip(ids, facts, strict=True))
-    return Fenced(
+    return RecoveredLedgers(
         {one: seal for one, seal in found.items() if seal is not None},
         [one for one, seal in found.items() if seal is None],
     )
 
 
-async def _fence_one(
+async def _recover_one(
     ledgers: LedgerClient, ledger_id: LedgerId, known: SealFacts | None, password: bytes
 ) -> SealFacts | None:
     try:

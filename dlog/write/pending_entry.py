@@ -10,8 +10,7 @@ from typing import Any
 from dlog.core.batching import Batch
 from dlog.errors import AppendIndeterminateError
 from dlog.format.entry import ENTRY_OVERHEAD_BYTES, Codec, encode_entry
-from dlog.model import MessageId
-from dlog.write.message_ids import MessageIds
+from dlog.model import MessageId, MessageIds
 from ledger.errors import LogStoreError
 
 _new: Any = tuple.__new__

@@ -17,21 +17,27 @@ from contextlib import suppress
 from typing import assert_never
 
 from dlog.config import LogConfig
-from dlog.core import rotation_commands as to
-from dlog.core.metadata_update import Applied, same_ownership
+from dlog.core import commands as to
+from dlog.core.commands import RotationCommand as Command
+from dlog.core.metadata_update import Applied
 from dlog.core.rotation import Phase, Rotation
-from dlog.core.rotation_commands import Command
 from dlog.core.takeover import describe_owner
-from dlog.errors import AppendAbortedError, LogNotFoundError, RecordTooLargeError, WriterDeposedError
-from dlog.metadata.grace import deletions_are_durable
+from dlog.errors import (
+    AppendAbortedError,
+    DataLossError,
+    LogNotFoundError,
+    RecordTooLargeError,
+    WriterDeposedError,
+)
+from dlog.metadata.grace import EpochGuard, deletions_are_durable
 from dlog.metadata.store import LogMetadataStore, LogRef
 from dlog.model import NO_MESSAGE, LogMetadata, MessageId
-from dlog.write.active_ledger import ActiveLedger
-from dlog.write.append_deadline import AppendDeadline
+from dlog.write.active_ledger import ActiveLedger, LedgerMaker
 from dlog.write.append_queue import AppendQueue
-from dlog.write.epoch_guard import EpochGuard
-from dlog.write.ledger_creation import LedgerMaker
+from dlog.write.hold_limit import HoldLimit
 from dlog.write.ledger_recovery import last_message
+from dlog.write.own_takeover import OwnTakeover
+from dlog.write.record_watch import RecordWatch
 from dlog.write.rotation_monitor import RotationMonitor
 from dlog.write.takeover_runner import TakeoverResult
 from dlog.write.task_scope import TaskScope
@@ -43,7 +49,7 @@ from ledger.errors import (
     LogStoreError,
     MetadataUnavailableError,
 )
-from ledger.model import LedgerId, Versioned
+from ledger.model import LedgerId
 from ledger.writing.write_handle import WriteHandle
 
 _log = logging.getLogger(__name__)
@@ -85,14 +91,9 @@ class RotationRunner:
         self._commands: deque[Command] = deque()
         self._carrying_out = False
         self._tasks = TaskScope(self._on_fault)
-        self._stall: asyncio.TimerHandle | None = None
-        self._deadline = AppendDeadline(
-            config.hold_limit_s,
-            oldest=self._oldest_pending,
-            on_slow=self._on_slow,
-            on_overdue=self._on_overdue,
+        self._waits = HoldLimit(
+            ref, config, self._tasks, self._machine, queue, self._active_ledgers, give_up=self.give_up
         )
-        queue.deadline = self._deadline
         self._guard = EpochGuard(
             ledgers.environment, lambda: self._machine.record.grace_us / 1e6, takeover.confirmed_at
         )
@@ -103,17 +104,21 @@ class RotationRunner:
             on_due=lambda: self._apply(self._machine.on_rotation_due()),
             on_hard_limit=lambda: self._apply(self._machine.on_hard_limit()),
         )
-        self._looking = False
-        self._look_again = False
+        self._watch = RecordWatch(
+            logs,
+            ref,
+            self._guard,
+            self._tasks,
+            ours=lambda: self._machine.record,
+            pause_s=self._pause_s,
+            on_seen=lambda read: self._apply(self._machine.on_record_seen(read)),
+            on_confirmed=self._deliver_confirmed,
+        )
         self._over_error: LogStoreError | None = None
-        self._trouble: LogStoreError | None = None
-        """The last error that kept a ledger from taking appends; named to callers that wait."""
-        self._warned = ""
         self._rotated: list[asyncio.Future[LedgerId]] = []
         self.over: asyncio.Future[None] = self._loop.create_future()
         """Done when the writer is closed, deposed or has given up, and every append has its outcome."""
         self._add_active_ledger(takeover.active_ledger)
-        self._unwatch = logs.watch(ref, self._look_again_at_record)
 
     # ---- facts
 
@@ -134,10 +139,8 @@ class RotationRunner:
 
     def start(self) -> None:
         self._apply(self._machine.start())
-        self._look_again_at_record()  # a change before the watch was set went unnoticed
-        active_ledger = self.current
-        if active_ledger is not None and active_ledger.handle.failed is not None:
-            self.on_failure(active_ledger.handle, active_ledger.handle.failed)
+        self._watch.read_again()  # a change before the watch was set went unnoticed
+        self._report_failed()
 
     def rotate(self) -> asyncio.Future[LedgerId]:
         """Replace the active ledger unless it is empty; the future gets the id of the ledger then active."""
@@ -160,7 +163,7 @@ class RotationRunner:
 
     def close(self) -> None:
         """Wait for every outcome, seal the last ledger and record the seal; then `over` is done."""
-        self._apply(self._machine.on_close_requested(left=self._queue.holding))
+        self._apply(self._machine.on_close_requested(holding=self._queue.holding))
 
     def give_up(self, error: LogStoreError) -> None:
         """Stop immediately: appends in flight end indeterminate, held ones absent."""
@@ -193,8 +196,7 @@ class RotationRunner:
         if self._machine.over:
             self._queue.fail_indeterminate(active_ledger, self._over_error or error)
             return
-        self._warn(f"ledger {active_ledger.ledger_id} takes no more appends: {error}")
-        self._trouble = error
+        self._waits.report(f"ledger {active_ledger.ledger_id} takes no more appends", error)
         self._apply(
             self._machine.on_failed(active_ledger.ledger_id, fenced=isinstance(error, LedgerFencedError))
         )
@@ -206,13 +208,18 @@ class RotationRunner:
             if self._machine.over:
                 self._queue.fail_indeterminate(active_ledger, self._over_error or _unconfirmed(self._ref))
             else:
-                self._look_again_at_record()
+                self._watch.read_again()
             return
         entries, size = active_ledger.deliver(through)
         if entries:
             self._queue.on_acked(entries, size)
         if self._draining == active_ledger.ledger_id:
             self._check_drained()
+
+    def _deliver_confirmed(self) -> None:
+        for active_ledger in list(self._active_ledgers.values()):
+            if active_ledger.released and not active_ledger.detached:
+                self._deliver(active_ledger, active_ledger.handle.done_through)
 
     def _check_drained(self) -> None:
         active_ledger = None if self._draining is None else self._active_ledgers.get(self._draining)
@@ -233,7 +240,7 @@ class RotationRunner:
                 self._do(self._commands.popleft())
         finally:
             self._carrying_out = False
-        self._watch_for_stall()
+        self._waits.update()
 
     def _do(self, command: Command) -> None:
         match command:
@@ -243,27 +250,22 @@ class RotationRunner:
                 self._queue.hold()
             case to.Release(ledger_id):
                 self._release(self._active_ledgers[ledger_id])
-            case to.CreateLedger():
-                self._tasks.spawn(self._create())
+            case to.CreateLedger(epoch):
+                self._tasks.spawn(self._create(epoch))
             case to.DiscardLedger(ledger_id):
                 self._tasks.spawn(self._discard(ledger_id))
             case to.WriteRecord(record, version):
                 self._tasks.spawn(self._write(record, version))
-            case to.ReadRecord():
-                self._tasks.spawn(self._reread())
             case to.Drain(ledger_id):
                 self._drain(ledger_id)
             case to.CloseLedger(ledger_id):
                 self._tasks.spawn(self._close_ledger(self._active_ledgers[ledger_id]))
-            case to.Settle(ledger_ids):
-                self._tasks.spawn(self._settle([self._active_ledgers[one] for one in ledger_ids]))
+            case to.Recover(fenced):
+                self._tasks.spawn(self._recover(fenced=fenced))
             case to.Retry(attempt):
                 self._tasks.later(self._pause_s(attempt), self._retry)
             case to.ProbeStore():
                 self._tasks.spawn(self._probe())
-            case to.WaitForCandidate():
-                wait_s = self._config.candidate_wait_s * self._environment.chance.uniform(0.75, 1.25)
-                self._tasks.later(wait_s, lambda: self._apply(self._machine.on_waited()))
             case to.Depose(found):
                 self._depose(found)
             case to.Finished():
@@ -279,8 +281,7 @@ class RotationRunner:
                 self._ref,
                 active_ledger.ledger_id,
             )
-        self._trouble = None
-        self._warned = ""
+        self._waits.on_progress()
         active_ledger.released = True
         for ledger_id in [one for one in self._active_ledgers if one < active_ledger.ledger_id]:
             del self._active_ledgers[ledger_id]
@@ -312,13 +313,11 @@ class RotationRunner:
 
     # ---- requests: each ends in one event
 
-    async def _create(self) -> None:
+    async def _create(self, epoch: int) -> None:
         try:
-            active_ledger = await self._maker.create(self._machine.record.epoch)
+            active_ledger = await self._maker.create(epoch)
         except LogStoreError as error:
-            self._warn(f"no new ledger could be created: {error}")
-            self._trouble = error
-            self._fail_rotations(error)
+            self._on_delay("no new ledger could be created", error)
             self._apply(self._machine.on_create_failed())
             return
         self._add_active_ledger(active_ledger)
@@ -339,44 +338,13 @@ class RotationRunner:
         try:
             answer = await self._logs.compare_and_set(self._ref, record, version)
         except (MetadataUnavailableError, RecordTooLargeError) as error:
-            self._warn(f"its record could not be changed: {error}")
-            self._trouble = error
-            self._fail_rotations(error)
+            self._on_delay("its record could not be changed", error)
             self._apply(self._machine.on_store_unavailable())
             return
         if isinstance(answer, Applied):
             self._guard.confirm(asked_at)
         now_us, nonce = self._environment.wall_us(), self._environment.token()
         self._apply(self._machine.on_answer(answer, now_us, nonce))
-
-    async def _read(self) -> Versioned[LogMetadata] | None:
-        """The record, however long it takes; None if it does not exist."""
-        attempt = 0
-        while True:
-            asked_at = self._guard.now()
-            try:
-                read = await self._logs.read(self._ref)
-            except LogNotFoundError:
-                return None
-            except MetadataUnavailableError:
-                attempt += 1
-                await asyncio.sleep(self._pause_s(attempt))
-                continue
-            if same_ownership(self._machine.record, read.value):
-                self._guard.confirm(asked_at)
-            return read
-
-    async def _reread(self) -> None:
-        self._apply(self._machine.on_record(await self._read()))
-
-    async def _look_at_record(self) -> None:
-        while self._look_again:
-            self._look_again = False
-            self._apply(self._machine.on_record_seen(await self._read()))
-        self._looking = False
-        for active_ledger in list(self._active_ledgers.values()):
-            if active_ledger.released and not active_ledger.detached:
-                self._deliver(active_ledger, active_ledger.handle.done_through)
 
     async def _probe(self) -> None:
         try:
@@ -401,7 +369,7 @@ class RotationRunner:
             if not active_ledger.detached:
                 self._apply(self._machine.on_failed(active_ledger.ledger_id, fenced=True))
         except LedgerNotFoundError:
-            self._apply(self._machine.on_ledger_gone())
+            self._apply(self._machine.on_lost(None))
         except LogStoreError:
             if not active_ledger.detached:
                 self._apply(self._machine.on_close_undecided())
@@ -411,129 +379,45 @@ class RotationRunner:
                 self._machine.on_closed(active_ledger.ledger_id, active_ledger.seal_facts(metadata), nonce)
             )
 
-    async def _settle(self, active_ledgers: list[ActiveLedger]) -> None:
-        """Recover own ledgers in list order; only then decide the appends that were in flight in them."""
-        for active_ledger in active_ledgers:
-            # First, so that our own fence is not taken for another client's takeover.
-            active_ledger.detach(
-                LogStoreError(f"ledger {active_ledger.ledger_id} is being recovered by its own writer")
-            )
-        ends = []
-        for active_ledger in active_ledgers:
-            try:
-                handle = await self._ledgers.open_with_recovery(
-                    active_ledger.ledger_id, self._config.password
-                )
-            except LedgerNotFoundError:
-                self._apply(self._machine.on_ledger_gone())
-                return
-            except ConfigurationError as error:
-                # Bookies refuse this client, for example: trying again changes nothing.
-                if not self._machine.over:
-                    why = f"log {self._ref} cannot be written: {error}"
-                    self.give_up(AppendAbortedError(why, log=str(self._ref)))
-                return
-            except LogStoreError as error:
-                self._warn(f"ledger {active_ledger.ledger_id} is not settled yet: {error}")
-                self._trouble = error
-                self._apply(self._machine.on_settle_failed())
-                return
-            ends.append(handle.metadata)
-        if self._machine.over:
-            return
-        left = []
-        seals = {}
-        for active_ledger, metadata in zip(active_ledgers, ends, strict=True):
-            self._queue.on_acked(*active_ledger.deliver(metadata.last_entry))
-            left += active_ledger.take_back()
-            seals[active_ledger.ledger_id] = active_ledger.seal_facts(metadata)
-        self._queue.take_back(left)
-        self._apply(self._machine.on_settled(seals, left=self._queue.holding))
-
-    # ---- the record
-
-    def _look_again_at_record(self) -> None:
-        self._look_again = True
-        if not self._looking and not self._machine.over:
-            self._looking = True
-            self._tasks.spawn(self._look_at_record())
-
-    # ---- appends that wait
-
-    def _oldest_pending(self) -> float | None:
-        """When the oldest append without an outcome was accepted, in loop time."""
-        accepted = [active_ledger.oldest_at for active_ledger in self._active_ledgers.values()]
-        accepted.append(self._queue.oldest_held_at)
-        return min((at for at in accepted if at is not None), default=None)
-
-    def _on_slow(self, waited_s: float) -> None:
-        _log.warning(
-            "log %s: an append has waited %.0f s, still trying up to %g s: %s",
+    async def _recover(self, *, fenced: bool) -> None:
+        takeover = OwnTakeover(
             self._ref,
-            waited_s,
-            self._config.hold_limit_s,
-            self._why_slow(),
+            self._machine,
+            self._queue,
+            self._active_ledgers,
+            logs=self._logs,
+            ledgers=self._ledgers,
+            config=self._config,
+            pause_s=self._pause_s,
+            on_delay=self._on_delay,
         )
+        try:
+            outcome = await takeover.run(fenced=fenced)
+        except (ConfigurationError, DataLossError) as error:
+            # Bookies refuse this client, for example: trying again changes nothing.
+            if not self._machine.over:
+                why = f"log {self._ref} cannot be written: {error}"
+                self.give_up(AppendAbortedError(why, log=str(self._ref)))
+            return
+        if outcome is not None:
+            self._on_recovered(outcome)
 
-    def _on_overdue(self) -> None:
-        """In-flight appends end indeterminate, held ones rejected; nothing waits for longer.
-
-        Source: docs/log-semantics.md#rule-19.
-        """
-        if self._machine.over:
-            return  # deposed or closed: its appends get their outcome anyway
-        self.give_up(
-            AppendAbortedError(
-                f"log {self._ref}: an append was not acknowledged within {self._config.hold_limit_s:g} s "
-                f"({self._why_slow()}); restore its bookies and the metadata store, then open a new writer, or raise "
-                "hold_limit_s (`dlog append --timeout`)",
-                log=str(self._ref),
+    def _on_recovered(self, outcome: TakeoverResult | to.Depose) -> None:
+        if isinstance(outcome, to.Depose):
+            self._apply(self._machine.on_lost(outcome.found))
+            return
+        self._guard.confirm(outcome.confirmed_at)
+        new = outcome.active_ledger
+        if new is not None:
+            self._add_active_ledger(new)
+        self._apply(
+            self._machine.on_recovered(
+                outcome.record, outcome.version, None if new is None else new.ledger_id
             )
         )
-
-    def _why_slow(self) -> str:
-        """What keeps appends waiting: members that do not respond, and the last error."""
-        found = [
-            f"ledger {active_ledger.ledger_id}: {', '.join(troubles)}"
-            for active_ledger in self._active_ledgers.values()
-            if not active_ledger.detached and (troubles := active_ledger.handle.troubles())
-        ]
-        if self._trouble is not None:
-            found.append(str(self._trouble))
-        return "; ".join(found) or "its bookies respond slowly"
-
-    def _warn(self, text: str) -> None:
-        """Log a warning once, until the text changes or a ledger takes appends again."""
-        if text != self._warned:
-            self._warned = text
-            _log.warning("log %s: %s", self._ref, text)
+        self._report_failed()
 
     # ---- the end
-
-    def _watch_for_stall(self) -> None:
-        """Limit the time that appends wait for a ledger, and that a close waits for the store, by `hold_limit_s`.
-
-        Source: docs/log-semantics.md#rule-19.
-        """
-        machine, queue = self._machine, self._queue
-        stuck = queue.active_ledger is None or machine.phase in (Phase.CLOSING, Phase.SETTLING)
-        stuck = (stuck and not machine.merely_full) or (machine.closing and not queue.in_flight)
-        stalled = stuck and not machine.over
-        if not stalled and self._stall is not None:
-            self._tasks.cancel(self._stall)
-            self._stall = None
-        elif stalled and self._stall is None:
-            self._stall = self._tasks.later(self._config.hold_limit_s, self._on_stall)
-
-    def _on_stall(self) -> None:
-        because = "" if self._trouble is None else f" ({self._trouble})"
-        self.give_up(
-            AppendAbortedError(
-                f"log {self._ref} could not be written for {self._config.hold_limit_s} s{because}; "
-                "open a new writer once its bookies and the metadata store are back",
-                log=str(self._ref),
-            )
-        )
 
     def _depose(self, found: LogMetadata | None) -> None:
         """Terminal: held appends are absent; those in flight may still be acknowledged for `late_success_s`."""
@@ -569,10 +453,15 @@ class RotationRunner:
             active_ledger.detach(error)
             self._queue.fail_indeterminate(active_ledger, error)
         self._fail_rotations(error)
-        self._deadline.stop()
-        self._unwatch()
+        self._waits.stop()
+        self._watch.stop()
         self._tasks.stop()
         self.over.set_result(None)
+
+    def _on_delay(self, what: str, error: LogStoreError) -> None:
+        """A request failed that will be made again; callers of `rotate` are told."""
+        self._waits.report(what, error)
+        self._fail_rotations(error)
 
     def _fail_rotations(self, error: LogStoreError) -> None:
         waiting, self._rotated = self._rotated, []
@@ -581,6 +470,12 @@ class RotationRunner:
                 future.set_exception(error.copy())
 
     # ---- parts
+
+    def _report_failed(self) -> None:
+        """A ledger that failed before its handle was listened to."""
+        active_ledger = self.current
+        if active_ledger is not None and active_ledger.handle.failed is not None:
+            self.on_failure(active_ledger.handle, active_ledger.handle.failed)
 
     def _add_active_ledger(self, active_ledger: ActiveLedger) -> None:
         self._active_ledgers[active_ledger.ledger_id] = active_ledger

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
 from dlog.backoff import Backoff
 from dlog.config import LogConfig
-from dlog.core.takeover import (
-    Command,
+from dlog.core.commands import (
     CreateLedger,
+    Depose,
     DiscardLedger,
     Fail,
     FenceLedgers,
-    Finish,
     ReadRecord,
-    Stamp,
-    Takeover,
+    TakenOver,
+    WaitForCandidate,
     WriteRecord,
 )
+from dlog.core.commands import (
+    TakeoverCommand as Command,
+)
+from dlog.core.takeover import OwnLog, Stamp, Takeover
 from dlog.errors import TakeoverTimeoutError
 from dlog.metadata.store import LogMetadataStore, LogRef
 from dlog.model import LogMetadata, LogState, Owner, SealFacts
-from dlog.write.active_ledger import ActiveLedger
-from dlog.write.ledger_creation import LedgerMaker
-from dlog.write.ledger_recovery import fence
+from dlog.write.active_ledger import ActiveLedger, LedgerMaker
+from dlog.write.ledger_recovery import RecoveredLedgers, recover_ledgers
 from ledger.client import LedgerClient
 from ledger.environment import Environment
 from ledger.errors import LogStoreError, OutcomeUnknownError, UnavailableError
@@ -36,7 +38,7 @@ from ledger.model import LedgerId
 
 @dataclass(frozen=True, slots=True)
 class TakeoverResult:
-    """A log that is ours: its record, and the new ledger (None after Seal and Delete)."""
+    """A log that is ours: its record, and the new ledger (None after Seal and Delete, and if none is needed)."""
 
     record: LogMetadata
     version: int
@@ -69,14 +71,20 @@ class TakeoverRunner:
         config: LogConfig,
         end: LogState | None = None,
         given_up: Collection[LedgerId] = (),
+        own: OwnLog | None = None,
+        recover: Callable[[tuple[LedgerId, ...]], Awaitable[RecoveredLedgers]] | None = None,
     ) -> None:
+        """`own`, `recover`: the candidate is the log's writer, and recovers its own ledgers so."""
         self._ref = ref
         self._logs = logs
         self._ledgers = ledgers
         self._config = config
         self._environment = ledgers.environment
         self._maker = LedgerMaker(ref, owner, ledgers, config)
-        self._machine = Takeover(str(ref), owner, end=end, given_up=given_up, grace_us=config.grace_us)
+        self._machine = Takeover(
+            str(ref), owner, end=end, given_up=given_up, grace_us=config.grace_us, own=own
+        )
+        self._recover = recover or self._fence
         self._backoff = Backoff(ledgers.environment)
         self._known: dict[LedgerId, SealFacts] = {}
         self._active_ledger: ActiveLedger | None = None
@@ -102,7 +110,7 @@ class TakeoverRunner:
         """
         try:
             async with asyncio.timeout(self._config.takeover_timeout_s):
-                return await self._run()
+                outcome = await self.attempt()
         except TimeoutError as error:
             self._drop_active_ledger()
             raise TakeoverTimeoutError(
@@ -110,19 +118,30 @@ class TakeoverRunner:
                 "happened; open the log again, or raise takeover_timeout_s",
                 log=str(self._ref),
             ) from error
+        assert isinstance(outcome, TakeoverResult), "only an owner is deposed"
+        return outcome
+
+    async def attempt(self) -> TakeoverResult | Depose:
+        """The same without a limit of time; Depose if an own log turns out to be another client's."""
+        try:
+            return await self._run()
         except BaseException:
             self._drop_active_ledger()
             raise
 
-    async def _run(self) -> TakeoverResult:
+    async def _run(self) -> TakeoverResult | Depose:
         todo: list[Command] = self._machine.start()
         while True:
             for command in todo[:-1]:
                 await self._do(command)
-            last = todo[-1]
-            if isinstance(last, Finish):
-                return TakeoverResult(last.record, last.version, self._active_ledger, self._confirmed_at)
-            todo = await self._do(last)
+            match todo[-1]:
+                case TakenOver(record, version):
+                    return TakeoverResult(record, version, self._active_ledger, self._confirmed_at)
+                case Depose() as deposed:
+                    self._drop_active_ledger()
+                    return deposed
+                case last:
+                    todo = await self._do(last)
 
     async def _do(self, command: Command) -> list[Command]:
         match command:
@@ -133,8 +152,15 @@ class TakeoverRunner:
                 self._known = {one.ledger_id: one.seal for one in read.value.ledgers if one.seal is not None}
                 return self._machine.on_record(read)
             case FenceLedgers(ledger_ids):
-                fenced = await fence(self._ledgers, ledger_ids, self._known, self._config.password)
-                return self._machine.on_fenced(fenced.seals, fenced.missing, self._stamp())
+                fenced = await self._recover(ledger_ids)
+                return self._machine.on_fenced(
+                    fenced.seals, fenced.missing, self._stamp(), needs_ledger=fenced.needs_ledger
+                )
+            case WaitForCandidate():
+                await asyncio.sleep(
+                    self._config.candidate_wait_s * self._environment.chance.uniform(0.75, 1.25)
+                )
+                return self._machine.on_waited()
             case CreateLedger(epoch):
                 self._active_ledger = await self._maker.create(epoch)
                 return self._machine.on_ledger_created(self._active_ledger.ledger_id, self._stamp())
@@ -148,10 +174,13 @@ class TakeoverRunner:
                 return []
             case Fail(error):
                 raise error
-            case Finish():
-                return []
+            case TakenOver() | Depose():
+                raise AssertionError("ends the takeover")
             case _:
                 assert_never(command)
+
+    async def _fence(self, ledger_ids: tuple[LedgerId, ...]) -> RecoveredLedgers:
+        return await recover_ledgers(self._ledgers, ledger_ids, self._known, self._config.password)
 
     def _stamp(self) -> Stamp:
         return Stamp(nonce=self._environment.token(), now_us=self._environment.wall_us())

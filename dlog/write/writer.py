@@ -21,9 +21,8 @@ from dlog.core.batching import Batch, BatchLimits, Headers
 from dlog.errors import AppendAbortedError, AppendRejectedError, AppendsFailedError, CallTimeoutError
 from dlog.format.message import Buffer
 from dlog.metadata.store import LogRef
-from dlog.model import LogMetadata, MessageId, Owner
+from dlog.model import LogMetadata, MessageId, MessageIds, Owner
 from dlog.write.append_queue import AppendQueue
-from dlog.write.message_ids import MessageIds
 from dlog.write.pending_entry import Waiter
 from dlog.write.rotation_runner import RotationRunner
 from dlog.write.unread_failures import raise_unless_raising, unread_failures

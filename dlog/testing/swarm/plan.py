@@ -160,7 +160,7 @@ class Plan:
             candidate_wait_s=0.5 * patience,
             late_success_s=1.0 * patience,
             hold_limit_s=self.hold_s,
-            zombie_grace_s=graces[int(number) % len(graces)] if graces else None,
+            deletion_grace_s=graces[int(number) % len(graces)] if graces else None,
             ledger=LedgerClientConfig(
                 wire=WireProtocol(self.wire),
                 connect_timeout_s=1.0 * patience,

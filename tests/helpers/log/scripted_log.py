@@ -19,7 +19,7 @@ QUICK = LogConfig(
     candidate_wait_s=0.05,
     late_success_s=0.5,
     store_probe_s=0.1,
-    zombie_grace_s=0.0,
+    deletion_grace_s=0.0,
 )
 
 _REQUESTS = frozenset(

@@ -1,4 +1,4 @@
-"""A writer that appends numbers until it is stopped or refused: `… URI LOG ZOMBIE_GRACE_S`, one event a line.
+"""A writer that appends numbers until it is stopped or refused: `… URI LOG DELETION_GRACE_S`, one event a line.
 
 open    it owns the log
 acked   so many numbers are acknowledged, the last of them with this id
@@ -19,7 +19,7 @@ PAUSE_S = 0.02
 
 
 async def main(uri: str, log: str, grace_s: str) -> None:
-    config = LogConfig(zombie_grace_s=float(grace_s))
+    config = LogConfig(deletion_grace_s=float(grace_s))
     async with connect(uri, config=config) as client:
         writer = await client.open_writer(log, create=True)
         tell("open", epoch=writer.epoch)

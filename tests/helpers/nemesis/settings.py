@@ -18,7 +18,7 @@ def log_config(*, striped: bool = False, fast: bool = False) -> LogConfig:
         candidate_wait_s=0.3,
         late_success_s=1.0,
         hold_limit_s=60.0,
-        zombie_grace_s=0.0,
+        deletion_grace_s=0.0,
         ledger=LedgerClientConfig(
             connect_timeout_s=1.0,
             add_timeout_s=1.0,

@@ -20,7 +20,7 @@ from dlog.errors import (
 )
 from dlog.model import LogState, MessageId
 from dlog.read.resolution import Resolution
-from dlog.write.ledger_creation import LedgerMaker
+from dlog.write.active_ledger import LedgerMaker
 from dlog.write.takeover_runner import new_owner
 from ledger.environment import SystemEnvironment
 from ledger.errors import LedgerNotFoundError
@@ -170,7 +170,7 @@ async def test_delete_waits_for_sleeping_writers_where_bookies_forget(tmp_path: 
     async with running_cluster(tmp_path) as cluster:
         store = UnsureStore(await open_store(cluster.uri))
         store.forgetful = True
-        async with LogClient(store, config=replace(QUICK, zombie_grace_s=1.0)) as client:
+        async with LogClient(store, config=replace(QUICK, deletion_grace_s=1.0)) as client:
             await client.start()
             writer = await client.open_writer("orders", create=True)
             await writer.append(b"one")

@@ -177,7 +177,7 @@ async def test_a_writer_that_slept_delivers_no_ack_before_it_has_confirmed_its_e
     async with running_cluster(tmp_path) as cluster:
         store, machine = UnsureStore(await open_store(cluster.uri)), Sleepy()
         store.forgetful = True
-        config = replace(QUICK, zombie_grace_s=1000.0)
+        config = replace(QUICK, deletion_grace_s=1000.0)
         async with LogClient(store, config=config, environment=machine) as client:
             await client.start()
             writer = await client.open_writer("orders", create=True)
@@ -197,7 +197,7 @@ async def test_a_writer_that_slept_through_a_takeover_acks_nothing(tmp_path: Pat
     async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as other:
         store, machine = UnsureStore(await open_store(cluster.uri)), Sleepy()
         store.forgetful = True
-        config = replace(QUICK, zombie_grace_s=1000.0)
+        config = replace(QUICK, deletion_grace_s=1000.0)
         async with LogClient(store, config=config, environment=machine) as client:
             await client.start()
             writer = await client.open_writer("orders", create=True)

@@ -183,7 +183,7 @@ async def test_a_writer_that_was_paused_during_the_deletion_fails(
     apache: MixedCluster, tmp_path: Path
 ) -> None:
     """Its bookies have forgotten fence and deletion, and would take its entries again."""
-    config = LogConfig(zombie_grace_s=GRACE_S)
+    config = LogConfig(deletion_grace_s=GRACE_S)
     async with (
         await connect(apache.uri, config=config) as client,
         sleeping_writer(apache.uri, "sleeper", tmp_path) as child,
@@ -208,7 +208,7 @@ async def test_a_writer_cut_off_from_zookeeper_believes_no_bookie_for_long(apach
     await asyncio.to_thread(apache.wait_until_unregistered, spare)
     # Bookies that return are to be taken back at once.
     eager = LedgerClientConfig(replace_backoff_s=0.1, replace_backoff_max_s=0.5)
-    config = LogConfig(zombie_grace_s=GRACE_S, ledger=eager)
+    config = LogConfig(deletion_grace_s=GRACE_S, ledger=eager)
     async with (
         Line(apache.zookeeper.port, apache.root) as line,
         await connect(apache.uri, config=config) as client,

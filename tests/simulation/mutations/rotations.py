@@ -116,7 +116,7 @@ MUTATIONS = (
         "What recovery found of a failed ledger is acknowledged where it is; only the rest is sent again.",
         (
             edit(
-                "dlog.write.rotation_runner:RotationRunner._settle",
+                "dlog.write.own_takeover:OwnTakeover._decide",
                 ("self._queue.on_acked(*active_ledger.deliver(metadata.last_entry))", "pass"),
             ),
         ),
@@ -126,7 +126,7 @@ MUTATIONS = (
         "What recovery did not find of a failed ledger is sent again, not acknowledged.",
         (
             edit(
-                "dlog.write.rotation_runner:RotationRunner._settle",
+                "dlog.write.own_takeover:OwnTakeover._decide",
                 (
                     "active_ledger.deliver(metadata.last_entry)",
                     "active_ledger.deliver(active_ledger.handle.last_add_pushed)",
@@ -141,11 +141,23 @@ MUTATIONS = (
             edit(
                 "dlog.write.rotation_runner:RotationRunner.on_failure",
                 (
-                    "self._warn(",
-                    "taken = active_ledger.take_back()\n    self._queue.take_back(taken)\n    self._warn(",
+                    "self._waits.report(",
+                    "taken = active_ledger.take_back()\n    self._queue.take_back(taken)\n    self._waits.report(",
                 ),
             ),
         ),
+    ),
+    Mutation(
+        "own-takeover-recovers-only-the-last",  # docs/pitfalls.md#overlapping-rotation
+        "A writer that goes on after a failure has sealed all its ledgers: a reader never gets past an open one.",
+        (
+            edit(
+                "dlog.core.takeover:Takeover._to_fence",
+                ("return tuple(", "return (lambda found: found[-1:])(tuple("),
+                ("not in sealed\n    )", "not in sealed\n    ))"),
+            ),
+        ),
+        plan=focused("kill_many", **THREE, rotation_entries=5, rotation_age_s=0.7),
     ),
     Mutation(
         "in-flight-called-absent",  # docs/pitfalls.md#timeout-as-failure
@@ -253,7 +265,7 @@ MUTATIONS = (
         "Where bookies forget deletions, an ack counts only while the epoch was confirmed within half the grace.",
         (
             edit(
-                "dlog.write.epoch_guard:EpochGuard.stale",
+                "dlog.metadata.grace:EpochGuard.stale",
                 (
                     "return half_s > 0 and self._environment.boot_s() - self._confirmed_at > half_s",
                     "return False",
@@ -264,7 +276,7 @@ MUTATIONS = (
         plan=focused(**_ASLEEP, graces_s=(3.0,)),
     ),
     Mutation(
-        "zombie-grace-forgotten",  # docs/pitfalls.md#late-add-to-a-deleted-ledger
+        "deletion-grace-forgotten",  # docs/pitfalls.md#late-add-to-a-deleted-ledger
         "Where bookies forget deletions, a ledger whose writer may sleep outlives its log's next takeover.",
         (
             edit(

@@ -27,10 +27,10 @@ MUTATIONS = (
             edit(
                 "dlog.core.takeover:Takeover.on_record",
                 (
-                    "return [FenceLedgers(ledgers_to_fence(read.value))]",
-                    "if self._end is None:\n"
+                    "return [FenceLedgers(self._to_fence(read.value))]",
+                    "if self._end is None and self._own is None:\n"
                     "        return [CreateLedger(read.value.epoch + 1)]\n"
-                    "    return [FenceLedgers(ledgers_to_fence(read.value))]",
+                    "    return [FenceLedgers(self._to_fence(read.value))]",
                 ),
             ),
         ),
@@ -55,19 +55,19 @@ MUTATIONS = (
             edit(
                 "dlog.core.takeover:Takeover.on_record",
                 (
-                    "return [FenceLedgers(ledgers_to_fence(read.value))]",
-                    "if self._end is None:\n"
+                    "return [FenceLedgers(self._to_fence(read.value))]",
+                    "if self._end is None and self._own is None:\n"
                     "        return [CreateLedger(read.value.epoch + 1)]\n"
-                    "    return [FenceLedgers(ledgers_to_fence(read.value))]",
+                    "    return [FenceLedgers(self._to_fence(read.value))]",
                 ),
             ),
             edit(
                 "dlog.write.takeover_runner:TakeoverRunner._run",
                 (
-                    "if isinstance(last, Finish):",
-                    "if isinstance(last, Finish):\n"
-                    "            unsealed = [one.ledger_id for one in last.record.ledgers[:-1] if one.seal is None]\n"
-                    "            await fence(self._ledgers, unsealed, {}, self._config.password)",
+                    "case TakenOver(record, version):",
+                    "case TakenOver(record, version):\n"
+                    "                unsealed = [one.ledger_id for one in record.ledgers[:-1] if one.seal is None]\n"
+                    "                await recover_ledgers(self._ledgers, unsealed, {}, self._config.password)",
                 ),
             ),
         ),
@@ -93,10 +93,10 @@ MUTATIONS = (
             edit(
                 "dlog.core.takeover:Takeover.on_record",
                 (
-                    "return [FenceLedgers(ledgers_to_fence(read.value))]",
-                    "if self._end is None and self._rounds and self._seals:\n"
+                    "return [FenceLedgers(self._to_fence(read.value))]",
+                    "if self._end is None and self._own is None and self._rounds and self._seals:\n"
                     "        return [CreateLedger(read.value.epoch + 1)]\n"
-                    "    return [FenceLedgers(ledgers_to_fence(read.value))]",
+                    "    return [FenceLedgers(self._to_fence(read.value))]",
                 ),
             ),
         ),
@@ -222,8 +222,8 @@ MUTATIONS = (
             edit(
                 "dlog.core.takeover:Takeover.on_record",
                 (
-                    "return [FenceLedgers(ledgers_to_fence(read.value))]",
-                    "return [FenceLedgers(() if self._end is LogState.SEALED else ledgers_to_fence(read.value))]",
+                    "return [FenceLedgers(self._to_fence(read.value))]",
+                    "return [FenceLedgers(() if self._end is LogState.SEALED else self._to_fence(read.value))]",
                 ),
             ),
         ),
@@ -237,8 +237,8 @@ MUTATIONS = (
             edit(
                 "dlog.core.takeover:Takeover.on_record",
                 (
-                    "return [FenceLedgers(ledgers_to_fence(read.value))]",
-                    "return [FenceLedgers(() if self._end is LogState.DELETING else ledgers_to_fence(read.value))]",
+                    "return [FenceLedgers(self._to_fence(read.value))]",
+                    "return [FenceLedgers(() if self._end is LogState.DELETING else self._to_fence(read.value))]",
                 ),
             ),
         ),

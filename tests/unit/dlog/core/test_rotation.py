@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlog.core.metadata_update import Applied, NotOurs
-from dlog.core.rotation import Phase, Rotation
-from dlog.core.rotation_commands import (
+from dlog.core.commands import (
     CloseLedger,
-    Command,
     CreateLedger,
     Depose,
     DiscardLedger,
@@ -16,14 +13,17 @@ from dlog.core.rotation_commands import (
     Finished,
     Hold,
     ProbeStore,
-    ReadRecord,
+    Recover,
     Release,
     Retry,
-    Settle,
     SubmitTo,
-    WaitForCandidate,
     WriteRecord,
 )
+from dlog.core.commands import (
+    RotationCommand as Command,
+)
+from dlog.core.metadata_update import Applied, NotOurs
+from dlog.core.rotation import Phase, Rotation
 from dlog.model import LogMetadata, MessageId
 from ledger.model import LedgerId, Versioned
 from tests.helpers.log.records import BOB, ids, listed, record, seal
@@ -44,7 +44,7 @@ def written(commands: list[Command]) -> LogMetadata:
 
 
 def listing(rotation: Rotation, new: LedgerId = N) -> LogMetadata:
-    assert rotation.on_rotation_due() == [CreateLedger()]
+    assert rotation.on_rotation_due() == [CreateLedger(1)]
     return written(rotation.on_ledger_created(new, 1000, 77))
 
 
@@ -75,7 +75,7 @@ def test_nothing_starts_a_second_rotation_before_the_first_seal() -> None:
     closing(rotation)
     assert rotation.on_rotation_due() == []
     rotation.on_closed(P, seal(3), 79)
-    assert rotation.on_rotation_due() == [CreateLedger()]
+    assert rotation.on_rotation_due() == [CreateLedger(1)]
 
 
 def test_the_next_rotation_records_the_seal_of_the_last() -> None:
@@ -96,7 +96,7 @@ def test_a_failed_create_leaves_the_old_ledger_in_use() -> None:
     rotation = machine()
     rotation.on_rotation_due()
     assert rotation.on_create_failed() == [Retry(1)]
-    assert rotation.on_retry(1, 1) == [CreateLedger()]
+    assert rotation.on_retry(1, 1) == [CreateLedger(1)]
     assert rotation.on_create_failed() == [Retry(2)]
 
 
@@ -146,7 +146,7 @@ def test_a_rebase_never_keeps_an_id_at_or_below_the_high_water_mark() -> None:
     listing(rotation)
     barred = replace(START, last_ledger_id=5, nonce=500)
     commands = rotation.on_answer(NotOurs(Versioned(barred, 6), definite=True), 1000, 80)
-    assert commands == [DiscardLedger(N), CreateLedger()]
+    assert commands == [DiscardLedger(N), CreateLedger(1)]
     assert ids(written(rotation.on_ledger_created(M, 1, 2)).ledgers) == [1, 2, 9]
 
 
@@ -171,54 +171,70 @@ def test_a_lost_answer_that_turns_out_applied_goes_on_draining() -> None:
     assert rotation.on_answer(answer, 1, 2) == [Hold(), Drain(P)]
 
 
-def test_a_failed_ledger_is_settled_before_a_new_one_is_made() -> None:
+def recovered(rotation: Rotation, new: LedgerId | None, *others: LedgerId) -> list[Command]:
+    """The takeover of the own log lists `new` after the ledgers that it has sealed."""
+    sealed = [*START.ledgers[:-1], listed(P, 3), *(listed(one, 3) for one in others)]
+    record = replace(
+        START, ledgers=tuple(sealed if new is None else [*sealed, listed(new)]), last_ledger_id=new or P
+    )
+    return rotation.on_recovered(record, 7, new)
+
+
+def test_a_failed_ledger_is_recovered_before_a_new_one_takes_appends() -> None:
     """Source: docs/log-semantics.md#rule-19."""
     rotation = machine()
-    assert rotation.on_failed(P, fenced=False) == [Hold(), Settle((P,))]
-    assert rotation.on_settle_failed() == [Retry(1)]
-    assert rotation.on_retry(1, 1) == [Settle((P,))]
-    assert rotation.on_settled({P: seal(3)}, left=True) == [CreateLedger()]
-    sent = written(rotation.on_ledger_created(N, 1, 2))
-    assert sent.find(P) == listed(P, 3)
-    assert rotation.on_answer(Applied(sent, 6), 1, 3) == [SubmitTo(N), Release(N)]
+    assert rotation.on_failed(P, fenced=False) == [Hold(), Recover(fenced=False)]
+    assert rotation.on_failed(P, fenced=True) == []
+    assert recovered(rotation, N) == [SubmitTo(N), Release(N)]
+    assert (rotation.phase, rotation.current, rotation.record.find(P)) == (Phase.STEADY, N, listed(P, 3))
 
 
-def test_a_failed_ledger_with_a_listed_successor_goes_on_there() -> None:
-    for prepare in (draining, closing):
-        rotation = machine()
-        prepare(rotation)
-        assert rotation.on_failed(P, fenced=False) == [Hold(), Settle((P,))]
-        assert rotation.on_settled({P: seal(3)}, left=True) == [SubmitTo(N), Release(N)]
-
-
-def test_a_failed_successor_is_settled_after_its_predecessor() -> None:
+def test_a_failure_of_either_ledger_during_a_rotation_recovers_both() -> None:
     """Nothing of N is decided before P is sealed (docs/log-semantics.md#rule-19)."""
-    rotation = machine()
-    closing(rotation)
-    assert rotation.on_failed(N, fenced=False) == [Hold(), Settle((P, N))]
-    assert rotation.on_closed(P, seal(3), 79) == []
-    assert rotation.on_settled({P: seal(3), N: seal(0)}, left=True) == [CreateLedger()]
+    for failed in (P, N):
+        for prepare in (draining, closing):
+            rotation = machine()
+            prepare(rotation)
+            assert rotation.on_failed(failed, fenced=False) == [Hold(), Recover(fenced=False)]
+            assert rotation.on_drained(P) == []
+            assert rotation.on_closed(P, seal(3), 79) == []
+            assert recovered(rotation, M, N) == [SubmitTo(M), Release(M)]
 
 
-def test_a_close_that_ends_after_its_ledger_was_settled_means_nothing_any_more() -> None:
-    """P's close hangs, N fails, both are settled, the writer goes on in M and closes; then P's close returns."""
+def test_a_close_that_ends_after_its_ledger_was_recovered_means_nothing_any_more() -> None:
+    """P's close hangs, N fails, both are recovered, the writer goes on in M and closes; then P's close returns."""
     rotation = machine()
     closing(rotation)
-    assert rotation.on_failed(N, fenced=False) == [Hold(), Settle((P, N))]
-    assert rotation.on_settled({P: seal(3), N: seal(-1)}, left=False) == [CreateLedger()]
-    sent = written(rotation.on_ledger_created(M, 1000, 79))
-    assert rotation.on_answer(Applied(sent, 7), 1000, 80) == [SubmitTo(M), Release(M)]
-    assert rotation.on_close_requested(left=False) == [Drain(M)]
+    rotation.on_failed(N, fenced=False)
+    assert recovered(rotation, M, N) == [SubmitTo(M), Release(M)]
+    assert rotation.on_close_requested(holding=False) == [Drain(M)]
     assert rotation.on_closed(P, seal(3), 81) == []
     assert written([*rotation.on_drained(M), *rotation.on_closed(M, seal(0), 82)]).ledgers[-1].seal == seal(0)
 
 
 def test_a_failure_during_the_compare_and_set_waits_for_its_answer() -> None:
+    """Until then nobody knows whether N is listed, and has to be recovered too."""
     rotation = machine()
     sent = listing(rotation)
     assert rotation.on_failed(P, fenced=False) == [Hold()]
-    assert rotation.on_answer(Applied(sent, 6), 1, 2) == [Settle((P,))]
-    assert rotation.on_settled({P: seal(3)}, left=False) == [SubmitTo(N), Release(N)]
+    assert rotation.on_answer(Applied(sent, 6), 1, 2) == [Hold(), Recover(fenced=False)]
+    rotation = machine()
+    listing(rotation)
+    rotation.on_failed(P, fenced=False)
+    shrunk = replace(START, trim_before=MessageId(2, 1), nonce=500)
+    commands = rotation.on_answer(NotOurs(Versioned(shrunk, 6), definite=True), 1, 2)
+    assert commands == [Hold(), DiscardLedger(N), Recover(fenced=False)]
+
+
+def test_a_failure_while_a_ledger_is_being_created_waits_for_it_too() -> None:
+    rotation = machine()
+    rotation.on_rotation_due()
+    assert rotation.on_failed(P, fenced=False) == [Hold()]
+    assert rotation.on_ledger_created(N, 1, 2) == [DiscardLedger(N), Hold(), Recover(fenced=False)]
+    rotation = machine()
+    rotation.on_rotation_due()
+    rotation.on_failed(P, fenced=False)
+    assert rotation.on_create_failed() == [Hold(), Recover(fenced=False)]
 
 
 def test_a_successor_that_dies_before_its_listing_is_known_holds_what_goes_to_its_predecessor() -> None:
@@ -226,19 +242,29 @@ def test_a_successor_that_dies_before_its_listing_is_known_holds_what_goes_to_it
     rotation = machine()
     sent = listing(rotation)
     assert rotation.on_failed(N, fenced=False) == []
-    assert rotation.on_answer(Applied(sent, 6), 1000, 78) == [Hold(), Settle((P, N))]
-    assert rotation.on_settled({P: seal(3), N: seal(-1)}, left=True) == [CreateLedger()]
+    assert rotation.on_answer(Applied(sent, 6), 1000, 78) == [Hold(), Recover(fenced=False)]
 
 
-def test_a_failure_while_the_store_is_away_settles_first_and_lists_the_same_ledger_later() -> None:
+def test_a_successor_that_dies_unlisted_is_replaced_while_its_predecessor_goes_on() -> None:
+    """No Hold is among the commands (docs/log-semantics.md#rule-17)."""
+    rotation = machine()
+    listing(rotation)
+    assert rotation.on_failed(N, fenced=False) == []
+    assert rotation.on_store_unavailable() == [DiscardLedger(N), CreateLedger(1)]
     rotation = machine()
     listing(rotation)
     rotation.on_store_unavailable()
-    assert rotation.on_failed(P, fenced=False) == [Hold(), Settle((P,))]
-    assert rotation.on_settled({P: seal(3)}, left=True) == [Retry(0)]
-    sent = written(rotation.on_retry(1, 2))
-    assert ids(sent.ledgers) == [1, 2, 5]
-    assert rotation.on_answer(Applied(sent, 6), 1, 3) == [SubmitTo(N), Release(N)]
+    assert rotation.on_failed(N, fenced=False) == [DiscardLedger(N), CreateLedger(1)]
+    assert rotation.on_retry(1, 2) == []
+
+
+def test_a_failure_while_the_store_is_away_recovers_at_once_and_deletes_the_unlisted_ledger() -> None:
+    rotation = machine()
+    listing(rotation)
+    rotation.on_store_unavailable()
+    assert rotation.on_failed(P, fenced=False) == [Hold(), DiscardLedger(N), Recover(fenced=False)]
+    assert rotation.on_retry(1, 2) == []
+    assert recovered(rotation, M) == [SubmitTo(M), Release(M)]
 
 
 def test_a_ledger_that_was_swept_while_its_listing_had_to_wait_is_given_up() -> None:
@@ -246,53 +272,39 @@ def test_a_ledger_that_was_swept_while_its_listing_had_to_wait_is_given_up() -> 
     rotation = machine()
     listing(rotation)
     rotation.on_store_unavailable()
-    assert rotation.on_failed(P, fenced=False) == [Hold(), Settle((P,))]
-    rotation.on_record_seen(Versioned(replace(START, last_ledger_id=N), 6))
-    assert rotation.on_settled({P: seal(3)}, left=True) == [Retry(0)]
-    assert rotation.on_retry(1000, 80) == [DiscardLedger(N), CreateLedger()]
+    barred = Versioned(replace(START, last_ledger_id=N, nonce=500), 6)
+    assert rotation.on_record_seen(barred) == []
+    written(rotation.on_retry(1000, 80))
+    assert rotation.on_answer(NotOurs(barred, definite=True), 1000, 81) == [
+        DiscardLedger(N),
+        CreateLedger(1),
+    ]
 
 
-def test_fenced_with_the_record_unchanged_settles_waits_and_reads_again() -> None:
+def test_a_fenced_ledger_gives_a_candidate_time() -> None:
     """A repair tool, or a candidate under way (docs/log-semantics.md#rule-24b)."""
-    rotation = machine()
-    assert rotation.on_failed(P, fenced=True) == [Hold(), ReadRecord()]
-    assert rotation.on_record(Versioned(START, 5)) == [Settle((P,))]
-    assert rotation.on_settled({P: seal(3)}, left=True) == [WaitForCandidate()]
-    assert rotation.on_waited() == [ReadRecord()]
-    assert rotation.on_record(Versioned(START, 5)) == [CreateLedger()]
+    for prepare in (lambda rotation: None, closing):
+        rotation = machine()
+        prepare(rotation)
+        assert rotation.on_failed(P, fenced=True) == [Hold(), Recover(fenced=True)]
+        assert recovered(rotation, M) == [SubmitTo(M), Release(M)]
+        assert rotation.on_failed(M, fenced=False) == [Hold(), Recover(fenced=False)]
 
 
-def test_fenced_with_another_owner_deposes_at_the_first_or_the_second_read() -> None:
+def test_a_recovery_that_finds_another_owner_deposes() -> None:
+    for winner in (replace(START, epoch=2, owner=BOB), None):
+        rotation = machine()
+        rotation.on_failed(P, fenced=True)
+        assert rotation.on_lost(winner) == [Hold(), Depose(winner)]
+        assert rotation.on_lost(winner) == []
+
+
+def test_a_watch_deposes_during_a_recovery_and_its_outcome_counts_no_more() -> None:
     winner = replace(START, epoch=2, owner=BOB)
     rotation = machine()
     rotation.on_failed(P, fenced=True)
-    assert rotation.on_record(Versioned(winner, 6)) == [Hold(), Depose(winner)]
-    rotation = machine()
-    rotation.on_failed(P, fenced=True)
-    rotation.on_record(Versioned(START, 5))
-    rotation.on_settled({P: seal(3)}, left=True)
-    rotation.on_waited()
-    assert rotation.on_record(Versioned(winner, 6)) == [Hold(), Depose(winner)]
-
-
-def test_fenced_with_the_log_deleted_deposes() -> None:
-    rotation = machine()
-    rotation.on_failed(P, fenced=True)
-    assert rotation.on_record(None) == [Hold(), Depose(None)]
-    rotation = machine()
-    rotation.on_failed(P, fenced=True)
-    rotation.on_record(Versioned(START, 5))
-    assert rotation.on_ledger_gone() == [Hold(), Depose(None)]
-
-
-def test_a_fenced_close_is_examined_like_any_fence() -> None:
-    rotation = machine()
-    closing(rotation)
-    assert rotation.on_failed(P, fenced=True) == [Hold(), ReadRecord()]
-    assert rotation.on_record(Versioned(rotation.record, 6)) == [Settle((P,))]
-    assert rotation.on_settled({P: seal(3)}, left=False) == [WaitForCandidate()]
-    rotation.on_waited()
-    assert rotation.on_record(Versioned(rotation.record, 6)) == [SubmitTo(N), Release(N)]
+    assert rotation.on_record_seen(Versioned(winner, 6)) == [Hold(), Depose(winner)]
+    assert recovered(rotation, N) == []
 
 
 def test_a_watch_that_shows_a_new_owner_deposes_an_idle_writer() -> None:
@@ -319,12 +331,12 @@ def test_a_watch_that_shows_a_shrink_spares_the_next_rotation_a_refusal() -> Non
 
 def test_close_drains_seals_records_the_seal_and_ends() -> None:
     rotation = machine()
-    assert rotation.on_close_requested(left=False) == [Drain(P)]
+    assert rotation.on_close_requested(holding=False) == [Drain(P)]
     assert rotation.on_drained(P) == [CloseLedger(P)]
     sent = written(rotation.on_closed(P, seal(3), 79))
     assert sent.ledgers == (listed(1, 4), listed(2, 3))
     assert rotation.on_answer(Applied(sent, 6), 1, 2) == [Hold(), Finished()]
-    assert rotation.on_close_requested(left=False) == []
+    assert rotation.on_close_requested(holding=False) == []
 
 
 def test_a_record_changed_during_the_close_still_gets_the_seal() -> None:
@@ -333,7 +345,7 @@ def test_a_record_changed_during_the_close_still_gets_the_seal() -> None:
     Source: docs/log-semantics.md#rule-9.
     """
     rotation = machine()
-    rotation.on_close_requested(left=False)
+    rotation.on_close_requested(holding=False)
     rotation.on_drained(P)
     rotation.on_closed(P, seal(3), 79)
     shrunk = replace(START, trim_before=MessageId(2, 1), nonce=500)
@@ -348,7 +360,7 @@ def test_a_record_changed_during_the_close_still_gets_the_seal() -> None:
 def test_close_during_a_rotation_lets_it_come_to_its_end() -> None:
     rotation = machine()
     closing(rotation)
-    assert rotation.on_close_requested(left=False) == []
+    assert rotation.on_close_requested(holding=False) == []
     assert rotation.on_closed(P, seal(3), 79) == [SubmitTo(N), Release(N), Drain(N)]
     assert rotation.on_drained(N) == [CloseLedger(N)]
 
@@ -356,24 +368,24 @@ def test_close_during_a_rotation_lets_it_come_to_its_end() -> None:
 def test_close_while_a_ledger_is_being_created_discards_it() -> None:
     rotation = machine()
     rotation.on_rotation_due()
-    assert rotation.on_close_requested(left=False) == []
+    assert rotation.on_close_requested(holding=False) == []
     assert rotation.on_ledger_created(N, 1, 2) == [DiscardLedger(N), Drain(P)]
 
 
-def test_close_after_a_failure_makes_a_ledger_only_for_what_is_left() -> None:
+def test_close_after_a_failure_ends_in_a_new_ledger_or_without_one() -> None:
     rotation = machine()
-    rotation.on_close_requested(left=False)
-    rotation.on_failed(P, fenced=False)
-    assert rotation.on_settled({P: seal(3)}, left=False) == [Hold(), Finished()]
+    rotation.on_close_requested(holding=False)
+    assert rotation.on_failed(P, fenced=False) == [Hold(), Recover(fenced=False)]
+    assert recovered(rotation, None) == [Hold(), Finished()]
     rotation = machine()
-    rotation.on_close_requested(left=False)
+    rotation.on_close_requested(holding=False)
     rotation.on_failed(P, fenced=False)
-    assert rotation.on_settled({P: seal(2)}, left=True) == [CreateLedger()]
+    assert recovered(rotation, N) == [SubmitTo(N), Release(N), Drain(N)]
 
 
 def test_the_hard_limit_holds_until_the_successor_is_in_use() -> None:
     rotation = machine()
-    assert rotation.on_hard_limit() == [CreateLedger()]
+    assert rotation.on_hard_limit() == [CreateLedger(1)]
     assert rotation.on_hard_limit() == [Hold()]
     sent = written(rotation.on_ledger_created(N, 1, 2))
     rotation.on_answer(Applied(sent, 6), 1, 3)

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from dlog.core import rotation_commands as rotation
+from dlog.core import commands as to
+from dlog.core.commands import RotationCommand as Command
 from dlog.core.metadata_update import Applied, NotOurs
 from dlog.core.rotation import Phase, Rotation
-from dlog.core.rotation_commands import Command
+from dlog.core.takeover import OwnLog, Stamp, Takeover
 from dlog.model import LogMetadata, MessageId
 from ledger.model import LedgerId, Versioned
-from tests.helpers.log.records import BOB, listed, record, seal
+from tests.helpers.log.records import ALICE, BOB, listed, record, seal
 
 STEPS = 120
 
@@ -51,47 +52,40 @@ class World:
 
     def do(self, command: Command) -> None:
         match command:
-            case rotation.SubmitTo(ledger_id):
+            case to.SubmitTo(ledger_id):
                 self.check_target(ledger_id)
                 self.target = ledger_id
-            case rotation.Hold():
+            case to.Hold():
                 self.target = None
-            case rotation.Release(ledger_id):
+            case to.Release(ledger_id):
                 earlier = [one for one in self.stored.ledger_ids if one < ledger_id]
                 assert self.deposed_by_record() or set(earlier) <= self.sealed, "acks released before a seal"
                 self.released.add(ledger_id)
-            case rotation.CreateLedger():
+            case to.CreateLedger(epoch):
+                assert epoch == self.machine.record.epoch
                 self.pending.append(self.create)
-            case rotation.DiscardLedger(ledger_id):
+            case to.DiscardLedger(ledger_id):
                 assert self.deposed_by_record() or ledger_id not in self.stored.ledger_ids, "deleted listed"
                 self.discarded.add(ledger_id)
-            case rotation.WriteRecord(sent, version):
+            case to.WriteRecord(sent, version):
                 self.pending.append(lambda: self.write(sent, version))
-            case rotation.ReadRecord():
-                self.pending.append(lambda: self.machine.on_record(Versioned(self.stored, self.version)))
-            case rotation.Drain(ledger_id):
+            case to.Drain(ledger_id):
                 self.draining = ledger_id
-            case rotation.CloseLedger(ledger_id):
+            case to.CloseLedger(ledger_id):
                 assert not self.in_flight[ledger_id], "closed before it was drained"
                 self.close_sent.add(ledger_id)
                 self.pending.append(lambda: self.close(ledger_id))
-            case rotation.Settle(ledger_ids):
-                assert list(ledger_ids) == sorted(ledger_ids)
-                assert self.target not in ledger_ids, "settled while it is submitted to"
-                unsealed = [one for one in self.own() if one not in self.sealed and one <= ledger_ids[-1]]
-                assert set(unsealed) <= set(ledger_ids), "a ledger is settled before its predecessor"
-                self.dead.update(ledger_ids)
-                self.pending.append(lambda: self.settle(ledger_ids))
-            case rotation.Retry():
+            case to.Recover(fenced):
+                assert self.target is None, "recovered while it is submitted to"
+                self.recover(fenced=fenced)
+            case to.Retry():
                 self.pending.append(lambda: self.machine.on_retry(9, self.chance.getrandbits(60)))
-            case rotation.ProbeStore():
+            case to.ProbeStore():
                 self.pending.append(self.probe)
-            case rotation.WaitForCandidate():
-                self.pending.append(self.machine.on_waited)
-            case rotation.Depose():
+            case to.Depose():
                 assert self.deposed_by_record(), "deposed without a new owner"
                 self.deposed = True
-            case rotation.Finished():
+            case to.Finished():
                 self.finished = True
 
     def own(self) -> list[LedgerId]:
@@ -127,28 +121,100 @@ class World:
     def create(self) -> list[Command]:
         if self.flip(0.3):
             return self.machine.on_create_failed()
+        return self.machine.on_ledger_created(self.new_ledger(), 9, self.chance.getrandbits(60))
+
+    def new_ledger(self) -> LedgerId:
         new = LedgerId(self.next_id)
         self.next_id += 1
         self.in_flight[new] = 0
-        return self.machine.on_ledger_created(new, 9, self.chance.getrandbits(60))
+        return new
 
     def write(self, sent: LogMetadata, version: int) -> list[Command]:
         nonce = self.chance.getrandbits(60)
-        if self.flip(0.2):
+        answer = self.compare_and_set(sent, version)
+        if answer is None:
             return self.machine.on_store_unavailable()
+        return self.machine.on_answer(answer, 9, nonce)
+
+    def compare_and_set(self, sent: LogMetadata, version: int) -> Applied | NotOurs | None:
+        """None: certainly not made."""
+        if self.flip(0.2):
+            return None
         in_doubt = self.flip(0.3)
         if version == self.version and not (in_doubt and self.flip(0.5)):
             self.store(sent)
             if not in_doubt:
-                return self.machine.on_answer(Applied(sent, self.version), 9, nonce)
+                return Applied(sent, self.version)
         if in_doubt and self.flip(0.5):
             self.shrink()
         if self.stored.nonce == sent.nonce:
-            return self.machine.on_answer(Applied(self.stored, self.version), 9, nonce)
+            return Applied(self.stored, self.version)
         if self.version == version:
             self.shrink()
-        answer = NotOurs(Versioned(self.stored, self.version), definite=not in_doubt)
-        return self.machine.on_answer(answer, 9, nonce)
+        return NotOurs(Versioned(self.stored, self.version), definite=not in_doubt)
+
+    # ---- the takeover of the own log, step by step
+
+    def recover(self, *, fenced: bool) -> None:
+        self.dead.update(one for one in self.own() if one not in self.sealed)
+        takeover = Takeover(
+            "default/orders", ALICE, own=OwnLog(self.machine.record, self.machine.seals, fenced)
+        )
+        self.pending.append(lambda: self.take_over_own(takeover, takeover.start()))
+
+    def take_over_own(self, takeover: Takeover, commands: list[to.TakeoverCommand]) -> list[Command]:
+        if self.machine.over:
+            return []
+        following: list[to.TakeoverCommand] = []
+        for command in commands:
+            match command:
+                case to.TakenOver(found, version):
+                    tail = found.ledger_ids[-1]
+                    self.carry_out(
+                        self.machine.on_recovered(found, version, None if tail in self.sealed else tail)
+                    )
+                    failed = tail in self.dead and self.machine.current == tail
+                    return self.machine.on_failed(tail, fenced=False) if failed else []
+                case to.Depose(winner):
+                    return self.machine.on_lost(winner)
+                case to.DiscardLedger():
+                    self.do(command)
+                case _:
+                    following = self.answer(takeover, command)
+        if following:
+            self.pending.append(lambda: self.take_over_own(takeover, following))
+        else:
+            self.recover(fenced=False)  # a request failed
+        return []
+
+    def answer(self, takeover: Takeover, command: to.TakeoverCommand) -> list[to.TakeoverCommand]:
+        """The next commands; none if the request failed."""
+        stamp = Stamp(nonce=self.chance.getrandbits(60), now_us=9)
+        if self.flip(0.3):
+            return []
+        match command:
+            case to.ReadRecord():
+                return takeover.on_record(Versioned(self.stored, self.version))
+            case to.FenceLedgers(ledger_ids):
+                unsealed = [one for one in self.own() if one not in self.sealed]
+                assert set(unsealed) <= set(ledger_ids), "goes on while an own ledger is not sealed"
+                for one in ledger_ids:
+                    self.sealed.add(one)
+                    self.in_flight[one] = 0
+                seals = {one: seal(3) for one in ledger_ids}
+                self.machine.on_sealed(seals)
+                needed = not self.machine.closing or self.flip(0.5)
+                return takeover.on_fenced(seals, [], stamp, needs_ledger=needed)
+            case to.WaitForCandidate():
+                return takeover.on_waited()
+            case to.CreateLedger(epoch):
+                assert epoch == self.machine.record.epoch
+                return takeover.on_ledger_created(self.new_ledger(), stamp)
+            case to.WriteRecord(sent, version):
+                answer = self.compare_and_set(sent, version)
+                return [] if answer is None else takeover.on_answer(answer)
+            case _:
+                return []
 
     def store(self, value: LogMetadata) -> None:
         self.stored = value
@@ -166,14 +232,6 @@ class World:
             return self.machine.on_close_undecided()
         self.sealed.add(ledger_id)
         return self.machine.on_closed(ledger_id, seal(3), self.chance.getrandbits(60))
-
-    def settle(self, ledger_ids: tuple[LedgerId, ...]) -> list[Command]:
-        if self.flip(0.3):
-            return self.machine.on_settle_failed()
-        self.sealed.update(ledger_ids)
-        for one in ledger_ids:
-            self.in_flight[one] = 0
-        return self.machine.on_settled({one: seal(3) for one in ledger_ids}, left=self.flip(0.5))
 
     # ---- what happens by itself
 
@@ -234,7 +292,7 @@ class World:
             self.take_over()
         elif roll < 0.95:
             self.closing = True
-            self.carry_out(self.machine.on_close_requested(left=self.flip(0.2)))
+            self.carry_out(self.machine.on_close_requested(holding=self.flip(0.2)))
 
 
 @pytest.mark.parametrize("block", range(20))

@@ -5,6 +5,7 @@ Source: docs/log-semantics.md#rule-26 to #rule-30.
 
 import pytest
 
+from dlog.core.commands import ReadRecord
 from dlog.core.tailing import (
     CountMessages,
     Finish,
@@ -13,7 +14,6 @@ from dlog.core.tailing import (
     OnMissing,
     OpenLedger,
     ReadEntries,
-    ReadRecord,
     ReportGap,
     Tailing,
     WaitForEntries,

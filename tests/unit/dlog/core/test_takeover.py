@@ -6,19 +6,26 @@ from dataclasses import replace
 
 import pytest
 
-from dlog.core.metadata_update import Applied, NotOurs
-from dlog.core.takeover import (
-    TAKEOVER_ROUNDS_MAX,
-    Command,
+from dlog.core.commands import (
     CreateLedger,
+    Depose,
     DiscardLedger,
     Fail,
     FenceLedgers,
-    Finish,
     ReadRecord,
+    TakenOver,
+    WaitForCandidate,
+    WriteRecord,
+)
+from dlog.core.commands import (
+    TakeoverCommand as Command,
+)
+from dlog.core.metadata_update import Applied, NotOurs
+from dlog.core.takeover import (
+    TAKEOVER_ROUNDS_MAX,
+    OwnLog,
     Stamp,
     Takeover,
-    WriteRecord,
     ledgers_to_fence,
 )
 from dlog.errors import (
@@ -72,7 +79,7 @@ def test_an_undisturbed_takeover_fences_creates_and_claims_in_this_order() -> No
         replace(listed(3, 9), keep_until_us=9000),
         ListedLedger(ledger_id=LedgerId(7), epoch=2, created_us=5000),
     )
-    assert takeover.on_answer(Applied(write.record, 6)) == [Finish(write.record, 6)]
+    assert takeover.on_answer(Applied(write.record, 6)) == [TakenOver(write.record, 6)]
 
 
 def test_the_last_two_and_every_unsealed_ledger_are_fenced() -> None:
@@ -132,7 +139,7 @@ def test_a_takeover_in_doubt_with_a_shrink_on_top_has_won() -> None:
     write = until_write(takeover)
     on_top = replace(write.record, trim_before=MessageId(3, 0), nonce=1)
     answer = NotOurs(Versioned(on_top, 7), definite=False)
-    assert takeover.on_answer(answer) == [Finish(on_top, 7)]
+    assert takeover.on_answer(answer) == [TakenOver(on_top, 7)]
 
 
 def test_an_endless_storm_ends_in_a_typed_error() -> None:
@@ -202,10 +209,92 @@ def test_seal_and_delete_fence_the_tail_before_their_one_change(end: LogState) -
     [write] = takeover.on_fenced(SEALS, [], STAMP)
     assert isinstance(write, WriteRecord)
     assert (write.record.state, write.record.epoch, write.record.owner) == (end, 2, BOB)
-    assert takeover.on_answer(Applied(write.record, 6)) == [Finish(write.record, 6)]
+    assert takeover.on_answer(Applied(write.record, 6)) == [TakenOver(write.record, 6)]
 
 
 def test_a_log_deleted_during_the_takeover_is_not_found() -> None:
     takeover = machine()
     until_write(takeover)
     assert isinstance(error_of(takeover.on_answer(NotOurs(None, definite=True))), LogNotFoundError)
+
+
+# ---- the own log (docs/log-semantics.md#rule-19, #rule-24b)
+
+OWN = record(listed(1, 4), listed(2), listed(3))
+LAST = {LedgerId(3): seal(9)}
+
+
+def own_machine(*, fenced: bool = False, read: LogMetadata = OWN, version: int = 5) -> Takeover:
+    """The writer has sealed ledger 2, ledger 3 has failed and is fenced."""
+    takeover = Takeover("default/orders", ALICE, own=OwnLog(OWN, {LedgerId(2): seal(6)}, fenced))
+    assert takeover.start() == [ReadRecord(0)]
+    assert takeover.on_record(Versioned(read, version)) == [FenceLedgers((LedgerId(3),))]
+    return takeover
+
+
+def own_write(takeover: Takeover) -> LogMetadata:
+    assert takeover.on_fenced(LAST, [], STAMP) == [CreateLedger(OWN.epoch)]
+    [write] = takeover.on_ledger_created(LedgerId(7), STAMP)
+    assert isinstance(write, WriteRecord)
+    return write.record
+
+
+def test_an_own_log_keeps_epoch_and_owner_and_gets_all_seals_with_the_new_ledger() -> None:
+    takeover = own_machine()
+    sent = own_write(takeover)
+    assert (sent.epoch, sent.owner, ids(sent.ledgers)) == (OWN.epoch, OWN.owner, [1, 2, 3, 7])
+    assert [one.seal for one in sent.ledgers] == [seal(4), seal(6), seal(9), None]
+    assert takeover.on_answer(Applied(sent, 6)) == [TakenOver(sent, 6)]
+
+
+def test_an_own_log_with_another_owner_is_lost_before_and_after_the_fence() -> None:
+    winner = replace(OWN, epoch=2, owner=BOB)
+    takeover = Takeover("default/orders", ALICE, own=OwnLog(OWN, {}, fenced=False))
+    takeover.start()
+    assert takeover.on_record(Versioned(winner, 6)) == [Depose(winner)]
+    for definite in (True, False):
+        takeover = own_machine()
+        own_write(takeover)
+        # In doubt, the new ledger may be in the winner's list: nothing is deleted.
+        assert takeover.on_answer(NotOurs(Versioned(winner, 6), definite=definite)) == [Depose(winner)]
+
+
+def test_an_own_change_in_doubt_with_a_trim_on_top_was_made() -> None:
+    """The epoch says nothing here: only the list shows it, and the new ledger must not be deleted."""
+    takeover = own_machine()
+    on_top = replace(own_write(takeover), trim_before=MessageId(2, 0), nonce=500)
+    assert takeover.on_answer(NotOurs(Versioned(on_top, 7), definite=False)) == [TakenOver(on_top, 7)]
+
+
+def test_an_own_change_refused_by_a_trim_starts_over() -> None:
+    takeover = own_machine()
+    own_write(takeover)
+    shrunk = replace(OWN, trim_before=MessageId(2, 1), nonce=500)
+    commands = takeover.on_answer(NotOurs(Versioned(shrunk, 6), definite=True))
+    assert commands == [DiscardLedger(LedgerId(7)), ReadRecord(1)]
+
+
+def test_a_fenced_own_log_waits_once_after_its_appends_are_decided() -> None:
+    takeover = own_machine(fenced=True)
+    assert takeover.on_fenced(LAST, [], STAMP) == [WaitForCandidate()]
+    assert takeover.on_waited() == [CreateLedger(OWN.epoch)]
+    takeover.on_ledger_created(LedgerId(7), STAMP)
+    shrunk = replace(OWN, trim_before=MessageId(2, 1), nonce=500)
+    takeover.on_answer(NotOurs(Versioned(shrunk, 6), definite=True))
+    takeover.on_record(Versioned(shrunk, 6))
+    assert takeover.on_fenced(LAST, [], STAMP) == [CreateLedger(OWN.epoch)]
+
+
+def test_an_own_log_that_needs_no_ledger_changes_nothing() -> None:
+    takeover = own_machine(fenced=True)
+    assert takeover.on_fenced(LAST, [], STAMP, needs_ledger=False) == [TakenOver(OWN, 5)]
+
+
+def test_a_missing_own_ledger_is_another_owner_or_data_loss() -> None:
+    takeover = own_machine()
+    assert takeover.on_fenced({}, [LedgerId(3)], STAMP) == [ReadRecord(1)]
+    winner = replace(OWN, epoch=2, owner=BOB)
+    assert takeover.on_record(Versioned(winner, 6)) == [Depose(winner)]
+    takeover = own_machine()
+    takeover.on_fenced({}, [LedgerId(3)], STAMP)
+    assert isinstance(error_of(takeover.on_record(Versioned(OWN, 5))), DataLossError)

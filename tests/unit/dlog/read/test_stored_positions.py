@@ -12,13 +12,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlog.core.commands import ReadRecord
 from dlog.core.metadata_changes import end_of_trimmed, shrunk, taken_over, with_new_ledger
 from dlog.core.tailing import (
     CountMessages,
     Finish,
     OpenLedger,
     ReadEntries,
-    ReadRecord,
     Tailing,
     WaitForEntries,
     WaitForLedger,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dlog.metadata.grace import deletions_are_durable
-from dlog.write.epoch_guard import EpochGuard
+from dlog.metadata.grace import EpochGuard, deletions_are_durable
 from ledger.model import (
     DURABLE_DELETIONS,
     BookieId,

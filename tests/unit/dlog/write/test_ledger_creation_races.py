@@ -11,7 +11,7 @@ from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.errors import ShrinkRefusedError
 from dlog.model import MessageId
-from dlog.write.ledger_creation import LedgerMaker
+from dlog.write.active_ledger import LedgerMaker
 from dlog.write.takeover_runner import new_owner
 from ledger.model import LedgerId
 from tests.helpers.log.scripted_log import environment_of, payloads, scripted_log

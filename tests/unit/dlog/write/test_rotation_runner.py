@@ -77,7 +77,7 @@ async def test_a_recovered_ledger_decides_what_was_in_flight_and_the_rest_is_sen
         log.cluster.store.before_read = recovering.wait  # type: ignore[assignment]  # something to await
         for bookie in log.bookies:
             bookie.speak()
-        await until(lambda: writer._rotation.phase is Phase.SETTLING)
+        await until(lambda: writer._rotation.phase is Phase.RECOVERING)
         futures += await entries(writer, b"8", b"9")
         recovering.set()
         async with asyncio.timeout(10):
@@ -103,7 +103,7 @@ async def test_what_is_cancelled_before_a_ledger_took_it_is_absent() -> None:
         await fence(tool, current(writer))
         log.cluster.store.before_read = recovering.wait  # type: ignore[assignment]  # something to await
         in_flight = await entries(writer, b"3")
-        await until(lambda: writer._rotation.phase is Phase.SETTLING)
+        await until(lambda: writer._rotation.phase is Phase.RECOVERING)
         many = await writer.submit_many([b"4", b"5"])
         held = await entries(writer, b"6", b"7")
         many.cancel()
@@ -223,7 +223,7 @@ async def test_a_takeover_before_the_first_watch_does_not_go_unnoticed() -> None
     async with (
         scripted_log() as log,
         log.client() as client,
-        log.client(zombie_grace_s=100.0) as other,  # and so has nothing to change afterwards
+        log.client(deletion_grace_s=100.0) as other,  # and so has nothing to change afterwards
     ):
         await client.create("orders")
         logs: Any = client.logs
@@ -261,7 +261,7 @@ async def test_a_loser_reports_the_winner_even_if_its_ledger_cannot_be_deleted()
 
 async def test_a_log_that_is_being_deleted_resolves_nothing() -> None:
     """Its ledgers have left the list, and that proves the absence of nothing (docs/log-semantics.md#i6)."""
-    async with scripted_log() as log, log.client(zombie_grace_s=100.0) as client:
+    async with scripted_log() as log, log.client(deletion_grace_s=100.0) as client:
         writer = await client.open_writer("orders", create=True)
         message_id = await writer.append(b"one")
         assert await client.resolve("orders", message_id) is Resolution.COMMITTED
@@ -434,7 +434,7 @@ async def test_a_success_from_before_the_fence_is_still_delivered() -> None:
 
 async def test_after_a_long_sleep_an_ack_waits_until_the_epoch_is_confirmed() -> None:
     """Source: docs/log-semantics.md#rule-25."""
-    async with scripted_log() as log, log.client(blind=True, zombie_grace_s=100.0) as client:
+    async with scripted_log() as log, log.client(blind=True, deletion_grace_s=100.0) as client:
         writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         store_of(client).asked.clear()
@@ -453,7 +453,7 @@ async def test_after_a_long_sleep_an_ack_waits_until_the_epoch_is_confirmed() ->
 
 async def test_an_answer_confirms_the_epoch_as_of_the_question() -> None:
     """A stale read: the process sleeps while the record is on its way to it (docs/log-semantics.md#rule-25)."""
-    async with scripted_log() as log, log.client(blind=True, zombie_grace_s=100.0) as client:
+    async with scripted_log() as log, log.client(blind=True, deletion_grace_s=100.0) as client:
         writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         store, environment = store_of(client), environment_of(client)
@@ -481,7 +481,7 @@ async def test_a_sleeper_gets_no_ack_from_bookies_that_forgot_its_deleted_ledger
     """All bookies accept the entry, and the log has another owner (docs/log-semantics.md#rule-25)."""
     async with (
         scripted_log() as log,
-        log.client(blind=True, zombie_grace_s=100.0) as sleeper,
+        log.client(blind=True, deletion_grace_s=100.0) as sleeper,
         log.client() as client,
     ):
         old = await sleeper.open_writer("orders", create=True)
@@ -504,8 +504,8 @@ async def test_a_taker_without_a_grace_keeps_to_the_grace_of_the_log() -> None:
     """Its sleeping owner delivers acks for half of the grace that the record holds (docs/log-semantics.md#rule-25)."""
     async with (
         scripted_log() as log,
-        log.client(blind=True, zombie_grace_s=100.0) as sleeper,
-        log.client(zombie_grace_s=0.0) as client,
+        log.client(blind=True, deletion_grace_s=100.0) as sleeper,
+        log.client(deletion_grace_s=0.0) as client,
     ):
         old = await sleeper.open_writer("orders", create=True)
         ledger_id = current(old)
@@ -519,7 +519,7 @@ async def test_a_taker_without_a_grace_keeps_to_the_grace_of_the_log() -> None:
 
 
 async def test_a_taker_with_a_longer_grace_raises_that_of_the_log() -> None:
-    async with scripted_log() as log, log.client() as first, log.client(zombie_grace_s=9.0) as second:
+    async with scripted_log() as log, log.client() as first, log.client(deletion_grace_s=9.0) as second:
         await first.open_writer("orders", create=True)
         assert (await first.describe("orders")).record.grace_us == 0
         writer = await second.open_writer("orders", create=True)
