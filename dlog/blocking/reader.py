@@ -15,11 +15,13 @@ from operator import length_hint
 from types import TracebackType
 from typing import Any, Self
 
+from dlog.blocking.deadline import Deadline
 from dlog.blocking.forwarding import forwards
 from dlog.blocking.loop_thread import LoopThread
 from dlog.core.tailing import Gap
 from dlog.model import Message, MessageId
 from dlog.read.batch import MessageBatch
+from dlog.read.fetcher import NotYetError
 from dlog.read.reader import Lag
 from dlog.read.reader import Reader as AsyncReader
 
@@ -116,6 +118,25 @@ class Reader:
             if not self._open_next() and not self._fetch():
                 raise StopIteration
 
+    def poll(self, timeout_s: float | None = None) -> Message | None:
+        """The next message; None if none comes within `timeout_s` seconds, or at the end (`ended`).
+
+        Nothing is lost at the timeout: the next call, or iteration, returns what has come. A timeout of 0 returns what
+        is fetched already, or None; the reader goes on fetching in the background.
+
+        Raises:
+            ConfigurationError: `timeout_s` is not a number; a policy is `gap`: iterate over `items`.
+            The errors of iterating.
+        """
+        deadline = None if timeout_s is None else Deadline(timeout_s)
+        while True:
+            if (current := self._current) is not None:
+                for message in current.messages:
+                    return message  # type: ignore[no-any-return]  # gaps were refused
+            aiter(self._target)
+            if not self._open_next() and not self._fetch(deadline):
+                return None
+
     def _iterate(self) -> Iterator[Any]:
         while True:
             if (current := self._current) is not None:
@@ -173,24 +194,40 @@ class Reader:
             self._current, self._taken = opened, None
             return True
 
-    def _fetch(self) -> bool:
-        return self._thread.run(self._fetch_parts)
+    def _fetch(self, deadline: Deadline | None = None) -> bool:
+        return self._thread.run(self._fetch_parts, None if deadline is None else deadline.left_s())
 
-    async def _fetch_parts(self) -> bool:
-        """On the loop: provide parts to return; False at the end. What was fetched is kept if the caller goes away."""
-        async with self._fetching:
+    async def _fetch_parts(self, left_s: float | None) -> bool:
+        """On the loop: provide parts to return; False at the end, or if there is none within `left_s` seconds.
+
+        What was fetched is kept if the caller goes away.
+        """
+        give_up_at = None if left_s is None else self._thread.loop.time() + left_s
+        try:
+            async with asyncio.timeout_at(give_up_at):
+                await self._fetching.acquire()
+        except TimeoutError:
+            return False  # another thread's call waits
+        try:
             if length_hint(self._parts):
                 return True  # another thread's call did
-            await self._target.open()
+            if give_up_at is None:
+                await self._target.open()
+            else:
+                await self._target.open_by(give_up_at)
             before = self._target.position
             if self._current is None:
                 self._current = _Part(None, before, before)
             parts = []
-            for item, after in await self._target.next_items(_ITEMS_AT_ONCE):
+            for item, after in await self._target.next_items(_ITEMS_AT_ONCE, give_up_at=give_up_at):
                 parts.append(_Part(item, before, after))
                 before = after
             self._parts = iter(parts)
             return bool(parts)
+        except NotYetError:
+            return False
+        finally:
+            self._fetching.release()
 
     # ---- where it is
 
@@ -203,6 +240,11 @@ class Reader:
     def at_tail(self) -> bool:
         """Whether everything known to be readable has been returned. Asks no bookie and no store."""
         return self._thread.call(lambda: not self._has_more and self._target.at_tail)
+
+    @property
+    def ended(self) -> bool:
+        """Whether everything up to `until`, or to the end of a sealed log, has been returned."""
+        return self._thread.call(lambda: not self._has_more and self._target.ended)
 
     @property
     def lag(self) -> Lag:

@@ -51,6 +51,10 @@ class Fetched:
     entry_bytes: int
 
 
+class NotYetError(Exception):
+    """Nothing came before the time at which the caller gives up. Never reaches a program."""
+
+
 class Fetcher:
     """One reader's background task. `start` once, `take` until None, `close` always."""
 
@@ -100,8 +104,12 @@ class Fetcher:
             task.exception()  # the next `take` raises it, unless the reader was abandoned
         self._something_ready.set()
 
-    async def take(self) -> Fetched | Gap | None:
-        """The next item fetched; None at the end. Raises the error that ended the fetching, after all items."""
+    async def take(self, give_up_at: float | None = None) -> Fetched | Gap | None:
+        """The next item fetched; None at the end. Raises the error that ended the fetching, after all items.
+
+        Raises:
+            NotYetError: nothing was fetched before the loop's time `give_up_at`.
+        """
         while not self._ready:
             assert self._task is not None
             if self._task.cancelled():
@@ -110,7 +118,11 @@ class Fetcher:
                 self._task.result()
                 return None
             self._something_ready.clear()
-            await self._something_ready.wait()
+            try:
+                async with asyncio.timeout_at(give_up_at):
+                    await self._something_ready.wait()
+            except TimeoutError:
+                raise NotYetError from None
         found = self._ready.popleft()
         if isinstance(found, Fetched):
             self._ready_bytes -= found.entry_bytes

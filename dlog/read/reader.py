@@ -25,7 +25,7 @@ from dlog.metadata.store import LogMetadataStore, LogRef
 from dlog.model import EARLIEST_ID, LogName, Message, MessageId
 from dlog.read.batch import MessageBatch
 from dlog.read.config import ReaderConfig
-from dlog.read.fetcher import Fetched, Fetcher
+from dlog.read.fetcher import Fetched, Fetcher, NotYetError
 from dlog.read.range import Place, ReadRange
 from dlog.read.tail import opener, start_of_last, tail_of
 from ledger.arguments import require_type
@@ -100,6 +100,9 @@ class Reader:
         self._messages = _NOTHING
         self._batch: MessageBatch | None = None
         self._closed = False
+        self._ended = False
+        self._opening: asyncio.Future[None] | None = None
+        """An opening that took longer than a `poll`; it goes on."""
 
     def __repr__(self) -> str:
         return self.repr_at(self.position)
@@ -119,10 +122,35 @@ class Reader:
             MetadataUnavailableError: the metadata store cannot be reached.
             ReadError, DataLossError: for a range that names the tail: it cannot be determined.
         """
+        self._refuse_if_closed()
+        if self._opening is not None:
+            await self.open_by(None)
+        elif self._fetcher is None:
+            await self._open()
+
+    async def open_by(self, give_up_at: float | None) -> None:
+        """As `open`. NotYetError if it takes longer: then it goes on, and the next call waits for the rest."""
+        self._refuse_if_closed()
+        if self._fetcher is None and self._opening is None:
+            self._opening = asyncio.ensure_future(self._open())
+            # The next call raises its error; there may be none.
+            self._opening.add_done_callback(lambda opening: opening.cancelled() or opening.exception())
+        if self._opening is not None:
+            now = asyncio.get_running_loop().time()
+            await asyncio.wait(
+                (self._opening,), timeout=None if give_up_at is None else max(0, give_up_at - now)
+            )
+            if not self._opening.done():
+                raise NotYetError
+            self._refuse_if_closed()
+            opening, self._opening = self._opening, None
+            opening.result()
+
+    def _refuse_if_closed(self) -> None:
         if self._closed:
             raise ConfigurationError(f"the reader of log {self._log} is closed: open another one")
-        if self._fetcher is not None:
-            return
+
+    async def _open(self) -> None:
         ref = await self._logs.find(self._log)
         self._position, self._until = await self._resolve(ref)
         machine = Tailing(
@@ -152,6 +180,9 @@ class Reader:
         """Stop reading ahead; `position` stays valid. A closed reader cannot be opened again."""
         self._closed = True
         self._entries, self._messages = iter(()), _NOTHING
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
         if self._fetcher is not None:
             self._dropped.detach()
             await self._fetcher.close()
@@ -195,6 +226,33 @@ class Reader:
                 return message
         raise StopAsyncIteration
 
+    async def poll(self, timeout_s: float | None = None) -> Message | None:
+        """The next message; None if none comes within `timeout_s` seconds, or at the end (`ended`).
+
+        Nothing is lost at the timeout: the next call, or iteration, returns what has come. A timeout of 0 returns what
+        is fetched already, or None; the reader goes on fetching in the background.
+
+        Raises:
+            ConfigurationError: `timeout_s` is not a number; a policy is `gap`: iterate over `items`.
+            The errors of iterating.
+        """
+        self._refuse_gaps("iterate over items()")
+        require_type("timeout_s", timeout_s, float, type(None))
+        for message in self._messages:
+            self._returned = message
+            return message
+        give_up_at = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+        try:
+            while (found := await self.next_item(give_up_at=give_up_at)) is not None:
+                assert isinstance(found, MessageBatch), "gaps were refused"
+                self._messages = iter(found)
+                for message in self._messages:
+                    self._returned = message
+                    return message
+        except NotYetError:
+            pass
+        return None
+
     async def batches(self) -> AsyncIterator[MessageBatch]:
         """Iterate over batches: the messages of one entry each, in columns. The fastest way to read many messages.
 
@@ -222,10 +280,11 @@ class Reader:
         while (item := await self.next_item()) is not None:
             yield item
 
-    async def next_item(self) -> MessageBatch | Gap | None:
+    async def next_item(self, *, give_up_at: float | None = None) -> MessageBatch | Gap | None:
         """The next batch or gap; None at the end. A cancelled call loses nothing.
 
         Raises:
+            NotYetError: none came before the loop's time `give_up_at`.
             The errors of iterating.
         """
         if (rest := self._rest_of_batch()) is not None:
@@ -235,27 +294,31 @@ class Reader:
                 batch = self._decode(entry)
                 if batch is not None:
                     return batch
-            await self.open()
+            await (self.open() if give_up_at is None else self.open_by(give_up_at))
             assert self._fetcher is not None
             # The fetcher shares this thread: let it send its next request before decoding this answer.
             await asyncio.sleep(0)
-            found = await self._fetcher.take()
+            found = await self._fetcher.take(give_up_at)
             if isinstance(found, Gap):
                 self._returned, self._position = None, found.resume_at
                 return found
             if found is None:
+                self._ended = not self._closed
                 return None
             self._fetched, self._entries = found, iter(found.entries)
 
-    async def next_items(self, count_max: int) -> list[tuple[MessageBatch | Gap, MessageId]]:
+    async def next_items(
+        self, count_max: int, *, give_up_at: float | None = None
+    ) -> list[tuple[MessageBatch | Gap, MessageId]]:
         """Up to `count_max` items, each with the position after it; an empty list at the end.
 
         Waits only for the first. For callers to whom each call is expensive. A cancelled call loses nothing.
 
         Raises:
+            NotYetError: none came before the loop's time `give_up_at`.
             The errors of iterating.
         """
-        first = await self.next_item()
+        first = await self.next_item(give_up_at=give_up_at)
         if first is None:
             return []
         found: list[tuple[MessageBatch | Gap, MessageId]] = [(first, self._position)]
@@ -324,6 +387,11 @@ class Reader:
         if self._fetcher is None or not self._fetcher.at_tail:
             return False
         return length_hint(self._entries) == 0 and self.position == self._position
+
+    @property
+    def ended(self) -> bool:
+        """Whether everything up to `until`, or to the end of a sealed log, has been returned."""
+        return self._ended
 
     @property
     def lag(self) -> Lag:

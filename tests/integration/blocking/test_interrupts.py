@@ -55,6 +55,11 @@ def _next(reader: Reader) -> Iterator[bytes | None]:
             yield next(reader).payload
 
 
+def _poll(reader: Reader) -> Iterator[bytes | None]:
+    while (message := reader.poll(10)) is not None:
+        yield message.payload
+
+
 def _batches(reader: Reader) -> Iterator[bytes | None]:
     for batch in reader.batches():
         yield from batch.payloads
@@ -82,7 +87,7 @@ def _read(client: Client, log: str, way: Way, moment: Moment) -> list[Any]:
     return seen + rest
 
 
-@pytest.mark.parametrize("way", [_messages, _next, _batches, _items])
+@pytest.mark.parametrize("way", [_messages, _next, _poll, _batches, _items])
 def test_an_interrupted_reader_goes_on_where_it_was(
     client: Client, log: str, filled: list[bytes], way: Way
 ) -> None:

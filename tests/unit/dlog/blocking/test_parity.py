@@ -326,6 +326,32 @@ async def where_a_reader_is(face: Face) -> list[str]:
     return [*seen, str(payloads)]
 
 
+async def polling(face: Face) -> list[str]:
+    client = await face.client()
+    writer = await client.open_writer("orders", create=True)
+    reader = await client.reader("orders")
+    seen = [str(await reader.poll(timeout_s=0.2)), str(await _fact(reader, "ended"))]
+    await writer.append_many([b"a", b"b", b"c"])
+    seen.append(str((await reader.poll(timeout_s=10)).payload))
+    seen.append(f"{(await reader.poll(0)).payload} {reader.position}")
+    seen += [str(message.payload) for message in await face.take(reader, 1)]
+    seen.append(str(await reader.poll(0.05)))
+    await writer.append(b"d")
+    seen.append(str((await reader.poll()).payload))
+    await reader.close()
+    seen.append(await said(reader.poll(0.1)))
+    ending = await client.reader("orders", "1:0:2", until="latest")
+    seen += [str((await ending.poll(10)).payload) for _ in range(2)]
+    seen += [str(await ending.poll(10)), str(await _fact(ending, "ended")), str(await ending.poll())]
+    await ending.close()
+    missing = await client.reader("missing")
+    seen.append(await said(missing.poll(10)))
+    await missing.close()
+    gaps = await client.reader("orders", on_trimmed="gap")
+    seen += [await said(gaps.poll(10)), await said(gaps.close())]
+    return seen
+
+
 async def _fact(reader: Asked, name: str) -> Any:
     if isinstance(reader.face, BlockingFace):
         return await asyncio.to_thread(getattr, reader.target, name)
@@ -418,6 +444,14 @@ SCENES: dict[Callable[[Face], Awaitable[list[str]]], list[str]] = {
         "1:3:0",
         "ConfigurationError",
         "[b'a', b'b', b'c', b'd', b'e']",
+    ],
+    polling: [
+        *["None", "False"],
+        *["b'a'", "b'b' 1:0:2", "b'c'", "None", "b'd'"],
+        "ConfigurationError",
+        *["b'c'", "b'd'", "None", "True", "None"],
+        "LogNotFoundError",
+        *["ConfigurationError", "None"],
     ],
     errors_of_readers_and_clients: [
         "LogNotFoundError",
