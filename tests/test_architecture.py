@@ -7,6 +7,7 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -139,16 +140,23 @@ TEST_MODULES = [
 ]
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+@cache
+def imports(tree: ast.AST) -> list[tuple[int, str]]:
     """Every imported module, in functions too; one imported only for its types does not count."""
+    return list(_imports(tree))
+
+
+def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: write the whole module name"
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
-        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            yield from imports(node)
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from _imports(node)  # an expression holds no import
 
 
 def within(name: str, prefixes: tuple[str, ...]) -> bool:

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -36,6 +37,7 @@ def declared(error: type[LogStoreError]) -> set[str]:
     return {name for base in error.__mro__ for name in vars(base).get("__annotations__", {})}
 
 
+@cache
 def given() -> list[tuple[str, str, str]]:
     """Place, error and fact of every keyword passed to one of our errors."""
     found = []
