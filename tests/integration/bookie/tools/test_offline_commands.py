@@ -37,7 +37,16 @@ def stop_with_entries(bookie: BookieProcess, *, killed: bool) -> None:
         assert bookie.terminate() == 0
 
 
+def info(bookie: BookieProcess) -> dict[str, object]:
+    """What `bookie info` prints, one JSON object."""
+    done = run_bookie("info", "--data", str(bookie.data), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    facts: dict[str, object] = json.loads(done.stdout)
+    return facts
+
+
 def lines(*arguments: str) -> list[dict[str, object]]:
+    """What a command prints as one JSON object a line."""
     done = run_bookie(*arguments, "-o", "json")
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -123,7 +132,7 @@ def test_a_reader_that_stops_reading_is_no_error(bookie: BookieProcess) -> None:
 @pytest.mark.parametrize("killed", [False, True])
 def test_info_reports_the_owner_of_the_directories(bookie: BookieProcess, killed: bool) -> None:
     stop_with_entries(bookie, killed=killed)
-    [facts] = lines("info", "--data", str(bookie.data))
+    facts = info(bookie)
     assert facts["bookie"] == f"127.0.0.1:{bookie.port}"
     assert facts["kept_port"] == bookie.port
     assert facts["ledgers"] == [1, 2]
@@ -154,7 +163,7 @@ def test_a_formatted_bookie_starts_anew(bookie: BookieProcess) -> None:
     assert done.returncode == 0, done.stderr
     bookie.start()
     assert bookie.terminate() == 0
-    [facts] = lines("info", "--data", str(bookie.data))
+    facts = info(bookie)
     assert facts["ledgers"] == []
 
 

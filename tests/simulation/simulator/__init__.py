@@ -1,0 +1,1 @@
+"""Whole runs that test the simulator itself: its swarm, its fault scenes, that a seed repeats."""
