@@ -32,8 +32,7 @@ from bookie_server.net.port import keep_port, kept_port
 from bookie_server.protocol.long_poll import LacWatchers
 from bookie_server.protocol.service import BookieService
 from bookie_server.registration import Presence, register
-from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig
-from bookie_server.storage.gc_task import GarbageTask
+from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig, GarbageTask
 from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.environment import Environment
 from ledger.errors import LogStoreError, RecordNotFoundError

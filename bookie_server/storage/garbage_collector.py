@@ -1,10 +1,10 @@
-"""Delete ledgers that metadata no longer knows, and the entry logs that die with them.
+"""Garbage collection: delete ledgers that are no longer in the metadata, and entry logs without a live ledger.
 
-Invariant: local ids are taken before the listing, so a ledger created meanwhile is not a candidate. A ledger is
-deleted only when a complete listing lacked it for the whole grace time and a read of its own metadata then
-proves it absent; any error keeps it. A failed or partial listing proves nothing. One pass deletes no more
-than a part of all ledgers, so that a wrong metadata store cannot empty a bookie at once. Ledger ids never
-come back, and the tombstone stays for ever, so a late add cannot bring a deleted ledger to life.
+Invariant: local ids are taken before the listing, so a ledger created in the meantime is not a candidate. A ledger is
+deleted only when complete listings lacked it for the whole grace time and a read of its own metadata then proves it
+absent; any error keeps it. A failed or partial listing proves nothing. One pass deletes at most a part of all ledgers,
+so that a wrong metadata store cannot empty a bookie in one pass. Ledger ids are never reused, and the tombstone is
+permanent, so a late add cannot revive a deleted ledger.
 
 Protocol: docs/bookkeeper.md#deleting-a-ledger.
 Pitfalls: docs/pitfalls.md#absence-from-one-listing, #late-add-to-a-deleted-ledger.
@@ -13,6 +13,7 @@ Pitfalls: docs/pitfalls.md#absence-from-one-listing, #late-add-to-a-deleted-ledg
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -24,11 +25,11 @@ from ledger.errors import ConfigurationError, LedgerNotFoundError, LogStoreError
 from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GarbageCollectorConfig:
-    interval_s: float = 600.0
-    """Between passes; BookKeeper's default."""
     grace_s: float = 60.0
     """A ledger must be missing from every listing for this long. Covers metadata replicas that lag."""
     deletes_part_max: float = 0.5
@@ -71,12 +72,6 @@ class GarbageCollector:
         self._config = config or GarbageCollectorConfig()
         self._now = now or asyncio.get_running_loop().time
         self._missing_since: dict[int, float] = {}
-
-    async def run(self) -> None:
-        """Pass after pass, until cancelled."""
-        while True:
-            await asyncio.sleep(self._config.interval_s)
-            await self.collect()
 
     async def collect(self) -> CollectorPass:
         """One pass. Never raises for what metadata or storage answer: the next pass tries again."""
@@ -139,3 +134,42 @@ class GarbageCollector:
         if error is not None:
             raise error
         self._missing_since.pop(ledger_id, None)
+
+
+class GarbageTask:
+    """Runs a pass every `interval_s` for as long as the bookie serves.
+
+    Before each pass the metadata store must still hold the bookie's cluster: in another one, or one that was formatted
+    again, every ledger would look deleted.
+    """
+
+    def __init__(
+        self, collector: GarbageCollector, store: MetadataStore, instance_id: str, interval_s: float
+    ) -> None:
+        self._collector = collector
+        self._store = store
+        self._instance_id = instance_id
+        self._interval_s = interval_s
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval_s)
+            try:
+                await self._pass()
+            except LogStoreError as error:
+                logger.warning("garbage collection will be tried again: %s", error)
+
+    async def _pass(self) -> None:
+        if await self._store.instance_id() != self._instance_id:
+            logger.error("%s holds another cluster now: nothing is collected", self._store.uri)
+            return
+        done = await self._collector.collect()
+        if done.error is not None:
+            raise done.error
+        if done.deleted or done.removed_logs:
+            logger.info("collected %d ledgers and %d entry logs", done.deleted, done.removed_logs)

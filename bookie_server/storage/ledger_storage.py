@@ -18,7 +18,6 @@ from bookie_server.disk.disk_limits import DirectoryUsage
 from bookie_server.disk.durable import until_durable
 from bookie_server.errors import (
     DiskFullError,
-    EntryConflictError,
     LimboError,
     StorageClosedError,
     StorageError,
@@ -30,7 +29,7 @@ from bookie_server.storage.entry_reader import EntryReader
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.maintenance import Callbacks, StorageMaintenance
 from bookie_server.storage.ranges import merge_ranges
-from bookie_server.storage.same_payload import same_payload
+from bookie_server.storage.repeated_adds import compare_run, report_conflicts
 from bookie_server.storage.start.journal_recovery import keep_explicit_lac
 from bookie_server.storage.start.opening import Parts, open_parts
 from bookie_server.storage.stored_entry import EntryRun, StoredEntry
@@ -190,32 +189,19 @@ class LedgerStorage:
         self._states.changed(state)
 
     def _add_late(self, state: StoredLedger, run: EntryRun, on_durable: OnDurable) -> None:
-        """Entries that may be here already, or that fill gaps: compare each with what is stored."""
-        new: dict[int, StoredEntry] = {}
-        conflicts: set[int] = set()
+        """Entries that may be here already, or that fill gaps."""
         try:
-            for entry_id, entry in zip(run.ids, run.entries, strict=True):
-                stored = new.get(entry_id) or self._stored(state, entry_id)
-                if stored is None:
-                    new[entry_id] = entry
-                elif not same_payload(stored, entry):
-                    conflicts.add(entry_id)
+            new = compare_run(run, partial(self._stored, state))
         except LogStoreError as error:
             self._loop.call_soon(on_durable, error)
             return
-        again = [
-            entry
-            for entry_id, entry in zip(run.ids, run.entries, strict=True)
-            if entry_id not in new and entry_id not in conflicts
-        ]
-        if conflicts:
-            on_durable = _reporting(state.ledger_id, conflicts, on_durable)
-        if not new and not again:
+        if new.conflicts:
+            on_durable = report_conflicts(state.ledger_id, new.conflicts, on_durable)
+        if not new.ids and not new.repeated:
             self._loop.call_soon(on_durable, None)
             return
-        ids = sorted(new)
         # What is here is journaled once more: the first time may have met a full disk.
-        self._accept(state, ids, [new[entry_id] for entry_id in ids], on_durable, again)
+        self._accept(state, new.ids, new.entries, on_durable, new.repeated)
 
     def _stored(self, state: StoredLedger, entry_id: int) -> StoredEntry | None:
         if entry_id > state.last_entry:
@@ -507,18 +493,3 @@ def _ignore(_value: object) -> None:
 def _as_range(ids: Sequence[int]) -> Sequence[int]:
     first, last = ids[0], ids[-1]
     return range(first, last + 1) if last - first + 1 == len(ids) else ids
-
-
-def _reporting(ledger_id: int, conflicts: set[int], on_durable: OnDurable) -> OnDurable:
-    def report(error: Exception | None) -> None:
-        on_durable(
-            error
-            or EntryConflictError(
-                f"entries {sorted(conflicts)} of ledger {ledger_id} are stored with other bytes: an entry id "
-                "is never used twice",
-                ledger_id=ledger_id,
-                entry_ids=frozenset(conflicts),
-            )
-        )
-
-    return report

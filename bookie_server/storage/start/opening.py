@@ -8,7 +8,6 @@ from bookie_server.disk.disk import Disk
 from bookie_server.disk.reserve import Reserve
 from bookie_server.journal.files import JournalFiles, remove_before
 from bookie_server.journal.log_mark import LogMark
-from bookie_server.storage.caches import Caches
 from bookie_server.storage.checkpoint import Checkpointer
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader, EntryLogWriter
@@ -17,7 +16,7 @@ from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.ledgers.stored_ledgers import StoredLedgers
 from bookie_server.storage.start.journal_recovery import Recovery, read_mark, require_current
 from bookie_server.storage.storage_paths import StoragePaths
-from bookie_server.storage.write_cache import WriteCache
+from bookie_server.storage.write_cache import Caches, WriteCache
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 

@@ -197,7 +197,7 @@ MUTATIONS = (
         "such ones.",
         (
             edit(
-                "bookie_server.storage.same_payload:same_payload",
+                "bookie_server.storage.repeated_adds:same_payload",
                 ("if stored == offered:", "if True:"),
                 ("return True", "return stored == offered"),
             ),

@@ -297,7 +297,7 @@ MUTATIONS = (
                 ),
             ),
             edit(
-                "bookie_server.storage.gc_task:GarbageTask._pass",
+                "bookie_server.storage.garbage_collector:GarbageTask._pass",
                 (
                     "if await self._store.instance_id() != self._instance_id:",
                     "if False:",

@@ -19,7 +19,7 @@ from bookie_server.journal.record import (
     decode_file_header,
     encode_record,
 )
-from bookie_server.tools.offline import FoundRecord, journal_records
+from bookie_server.tools.inspection import FoundRecord, journal_records
 from ledger.wire.status import Status
 from tests.helpers.bookie.damaged_journal import damage_the_middle_of_the_journal, killed_after_ten_adds
 from tests.helpers.bookie.entries import add, add_answer, entry, fence, read, read_answer

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from bookie_server.storage.same_payload import same_payload
+from bookie_server.storage.repeated_adds import same_payload
 from tests.helpers.bookie.storage import make_entry
 
 
