@@ -32,9 +32,9 @@ from ledger.model import (
     address_in,
 )
 from ledger.reading.read_handle import ReadHandle
-from ledger.recovery import Recovery
 from ledger.transport.pool import ConnectionPool
 from ledger.writing.deferred_handle import DeferredWriteHandle
+from ledger.writing.recovery_runner import RecoveryRunner
 from ledger.writing.write_handle import WriteHandle, WriteListener
 
 _TICK_S = 0.1
@@ -237,7 +237,7 @@ class LedgerClient:
         # Two recoveries in one process would do the same work twice: they share one run.
         task = self._recoveries.get(ledger_id)
         if task is None:
-            run = Recovery(ledger_id, metadata, self._context).run()
+            run = RecoveryRunner(ledger_id, metadata, self._context).run()
             task = asyncio.get_running_loop().create_task(run)
             self._recoveries[ledger_id] = task
             task.add_done_callback(lambda done: self._recovered(ledger_id, done))

@@ -16,14 +16,14 @@ MUTATIONS = (
     Mutation(
         "recovery-without-fence",  # docs/pitfalls.md#recovery-reads-without-a-fence
         "Recovery fences before it decides anything.",
-        (edit("ledger.recovery:Recovery._fencing_read", ("self._key,", "None,")),),
+        (edit("ledger.writing.recovery_runner:RecoveryRunner._fencing_read", ("self._key,", "None,")),),
     ),
     Mutation(
         "recovery-reads-without-fence",  # docs/pitfalls.md#recovery-reads-without-a-fence
         "Every recovery read fences: a no is a promise never to accept that entry from the old writer.",
         (
             edit(
-                "ledger.recovery:Recovery._fencing_read",
+                "ledger.writing.recovery_runner:RecoveryRunner._fencing_read",
                 ("self._key,", "None if priority else self._key,"),
             ),
         ),
@@ -43,7 +43,7 @@ MUTATIONS = (
         "Recovery begins by marking the ledger, so that its writer's next change of ensemble fails.",
         (
             edit(
-                "ledger.recovery:Recovery.run",
+                "ledger.writing.recovery_runner:RecoveryRunner._mark",
                 (
                     "await self._update(metadata_changes.needs_recovery_mark, metadata_changes.mark_in_recovery)",
                     "pass",
@@ -61,20 +61,30 @@ MUTATIONS = (
         "Entries above the LAC may be acknowledged: recovery reads on until one is proved absent.",
         (
             edit(
-                "ledger.recovery:Recovery._go_forward",
-                ("last = await self._read_forward(metadata, lac, write_back)", "last = None"),
+                "ledger.core.recovery:RecoveryMachine.on_fence_answer",
+                ("return self._read_on()", "return FinishWriteBack()"),
             ),
         ),
     ),
     Mutation(
         "recovery-without-write-back",  # docs/pitfalls.md#recovered-entry-shown-too-early
         "Each entry that recovery keeps is brought to its ack quorum before the ledger is closed.",
-        (edit("ledger.recovery:Recovery._read_forward", ("write_back.add(entry)", "pass")),),
+        (
+            edit(
+                "ledger.writing.recovery_runner:RecoveryRunner._write_back_found",
+                ("self._write_back.add(self._found)", "pass"),
+            ),
+        ),
     ),
     Mutation(
         "recovery-closes-before-the-copies-are-durable",  # docs/pitfalls.md#recovered-entry-shown-too-early
         "The ledger is closed when its last entries are on their ack quorum again, not when they have been sent.",
-        (edit("ledger.recovery:Recovery._go_forward", ("await write_back.finish()", "pass")),),
+        (
+            edit(
+                "ledger.writing.recovery_runner:RecoveryRunner._finish_write_back",
+                ("await self._write_back.finish()", "pass"),
+            ),
+        ),
         plan=focused("cut_one_way", "clog", "kill_bookie", **THREE, **SLOW_DISKS, fast=True, writers=3),
     ),
     Mutation(
@@ -127,9 +137,9 @@ MUTATIONS = (
         "The fragments that recovery wrote back to come into metadata together with the close.",
         (
             edit(
-                "ledger.recovery:Recovery._go_forward",
+                "ledger.writing.recovery_runner:RecoveryRunner._close",
                 (
-                    "metadata_changes.closed_by_recovery(found, write_back.changes,",
+                    "metadata_changes.closed_by_recovery(found, changes,",
                     "metadata_changes.closed_by_recovery(found, [],",
                 ),
             ),

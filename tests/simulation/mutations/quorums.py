@@ -91,11 +91,11 @@ MUTATIONS = (
         "the old writer a quorum.",
         (
             edit(
-                "ledger.recovery:Recovery._fence",
+                "ledger.core.recovery:RecoveryMachine.on_fence_answer",
                 (
-                    "while not collector.covered:",
-                    "quorum = self._local.value.quorum\n"
-                    "    while len(collector._known) < quorum.ensemble - quorum.ack:",
+                    "if self._collector.covered:",
+                    "quorum = self._metadata.quorum\n"
+                    "    if len(self._collector._known) >= quorum.ensemble - quorum.ack:",
                 ),
             ),
         ),
@@ -106,11 +106,11 @@ MUTATIONS = (
         "With more bookies than copies each write set has to be covered: a plain count leaves some set unfenced.",
         (
             edit(
-                "ledger.recovery:Recovery._fence",
+                "ledger.core.recovery:RecoveryMachine.on_fence_answer",
                 (
-                    "while not collector.covered:",
-                    "quorum = self._local.value.quorum\n"
-                    "    while len(collector._known) < quorum.write - quorum.ack + 1:",
+                    "if self._collector.covered:",
+                    "quorum = self._metadata.quorum\n"
+                    "    if len(self._collector._known) >= quorum.write - quorum.ack + 1:",
                 ),
             ),
         ),
@@ -159,7 +159,7 @@ MUTATIONS = (
         "Only an explicit denial is a no: a bookie that cannot be reached may have the entry.",
         (
             edit(
-                "ledger.recovery:Recovery._fencing_read",
+                "ledger.writing.recovery_runner:RecoveryRunner._fencing_read",
                 ("BookieAnswer(Answer.UNKNOWN", "BookieAnswer(Answer.PROVED_NO"),
             ),
         ),

@@ -17,7 +17,6 @@ from ledger.core.metadata_changes import (
     needs_replacement,
     replace_members,
 )
-from ledger.core.recovery import next_read_ahead
 from ledger.errors import LedgerFencedError, MetadataFormatError
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, LedgerState, QuorumSizes
 
@@ -141,11 +140,3 @@ def test_a_change_at_the_last_fragments_start_replaces_it() -> None:
         ledger((0, (A, B, C)), (4, (A, B, D))), [Fragment(EntryId(4), (A, B, E))], EntryId(3), 30
     )
     assert [fragment.ensemble for fragment in found.fragments] == [(A, B, C), (A, B, E)]
-
-
-def test_recovery_reads_few_entries_first_and_then_more() -> None:
-    sizes = [next_read_ahead(0, 32)]
-    while len(sizes) < 6:
-        sizes.append(next_read_ahead(sizes[-1], 32))
-    assert sizes == [2, 4, 8, 16, 32, 32]
-    assert next_read_ahead(0, 1) == 1
