@@ -41,7 +41,7 @@ _TICK_S = 0.1
 """How often handles with pending requests check their deadlines. One timer serves all of them."""
 _PAUSE_S = 1.0
 """A tick that is later than this shows that this process was stopped, so no bookie is at fault."""
-_LOOK_UP_S = 0.5
+_LOOKUP_INTERVAL_S = 0.5
 """Shortest time between two reads of the store for a bookie that the snapshot does not hold."""
 
 
@@ -75,12 +75,12 @@ class LedgerClient:
         self._ticking: dict[OpenWriter, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tick_due = 0.0
-        self._looked_up_at = float("-inf")
+        self._last_lookup_at = float("-inf")
         self._unwatch: Unwatch | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._refresh_again = False
-        self._looks_begun = 0
-        self._look_adopted = 0
+        self._reads_begun = 0
+        self._read_adopted = 0
         self._recoveries: dict[LedgerId, asyncio.Task[Versioned[LedgerMetadata]]] = {}
 
     async def start(self) -> None:
@@ -90,7 +90,7 @@ class LedgerClient:
             MetadataUnavailableError: there is no cluster, or the metadata store cannot be reached.
         """
         self._unwatch = self.store.watch_bookies(self._bookies_may_have_changed)
-        await self._look()
+        await self._read_bookies()
 
     async def close(self) -> None:
         """Close connections and watches, but not the metadata store, which is the caller's.
@@ -190,8 +190,8 @@ class LedgerClient:
 
     async def _choose_ensemble(self, size: int) -> tuple[BookieId, ...]:
         if len(self._bookies.writable) < size:
-            await self._look()  # the snapshot may miss a bookie that just started
-        return choose_ensemble(self._bookies, size, self.environment.chance)
+            await self._read_bookies()  # the snapshot may miss a bookie that just started
+        return choose_ensemble(self._bookies, size, self.environment.rng)
 
     async def open(self, ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
         """Open the ledger for reading as it is. Fences nothing and changes nothing.
@@ -285,11 +285,11 @@ class LedgerClient:
     async def _resolve(self, bookie_id: BookieId) -> BookieInfo | None:
         """The bookie's address: where it is registered, else where it was last seen, else the address in its id."""
         now = asyncio.get_running_loop().time()
-        if self._bookies.find(bookie_id) is None and now >= self._looked_up_at + _LOOK_UP_S:
-            self._looked_up_at = now
+        if self._bookies.find(bookie_id) is None and now >= self._last_lookup_at + _LOOKUP_INTERVAL_S:
+            self._last_lookup_at = now
             # The snapshot may miss a bookie that just started. If the store is unavailable, what is known must do.
             with suppress(LogStoreError):
-                await self._look()
+                await self._read_bookies()
         return self._bookies.find(bookie_id) or self._last_seen.get(bookie_id) or address_in(bookie_id)
 
     def _bookies_may_have_changed(self) -> None:
@@ -302,7 +302,7 @@ class LedgerClient:
         while True:
             self._refresh_again = False
             try:
-                await self._look()
+                await self._read_bookies()
             except LogStoreError:
                 # The store is unavailable; the last list stays, it is only a hint. The change must not be missed.
                 await asyncio.sleep(self.config.replace_backoff_s)
@@ -310,17 +310,17 @@ class LedgerClient:
             if not self._refresh_again:
                 return
 
-    async def _look(self) -> None:
+    async def _read_bookies(self) -> None:
         """Read the registrations. Several reads may be in progress, and one may overtake another.
 
         Each change is followed by a read that begins after it, so the read that began last has seen everything: an
         answer counts unless that of a later read came before.
         """
-        self._looks_begun += 1
-        number = self._looks_begun
+        self._reads_begun += 1
+        number = self._reads_begun
         bookies = await self.store.bookies()
-        if number > self._look_adopted:
-            self._look_adopted = number
+        if number > self._read_adopted:
+            self._read_adopted = number
             self._adopt(bookies)
 
     def _adopt(self, bookies: BookieSet) -> None:

@@ -19,7 +19,7 @@ class Environment(Protocol):
     """What production code may ask of the machine it runs on."""
 
     @property
-    def chance(self) -> random.Random:
+    def rng(self) -> random.Random:
         """Seedable randomness for jitter and placement; never for secrets or identity."""
 
     def wall_us(self) -> int:
@@ -43,7 +43,7 @@ class SystemEnvironment:
     """The real machine."""
 
     def __init__(self) -> None:
-        self.chance = random.Random()
+        self.rng = random.Random()
 
     def wall_us(self) -> int:
         return time.time_ns() // 1000

@@ -137,6 +137,6 @@ class LedgerMaker:
 
     def _active_ledger(self, handle: WriteHandle, *, degraded: bool) -> ActiveLedger:
         now = asyncio.get_running_loop().time()
-        use = LedgerUse(opened_at=now, chance=self._ledgers.environment.chance.random(), degraded=degraded)
+        use = LedgerUse(opened_at=now, chance=self._ledgers.environment.rng.random(), degraded=degraded)
         use.last_append_at = now
         return ActiveLedger(handle, use)

@@ -309,7 +309,7 @@ class RotationRunner:
 
     def _pause_s(self, attempt: int) -> float:
         bound = min(_RETRY_MAX_S, _RETRY_FIRST_S * 2.0 ** min(attempt, 20)) if attempt else 0.0
-        return self._environment.chance.uniform(bound / 2, bound)
+        return self._environment.rng.uniform(bound / 2, bound)
 
     # ---- requests: each ends in one event
 

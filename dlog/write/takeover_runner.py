@@ -157,9 +157,7 @@ class TakeoverRunner:
                     fenced.seals, fenced.missing, self._stamp(), needs_ledger=fenced.needs_ledger
                 )
             case WaitForCandidate():
-                await asyncio.sleep(
-                    self._config.candidate_wait_s * self._environment.chance.uniform(0.75, 1.25)
-                )
+                await asyncio.sleep(self._config.candidate_wait_s * self._environment.rng.uniform(0.75, 1.25))
                 return self._machine.on_waited()
             case CreateLedger(epoch):
                 self._active_ledger = await self._maker.create(epoch)

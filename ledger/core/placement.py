@@ -12,7 +12,7 @@ from ledger.errors import NotEnoughBookiesError
 from ledger.model import BookieId, BookieSet
 
 
-def choose_ensemble(bookies: BookieSet, size: int, chance: Random) -> tuple[BookieId, ...]:
+def choose_ensemble(bookies: BookieSet, size: int, rng: Random) -> tuple[BookieId, ...]:
     """Choose `size` different writable bookies.
 
     Raises:
@@ -26,7 +26,7 @@ def choose_ensemble(bookies: BookieSet, size: int, chance: Random) -> tuple[Book
             needed=size,
             available=len(candidates),
         )
-    return tuple(chance.sample(candidates, size))
+    return tuple(rng.sample(candidates, size))
 
 
 def choose_replacements(
@@ -34,9 +34,9 @@ def choose_replacements(
     ensemble: Collection[BookieId],
     avoid: Collection[BookieId],
     count: int,
-    chance: Random,
+    rng: Random,
 ) -> list[BookieId]:
     """Choose up to `count` writable bookies that are neither in `ensemble` nor in `avoid`; maybe none."""
     taken = {*ensemble, *avoid}
     candidates = sorted(info.bookie_id for info in bookies.writable if info.bookie_id not in taken)
-    return chance.sample(candidates, min(count, len(candidates)))
+    return rng.sample(candidates, min(count, len(candidates)))

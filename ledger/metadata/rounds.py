@@ -18,7 +18,7 @@ class Rounds:
 
     def __init__(self, environment: Environment, what: str) -> None:
         """`what`: what the loop changes, as the subject of a sentence."""
-        self._chance = environment.chance
+        self._rng = environment.rng
         self._what = what
         self._begun = 1
         self._bound_s = _PAUSE_FIRST_S
@@ -41,5 +41,5 @@ class Rounds:
                 rounds=self._begun,
             ) from cause
         self._begun += 1
-        await asyncio.sleep(self._chance.uniform(self._bound_s / 4, self._bound_s))
+        await asyncio.sleep(self._rng.uniform(self._bound_s / 4, self._bound_s))
         self._bound_s = min(2 * self._bound_s, _PAUSE_MAX_S)

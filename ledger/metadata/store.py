@@ -30,7 +30,7 @@ Unwatch = Callable[[], None]
 OnLost = Callable[[LogStoreError], None]
 
 
-def nobody_told(error: LogStoreError) -> None:
+def ignore_loss(error: LogStoreError) -> None:
     """The default of `Registration.on_lost`: does nothing."""
 
 

@@ -69,7 +69,7 @@ class ReadHandle:
         self._lac = EntryId(metadata.value.last_fragment.first_entry - 1)
         # Handles start at different replicas, so that parallel readers spread over the ensemble; one handle stays
         # with its replica, whose disk then reads sequentially.
-        self._preferred = context.environment.chance.randrange(metadata.value.quorum.write)
+        self._preferred = context.environment.rng.randrange(metadata.value.quorum.write)
         self._entry_bytes = context.config.read_window_bytes // _SINGLE_READS_AT_ONCE
         self._usual_s = 0.0
         quorum = metadata.value.quorum

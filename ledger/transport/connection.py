@@ -67,14 +67,14 @@ class BookieConnection(asyncio.Protocol):
         if due < self._due and self.lost is None:
             self._due, self._patience_s = due, timeout_s
             if due < self._timer_at:
-                self._look_at(due)
+                self._check_at(due)
 
-    def _look_at(self, moment: float) -> None:
+    def _check_at(self, moment: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer, self._timer_at = self._loop.call_at(moment, self._look_for_silence), moment
+        self._timer, self._timer_at = self._loop.call_at(moment, self._check_silence), moment
 
-    def _look_for_silence(self) -> None:
+    def _check_silence(self) -> None:
         now = self._loop.time()
         late_s = now - self._timer_at
         self._timer, self._timer_at = None, math.inf
@@ -83,7 +83,7 @@ class BookieConnection(asyncio.Protocol):
         if self._due <= now:
             self.give_up(f"bookie {self.bookie_id} did not respond within {self._patience_s:g} s")
         elif self._due < math.inf:
-            self._look_at(self._due)
+            self._check_at(self._due)
 
     def is_stale(self, idle_s: float) -> bool:
         """Unused and silent for so long that the bookie's host may have died unnoticed."""

@@ -59,6 +59,6 @@ class EntryConnection(BookieConnection):
         Several reads of the same entry may be in flight.
         """
 
-    def _tell_sinks(self, error: Exception) -> None:
+    def _report_loss(self, error: Exception) -> None:
         for sink in list(self._sinks.values()):
             sink.on_connection_lost(error)

@@ -148,7 +148,7 @@ class V2Connection(EntryConnection):
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # a reader that has already moved on must not cause a warning
-        self._tell_sinks(error)
+        self._report_loss(error)
 
 
 def _read_frame(ledger_id: int, entry_id: int, fence_key: bytes | None, priority: bool) -> bytes:

@@ -136,9 +136,9 @@ class V3Connection(EntryConnection):
             else:
                 self._on_response(v3.decode_response(body))
         for ledger_id, entry_ids in acked.items():
-            self._tell_acked(ledger_id, entry_ids)
+            self._report_acked(ledger_id, entry_ids)
 
-    def _tell_acked(self, ledger_id: int, entry_ids: list[int]) -> None:
+    def _report_acked(self, ledger_id: int, entry_ids: list[int]) -> None:
         sink = self._sinks.get(ledger_id)
         if sink is None:
             return
@@ -176,7 +176,7 @@ class V3Connection(EntryConnection):
         if not isinstance(body, V3AddResponse):
             raise ProtocolError(f"it answered {response.status.name} to an add, and not to which")
         if response.outcome is Status.EOK:
-            self._tell_acked(body.ledger_id, [body.entry_id])
+            self._report_acked(body.ledger_id, [body.entry_id])
         elif (sink := self._sinks.get(body.ledger_id)) is not None:
             sink.on_add_refused(body.entry_id, response.outcome)
 
@@ -192,7 +192,7 @@ class V3Connection(EntryConnection):
         lacs, self._lacs = self._lacs, {}
         for lac in lacs.values():
             lac.done(error)
-        self._tell_sinks(error)
+        self._report_loss(error)
 
 
 async def _entry_in(pending: asyncio.Future[V3Response]) -> ReadAnswer:

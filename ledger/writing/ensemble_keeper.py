@@ -213,7 +213,7 @@ class EnsembleKeeper:
                 self._handle.local.value.last_fragment.ensemble,
                 {*avoid, *spares},
                 1,
-                self._context.environment.chance,
+                self._context.environment.rng,
             )
             if not chosen:
                 break

@@ -139,7 +139,7 @@ class WriteBack(AddPolicy):
                 self._ensemble(),
                 self._tried,
                 count - len(found),
-                self._context.environment.chance,
+                self._context.environment.rng,
             )
             if not spares:
                 break

@@ -19,7 +19,7 @@ class SimulatedEnvironment:
     """
 
     def __init__(self, seeds: Seeds, loop: SimulatedLoop, node: Node) -> None:
-        self.chance = seeds.stream(f"chance {node.label}")
+        self.rng = seeds.stream(f"chance {node.label}")
         self._loop = loop
         self._node = node
         self._identity = seeds.stream(f"identity {node.label}")

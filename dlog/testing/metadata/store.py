@@ -15,7 +15,7 @@ from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, LogStoreError
 from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_value
-from ledger.metadata.store import OnLost, Registration, nobody_told
+from ledger.metadata.store import OnLost, Registration, ignore_loss
 from ledger.metadata.transactions import ledgers
 from ledger.metadata.transactions.key_value import Job, Transaction
 from ledger.metadata.transactions.store import KeyValueRegistration, KeyValueStore
@@ -131,7 +131,7 @@ class KeptRegistration:
     """A registration that is made again while its owner wants it."""
 
     def __init__(self, registration: Registration, *, read_only: bool) -> None:
-        self.on_lost: OnLost = nobody_told
+        self.on_lost: OnLost = ignore_loss
         self._registration = registration
         self._read_only = read_only
         self._wanted = True

@@ -11,7 +11,7 @@ from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.metadata.format.service_info import published
 from ledger.metadata.record_keys import check_key, check_value
 from ledger.metadata.refusals import checked_ledger_id, stored_ledger
-from ledger.metadata.store import OnLost, Registration, Unwatch, Watch, nobody_told
+from ledger.metadata.store import OnLost, Registration, Unwatch, Watch, ignore_loss
 from ledger.metadata.transactions import bookies, cluster, ledgers, records
 from ledger.metadata.transactions.cluster import COOKIE_PREFIX
 from ledger.metadata.transactions.key_value import Backend, Job, T, Transaction
@@ -180,7 +180,7 @@ class KeyValueRegistration:
     """A registered bookie; its node names the session of the handle that made it."""
 
     def __init__(self, write: Callable[[Job[None]], Awaitable[None]], info: BookieInfo, session: str) -> None:
-        self.on_lost: OnLost = nobody_told
+        self.on_lost: OnLost = ignore_loss
         self._write = write
         self._bookie_id = check_bookie_id(info.bookie_id)
         self._data = published(info)

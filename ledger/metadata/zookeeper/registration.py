@@ -25,7 +25,7 @@ from ledger.errors import (
 )
 from ledger.metadata.format.service_info import published
 from ledger.metadata.refusals import no_cluster
-from ledger.metadata.store import OnLost, nobody_told
+from ledger.metadata.store import OnLost, ignore_loss
 from ledger.metadata.zookeeper.cluster import Cluster, create_quietly
 from ledger.metadata.zookeeper.paths import Paths
 from ledger.metadata.zookeeper.session.session import ZooKeeperSession
@@ -47,7 +47,7 @@ class ZooKeeperRegistration:
         cluster: Cluster,
         info: BookieInfo,
     ) -> None:
-        self.on_lost: OnLost = nobody_told
+        self.on_lost: OnLost = ignore_loss
         self._session = session
         self._watches = watches
         self._cluster = cluster

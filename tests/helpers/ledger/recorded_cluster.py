@@ -99,7 +99,7 @@ class _InOrder(random.Random):
 class _Environment(SystemEnvironment):
     def __init__(self, order: Sequence[str]) -> None:
         super().__init__()
-        self.chance = _InOrder(order)
+        self.rng = _InOrder(order)
 
 
 class _Store:

@@ -30,7 +30,7 @@ FIXED_BUGS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "overtaken-look": (
-        edit("ledger.client:LedgerClient._look", ("if number > self._look_adopted:", "if True:")),
+        edit("ledger.client:LedgerClient._read_bookies", ("if number > self._read_adopted:", "if True:")),
     ),
 }
 """By the names of the kept seeds. Where one is missing, the code around its mistake is no longer what it was, or the

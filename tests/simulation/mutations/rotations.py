@@ -244,7 +244,7 @@ MUTATIONS = (
                 (
                     "metadata = await active_ledger.handle.close()",
                     "metadata = await active_ledger.handle.close()\n"
-                    "        await asyncio.sleep(1.5 * self._environment.chance.random())",
+                    "        await asyncio.sleep(1.5 * self._environment.rng.random())",
                 ),
             ),
         ),

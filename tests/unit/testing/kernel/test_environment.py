@@ -21,7 +21,7 @@ def test_identity_is_seeded_and_differs_between_nodes_and_incarnations() -> None
         loop.kill(loop.node_named("p"))
         again = environment(loop)
         return [
-            (each.token(), each.new_uuid(), each.process_id(), each.chance.random(), each.host_name())
+            (each.token(), each.new_uuid(), each.process_id(), each.rng.random(), each.host_name())
             for each in (one, other, again)
         ]
 
