@@ -1,1 +1,1 @@
-"""The demonstration behind `dlog demo`: real data, a killed bookie, a takeover, and a proof of every message."""
+"""`dlog demo`: append real data, kill a bookie, take the log over, verify every message."""

@@ -1,4 +1,4 @@
-"""A process of the demonstration, and the events that it tells."""
+"""A child process of the demo and the events that it reports."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Event = dict[str, Any]
 
 
 class ChildFailedError(UnavailableError):
-    """A process of the demonstration ended without saying what the story needs (facts: module, status)."""
+    """A process of the demo ended before an event that the demo waits for (facts: module, status)."""
 
 
 class Child:
-    """Runs `python -m module arguments`, keeps its events, and lets callers wait for one."""
+    """Runs `python -m module arguments`, keeps its events and waits for them."""
 
     def __init__(self, process: Process, module: str, log: Path) -> None:
         self._process = process
@@ -35,7 +35,7 @@ class Child:
 
     @classmethod
     async def start(cls, module: str, *arguments: str, log: Path) -> Self:
-        """Start it; what it writes to standard error goes to the file `log`."""
+        """Start it. Its standard error goes to the file `log`."""
         with log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -45,7 +45,7 @@ class Child:
                 stdout=PIPE,
                 stderr=errors,
                 cwd=log.parent,
-                # It starts elsewhere, and finds our packages where we found them: a checkout works, too.
+                # It starts in another directory, so it gets this process's import path: a checkout works, too.
                 env={
                     **os.environ,
                     "PYTHONPATH": os.pathsep.join(filter(None, map(os.path.abspath, sys.path))),
@@ -62,7 +62,11 @@ class Child:
         self._changed.set()
 
     async def event(self, name: str, wanted: Callable[[Event], bool] = lambda _: True) -> Event:
-        """The first event of this name that is wanted. ChildFailedError if the process ends without it."""
+        """Wait for the first event of this name for which `wanted` is true.
+
+        Raises:
+            ChildFailedError: the process ended without it.
+        """
         seen = 0
         while True:
             self._changed.clear()
@@ -72,7 +76,7 @@ class Child:
             seen = len(self.events)
             if self._reading.done():
                 raise ChildFailedError(
-                    f"{self._module} ended with status {self._process.returncode} before it said {name!r}: "
+                    f"{self._module} ended with status {self._process.returncode} before it reported {name!r}: "
                     f"{self._log.read_text(errors='replace').strip()[-2000:]}",
                     module=self._module,
                     status=self._process.returncode,
@@ -84,6 +88,6 @@ class Child:
         return [event for event in self.events if event["event"] == name]
 
     async def stop(self) -> None:
-        """End it if it still runs."""
+        """Send SIGKILL, if it is still running, and wait for its end."""
         send_signal(self._process, SIGKILL)
         await self._reading

@@ -1,6 +1,6 @@
-"""The demonstration's input: a month of flights, one CSV line a message, the carrier as its key.
+"""Input of the demo: a month of flights. A CSV line is a message, its key is the carrier.
 
-The file lies in `examples/data/` of a checkout and below `share/dlog/` of an installation; see
+The file is in `examples/data/` of a checkout and below `share/dlog/` of an installation:
 docs/decisions/0002-demo-data.md.
 """
 
@@ -20,7 +20,7 @@ _DELAY_COLUMN, _CARRIER_COLUMN = 5, 9
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One line of the file. `departure_delay` is in minutes, None where the flight never left."""
+    """One line of the file. `departure_delay` is in minutes, None if the flight was cancelled."""
 
     line: bytes
     carrier: bytes
@@ -28,17 +28,21 @@ class Flight:
 
 
 def find_file() -> Path:
-    """The data file. ConfigurationError if neither a checkout nor an installation has it."""
-    beside = Path(__file__).parents[2] / "examples" / "data" / FILE
-    if beside.is_file():
-        return beside
+    """Path of the data file.
+
+    Raises:
+        ConfigurationError: neither a checkout nor an installation has it.
+    """
+    in_checkout = Path(__file__).parents[2] / "examples" / "data" / FILE
+    if in_checkout.is_file():
+        return in_checkout
     for file in metadata.files("dlog-bookkeeper") or ():
         if file.name == FILE:
             found = Path(str(file.locate()))
             if found.is_file():
                 return found
     raise ConfigurationError(
-        f"the demonstration's data {FILE} is not there; install the distribution again, or run this in a checkout"
+        f"the demo's data file {FILE} is missing: install dlog-bookkeeper again, or run this in a checkout"
     )
 
 
@@ -47,7 +51,7 @@ def load(path: Path) -> list[Flight]:
     try:
         text = gzip.decompress(path.read_bytes())
     except (OSError, EOFError, gzip.BadGzipFile) as error:
-        raise ConfigurationError(f"{path} cannot be read as gzip: {error}") from error
+        raise ConfigurationError(f"cannot decompress {path}: {error}") from error
     header, *lines = text.splitlines()
     names = header.split(b",")
     if len(names) <= _CARRIER_COLUMN or (names[_DELAY_COLUMN], names[_CARRIER_COLUMN]) != (
@@ -55,7 +59,7 @@ def load(path: Path) -> list[Flight]:
         b"carrier",
     ):
         raise ConfigurationError(
-            f"{path} is no flights file: column 6 must be dep_delay and column 10 carrier"
+            f"{path} is not a flights file: column 6 must be dep_delay and column 10 carrier"
         )
     return [_flight(line) for line in lines]
 
@@ -67,7 +71,7 @@ def _flight(line: bytes) -> Flight:
 
 
 def mean_delay_by_carrier(flights: Sequence[Flight]) -> dict[str, float]:
-    """Mean departure delay in minutes of the flights that left."""
+    """Mean departure delay in minutes by carrier, without cancelled flights."""
     sums: dict[str, list[float]] = {}
     for flight in flights:
         if flight.departure_delay is not None:

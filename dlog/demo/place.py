@@ -1,10 +1,10 @@
-"""Where the demonstration runs: on bookies of its own, or on those of a cluster that is there already.
+"""The cluster of the demo: its own, or an existing one.
 
-    nothing named               three bookies and SQLite, all in the demonstration's directory
-    an address without bookies  three bookies in the directory, metadata at that address
-    an address with bookies     those; they are somebody's, so none is killed
+    no address                  three bookies and SQLite, all in the demo's directory
+    an address without bookies  three bookies in that directory, metadata at the address
+    an address with bookies     those bookies; none of them is killed
 
-What the demonstration made at an address it takes away again: its log, its bookies' cookies, its cluster.
+Whatever the demo created at an address it deletes afterwards: its log, its bookies' cookies, its cluster.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ledger.model import BookieId
 
 LOG = "flights"
 CONFIG = LogConfig(deletion_grace_s=0)
-"""The writers are processes that have ended when the log is deleted, so none of them can be merely asleep."""
+"""No grace period: the writers' processes have ended when the log is deleted, so no paused writer is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A cluster, the name of the log in it, and its bookies' names. `own` is None where they are somebody's."""
+    """A cluster, its bookies and the name of the log. `own` is None if the demo did not start the bookies."""
 
     uri: str
     log: str
@@ -41,23 +41,23 @@ class Place:
 
 @contextmanager
 def find_place(metadata: str | None, directory: Path, *, keep: bool) -> Iterator[Place]:
-    """The cluster for one demonstration; what was made at an address is gone afterwards, unless `keep`."""
+    """The cluster for one demo. Unless `keep` is set, what it created at the address is deleted at the end."""
     if metadata is None:
         with Standalone(directory / "cluster", restart=False) as cluster:
             yield _on_own(cluster, LOG)
         return
-    log = f"{LOG}-{secrets.token_hex(4)}"  # whoever uses the cluster may have a log of that name
-    uri, bookies = asyncio.run(_look(metadata))
+    log = f"{LOG}-{secrets.token_hex(4)}"  # the cluster may have a log named `flights`
+    uri, bookies = asyncio.run(_find_bookies(metadata))
     if bookies:
-        with _log_for_a_while(uri, log, keep=keep):
+        with _temporary_log(uri, log, keep=keep):
             yield Place(uri, log, bookies, None)
         return
     with Standalone(directory / "cluster", metadata=uri, restart=False) as cluster:
         place, made = _on_own(cluster, log), cluster.made
-        with _log_for_a_while(uri, log, keep=keep):
+        with _temporary_log(uri, log, keep=keep):
             yield place
     if not keep:
-        asyncio.run(take_away(uri, place.bookies, made=made))
+        asyncio.run(remove_from_store(uri, place.bookies, made=made))
 
 
 def _on_own(cluster: Standalone, log: str) -> Place:
@@ -65,7 +65,7 @@ def _on_own(cluster: Standalone, log: str) -> Place:
 
 
 @contextmanager
-def _log_for_a_while(uri: str, log: str, *, keep: bool) -> Iterator[None]:
+def _temporary_log(uri: str, log: str, *, keep: bool) -> Iterator[None]:
     try:
         yield
     finally:
@@ -79,22 +79,22 @@ async def _delete(uri: str, log: str) -> None:
             await client.delete(log)
 
 
-async def _look(metadata: str) -> tuple[str, tuple[str, ...]]:
-    """The address in full, and the writable bookies there."""
+async def _find_bookies(metadata: str) -> tuple[str, tuple[str, ...]]:
+    """The full address, and the ids of the writable bookies there."""
     store = await open_store(metadata)
     try:
         found = await store.bookies()
         return store.uri, tuple(info.bookie_id for info in found.writable)
     except (RecordNotFoundError, MetadataUnavailableError):
-        return store.uri, ()  # no cluster yet; if it is something else, starting bookies there will tell
+        return store.uri, ()  # no cluster yet; starting bookies there reports any other reason
     finally:
         await store.close()
 
 
-async def take_away(uri: str, bookies: Iterable[str], *, made: bool) -> None:
-    """The cookies of these bookies, which have ended; and the cluster, if it was `made` for them.
+async def remove_from_store(uri: str, bookies: Iterable[str], *, made: bool) -> None:
+    """Remove the cookies of these bookies, which have ended, and the cluster, if it was `made` for them.
 
-    A cluster that another bookie has joined meanwhile is somebody's, and stays.
+    A cluster that another bookie has joined in the meantime is kept.
     """
     store = await open_store(uri)
     try:

@@ -1,4 +1,4 @@
-"""Compares what was read with what was to be written. Pure."""
+"""Compares the messages of the log with the file. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dlog.errors import DataLossError
 from dlog.model import Message, MessageId
 
 ROW_HEADER = b"row"
-"""Header with the flight's line number, so that a writer can see how far the one before it came."""
+"""Header with the flight's line number, by which a writer finds where the previous one stopped."""
 
 
 class Proof:
-    """Checks a stream of messages against the file, one by one: DataLossError at the first difference."""
+    """Checks a stream of messages against the file. Raises DataLossError at the first difference."""
 
     def __init__(self, flights: Sequence[Flight]) -> None:
         self._flights = flights
@@ -23,20 +23,20 @@ class Proof:
         self.last: MessageId | None = None
 
     def check(self, messages: Iterable[Message]) -> None:
-        """The next messages must be the next lines, with rising ids."""
+        """Check that these messages are the next lines of the file, with increasing ids."""
         for message in messages:
             if self.count == len(self._flights):
                 raise DataLossError(
-                    f"message {message.id} comes after the last of {self.count} flights: one is doubled"
+                    f"message {message.id} is after the last of {self.count} flights: one is duplicated"
                 )
             flight = self._flights[self.count]
             if (message.key, message.payload) != (flight.carrier, flight.line):
                 raise DataLossError(
-                    f"message {message.id} should be line {self.count + 1} of the file, {flight.line!r}, "
-                    f"and is {message.payload!r}"
+                    f"message {message.id} must be line {self.count + 1} of the file, {flight.line!r}, "
+                    f"got {message.payload!r}"
                 )
             if self.last is not None and message.id <= self.last:
-                raise DataLossError(f"message {message.id} comes after {self.last}: ids must rise")
+                raise DataLossError(f"message {message.id} was read after {self.last}: ids must increase")
             self.first = self.first or message.id
             self.last = message.id
             self.count += 1
@@ -47,12 +47,12 @@ class Proof:
 
 
 def longest_pause_ms(times_s: Sequence[float]) -> float:
-    """The longest time between two neighbours, in milliseconds."""
+    """The longest time between two consecutive events, in milliseconds."""
     return max((later - earlier for earlier, later in pairwise(times_s)), default=0.0) * 1000
 
 
 def differences(found: dict[str, float], wanted: dict[str, float]) -> list[str]:
-    """Carriers whose means differ by more than rounding, or that only one side has."""
+    """Carriers whose means differ by more than rounding, or that only one of the two has."""
     return sorted(
         carrier
         for carrier in found.keys() | wanted.keys()

@@ -1,4 +1,4 @@
-"""The demonstration's course: two writers, a live reader, a kill, a takeover, the proof."""
+"""The steps of `dlog demo`: two writers, a reader that follows, a killed bookie, a takeover, the check."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ KILL_AT, TAKE_OVER_AT = 4_000, 9_000
 RETURN_AFTER = 2_000
 """Messages of the second writer before the bookie returns."""
 TIME_LIMIT_S = 300
-"""Ten times what it takes on two busy cores, Spark included."""
+"""Ten times what it takes on two busy cores, with Spark."""
 
 
 def run(*, spark: bool, keep: bool, metadata: str | None = None) -> None:
-    """Tell the story, on the cluster at `metadata` if that is given.
+    """Run the demo, on the cluster at `metadata` if that is given; print each step.
 
-    DataLossError if anything is lost, doubled or out of order; ConfigurationError at once if Spark is wanted and
-    missing.
+    Raises:
+        DataLossError: a message is missing, duplicated or out of order.
+        ConfigurationError: `spark` is set and Spark or Java is missing; nothing has been started.
+        StandaloneError: the demo did not end within TIME_LIMIT_S.
     """
     if spark:
         require_spark()
@@ -44,7 +46,7 @@ def run(*, spark: bool, keep: bool, metadata: str | None = None) -> None:
     try:
         print(_opening(metadata, directory), flush=True)
         with find_place(metadata, directory, keep=keep) as place:
-            asyncio.run(_in_time(_Demo(place, flights, file, directory).tell(spark)))
+            asyncio.run(_in_time(_Demo(place, flights, file, directory).run(spark)))
     finally:
         if not keep:
             shutil.rmtree(directory)
@@ -54,31 +56,30 @@ def run(*, spark: bool, keep: bool, metadata: str | None = None) -> None:
 
 def _opening(metadata: str | None, directory: Path) -> str:
     if metadata is None:
-        return f"three bookies and SQLite metadata start in {directory}"
-    return f"the cluster is the one at {metadata}; working files are in {directory}"
+        return f"starting three bookies, with SQLite as metadata store, in {directory}"
+    return f"using the cluster at {metadata}; working files are in {directory}"
 
 
 def _closing(place: Place, metadata: str | None, directory: Path) -> str:
     kept = f"kept {directory} and log {place.log}"
     if place.own is None:
-        return f"{kept}; `dlog delete {place.log}` removes it"
+        return f"{kept}; delete the log with `dlog delete {place.log}`"
     there = "" if metadata is None else f" --metadata {shlex.quote(place.uri)}"
-    return f"{kept}; `dlog standalone --data {directory / 'cluster'}{there}` brings the cluster up again"
+    return f"{kept}; start the cluster again with `dlog standalone --data {directory / 'cluster'}{there}`"
 
 
-async def _in_time(story: Coroutine[Any, Any, None]) -> None:
+async def _in_time(steps: Coroutine[Any, Any, None]) -> None:
     try:
         async with asyncio.timeout(TIME_LIMIT_S):
-            await story
+            await steps
     except TimeoutError as error:
         raise StandaloneError(
-            f"the demonstration has not ended after {TIME_LIMIT_S} s and is given up; "
-            "the last line above says what it waited for"
+            f"the demo did not end within {TIME_LIMIT_S} s: the last line above is the step after which it waited"
         ) from error
 
 
 class _Demo:
-    """The state that the parts of the story share."""
+    """State shared by the steps."""
 
     def __init__(self, place: Place, flights: Sequence[Flight], file: Path, directory: Path) -> None:
         self._place = place
@@ -92,9 +93,9 @@ class _Demo:
     def _say(self, text: str) -> None:
         print(f"{time.monotonic() - self._started:5.1f} s  {text}", flush=True)
 
-    async def tell(self, spark: bool) -> None:
-        """The whole story, in order."""
-        self._say(f"bookies serve at {', '.join(self._place.bookies)}")
+    async def run(self, spark: bool) -> None:
+        """Run all steps, in order."""
+        self._say(f"bookies are running at {', '.join(self._place.bookies)}")
         async with await connect(self._place.uri) as client:
             await client.create(self._place.log)
             tailing = asyncio.create_task(self._tail(client))
@@ -104,8 +105,8 @@ class _Demo:
             finally:
                 tailing.cancel()
             self._say(
-                f"the live reader saw all {self._live.count:,} in order, "
-                f"{statistics.median(self._lags_ms):.1f} ms (median) after they were sent"
+                f"the following reader got all {self._live.count:,} flights in order, "
+                f"a median of {statistics.median(self._lags_ms):.1f} ms after they were appended"
             )
             await self._prove(client)
         if spark:
@@ -130,10 +131,10 @@ class _Demo:
         try:
             opened = await first.event("open")
             self._say(
-                f"the first writer owns log {self._place.log!r} (epoch {opened['epoch']}) and sends flights"
+                f"the first writer owns log {self._place.log!r} (epoch {opened['epoch']}) and appends flights"
             )
             if self._place.own is None:
-                self._say("no bookie is killed: these are not the demonstration's own")
+                self._say("no bookie is killed, since the demo did not start these")
             else:
                 await self._kill_a_bookie(first, self._place.own)
             second = await self._take_over(first)
@@ -141,7 +142,7 @@ class _Demo:
                 await self._bring_the_bookie_back(second, self._place.own)
             done = await second.event("done")
             self._say(
-                f"all {len(self._flights):,} flights are acknowledged ({done['rotations']} rotations here)"
+                f"all {len(self._flights):,} flights are acknowledged ({done['rotations']} rotations by this writer)"
             )
         finally:
             for child in (first, second):
@@ -155,43 +156,45 @@ class _Demo:
         self._say(f"kill -9: bookie {self._place.bookies[0]}")
         await _acknowledged(writer, KILL_AT + 2_000)
         times = [event["time"] for event in writer.all("acked") if event["time"] > died - 0.1]
-        self._say(f"appends go on with two copies; the longest pause was {longest_pause_ms(times):.0f} ms")
+        self._say(f"appends continue with two copies; the longest pause was {longest_pause_ms(times):.0f} ms")
 
     async def _take_over(self, first: Child) -> Child:
         await _acknowledged(first, TAKE_OVER_AT)
-        self._say("a second process opens the log while the first goes on writing")
+        self._say("a second process opens the log while the first is still writing")
         second = await self._start_writer("second", len(self._flights))
         opened = await second.event("open")
         deposed = await first.event("deposed")
         last = first.all("acked")[-1]
-        self._say(f"the first was acknowledged up to {last['id']} and then got {deposed['error']}:")
+        self._say(f"the first writer got acknowledgements up to {last['id']}, then {deposed['error']}:")
         self._say(f"    {deposed['message']}")
         resumed = await second.event("acked")
         copies = self._copies(degraded=opened["degraded"])
         pause = (resumed["time"] - last["time"]) * 1000
         self._say(
-            f"the second owns it (epoch {opened['epoch']}, {copies}) after {opened['milliseconds']:.0f} ms, "
-            f"read back {opened['first']:,} flights and goes on with {resumed['id']}; "
-            f"from last to first acknowledgement {pause:.0f} ms"
+            f"the second writer owns the log (epoch {opened['epoch']}, {copies}) after "
+            f"{opened['milliseconds']:.0f} ms, finds {opened['first']:,} flights and continues with {resumed['id']}; "
+            f"{pause:.0f} ms between the last and the first acknowledgement"
         )
         return second
 
     def _copies(self, *, degraded: bool) -> str:
         if degraded:
-            return "on the two bookies alive"
-        # A store that tells the death of a process by a timeout lists it for a while.
-        return "on three bookies" + (", the dead one still listed" if self._place.own is not None else "")
+            return "on the two bookies that are up"
+        # ZooKeeper lists a dead bookie until its session times out.
+        return "on three bookies" + (
+            ", one of them dead but still listed" if self._place.own is not None else ""
+        )
 
     async def _bring_the_bookie_back(self, writer: Child, cluster: Standalone) -> None:
         resumed = (await writer.event("open"))["first"]
         await _acknowledged(writer, resumed + RETURN_AFTER)
         await asyncio.to_thread(cluster.restart, 0)
-        self._say(f"bookie {self._place.bookies[0]} is started again")
+        self._say(f"bookie {self._place.bookies[0]} is restarted")
 
     # ---- reading
 
     async def _tail(self, client: LogClient) -> None:
-        """Follow the log from its beginning until every flight has come by."""
+        """Follow the log from its beginning until every flight has been read."""
         async with client.tail(self._place.log, start="earliest") as reader:
             async for batch in reader.batches():
                 self._live.check(batch)
@@ -204,21 +207,21 @@ class _Demo:
         proof = Proof(self._flights)
         first, last = self._live.first, self._live.last
         assert first is not None and last is not None
-        behind = MessageId(last.ledger_id, last.entry_id + 1, 0)
-        async with client.reader(self._place.log, start=first, until=behind) as reader:
+        end = MessageId(last.ledger_id, last.entry_id + 1, 0)
+        async with client.reader(self._place.log, start=first, until=end) as reader:
             async for batch in reader.batches():
                 proof.check(batch)
         if not proof.complete:
-            raise DataLossError(f"{proof.count} of {len(self._flights)} flights were read back")
+            raise DataLossError(f"only {proof.count} of {len(self._flights)} flights were read back")
         took = time.monotonic() - started
         self._say(
             f"read back {first} to {last} in {took * 1000:.0f} ms: {proof.count:,} flights, "
-            "none lost, doubled or out of order"
+            "none missing, duplicated or out of order"
         )
         await self._list_ledgers(client)
 
     async def _list_ledgers(self, client: LogClient) -> None:
-        """Which ledgers the log has, and how many copies of each."""
+        """Print the log's ledgers and how many bookies each is on."""
         record = (await client.describe(self._place.log)).record
         takeovers = len({listed.epoch for listed in record.ledgers})
         rotations = len(record.ledgers) - takeovers
@@ -248,12 +251,13 @@ class _Demo:
         wrong = differences(found["mean"], wanted)
         if wrong or found["flights"] != len(self._flights):
             raise DataLossError(
-                f"Spark read {found['flights']} flights and other means for {', '.join(wrong)}"
+                f"Spark read {found['flights']} of {len(self._flights)} flights; its means differ for "
+                f"{', '.join(wrong) or 'no carrier'}"
             )
         carrier = max(wanted, key=lambda name: wanted[name])
         self._say(
-            f"Spark reads the same log in {time.monotonic() - started:.1f} s: mean departure delay by carrier as "
-            f"in the file, {len(wanted)} carriers, worst {carrier} with {wanted[carrier]:.1f} minutes"
+            f"Spark read the same log in {time.monotonic() - started:.1f} s; mean departure delays of {len(wanted)} "
+            f"carriers equal those of the file, the longest is {carrier}: {wanted[carrier]:.1f} minutes"
         )
 
 

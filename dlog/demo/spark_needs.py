@@ -1,4 +1,4 @@
-"""What the demonstration's Spark part needs, looked at before anything starts."""
+"""Requirements of the demo's Spark query, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from ledger.extras import require
 
 
 def require_spark(environment: Mapping[str, str] = os.environ, package: str = "pyspark") -> None:
-    """ConfigurationError if a package or a Java runtime is missing: a minute into the story is too late to say."""
-    require("the demonstration's query (left out with --no-spark)", "spark", package, "pyarrow", "numpy")
+    """Check for the packages and the Java runtime that Spark needs.
+
+    Raises:
+        ConfigurationError: one of them is missing.
+    """
+    require("the demo's Spark query (skipped with --no-spark)", "spark", package, "pyarrow", "numpy")
     home = environment.get("JAVA_HOME")
     java = Path(home) / "bin" / "java" if home else shutil.which("java", path=environment.get("PATH"))
     if java is None or not os.access(java, os.X_OK):
         place = f"JAVA_HOME is {home}" if home else "there is no java on the PATH"
         raise ConfigurationError(
-            f"Spark needs a Java 17 runtime and {place}: install one (openjdk-17-jre-headless), "
-            "or leave Spark out with --no-spark"
+            f"Spark needs a Java 17 runtime, but {place}: install one (openjdk-17-jre-headless), or skip the query "
+            "with --no-spark"
         )

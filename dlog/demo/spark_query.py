@@ -1,8 +1,8 @@
-"""The demonstration's Spark part, a process of its own: mean departure delay by carrier, as one JSON line.
+"""Spark query of the demo, run as its own process: mean departure delay by carrier, as one JSON line.
 
     python -m dlog.demo.spark_query URI LOG DIRECTORY
 
-Spark's temporary files go to DIRECTORY.
+Spark's temporary files are in DIRECTORY.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main(uri: str, log: str, directory: str) -> None:
         .config("spark.local.dir", directory)
         .config("spark.sql.warehouse.dir", f"{directory}/warehouse")
         .config("spark.sql.shuffle.partitions", "1")
-        # One short query: compiling much of it costs more than it saves.
+        # For one short query compilation costs more than it saves.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.sql.codegen.wholeStage", "false")
         .getOrCreate()

@@ -1,11 +1,11 @@
-"""One writer of the demonstration, a process of its own.
+"""A writer of the demo, run as its own process.
 
     python -m dlog.demo.writer_process URI LOG DATA SLOW_FROM
 
-Takes the log over, reads back how far the writer before it came, and goes on with the next flight, at a pace
-that leaves time to watch. From flight SLOW_FROM on it sends only a few at a time, so that something is left for
-its successor however long that takes to start. Events on standard output say when it owns the log, what was
-acknowledged, and how it ended.
+Takes the log over, reads where the previous writer stopped, and continues with the next flight, at a pace that
+leaves time to watch. From flight SLOW_FROM on it appends only a few at a time, so that some are left for the next
+writer however long that takes to start. It reports on standard output when it owns the log, what was acknowledged,
+and how it ended.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PENDING_MAX = 8
 
 
 async def main(uri: str, log: str, data: str, slow_from: str) -> None:
-    """Append what the log lacks of the file."""
+    """Append the flights that the log does not have yet."""
     flights = load(Path(data))
     async with connect(uri, config=CONFIG) as client:
         started = time.monotonic()
@@ -44,7 +44,7 @@ async def main(uri: str, log: str, data: str, slow_from: str) -> None:
             await writer.close()
             tell("done", rotations=run.rotations)
             return
-        # Keep trying: whatever is tried after a takeover, the answer stays the same.
+        # A deposed writer stays deposed: another append raises the same error.
         try:
             await writer.append(b"one more")
         except LogStoreError as error:
@@ -52,7 +52,7 @@ async def main(uri: str, log: str, data: str, slow_from: str) -> None:
 
 
 async def _rows_there(client: LogClient, log: str) -> int:
-    """How many flights the log has: one more than the number that the last message carries."""
+    """Number of flights in the log: one more than the line number in the last message."""
     async with client.reader(log, last=1, until="latest") as reader:
         async for message in reader:
             return int(dict(message.headers)[ROW_HEADER]) + 1
@@ -60,7 +60,7 @@ async def _rows_there(client: LogClient, log: str) -> int:
 
 
 class _Run:
-    """Appends batches at a fixed pace, several on their way at once, until all is there or the log is lost."""
+    """Appends batches at a fixed pace, several in flight, until all are acknowledged or the log is lost."""
 
     def __init__(self, writer: LogWriter, flights: Sequence[Flight], first: int, slow_from: int) -> None:
         self._writer = writer
@@ -73,7 +73,7 @@ class _Run:
         self.rotations = 0
 
     async def append_all(self) -> bool:
-        """True if everything was acknowledged, False if somebody else owns the log now."""
+        """True if everything was acknowledged, False if another writer owns the log now."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while self._next < len(self._flights) and not self._failed:
@@ -112,7 +112,7 @@ class _Run:
         try:
             await self._writer.rotate()
         except LogStoreError:
-            return  # the next append says why
+            return  # the next append raises it, too
         self.rotations += 1
 
 

@@ -464,5 +464,5 @@ async def test_the_demonstration_on_apaches_bookies(apache: MixedCluster) -> Non
 
     story = await asyncio.to_thread(tell)
     print(story)
-    assert "27,004 flights, none lost, doubled or out of order" in story
+    assert "27,004 flights, none missing, duplicated or out of order" in story
     assert "no bookie is killed" in story and "ledgers from 2 takeovers" in story

@@ -91,8 +91,8 @@ def test_the_demonstration_leaves_nothing_at_an_address_that_was_empty(
 ) -> None:
     """It starts bookies for it, kills one of them, and takes everything away again."""
     story = Command()("demo", "--no-spark", "--metadata", uri, timeout_s=110).must_succeed()
-    assert "kill -9" in story and "is started again" in story
-    assert "27,004 flights, none lost, doubled or out of order" in story
+    assert "kill -9" in story and "is restarted" in story
+    assert "27,004 flights, none missing, duplicated or out of order" in story
     left = re.sub(r"/.*", "", root.removeprefix("/"))
     assert names(raw, f"/{left}") == ["ledgers-ids"]
 
@@ -112,6 +112,6 @@ def test_the_demonstration_uses_the_bookies_that_are_there(
     cookies = names(raw, f"{root}/cookies")
     story = Command()("demo", "--no-spark", "--metadata", cluster.uri, timeout_s=110).must_succeed()
     assert "no bookie is killed" in story and "kill -9" not in story
-    assert "27,004 flights, none lost, doubled or out of order" in story
+    assert "27,004 flights, none missing, duplicated or out of order" in story
     assert Command(cluster.uri).here("ls").must_succeed().split() == ["flights"]
     assert names(raw, f"{root}/cookies") == cookies

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dlog.demo.place import take_away
+from dlog.demo.place import remove_from_store
 from ledger.errors import RecordNotFoundError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
@@ -30,7 +30,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[MetadataStore]:
 
 async def test_a_cluster_made_for_the_demonstration_goes(tmp_path: Path) -> None:
     async with cluster(tmp_path) as store:
-        await take_away(store.uri, [MINE], made=True)
+        await remove_from_store(store.uri, [MINE], made=True)
         with pytest.raises(RecordNotFoundError):
             await store.instance_id()
 
@@ -38,7 +38,7 @@ async def test_a_cluster_made_for_the_demonstration_goes(tmp_path: Path) -> None
 async def test_a_cluster_that_was_there_keeps_all_but_its_bookies(tmp_path: Path) -> None:
     async with cluster(tmp_path) as store:
         await store.write_cookie(ANOTHERS, b"cookie", None)
-        await take_away(store.uri, [MINE], made=False)
+        await remove_from_store(store.uri, [MINE], made=False)
         assert await store.list_cookies() == [ANOTHERS]
 
 
@@ -46,6 +46,6 @@ async def test_a_cluster_that_another_bookie_has_joined_stays(tmp_path: Path) ->
     async with cluster(tmp_path) as store:
         before = await store.instance_id()
         await store.write_cookie(ANOTHERS, b"cookie", None)
-        await take_away(store.uri, [MINE], made=True)
+        await remove_from_store(store.uri, [MINE], made=True)
         assert await store.instance_id() == before
         assert await store.list_cookies() == [ANOTHERS]
