@@ -1,7 +1,7 @@
-"""Where a batch read begins and ends, as ids. Pure: the record and the ledgers have been looked up.
+"""The bounds of a batch read as message ids. Pure: the caller has read the log metadata and the ledgers.
 
-Both bounds are resolved once, while planning, so that every task and every retry of it reads the same range.
-The end never lies beyond the tail as it was then; an `endingId` above it simply ends there.
+Both bounds are resolved once, at planning, so that every task and every retry reads the same range. The end is never
+above the tail at planning, even if `endingId` is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ def bounded(
 ) -> list[Extent]:
     """The parts of `extents`, the log up to its tail, between the bounds.
 
-    TrimmedError if `starting` was trimmed away, UnknownPositionError if its ledger does not exist yet.
+    Raises:
+        TrimmedError: messages at `starting` were trimmed.
+        UnknownPositionError: the ledger of `starting` does not exist yet.
     """
     tail = extents[-1].end if extents else EARLIEST_ID
     start = _start(record, starting, tail)

@@ -1,7 +1,7 @@
-"""Messages to Arrow, a column at a time. No I/O.
+"""Converts messages to Arrow, column by column. No I/O.
 
-Entries come in with their messages as columns already, and record batches of a fixed number of rows go out.
-Nothing here takes a Python step per field of a message, except for headers when they are asked for.
+The messages of an entry come as columns and leave as record batches of a fixed number of rows. No Python step per
+message and field, except for headers if they are requested.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ID = np.dtype([("ledger", ">i8"), ("entry", ">i8"), ("batch", ">i4")])
 
 @dataclass(slots=True)
 class _Rows:
-    """Rows gathered so far: runs for what is constant within an entry, flat lists for the rest."""
+    """Rows collected so far: runs for values that are constant within an entry, flat lists for the others."""
 
     counts: list[int] = field(default_factory=list)
     ledger_ids: list[int] = field(default_factory=list)
@@ -44,7 +44,7 @@ class _Rows:
 
 
 class ArrowColumns:
-    """Gathers messages and hands out record batches of `batch_rows` rows, in order, of exactly `schema`."""
+    """Collects messages into record batches of `batch_rows` rows, in order, with exactly this `schema`."""
 
     def __init__(self, schema: pa.Schema, log: str, batch_rows: int) -> None:
         self._schema = schema
@@ -55,7 +55,7 @@ class ArrowColumns:
         self._wants_headers = "headers" in schema.names
 
     def add(self, batch: MessageBatch) -> Iterator[pa.RecordBatch]:
-        """Take an entry's messages; yield the record batches that became full with them."""
+        """Add the messages of an entry; yield the record batches that are full now."""
         taken = 0
         while taken < len(batch):
             upto = min(len(batch), taken + self._batch_rows - self._count)

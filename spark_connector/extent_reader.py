@@ -1,7 +1,7 @@
-"""Reads a run of one ledger's entries. Never fences, and never returns less than it was asked for.
+"""Reads a run of one ledger's entries. Never fences, and never returns less than was requested.
 
-The next entries are fetched while the caller works on the ones it got. A ledger or an entry that planning saw
-and that is gone now is data loss, whatever the reason.
+The next entries are fetched while the caller processes the current ones. A ledger or entry that existed at planning
+and no longer does is data loss, whatever the reason.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ FETCH_BYTES = 4 * 1024 * 1024
 """Two fetches are held at a time, so a task needs some 8 MiB besides its rows."""
 _PAUSE_FIRST_S = 0.1
 _PAUSE_MAX_S = 2.0
-"""A bookie that restarts is back within seconds; pauses are drawn at random, since all tasks lose it together."""
+"""A restarted bookie is back within seconds. Pauses are random, since all tasks lose it at the same time."""
 
 
 class ExtentReader:
-    """Reads extents of one cluster's ledgers; each read, with its repetitions, takes `timeout_ms` at most."""
+    """Reads extents of one cluster's ledgers. A read with its retries takes `timeout_ms` at most."""
 
     def __init__(self, ledgers: LedgerClient, timeout_ms: int) -> None:
         self._ledgers = ledgers
@@ -48,7 +48,7 @@ class ExtentReader:
             yield batch if limit - skipped == len(batch) else batch.slice(skipped, limit)
 
     async def count(self, extent: Extent) -> int:
-        """How many messages the extent has, from the entries' envelopes alone."""
+        """Number of messages in the extent, from the envelopes of its entries."""
         total = 0
         async for entry in self._entries(extent):
             envelope, _ = decode_envelope(entry.payload)
@@ -58,7 +58,7 @@ class ExtentReader:
 
     async def _entries(self, extent: Extent) -> AsyncIterator[Entry]:
         try:
-            handle = await self._patiently(partial(self._ledgers.open, LedgerId(extent.ledger_id)), extent)
+            handle = await self._retrying(partial(self._ledgers.open, LedgerId(extent.ledger_id)), extent)
             try:
                 _check_reach(handle, extent)
                 async for entries in self._fetched(handle, extent):
@@ -90,12 +90,12 @@ class ExtentReader:
     def _fetch(self, handle: ReadHandle, first: int, extent: Extent) -> asyncio.Task[list[Entry]]:
         wanted = min(FETCH_ENTRIES, extent.last_entry - first + 1)
         read = partial(handle.read_batch, first, max_entries=wanted, max_bytes=FETCH_BYTES)
-        return asyncio.ensure_future(self._patiently(read, extent))
+        return asyncio.ensure_future(self._retrying(read, extent))
 
-    async def _patiently(self, read: Callable[[], Awaitable[T]], extent: Extent) -> T:
-        """What `read` returns, repeated while bookies or metadata store are away, for up to `timeout_ms` in all."""
+    async def _retrying(self, read: Callable[[], Awaitable[T]], extent: Extent) -> T:
+        """The result of `read`, retried while bookies or metadata store are unavailable, up to `timeout_ms`."""
         limit_s = self._timeout_ms / 1000
-        patient = AsyncRetrying(
+        attempts = AsyncRetrying(
             retry=retry_if_exception_type(UnavailableError),
             wait=wait_random_exponential(multiplier=_PAUSE_FIRST_S, max=_PAUSE_MAX_S),
             stop=stop_before_delay(limit_s),
@@ -103,7 +103,7 @@ class ExtentReader:
         )
         try:
             async with asyncio.timeout(limit_s):
-                async for attempt in patient:
+                async for attempt in attempts:
                     with attempt:
                         return await read()
                 raise AssertionError("the policy ends with a result or an error")

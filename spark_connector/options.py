@@ -14,10 +14,10 @@ from ledger.errors import InvalidNameError
 from spark_connector.errors import BadOptionError
 
 StartingBound = MessageId | Literal["earliest", "latest"]
-"""Where reading starts, inclusive."""
+"""First id, inclusive."""
 
 EndingBound = MessageId | Literal["latest"]
-"""Where reading ends, exclusive; `latest` is the tail at planning time."""
+"""End, exclusive; `latest` is the tail at planning time."""
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ _NAMES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """One batch read, as asked for."""
+    """Options of one batch read."""
 
     metadata: str
     log: str
@@ -48,15 +48,19 @@ class ReadOptions:
     include_headers: bool = False
     partitions_min: int = 1
     partition_bytes: int = 64 * 1024 * 1024
-    """A Spark task costs some 50 ms whatever it does; 64 MiB keep that below a tenth of its work."""
+    """A Spark task has a fixed cost of some 50 ms; with 64 MiB that is less than a tenth of its work."""
     batch_rows: int = 8192
-    """Fastest of the sizes measured between 1,024 and 65,536 rows."""
+    """The fastest of the sizes measured, 1,024 to 65,536 rows."""
     read_timeout_ms: int = 60_000
     """How long a task waits for one read before the query fails."""
 
 
 def parse_options(options: Mapping[str, str]) -> ReadOptions:
-    """Check every option of a batch read. BadOptionError names the first wrong one, and what it may be."""
+    """Check every option of a batch read.
+
+    Raises:
+        BadOptionError: an option is unknown, missing or wrong; the error names it and its valid values.
+    """
     given = {name.lower(): value for name, value in options.items()}
     _refuse_unknown(given)
     starting = _starting(given.get("startingid", "earliest"))

@@ -1,6 +1,6 @@
-"""How a range of a log becomes Spark partitions. Pure: the caller has looked everything up.
+"""Splits a range of a log into Spark partitions. Pure.
 
-    extents    what planning knows of each ledger in the range, in list order
+    extents    the part of each ledger in the range, as planning knows it, in list order
     pieces     extents cut at entry borders, none much larger than a partition should be
     partitions neighbouring pieces packed up to the wanted size; each is one contiguous range of ids
 
@@ -21,7 +21,7 @@ class Extent:
     """A run of one ledger's entries: `first_entry` to `last_entry`, both included.
 
     `skip` messages of the first entry and, where `limit` is given, all from index `limit` of the last entry
-    on lie outside the range. `byte_count` only balances work, so it may be an estimate; `messages` is exact
+    on are outside the range. `byte_count` only balances work, so it may be an estimate; `messages` is exact
     or None.
     """
 

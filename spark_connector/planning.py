@@ -1,7 +1,7 @@
-"""From options to partitions: looks the log up once and freezes what it found. Reads only.
+"""From options to partitions: reads the log's metadata and ledgers once and fixes the result. Changes nothing.
 
-Up to COUNT_BYTES_MAX of what is not counted yet is counted here by reading its entries' envelopes; see
-docs/decisions/0001-spark-partition-counts.md for why not always.
+Up to COUNT_BYTES_MAX of entries whose messages are not counted yet are counted here from their envelopes. Why not
+always: docs/decisions/0001-spark-partition-counts.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spark_connector.options import ReadOptions
 from spark_connector.partitions import Extent, Partition, plan
 
 COUNT_BYTES_MAX = 64 * 1024 * 1024
-"""Well under a second of reading on the driver: a log's unsealed tail, or the whole of a small log."""
+"""Much less than a second of reading on the driver: the unsealed tail of a log, or a small log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ async def plan_read(options: ReadOptions) -> Plan:
 
 
 async def _extents(ledgers: LedgerClient, record: LogMetadata) -> list[Extent]:
-    """All that is readable, ledger by ledger, up to the tail.
+    """The readable part of the log up to its tail, ledger by ledger.
 
-    Ends at the first ledger that is not sealed: its writer may have added to it, sealed it and gone on in the
-    next one since we looked, so what the next one holds must not be returned without what we did not see.
+    Ends at the first ledger that is not sealed. Since it was read here, its writer may have added to it, sealed it and
+    continued in the next one; entries of the next one must not be returned without those.
     """
     extents: list[Extent] = []
     for listed in record.ledgers:
@@ -75,7 +75,7 @@ async def _extent(ledgers: LedgerClient, listed: ListedLedger) -> tuple[Extent, 
 
 
 async def _length(handle: ReadHandle, last_entry: int) -> int:
-    """Payload bytes of the ledger up to `last_entry`; each entry's header says it of itself."""
+    """Payload bytes of the ledger up to `last_entry`, from the header of that entry."""
     if handle.closed or last_entry < 0:
         return max(0, handle.metadata.length)
     (entry,) = await handle.read(last_entry, last_entry)
@@ -93,7 +93,7 @@ def _whole(listed: ListedLedger, last_entry: int, byte_count: int, messages: int
 
 
 async def _counted(partitions: Sequence[Partition], reader: ExtentReader) -> list[Partition]:
-    """The same partitions, with the missing counts filled in unless that means reading too much."""
+    """The same partitions, with missing message counts filled in unless that needs too much reading."""
     missing = sum(e.byte_count for p in partitions for e in p.extents if e.messages is None)
     if missing > COUNT_BYTES_MAX:
         return list(partitions)

@@ -1,4 +1,4 @@
-"""One task: reads its partition and yields Arrow batches, then proves that nothing was missing."""
+"""One task: reads its partition, yields Arrow batches, then checks that no message was missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_connector.partitions import Extent, Partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSettings:
-    """What a task needs besides its partition; travels to the executor."""
+    """What a task needs in addition to its partition; sent to the executor."""
 
     log: str
     batch_rows: int
@@ -60,7 +60,7 @@ async def _record_batches(
 
 
 def _check(extent: Extent, entries: int, messages: int) -> None:
-    """Compare what came with what was planned."""
+    """Compare the messages read with the plan."""
     if entries == extent.entries and extent.messages in (None, messages):
         return
     planned = f"{extent.entries} entries" if extent.messages is None else f"{extent.messages} messages"

@@ -1,4 +1,4 @@
-"""The columns that Spark sees, flat and in the order of the id. Needs pyspark.
+"""The columns of a log in Spark. Needs pyspark.
 
 `message_id` is the 20-byte form of the id, so sorting the column sorts the log.
 A null `key` differs from an empty one; a null `value` is a tombstone.
@@ -37,12 +37,16 @@ _HEADERS = StructField("headers", ArrayType(_HEADER, containsNull=False), nullab
 
 
 def read_schema(include_headers: bool) -> StructType:
-    """The schema of a read: eight columns, and the headers if asked for."""
+    """The schema of a read: eight columns, and `headers` if requested."""
     return StructType([*_COLUMNS, *([_HEADERS] if include_headers else [])])
 
 
 def check_schema(asked: StructType, include_headers: bool) -> StructType:
-    """Allow a user's `.schema(...)` that picks columns by name and type; BadOptionError names another one."""
+    """Check a user's `.schema(...)`: it may select columns by name and type.
+
+    Raises:
+        BadOptionError: a column is unknown or has another type.
+    """
     known = {field.name: field.dataType for field in read_schema(include_headers)}
     for field in asked:
         if field.name not in known:

@@ -65,7 +65,7 @@ class DlogDataSource(DataSource):
 
 
 class LogPartition(InputPartition):
-    """One task's range of the log, and where its cluster is."""
+    """One task's range of the log, and the address of the cluster."""
 
     def __init__(self, uri: str, partition: Partition) -> None:
         super().__init__(partition)
@@ -74,7 +74,7 @@ class LogPartition(InputPartition):
 
 
 class DlogReader(DataSourceReader):
-    """Plans on the driver, reads in tasks. Holds plain values only, since Spark pickles it."""
+    """Plans on the driver, reads in tasks. Has only plain values, since Spark pickles it."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
@@ -97,7 +97,7 @@ class DlogReader(DataSourceReader):
         from spark_connector.reader import TaskSettings, read_partition
 
         if not isinstance(partition, LogPartition):
-            return  # Spark turns an empty plan into one task without a partition
+            return  # for an empty plan Spark runs one task without a partition
         settings = TaskSettings(
             log=self._options.log,
             batch_rows=self._options.batch_rows,
@@ -110,9 +110,9 @@ class DlogReader(DataSourceReader):
 
 
 class NoStream(DataSourceStreamReader):
-    """Refuses with our sentence what Spark asks first.
+    """Refuses streaming at Spark's first call.
 
-    Not raised by `streamReader`: Spark stops the reader that it then does not have, and shows that mistake.
+    `streamReader` itself must not raise: Spark would then fail to stop a reader that does not exist, and show that.
     """
 
     def initialOffset(self) -> NoReturn:

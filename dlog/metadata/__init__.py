@@ -1,1 +1,1 @@
-"""The log's metadata in the store of the cluster, and the ledgers that no log lists."""
+"""Log metadata in the metadata store of the cluster, and ledgers that no log lists."""

@@ -24,8 +24,8 @@ from ledger.model import DURABLE_DELETIONS, BookieId, BookieSet, LedgerMetadata
 def deletions_are_durable(ensembles: Iterable[LedgerMetadata], registered: BookieSet) -> bool:
     """Whether no bookie of these ledgers can forget that they were deleted.
 
-    All bookies of every fragment must be registered and promise it: what is not known does not count. So must every
-    other registered bookie, since recovery may have replaced one of them in the only fragment that named it.
+    All bookies of every fragment must be registered and declare DURABLE_DELETIONS: an unknown bookie may forget. So
+    must every other registered bookie: recovery may have replaced one of them in the only fragment that named it.
     """
     infos = (*registered.writable, *registered.read_only)
     if not infos or not all(DURABLE_DELETIONS in info.properties for info in infos):

@@ -1,8 +1,8 @@
-"""Deletes ledgers that crashed takeovers and rotations have left behind: no list names them and none ever can.
+"""Deletes orphaned ledgers: crashed takeovers and rotations created them, no log lists them and none ever can.
 
 Invariant: only an empty ledger is ever deleted here. Nothing is submitted to a ledger before the record lists it, so
-an orphan is empty; recovery proves it, and one that holds entries is left alone, whatever the records say. So
-records that were lost, or restored from an older backup, cost no acknowledged message.
+an orphan is empty; recovery proves it, and a ledger with entries is kept, whatever the log metadata says. So log
+metadata that was lost, or restored from an older backup, costs no acknowledged message.
 """
 
 from __future__ import annotations

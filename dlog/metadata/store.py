@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class LogRef:
-    """One incarnation of a log: every later access goes to this uuid's path only (docs/log-semantics.md#rule-5)."""
+    """One incarnation of a log: every access uses the path of this uuid only (docs/log-semantics.md#rule-5)."""
 
     name: LogName
     log_uuid: str
@@ -48,7 +48,7 @@ class LogRef:
 
 
 class LogMetadataStore:
-    """The logs of one cluster. Cheap to create; holds no connection of its own."""
+    """The metadata of a cluster's logs. Cheap to create: it has no connection of its own."""
 
     def __init__(
         self, store: MetadataStore, environment: Environment, *, root: str = metadata_keys.DEFAULT_ROOT
@@ -88,7 +88,7 @@ class LogMetadataStore:
     async def create(self, log: LogName, *, grace_us: int | None = None) -> LogRef:
         """Create a log with an empty list and epoch 0.
 
-        `grace_us`: how long its ledgers outlive a writer that may be paused; None: the default.
+        `grace_us`: how long its ledgers are kept for a writer that may be paused; None: the default.
 
         Raises:
             LogExistsError: the name is in use.
@@ -122,7 +122,7 @@ class LogMetadataStore:
                     metadata_keys.name_key(self._root, ref.name), encode_name(ended), node.version
                 )
             except (MetadataVersionError, MetadataOutcomeUnknownError) as error:
-                await rounds.again(error)  # the loop reads again and so learns the outcome
+                await rounds.again(error)  # the next round reads the outcome
                 continue
             return
 
@@ -132,7 +132,7 @@ class LogMetadataStore:
         """The record, read linearizably.
 
         Raises:
-            LogNotFoundError: this incarnation does not exist any more.
+            LogNotFoundError: this incarnation no longer exists.
             LayoutMismatchError: the record belongs to another cluster.
             RecordFormatError: the record is damaged.
         """
@@ -142,20 +142,20 @@ class LogMetadataStore:
         return found
 
     def watch(self, ref: LogRef, watch: Watch) -> Unwatch:
-        """Call `watch` on the loop after each change of the record, and perhaps without one."""
+        """Call `watch` on the event loop after each change of the record, and possibly without one."""
         return self._store.watch_record(self._record_key(ref), watch)
 
     async def compare_and_set(
         self, ref: LogRef, record: LogMetadata, version: int, *, limit_s: float | None = None
     ) -> Applied | NotOurs:
-        """Set the record if it still has `version`. Lost answers are resolved by fresh reads.
+        """Set the record if it still has `version`. If the response is lost, reads determine the outcome.
 
-        `record` must carry a nonce of its own. While an answer is in doubt and the store cannot be reached this waits:
-        up to `limit_s` seconds, or without a limit until it is cancelled.
+        `record` must carry a nonce of its own. While the outcome is unknown and the store cannot be reached this waits,
+        up to `limit_s` seconds; if that is None, until it is cancelled.
 
         Raises:
-            MetadataUnavailableError: the change was certainly not made.
-            MetadataOutcomeUnknownError: in doubt after `limit_s`.
+            MetadataUnavailableError: the change was not made.
+            MetadataOutcomeUnknownError: the outcome is still unknown after `limit_s`.
             RecordTooLargeError: the record exceeds its size limit; nothing was written.
 
         Source: docs/log-semantics.md#rule-10.
@@ -182,13 +182,13 @@ class LogMetadataStore:
                 return NotOurs(None, definite=not in_doubt)
             except MetadataVersionError:
                 if not in_doubt:
-                    return NotOurs(await self._patiently(self._read_or_none, ref), definite=True)
+                    return NotOurs(await self._until_available(self._read_or_none, ref), definite=True)
             except MetadataOutcomeUnknownError:
                 in_doubt = True
             except MetadataUnavailableError:
                 if not in_doubt:
                     raise
-            found = await self._patiently(self._read_or_none, ref)
+            found = await self._until_available(self._read_or_none, ref)
             match look_again(record, version, found):
                 case Look.APPLIED:
                     assert found is not None
@@ -233,7 +233,7 @@ class LogMetadataStore:
             )
         return Versioned(record, found.version)
 
-    async def _patiently(self, read: Callable[[LogRef], Awaitable[_T]], ref: LogRef) -> _T:
+    async def _until_available(self, read: Callable[[LogRef], Awaitable[_T]], ref: LogRef) -> _T:
         """Repeat a read until the store answers."""
         backoff = Backoff(self._environment)
         while True:
@@ -265,7 +265,7 @@ class LogMetadataStore:
         return node
 
     async def _create_value(self, key: str, value: bytes) -> None:
-        """Make sure that there is a value under `key`: ours, or one that was there before."""
+        """Create a value under `key` unless there is one."""
         rounds = Rounds(self._environment, key)
         while True:
             try:
@@ -273,7 +273,7 @@ class LogMetadataStore:
             except AlreadyExistsError:
                 return
             except MetadataOutcomeUnknownError as error:
-                await rounds.again(error)  # creating again either succeeds or finds it there
+                await rounds.again(error)  # creating it again succeeds or finds it
                 continue
             return
 
@@ -294,7 +294,7 @@ class LogMetadataStore:
                 await rounds.again(error)
 
     async def _remove_unnamed(self, ref: LogRef) -> None:
-        """Remove the record of a create that lost; version 0 proves that no client has used it."""
+        """Remove the record of a create that lost the name; version 0 proves that no client has used it."""
         try:
             await self._store.remove_record(self._record_key(ref), 0)
         except (RecordNotFoundError, MetadataVersionError, MetadataOutcomeUnknownError):

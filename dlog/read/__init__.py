@@ -1,1 +1,1 @@
-"""Readers of a log, the ends of a log, and what became of an append."""
+"""Readers of a log, the tail of a log, and the outcome of an append."""

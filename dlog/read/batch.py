@@ -1,7 +1,7 @@
 """The messages of one entry: columns, and message objects built on demand.
 
 Building an object per message costs more than fetching and decoding it, so consumers that work on columns (Spark, a
-bulk copy) never pay for one.
+bulk copy) build none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _new: Any = tuple.__new__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageBatch:
-    """Messages of one entry from `first_index` on; element i of each column belongs to batch index `first_index` + i.
+    """Messages of one entry, in columns: element i of each belongs to the message with batch index `first_index` + i.
 
     Iterating yields `Message` objects; `len` is the number of messages. `append_time_us` is the writer's wall clock in
     microseconds since 1970, one for the whole entry.

@@ -18,24 +18,24 @@ class ReaderConfig:
     """
 
     read_ahead_bytes: int = 8 * 1024 * 1024
-    """Encoded entries fetched and not yet returned. Several fetches, so that decoding never waits."""
+    """Bytes of encoded entries fetched and not yet returned: several fetches, so that decoding never waits."""
 
     fetch_bytes: int = 1024 * 1024
-    """Budget of one batch read: large enough to amortise its cost, small enough to arrive in milliseconds."""
+    """Bytes of one batch read: enough to amortise its cost, few enough to arrive within milliseconds."""
 
     fetch_entries_max: int = 5_000
     """Maximum number of entries in one batch read, however small they are."""
 
     first_poll_s: float = 0.1
-    """Slow poll of a reader that has just caught up. Doubles up to `slow_poll_s` while nothing arrives."""
+    """First interval of the slow poll after catching up. Doubles up to `slow_poll_s` while nothing arrives."""
 
     slow_poll_s: float = 5.0
     """Fallback for long polls and watches, which may be late or lost (docs/log-semantics.md#rule-27)."""
 
     unavailable_timeout_s: float = 20.0
-    """A reader that could not continue for this long raises the reason. A restarted bookie is back well before.
+    """A reader that could not continue for this long raises the reason. Longer than a restart of a bookie.
 
-    A reader without end that has read before does not raise: it waits, and `waits_for` gives the reason.
+    A reader without `until` that has read before does not raise: it waits, and `waits_for` gives the reason.
     """
 
     def __post_init__(self) -> None:

@@ -1,9 +1,9 @@
-"""Fetches what a reader will return: executes the steps of `core/tailing`, one after the other.
+"""Fetches entries ahead of a reader: executes the steps of `core/tailing`, one after the other.
 
-Invariant (docs/log-semantics.md#rule-26 to #rule-28, #rule-32): the machine decides, this waits. Fetched entries stay
-within a byte limit. A wait for the log to grow ends by the long poll, by a watch on the record, or at the latest by a
-slow poll; a wait for bookies or the store to come back gives its reason. A tail that has worked waits for them
-indefinitely, any other reader gives up after `unavailable_timeout_s`.
+Invariant (docs/log-semantics.md#rule-26 to #rule-28, #rule-32): the machine decides, this module waits. Fetched entries
+stay within a byte limit. A wait for the log to grow ends with the long poll, with a watch on the log metadata, or at
+the latest with a slow poll. While bookies or the metadata store are unavailable, a reader without `until` that has read
+before waits indefinitely; any other one raises after `unavailable_timeout_s`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ledger.signal import Signal
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Consecutive entries of one ledger; of the first one, messages below `first_index` are not wanted."""
+    """Consecutive entries of one ledger. Messages of the first one below `first_index` are not part of the range."""
 
     ledger_id: int
     first_index: int
@@ -56,7 +56,7 @@ class NotYetError(Exception):
 
 
 class Fetcher:
-    """One reader's background task. `start` once, `take` until None, `close` always."""
+    """Background task of one reader. Call `start` once, `take` until it returns None, and `close` in any case."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class Fetcher:
         config: ReaderConfig,
         *,
         password: bytes = b"",
-        for_ever: bool = False,
+        waits_forever: bool = False,
     ) -> None:
-        self._for_ever = for_ever
+        self._waits_forever = waits_forever
         self._has_worked = False
         self._password = password
         self._machine = machine
@@ -80,7 +80,7 @@ class Fetcher:
         self._ready: deque[Fetched | Gap] = deque()
         self._ready_bytes = 0
         self._something_ready = asyncio.Event()
-        self._room = asyncio.Event()
+        self._has_capacity = asyncio.Event()
         self._record_changed = Signal()
         self._handle: ReadHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -90,7 +90,7 @@ class Fetcher:
         self._backoff = Backoff(ledgers.environment)
         self._stuck_at = machine.position
         self._stuck_since: dict[type[Step], float] = {}
-        """Since when each kind of step has failed, at this position, without having succeeded once."""
+        """When each kind of step first failed at this position. Empty for a kind that has succeeded since."""
 
     # ---- the consumer's side
 
@@ -101,11 +101,11 @@ class Fetcher:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
-            task.exception()  # the next `take` raises it, unless the reader was abandoned
+            task.exception()  # retrieved: the next `take` raises it, unless the reader was abandoned
         self._something_ready.set()
 
     async def take(self, give_up_at: float | None = None) -> Fetched | Gap | None:
-        """The next item fetched; None at the end. Raises the error that ended the fetching, after all items.
+        """Wait for the next item; None at the end. After all items, raises the error that ended the fetching.
 
         Raises:
             NotYetError: nothing was fetched before the loop's time `give_up_at`.
@@ -113,7 +113,7 @@ class Fetcher:
         while not self._ready:
             assert self._task is not None
             if self._task.cancelled():
-                return None  # closed from elsewhere while this waited
+                return None  # closed by another task during this wait
             if self._task.done():
                 self._task.result()
                 return None
@@ -126,12 +126,12 @@ class Fetcher:
         found = self._ready.popleft()
         if isinstance(found, Fetched):
             self._ready_bytes -= found.entry_bytes
-            self._room.set()
+            self._has_capacity.set()
         return found
 
     @property
     def waits_for(self) -> str | None:
-        """Why no message comes at the moment, as a sentence; None while there is something to return."""
+        """Why there is no message to return now, as a sentence; None while there is one."""
         return None if self._ready else self._waits_for
 
     @property
@@ -139,13 +139,13 @@ class Fetcher:
         return not self._ready and self._machine.at_tail
 
     def abandon(self) -> None:
-        """Begin to stop, without waiting; nothing will be taken any more."""
+        """Stop fetching, without waiting for the end. `take` must not be called any more."""
         if self._task is not None:
             self._task.cancel()
         self._ready.clear()
 
     async def close(self) -> None:
-        """Stop fetching; what was fetched is dropped."""
+        """Stop fetching and drop what was fetched; on return the task has ended."""
         self.abandon()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
@@ -169,12 +169,12 @@ class Fetcher:
             if isinstance(step, Finish):
                 return
             try:
-                await self._carry_out(step)
+                await self._execute(step)
                 self._stuck_since.pop(type(step), None)
             except UnavailableError as error:
                 await self._back_off(step, error)
 
-    async def _carry_out(self, step: Step) -> None:
+    async def _execute(self, step: Step) -> None:
         match step:
             case ReadEntries():
                 await self._read_entries(step)
@@ -193,15 +193,15 @@ class Fetcher:
             case ReportGap(gap):
                 self._offer(gap)
             case Finish():
-                raise AssertionError("the loop ends before")
+                raise AssertionError("the loop ends at Finish")
             case _:
                 assert_never(step)
 
     async def _back_off(self, step: Step, error: UnavailableError) -> None:
-        """Pause before the next try, or raise the error if this kind of step has failed for too long.
+        """Pause before the next attempt, or raise the error if this kind of step has failed for too long.
 
-        Invariant: only success of this kind of step, or a position that moves, resets the time. The record of a busy
-        log is read successfully again and again while the bookies of the ledger being read are down.
+        Invariant: only success of this kind of step, or a position that moves, resets the time. The metadata of a busy
+        log can be read successfully while the bookies of the ledger being read are down.
         """
         now = asyncio.get_running_loop().time()
         if self._machine.position != self._stuck_at:
@@ -209,7 +209,7 @@ class Fetcher:
         if not self._stuck_since:
             self._backoff.reset()
         since = self._stuck_since.setdefault(type(step), now)
-        waits = self._for_ever and self._has_worked
+        waits = self._waits_forever and self._has_worked
         if not waits and now - since >= self._config.unavailable_timeout_s:
             raise error
         self._waits_for = str(error)
@@ -224,10 +224,10 @@ class Fetcher:
         except LedgerNotFoundError:
             self._machine.on_ledger_missing(ledger_id)
             return
-        self._tell(handle)
+        self._report(handle)
 
     async def _read_entries(self, step: ReadEntries) -> None:
-        await self._wait_for_room()
+        await self._wait_for_capacity()
         handle = self._handle
         assert handle is not None and handle.ledger_id == step.ledger_id
         first_index = self._machine.position.batch_index
@@ -261,25 +261,26 @@ class Fetcher:
         self._waits_for = step.why
         poll_s = self._next_poll_s()
         waited = await self._unless_record_changes(
-            self._look(handle, lambda: handle.wait_for_lac(step.beyond, poll_s))
+            self._update(handle, lambda: handle.wait_for_lac(step.beyond, poll_s))
         )
         if not waited:
-            # The record changes when a ledger is about to be sealed, or has just been, and the interrupted wait
-            # may have been reading just that.
-            await self._look(handle, handle.refresh)
+            # The log metadata changes just before or just after a ledger is sealed, and the interrupted wait may
+            # have been about to return that.
+            await self._update(handle, handle.refresh)
         elif handle.last_readable <= step.beyond and not handle.closed:
             self._machine.on_record_changed()  # the slow poll checks everything
 
-    async def _look(self, handle: ReadHandle, look: Callable[[], Awaitable[EntryId]]) -> None:
+    async def _update(self, handle: ReadHandle, read: Callable[[], Awaitable[EntryId]]) -> None:
+        """Read the ledger's state by `read` and report it to the machine."""
         try:
-            await look()
+            await read()
         except LedgerNotFoundError:
             self._machine.on_ledger_missing(handle.ledger_id)
             return
-        self._tell(handle)
+        self._report(handle)
 
     async def _unless_record_changes(self, wait: Coroutine[None, None, None]) -> bool:
-        """Wait until `wait` ends or the record changes; whether the wait ended."""
+        """Wait until `wait` ends or the log metadata changes. True if `wait` ended."""
         task = asyncio.ensure_future(wait)
         change = self._record_changed.future()
         try:
@@ -300,10 +301,10 @@ class Fetcher:
         except TimeoutError:
             return
 
-    async def _wait_for_room(self) -> None:
+    async def _wait_for_capacity(self) -> None:
         while self._ready_bytes >= self._config.read_ahead_bytes:
-            self._room.clear()
-            await self._room.wait()
+            self._has_capacity.clear()
+            await self._has_capacity.wait()
 
     # ---- parts
 
@@ -312,7 +313,7 @@ class Fetcher:
         self._poll_s = min(2 * poll_s, self._config.slow_poll_s)
         return poll_s
 
-    def _tell(self, handle: ReadHandle) -> None:
+    def _report(self, handle: ReadHandle) -> None:
         self._has_worked = True
         self._machine.on_ledger(handle.ledger_id, readable=handle.last_readable, sealed=handle.closed)
 
@@ -330,7 +331,7 @@ class Fetcher:
     # ---- lag
 
     def entries_behind(self, returned: MessageId) -> int:
-        """Number of entries known to be readable in the ledger of `returned`, from its entry on."""
+        """Number of entries known to be readable in the ledger of `returned`, starting with its entry."""
         if returned.ledger_id != self._machine.position.ledger_id:
             return sum(len(found.entries) for found in self._ready if isinstance(found, Fetched))
         return max(0, self._machine.readable_entry - returned.entry_id + 1)

@@ -1,8 +1,7 @@
-"""The range that a reader reads, as the caller gives it. Pure.
+"""The range that a reader reads. Pure.
 
-One of `start` (inclusive), `after` (exclusive) or `last` (this number of messages before the tail) gives the
-beginning, `until` (exclusive) the end; without `until` the reader waits for more. `latest` is the tail when the reader
-opens.
+The beginning is one of `start` (inclusive), `after` (exclusive) and `last` (a number of messages before the tail), the
+end is `until` (exclusive). Without `until` the reader waits for more. `latest` is the tail at the time of opening.
 
 Source: docs/log-semantics.md#rule-29.
 """
@@ -30,7 +29,7 @@ Where = MessageId | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRange:
-    """A checked range. `last` counts back from the tail, and then `start` is ignored. No `until`: wait for more."""
+    """A valid range. If `last` is set, `start` is ignored. If `until` is None, the reader waits for more."""
 
     start: MessageId | Place = Place.EARLIEST
     until: MessageId | Place | None = None
@@ -44,11 +43,11 @@ def read_range(
     until: Where | None = None,
     last: int | None = None,
 ) -> ReadRange:
-    """Check what the caller gave.
+    """Check the arguments of a reader and return its range.
 
     Raises:
-        ConfigurationError: more than one of `start`, `after` and `last`, `last` below 1, or `after` is not an id.
-        InvalidNameError: a text that is not a valid message id.
+        ConfigurationError: more than one of `start`, `after` and `last` is set, `last` is below 1, or `after` is no id.
+        InvalidNameError: a text is not a valid message id.
     """
     if sum(value is not None for value in (start, after, last)) > 1:
         raise ConfigurationError(
@@ -59,7 +58,7 @@ def read_range(
         raise ConfigurationError(f"last is a number of messages and must be at least 1, got {last}")
     end = None if until is None else _place_or_id(until)
     if after is not None:
-        return ReadRange(start=_behind(after), until=end)
+        return ReadRange(start=_next_id(after), until=end)
     return ReadRange(start=_place_or_id(Place.EARLIEST if start is None else start), until=end, last=last)
 
 
@@ -69,8 +68,8 @@ def _place_or_id(where: Where) -> MessageId | Place:
     return MessageId.of(where)
 
 
-def _behind(where: Where) -> MessageId:
-    """The smallest id above."""
+def _next_id(where: Where) -> MessageId:
+    """The smallest id above this one."""
     found = _place_or_id(where)
     if isinstance(found, Place):
         raise ConfigurationError(f"after must be a message id, got {where!r}: use start={where!r}")

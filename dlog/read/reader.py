@@ -168,7 +168,7 @@ class Reader:
             self._ledgers,
             self._config,
             password=self._password,
-            for_ever=self._until is None,
+            waits_forever=self._until is None,
         )
         self._fetcher.start()
         # A program that leaves its loop early may just drop the reader: the background task must end then.

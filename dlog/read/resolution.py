@@ -1,7 +1,7 @@
 """The outcome of an append that ended indeterminate (docs/log-semantics.md#rule-8).
 
-The answer is by entry, since a batch is completely there or completely absent. Once it is not UNDECIDED it never
-changes, except that what is committed may be trimmed later.
+It is decided by entry, since a batch is stored completely or not at all. Once it is not UNDECIDED it never changes,
+except that a committed message may be trimmed later.
 
 Pitfall: docs/pitfalls.md#timeout-as-failure.
 """
@@ -12,11 +12,11 @@ from enum import StrEnum
 
 from dlog.errors import LogNotFoundError, UnknownPositionError
 from dlog.metadata.store import LogMetadataStore, LogRef
-from dlog.model import ListedLedger, LogMetadata, LogState, MessageId
+from dlog.model import LogMetadata, LogState, MessageId
+from dlog.read.tail import end_of, opener
 from ledger.client import LedgerClient
 from ledger.errors import LedgerNotFoundError
 from ledger.metadata.rounds import Rounds
-from ledger.model import LedgerId
 
 
 class Resolution(StrEnum):
@@ -25,7 +25,7 @@ class Resolution(StrEnum):
     COMMITTED = "committed"
     ABSENT = "absent"
     TRIMMED = "trimmed"
-    """Below the trim position: whether it was there is no longer known."""
+    """Below the trim position: whether it was committed is no longer known."""
     UNDECIDED = "undecided"
     """In flight, or its ledger is not sealed yet; opening a writer decides it."""
 
@@ -53,7 +53,7 @@ async def resolve(
         if message_id < record.trim_before or listed is None:
             return _unlisted(record, message_id)
         try:
-            last_entry, sealed = await _end_of(listed, ledgers, password)
+            last_entry, sealed = await end_of(listed, opener(ledgers, password))
         except LedgerNotFoundError as error:
             if (await logs.read(ref)).value == record:
                 raise  # listed and missing: lost, not absent
@@ -76,12 +76,3 @@ def _unlisted(record: LogMetadata, message_id: MessageId) -> Resolution:
             last=last,
         )
     return Resolution.ABSENT  # its ledger was sealed empty, and left the list for that
-
-
-async def _end_of(listed: ListedLedger, ledgers: LedgerClient, password: bytes) -> tuple[int, bool]:
-    """Last entry that is certainly there, and whether it is final."""
-    if listed.seal is not None:
-        return listed.seal.last_entry, True
-    handle = await ledgers.open(LedgerId(listed.ledger_id), password)
-    await handle.close()
-    return handle.last_readable, handle.closed

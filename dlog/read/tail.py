@@ -1,8 +1,8 @@
-"""Where a log ends now, and where its last n messages begin. Fences nothing and changes nothing.
+"""The tail of a log, and the id at which its last n messages begin. Fences nothing and changes nothing.
 
 Invariant (docs/log-semantics.md#rule-15, #rule-29): the tail is in the first listed ledger that is not sealed.
-What the next one holds is not acknowledged before this one is sealed, so everything that had succeeded before the
-call is below the tail. All reads here are linearizable.
+Nothing in the next one is acknowledged before this one is sealed, so every append that succeeded before the call is
+below the tail. All reads here are linearizable.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def opener(ledgers: LedgerClient, password: bytes) -> OpenLedger:
 async def tail_of(
     logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient, password: bytes = b""
 ) -> MessageId:
-    """The id after everything that has succeeded so far.
+    """The id after every append that has succeeded so far.
 
     Raises:
         DataLossError: an unsealed listed ledger does not exist.
@@ -58,15 +58,15 @@ async def tail_of(
 async def _tail_of_record(record: LogMetadata, open_ledger: OpenLedger) -> MessageId:
     tail = EARLIEST_ID
     for listed in record.ledgers:
-        last, sealed = await _end_of(listed, open_ledger)
+        last, sealed = await end_of(listed, open_ledger)
         tail = MessageId(listed.ledger_id, last + 1, 0)
         if not sealed:
             break
     return max(tail, record.trim_before)
 
 
-async def _end_of(listed: ListedLedger, open_ledger: OpenLedger) -> tuple[int, bool]:
-    """Last readable entry, and whether it is final."""
+async def end_of(listed: ListedLedger, open_ledger: OpenLedger) -> tuple[int, bool]:
+    """The last readable entry of a ledger, and whether it is final."""
     if listed.seal is not None:
         return listed.seal.last_entry, True
     handle = await open_ledger(listed.ledger_id)
@@ -85,7 +85,7 @@ async def start_of_last(
         end = (
             tail.entry_id
             if listed.ledger_id == tail.ledger_id
-            else (await _end_of(listed, open_ledger))[0] + 1
+            else (await end_of(listed, open_ledger))[0] + 1
         )
         whole = listed.ledger_id < tail.ledger_id and listed.ledger_id > record.trim_before.ledger_id
         if whole and listed.seal is not None and 0 <= listed.seal.message_count < missing:
@@ -103,7 +103,7 @@ async def start_of_last(
 async def _search(
     ledger_id: LedgerId, end: int, count: int, trim_before: MessageId, open_ledger: OpenLedger
 ) -> MessageId | int:
-    """Where the last `count` messages below entry `end` begin, or their number if there are fewer."""
+    """The id at which the last `count` messages below entry `end` begin; if there are fewer, their number."""
     if end == 0:
         return 0
     handle = await open_ledger(ledger_id)

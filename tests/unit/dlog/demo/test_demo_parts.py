@@ -47,10 +47,10 @@ def test_a_faithful_log_passes() -> None:
 @pytest.mark.parametrize(
     ("read", "sentence"),
     [
-        ([rows(3)[0], rows(3)[2]], "message 1:0:2 should be line 2"),
-        ([rows(3)[0], rows(3)[0]], "message 1:0:0 should be line 2"),
-        ([rows(3)[0], rows(3)[1]._replace(id=MessageId(1, 0, 0))], "message 1:0:0 comes after 1:0:0"),
-        ([rows(3)[0]._replace(key=None)], "message 1:0:0 should be line 1"),
+        ([rows(3)[0], rows(3)[2]], "message 1:0:2 must be line 2"),
+        ([rows(3)[0], rows(3)[0]], "message 1:0:0 must be line 2"),
+        ([rows(3)[0], rows(3)[1]._replace(id=MessageId(1, 0, 0))], "message 1:0:0 was read after 1:0:0"),
+        ([rows(3)[0]._replace(key=None)], "message 1:0:0 must be line 1"),
         ([*rows(3), rows(3)[2]._replace(id=MessageId(2, 0, 0))], "one is duplicated"),
     ],
 )
