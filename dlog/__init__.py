@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dlog.blocking.writer import Writer
     from dlog.config import LogConfig
     from dlog.core.batching import BatchLimits
+    from dlog.core.degraded import DegradedPolicy
     from dlog.core.rotation_triggers import RotationLimits
     from dlog.core.tailing import Gap
     from dlog.format.entry import Codec
@@ -37,6 +38,7 @@ __all__ = [
     "BatchLimits",
     "Client",
     "Codec",
+    "DegradedPolicy",
     "DigestType",
     "Gap",
     "LedgerClientConfig",
@@ -61,6 +63,7 @@ _OWNERS = {
     "BatchLimits": ("dlog.core.batching", "BatchLimits"),
     "Client": ("dlog.blocking.client", "Client"),
     "Codec": ("dlog.format.entry", "Codec"),
+    "DegradedPolicy": ("dlog.core.degraded", "DegradedPolicy"),
     "DigestType": ("ledger.model", "DigestType"),
     "Gap": ("dlog.core.tailing", "Gap"),
     "LedgerClientConfig": ("ledger.config", "LedgerClientConfig"),

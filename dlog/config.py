@@ -12,11 +12,13 @@ from dlog.format.entry import Codec
 from ledger.arguments import require_fields
 from ledger.config import LedgerClientConfig, Visibility
 from ledger.errors import ConfigurationError
+from ledger.field_docs import with_field_docs
 from ledger.model import DigestType, QuorumSizes
 
 _GRACE_S_MAX = 100 * 366 * 86_400
 
 
+@with_field_docs
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
     """Settings of a client: replication, durability, batching, limits and timeouts. Times are in seconds.
@@ -98,8 +100,6 @@ class LogConfig:
         ):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must be positive and finite, got {getattr(self, name)}")
-        if self.degraded not in tuple(DegradedPolicy):
-            raise ConfigurationError(f"degraded must be allow or refuse, got {self.degraded!r}")
         if self.ledger.entry_bytes_max < self.batching.entry_bytes_max:
             raise ConfigurationError(
                 f"ledger.entry_bytes_max {self.ledger.entry_bytes_max} is less than batching.entry_bytes_max "

@@ -8,6 +8,7 @@ from enum import Enum
 
 from ledger.arguments import require_fields
 from ledger.errors import ConfigurationError
+from ledger.field_docs import with_field_docs
 from ledger.model import ENTRY_BYTES_MAX, FRAME_BYTES_MAX
 
 
@@ -29,6 +30,7 @@ class WireProtocol(Enum):
     """Protobuf, the default of Apache's client. Entries are read one by one: it has no batch read."""
 
 
+@with_field_docs
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerClientConfig:
     """Settings of a ledger client. Sizes are in bytes, times in seconds.

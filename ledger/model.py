@@ -10,6 +10,7 @@ from typing import Generic, NewType, TypeVar
 
 from ledger.arguments import require_fields
 from ledger.errors import ConfigurationError, InvalidNameError, MetadataFormatError
+from ledger.field_docs import with_field_docs
 
 LedgerId = NewType("LedgerId", int)
 EntryId = NewType("EntryId", int)
@@ -35,6 +36,7 @@ class Versioned(Generic[T]):
     version: int
 
 
+@with_field_docs
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSizes:
     """Replication of one ledger, counted in bookies (docs/bookkeeper.md#ledger-metadata).
@@ -47,8 +49,13 @@ class QuorumSizes:
     """
 
     ensemble: int = 3
+    """Bookies that hold the ledger."""
+
     write: int = 3
+    """Bookies to which each entry is written; below `ensemble`, entries are spread over it."""
+
     ack: int = 2
+    """Bookies that must have an entry durably before its add is done."""
 
     def __post_init__(self) -> None:
         require_fields(self)

@@ -39,7 +39,8 @@ LOWER_LAYERS = {
     # A module under the prefix may import of ours only what is listed: the arrows inside a package.
     "ledger.errors": (),
     "ledger.arguments": ("ledger.errors",),
-    "ledger.model": ("ledger.errors", "ledger.arguments"),
+    "ledger.field_docs": (),
+    "ledger.model": ("ledger.errors", "ledger.arguments", "ledger.field_docs"),
     # A core needs the enumerations of settings and of a bookie's answer, no bytes.
     "ledger.core": (
         "ledger.core",
@@ -62,6 +63,7 @@ LOWER_LAYERS = {
         "dlog.errors",
         "dlog.format",
         "ledger.arguments",
+        "ledger.field_docs",
         "ledger.model",
         "ledger.errors",
     ),

@@ -34,6 +34,7 @@ from dlog.format.message import (
 )
 from ledger.arguments import require_fields, require_type
 from ledger.errors import ConfigurationError
+from ledger.field_docs import with_field_docs
 from ledger.model import ENTRY_BYTES_MAX
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ T = TypeVar("T")
 Headers = Iterable[tuple[bytes, bytes]]
 
 
+@with_field_docs
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
     """When a batch is full, and how long a partial one may wait. Sizes are in bytes.

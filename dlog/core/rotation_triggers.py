@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from ledger.arguments import require_fields
 from ledger.errors import ConfigurationError
+from ledger.field_docs import with_field_docs
 
 
 class RotationReason(StrEnum):
@@ -23,6 +24,7 @@ class RotationReason(StrEnum):
     FULL_ENSEMBLE = "full ensemble"
 
 
+@with_field_docs
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationLimits:
     """When a ledger is full and is replaced. Sizes are in bytes, times in seconds.

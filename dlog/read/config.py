@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from ledger.arguments import require_fields
 from ledger.errors import ConfigurationError
+from ledger.field_docs import with_field_docs
 
 
+@with_field_docs
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderConfig:
     """Settings of a reader. Sizes are in bytes, times in seconds.

@@ -36,6 +36,8 @@ from dlog.testing.metadata.changes import describe_change
 from dlog.testing.metadata.server import SimulatedMetadata
 from dlog.testing.metadata.timing import MetadataTiming
 from dlog.testing.network.network import Network
+from ledger.arguments import require_fields
+from ledger.field_docs import with_field_docs
 from ledger.metadata.store import MetadataStore
 from ledger.metadata.transactions.key_value import Node as StoredValue
 from ledger.metadata.transactions.ledgers import LAST_ID_KEY
@@ -43,19 +45,37 @@ from ledger.metadata.transactions.ledgers import LAST_ID_KEY
 T = TypeVar("T")
 
 
+@with_field_docs
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """Size and timing of the simulated cluster. The defaults are a healthy small cluster. Times are virtual seconds."""
+    """Size and timing of the simulated cluster. The defaults are a healthy small cluster. Times are virtual seconds.
+
+    Raises:
+        ConfigurationError: a value has the wrong type.
+    """
 
     bookies: int = 3
+    """Number of bookies at the start."""
+
     storage: StorageConfig = field(default_factory=small_storage)
+    """Storage of each bookie: small, so that checkpoints and new files come often."""
+
     disk: DiskTiming = field(default_factory=DiskTiming)
+    """How long reads, writes and syncs of a bookie's disk take."""
+
     metadata: MetadataTiming = field(
         default_factory=lambda: MetadataTiming(request_timeout_s=2.0, session_timeout_s=4.0)
     )
+    """Delays and timeouts of the metadata store."""
+
     gc_interval_s: float = 5.0
+    """Pause between two garbage collections of a bookie."""
+
     gc_grace_s: float = 2.0
     """How long a ledger must be absent from metadata before bookies delete its entries."""
+
+    def __post_init__(self) -> None:
+        require_fields(self)
 
 
 class SimulatedCluster:
