@@ -42,7 +42,7 @@ class CountedEnvironment:
     """Identities by number; clocks stand still."""
 
     def __init__(self, name: str) -> None:
-        self.chance = Random(name)
+        self.rng = Random(name)
         self._name = name
         self._numbers = count(1)
 
