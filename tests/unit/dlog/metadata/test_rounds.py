@@ -23,6 +23,12 @@ ORDERS = LogName(namespace="default", name="orders")
 LIMIT_S = 30.0
 
 
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rounds within a fraction of a second."""
+    monkeypatch.setattr("ledger.metadata.rounds._PAUSE_MAX_S", 0.005)
+
+
 async def unsure(name: str) -> tuple[UnsureStore, LogMetadataStore]:
     inner = await open_store(f"memory:rounds-{name}")
     await inner.init_cluster()
@@ -37,6 +43,7 @@ async def fails(work: Awaitable[Any], error: type[LogStoreError]) -> LogStoreErr
     return caught.value
 
 
+@pytest.mark.usefixtures("short_pauses")
 async def test_a_create_whose_answers_are_all_lost_ends_with_outcome_unknown() -> None:
     store, logs = await unsure("create")
     store.faults = [DROPPED] * 1000
@@ -44,6 +51,7 @@ async def test_a_create_whose_answers_are_all_lost_ends_with_outcome_unknown() -
     assert 1000 - len(store.faults) == ROUNDS_MAX
 
 
+@pytest.mark.usefixtures("short_pauses")
 async def test_the_end_of_a_name_whose_answers_are_all_lost_ends() -> None:
     store, logs = await unsure("end")
     ref = await logs.create(ORDERS)
@@ -52,6 +60,7 @@ async def test_the_end_of_a_name_whose_answers_are_all_lost_ends() -> None:
     assert 1000 - len(store.faults) == ROUNDS_MAX
 
 
+@pytest.mark.usefixtures("short_pauses")
 async def test_a_name_whose_setting_is_never_answered_ends() -> None:
     store, logs = await unsure("set")
     store.faults = [None, None, *[DROPPED] * 1000]
@@ -70,6 +79,7 @@ def before_each(client: LogClient, happen: Callable[[], Awaitable[Any]]) -> None
     logs.compare_and_set = late
 
 
+@pytest.mark.usefixtures("short_pauses")
 async def test_a_shrink_that_always_comes_too_late_ends() -> None:
     """Somebody changes the record in each round: nothing was done, and the error says so."""
     async with scripted_log() as log, log.client() as client, log.client() as other:

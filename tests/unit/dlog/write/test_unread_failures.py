@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import dlog
 from dlog.client import LogClient
 from dlog.errors import AppendIndeterminateError, AppendsFailedError
 from dlog.model import MessageId
 from ledger.config import LedgerClientConfig
 from tests.helpers.log.scripted_log import scripted_log
-from tests.helpers.repository import ROOT
 
 Read = Callable[["asyncio.Future[MessageId]"], Coroutine[Any, Any, object]]
 PATIENT = LedgerClientConfig(add_timeout_s=30.0, quorum_timeout_s=30.0)
@@ -176,34 +171,3 @@ async def test_an_unclosed_writer_and_client_warn() -> None:
         assert [
             (one.category, str(one.message)) for one in caught if "unclosed client" in str(one.message)
         ] == [(ResourceWarning, f"unclosed client of {log.cluster.store.uri}")]
-
-
-@pytest.mark.parametrize("undecided", [True, False])
-def test_a_program_that_ends_without_closing_is_warned(tmp_path: Path, undecided: bool) -> None:
-    """ResourceWarning, and a sentence on stderr if appends were under way: those may be lost."""
-    program = (
-        "import dlog, os, signal, sys\n"
-        "client = dlog.connect(sys.argv[1])\n"
-        "writer = client.open_writer('orders', create=True)\n"
-        "for pid in map(int, sys.argv[2].split(',')):\n"
-        "    os.kill(pid, signal.SIGSTOP)\n"
-        "if sys.argv[3] == 'True':\n"
-        "    for number in range(1000):\n"
-        "        writer.submit(b'%d' % number)\n"
-    )
-    with dlog.standalone(tmp_path, restart=False) as cluster:
-        pids = ",".join(str(bookie.process_id) for bookie in cluster.bookies)
-        done = subprocess.run(
-            [sys.executable, "-W", "always", "-c", program, cluster.uri, pids, str(undecided)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            cwd=ROOT,
-        )
-        for index in range(3):
-            cluster.kill(index)
-    assert done.returncode == 0
-    assert f"ResourceWarning: unclosed client of {cluster.uri}" in done.stderr
-    lost = "the client of log default/orders was not closed: appends that are under way may be lost"
-    assert (lost in done.stderr) is undecided

@@ -122,7 +122,7 @@ def test_a_deadlock_error_names_the_waiting_tasks() -> None:
         await loop.create_task_on(loop.boot("bookie-1"), wait_for_ever(), name="storage")
 
     with pytest.raises(
-        DeadlockError, match=r"bookie-1: storage in .*wait_for_ever > Event.wait \(testing/test_loop.py:\d+\)"
+        DeadlockError, match=r"bookie-1: storage in .*wait_for_ever > Event.wait \(kernel/test_loop.py:\d+\)"
     ):
         simulate(main)
 
