@@ -118,7 +118,7 @@ class SimulatedBookie:
     def start(self) -> None:
         """Start a process; `wait_until_serving` tells when it answers."""
         if self.running:
-            raise ValueError(f"{self.name} is running already: kill it first")
+            raise ValueError(f"{self.name} is already running: kill it first")
         self._asked_to_stop, self._gone = asyncio.Event(), asyncio.Event()
         self._node = node = self._loop.boot(self.name)
         task = self._loop.create_task_on(node, self._process(node), name=f"{self.name} process")
@@ -197,7 +197,7 @@ class SimulatedBookie:
     def _ended(self, node: Node, task: asyncio.Task[str]) -> None:
         if node.alive:
             error = task.exception()
-            self._loop.kill(node, because=task.result() if error is None else f"broke down: {error!r}")
+            self._loop.kill(node, because=task.result() if error is None else f"failed: {error!r}")
             self._after_death()
             self.disk.process_crash()
             if error is not None:

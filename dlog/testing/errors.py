@@ -1,6 +1,6 @@
-"""What ends a simulation, and what cannot be done in one.
+"""Errors of the simulator itself.
 
-None of these is a LogStoreError: those are the world's faults, which production code is right to catch.
+None of these is a LogStoreError: production code may catch those, but must never hide one of these.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 
 class SimulationError(Exception):
-    """The run cannot go on, or must not be believed."""
+    """The run cannot continue, or its result is not valid."""
 
 
 class DeadlockError(SimulationError):
-    """Nothing can ever happen any more, and the run is not done (facts: waiting, one line for each task)."""
+    """No event is left and the run has not ended (facts: waiting, one line per task)."""
 
     def __init__(self, message: str, *, waiting: Sequence[str]) -> None:
         super().__init__("\n".join([message, *waiting]))
@@ -22,7 +22,7 @@ class DeadlockError(SimulationError):
 
 
 class LimitReachedError(SimulationError):
-    """The run took more steps or more virtual time than allowed (facts: waiting, steps, virtual_s)."""
+    """The run exceeded its limit of steps or of virtual time (facts: waiting, steps, virtual_s)."""
 
     def __init__(self, message: str, *, waiting: Sequence[str], steps: int, virtual_s: float) -> None:
         super().__init__("\n".join([message, *waiting]))
@@ -33,7 +33,7 @@ class LimitReachedError(SimulationError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An exception that nobody caught: out of a callback, or of a task that nobody asked."""
+    """An exception that was not caught: from a callback, or from a task that was not awaited."""
 
     node: str
     message: str
@@ -46,12 +46,12 @@ class Problem:
 
 
 class UncaughtProblemsError(SimulationError):
-    """The run ended well, but exceptions were lost on the way (facts: problems)."""
+    """The run ended normally, but exceptions were not caught (facts: problems)."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(["exceptions that nobody caught:", *map(str, problems)]))
+        super().__init__("\n".join(["exceptions that were not caught:", *map(str, problems)]))
         self.problems = tuple(problems)
 
 
 class NotSupportedInSimulationError(NotImplementedError):
-    """The program asked for something that would leave the simulation: a thread, a process, a real socket."""
+    """The program used something outside the simulation: a thread, a process or a real socket."""

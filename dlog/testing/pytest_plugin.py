@@ -33,21 +33,23 @@ if TYPE_CHECKING:
 _FIXTURE = "simulated_cluster"
 _SIMULATION: pytest.StashKey[Simulation] = pytest.StashKey()
 _LINES = 200
-"""Lines of the timeline in the report of a failure."""
+"""Lines of the timeline in a failure report."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("dlog")
-    group.addoption("--dlog-seed", type=int, metavar="N", help="simulated clusters: this seed only")
+    group.addoption("--dlog-seed", type=int, metavar="N", help="simulated clusters: run only this seed")
     group.addoption(
-        "--dlog-timeline", action="store_true", help="simulated clusters: who sent what to whom, for failures"
+        "--dlog-timeline",
+        action="store_true",
+        help="simulated clusters: print the messages between nodes when a test fails",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "dlog(seeds=1, bookies=3, config=None): what clusters this test gets; `seeds` is a number or the seeds, "
+        "dlog(seeds=1, bookies=3, config=None): the clusters of this test; `seeds` is their number or a list of seeds, "
         "`config` a dlog.testing.ClusterConfig",
     )
 
@@ -65,7 +67,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def simulated_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedCluster]:
     """The simulated cluster, on the machine that the test itself runs on; its bookies serve when the test begins."""
     if _coroutine_function(request.function) is None:
-        pytest.fail(f"{_FIXTURE} is for async tests: make {request.function.__name__} an 'async def'")
+        pytest.fail(f"{_FIXTURE} needs an async test: write 'async def {request.function.__name__}'")
     from dlog.testing.cluster import ClusterConfig, Simulation
 
     mark = _mark(request.node)
@@ -86,7 +88,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     if simulation is None:
         return (yield)
     test = _coroutine_function(pyfuncitem.obj)
-    assert test is not None, "the fixture has looked"
+    assert test is not None, "checked by the fixture"
     pyfuncitem.obj = functools.partial(_run, simulation, test)
     try:
         return (yield)

@@ -1,4 +1,4 @@
-"""Runs seeds, and tells of those that fail how to see it again.
+"""Runs seeds of the simulated cluster; for each that fails, prints what was found and how to run it again.
 
 python -m dlog.testing --seeds 0..999 -j 2
 python -m dlog.testing --seed 17 --timeline 200
@@ -26,16 +26,16 @@ from dlog.testing.swarm.plan import PROFILES, Plan, make_plan
 from dlog.testing.swarm.swarm import Report, run_plan
 
 _PROGRESS_EVERY = 50
-"""Seeds between two signs of life."""
+"""Seeds between two lines of progress."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0: nothing was found. 1: something was."""
+    """Exit code: 0 if every check passed, 1 if one failed."""
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.seeds is not None:
         if given.shrink:
-            parser.error("--shrink takes one plan: --seed or --kept")
+            parser.error("--shrink needs one plan: use --seed or --kept")
         return _run_seeds(given)
     if given.kept is not None:
         plan, again = read_saved_run(given.kept.read_text("utf-8")).plan, ["--kept", str(given.kept)]
@@ -70,17 +70,17 @@ def _run_seeds(given: argparse.Namespace) -> int:
 
 
 def _shrink(plan: Plan, given: argparse.Namespace) -> int:
-    """Print what is left, its timeline and its story; write it into a file that --kept takes."""
+    """Print the shrunken plan with timeline and report; write it into a file for --kept."""
     progress = partial(print, file=sys.stderr, flush=True)
     shrunken = shrink(plan, run_plan, runs_max=given.runs, progress=progress)
     if shrunken is None:
-        print(f"seed {plan.seed} does not fail: there is nothing to shrink")
+        print(f"seed {plan.seed} passes all checks: nothing to shrink")
         return 0
     path = Path(f"shrunken-{plan.seed}.toml")
     path.write_text(saved_run_text(shrunken.plan, report_of(shrunken)), "utf-8")
     print(run_plan(shrunken.plan, detailed=given.details, timeline=given.timeline or 200).timeline)
     print(f"\n{report_of(shrunken)}\n\n{summary_of(shrunken)}")
-    print(f"kept in {path}; see it again with\n  {_command(['--kept', str(path)])}")
+    print(f"written to {path}; run it again with\n  {_command(['--kept', str(path)])}")
     return 1
 
 
@@ -90,16 +90,32 @@ def _parser() -> argparse.ArgumentParser:
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int, help="run this seed")
-    which.add_argument("--seeds", type=_seed_range, help="run these seeds, as A..B, both included")
-    which.add_argument("--kept", type=Path, metavar="FILE", help="run the plan in this file")
-    parser.add_argument("--shrink", action="store_true", help="leave out whatever the failure can do without")
-    parser.add_argument("--runs", type=int, default=400, help="when shrinking, run so many plans at the most")
-    parser.add_argument("--profile", choices=PROFILES, default="chaos")
-    parser.add_argument("-j", "--processes", type=int, default=1, help="run so many seeds at a time")
-    parser.add_argument("--timeline", type=int, nargs="?", const=500, default=0, metavar="LINES")
-    parser.add_argument("--details", action="store_true", help="deliveries and log lines in the timeline")
+    which.add_argument("--seeds", type=_seed_range, help="run the seeds A..B, both included")
+    which.add_argument("--kept", type=Path, metavar="FILE", help="run the plan in FILE, as --shrink wrote it")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="override a field of the plan"
+        "--shrink", action="store_true", help="remove every fault and feature that the failure does not need"
+    )
+    parser.add_argument("--runs", type=int, default=400, help="with --shrink: maximum number of runs")
+    parser.add_argument("--profile", choices=PROFILES, default="chaos", help="kind of plan to draw")
+    parser.add_argument("-j", "--processes", type=int, default=1, help="number of seeds to run in parallel")
+    parser.add_argument(
+        "--timeline",
+        type=int,
+        nargs="?",
+        const=500,
+        default=0,
+        metavar="LINES",
+        help="print the last LINES lines of the timeline (500)",
+    )
+    parser.add_argument(
+        "--details", action="store_true", help="with --timeline: also disk effects, reads and log lines"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a field of the plan, for example faults=cut,kill_bookie",
     )
     return parser
 
@@ -132,7 +148,7 @@ def _overrides(given: list[str]) -> dict[str, Any]:
     for text in given:
         name, _, value = text.partition("=")
         if name not in defaults or name == "actions":
-            raise SystemExit(f"a plan has no field {name!r}, it has {', '.join(defaults)}")
+            raise SystemExit(f"--set: a plan has no field {name!r}; its fields are {', '.join(defaults)}")
         default = defaults[name]
         if isinstance(default, bool):
             found[name] = value.lower() in ("1", "true", "yes", "on")
@@ -145,8 +161,8 @@ def _overrides(given: list[str]) -> dict[str, Any]:
 
 def _print_failure(report: Report, again: list[str]) -> None:
     print(f"seed {report.plan.seed} FAILED")
-    print(f"  see it:    {_command(again)}")
-    print(f"  shrink it: {_command(again, '--shrink')}")
+    print(f"  timeline: {_command(again)}")
+    print(f"  shrink:   {_command(again, '--shrink')}")
     for finding in report.findings:
         print("  " + finding.replace("\n", "\n  "))
     if report.timeline:
@@ -155,7 +171,7 @@ def _print_failure(report: Report, again: list[str]) -> None:
 
 
 def replay_command(seed: int, profile: str = "chaos", settings: Sequence[str] = ()) -> str:
-    """What shows the run again, with its timeline."""
+    """The command that repeats the run and prints its timeline."""
     return _command(_which(seed, profile, settings))
 
 
@@ -182,7 +198,7 @@ def _print_run(report: Report) -> None:
 
 
 class _Total:
-    """What all runs together did."""
+    """Totals over all runs."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -200,6 +216,6 @@ class _Total:
         faults = ", ".join(f"{name} {count}" for name, count in sorted(self._faults.items()))
         return (
             f"{self.runs} seeds, {self._simulated_s:.0f} simulated s in {real_s:.1f} s "
-            f"({self._simulated_s / real_s:.0f} for one), {self._acked} messages acknowledged\n"
+            f"({self._simulated_s / real_s:.0f} times real time), {self._acked} messages acknowledged\n"
             f"faults: {faults or 'none'}"
         )

@@ -31,16 +31,16 @@ def c1_no_acknowledged_message_is_lost(history: History) -> Iterator[str]:
             continue
         found = final.get(append.message_id)
         if found is None:
-            yield f"acknowledged {append.message_id} ({append.payload!r} of {append.writer}) is lost"
+            yield f"acknowledged message {append.message_id} ({append.payload!r} of {append.writer}) is lost"
         elif found != append.payload:
-            yield f"acknowledged {append.message_id} holds {found!r}, not {append.payload!r}"
+            yield f"acknowledged message {append.message_id} is {found!r}, expected {append.payload!r}"
 
 
 def c2_no_unsent_message(history: History) -> Iterator[str]:
     sent = {append.payload for append in history.appends}
     for message_id, payload in history.final:
         if payload not in sent:
-            yield f"{message_id} holds {payload!r}, which nobody sent"
+            yield f"message {message_id} is {payload!r}, which no writer appended"
 
 
 def c3_no_rejected_message_appears(history: History) -> Iterator[str]:
@@ -48,7 +48,7 @@ def c3_no_rejected_message_appears(history: History) -> Iterator[str]:
     rejected = {append.payload for append in history.appends if append.outcome is Outcome.REJECTED}
     for message_id, payload in history.final:
         if payload in rejected:
-            yield f"{message_id} holds {payload!r}, whose append was rejected"
+            yield f"message {message_id} is {payload!r}, whose append was rejected"
 
 
 def c3_an_indeterminate_message_is_at_its_id_or_nowhere(history: History) -> Iterator[str]:
@@ -57,7 +57,7 @@ def c3_an_indeterminate_message_is_at_its_id_or_nowhere(history: History) -> Ite
         if append.outcome is Outcome.INDETERMINATE and append.message_id is not None:
             place = found.get(append.payload, append.message_id)
             if place != append.message_id:
-                yield f"{append.payload!r} was to be at {append.message_id} or nowhere, it is at {place}"
+                yield f"indeterminate {append.payload!r} must be at {append.message_id} or nowhere, but is at {place}"
 
 
 def c3_what_was_resolved_stays_so(history: History) -> Iterator[str]:
@@ -67,16 +67,16 @@ def c3_what_was_resolved_stays_so(history: History) -> Iterator[str]:
         if message_id < history.trimmed_before:
             continue
         if answer == "committed" and history.complete and message_id not in final:
-            yield f"{message_id} ({payload!r}) was said to be committed and is not there"
+            yield f"message {message_id} ({payload!r}) was resolved as committed, but is missing"
         if answer == "absent" and final.get(message_id) == payload:
-            yield f"{message_id} ({payload!r}) was said to be absent and is there"
+            yield f"message {message_id} ({payload!r}) was resolved as absent, but is in the log"
 
 
 def c4_no_duplicates(history: History) -> Iterator[str]:
     seen: dict[bytes, object] = {}
     for message_id, payload in history.final:
         if payload in seen:
-            yield f"{payload!r} is at {seen[payload]} and at {message_id}"
+            yield f"{payload!r} is in the log twice, at {seen[payload]} and at {message_id}"
         seen[payload] = message_id
 
 
@@ -88,10 +88,10 @@ def c5_all_readers_agree(history: History) -> Iterator[str]:
         for seen in observations:
             found = final.get(seen.message_id)
             if found is not None and found != seen.payload:
-                yield f"{reader} read {seen.payload!r} at {seen.message_id}, others {found!r}"
+                yield f"{reader} read {seen.payload!r} at {seen.message_id}, the log has {found!r}"
             payload, other = agreed.setdefault(seen.message_id, (seen.payload, reader))
             if payload != seen.payload:
-                yield f"{reader} read {seen.payload!r} at {seen.message_id}, {other} {payload!r}"
+                yield f"{reader} read {seen.payload!r} at {seen.message_id}, {other} read {payload!r}"
 
 
 def c6_real_time_order(history: History) -> Iterator[str]:
@@ -107,7 +107,7 @@ def c6_real_time_order(history: History) -> Iterator[str]:
             index += 1
         assert append.message_id is not None
         if highest is not None and append.message_id <= highest:
-            yield f"{append.message_id} was invoked after {highest} had been acknowledged"
+            yield f"{append.message_id} was appended after {highest} had been acknowledged"
     yield from _acked_after_deposition(history)
 
 
@@ -119,7 +119,7 @@ def _acked_after_deposition(history: History) -> Iterator[str]:
     for append in _acked(history):
         end = deposed_at[order.get(append.writer, len(order) - 1) + 1] if order else float("inf")
         if append.invoked > end:
-            yield f"{append.message_id} of {append.writer} was invoked after another writer had taken over"
+            yield f"{append.message_id} of {append.writer} was appended after another writer had taken over"
 
 
 def c7_per_handle_order(history: History) -> Iterator[str]:
@@ -130,7 +130,7 @@ def c7_per_handle_order(history: History) -> Iterator[str]:
             if append.outcome is not Outcome.ACKED or append.message_id is None:
                 continue
             if last is not None and append.message_id <= last:
-                yield f"{writer} got {append.message_id} after {last}"
+                yield f"{writer} got id {append.message_id} after {last}"
             last = append.message_id
 
 
@@ -145,7 +145,7 @@ def c8_no_holes(history: History) -> Iterator[str]:
             if append.payload not in present:
                 missing = missing or append
             elif missing is not None and not trimmed:
-                yield f"{writer}: {append.payload!r} survives, {missing.payload!r} before it does not"
+                yield f"{writer}: {append.payload!r} is in the log, {missing.payload!r} before it is not"
                 break
             else:
                 # What is trimmed away is the beginning: behind a survivor nothing may be missing any more.
@@ -179,7 +179,7 @@ def c10_once_read_always_readable(history: History) -> Iterator[str]:
     for reader, observations in history.readers.items():
         for seen in observations:
             if seen.message_id not in final and seen.message_id >= history.trimmed_before:
-                yield f"{reader} read {seen.message_id}, which is gone"
+                yield f"{reader} read {seen.message_id}, which is now missing"
 
 
 def c11_reader_ids_increase(history: History) -> Iterator[str]:
@@ -237,7 +237,7 @@ def c18_what_was_read_is_what_was_acknowledged(history: History) -> Iterator[str
         assert append.message_id is not None
         found = final.get(append.message_id, append.payload)
         if found != append.payload:
-            yield f"acknowledged {append.message_id} holds {found!r}, not {append.payload!r}"
+            yield f"acknowledged message {append.message_id} is {found!r}, expected {append.payload!r}"
 
 
 def findings(history: History) -> list[str]:

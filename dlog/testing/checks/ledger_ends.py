@@ -37,10 +37,10 @@ def c12_recoverers_agree(history: RegisterHistory) -> Iterator[str]:
     for ledger_id, ends in sorted(_proposed(history).items()):
         if len(ends) > 1:
             found = ", ".join(f"{end} by {client}" for end, client in sorted(ends.items()))
-            yield f"the end of ledger {ledger_id} was found at {found}"
+            yield f"recoveries of ledger {ledger_id} found different ends: {found}"
         for end, client in ends.items():
             if closed.get(ledger_id, end) != end:
-                yield f"{client} took {end} for the end of ledger {ledger_id}, its metadata says {closed[ledger_id]}"
+                yield f"{client} recorded {end} as the end of ledger {ledger_id}, its metadata says {closed[ledger_id]}"
 
 
 def _proposed(history: RegisterHistory) -> dict[int, dict[int, str]]:
@@ -77,7 +77,7 @@ def c1_acknowledged_within_its_ledger(history: History, registers: RegisterHisto
         if append.outcome is Outcome.ACKED and append.message_id is not None:
             end = ends.get(append.message_id.ledger_id)
             if end is not None and append.message_id.entry_id > end:
-                yield f"{append.message_id} of {append.writer} was acknowledged, its ledger ends at {end}"
+                yield f"{append.message_id} of {append.writer} was acknowledged, but its ledger ends at {end}"
 
 
 # ---- C15: fences stay
@@ -108,7 +108,7 @@ def _open_write_sets(ledger_id: int, metadata: LedgerMetadata, is_fenced: IsFenc
         members = [(first + offset) % len(ensemble) for offset in range(quorum.write)]
         still_open = [ensemble[index] for index in members if not fenced[index]]
         if len(still_open) >= quorum.ack:
-            yield f"ledger {ledger_id} was recovered, but {', '.join(still_open)} would still take an add to it"
+            yield f"ledger {ledger_id} was recovered, but {', '.join(still_open)} would still accept an add to it"
 
 
 # ---- C13: deletions
@@ -128,9 +128,9 @@ def c13_ledgers_are_deleted_by_their_own_log(
         origin, root = origins[call.register], root_of(call.client)
         if origin is None or origin.root != root:
             of = "no log" if origin is None else f"log {origin.log} under {origin.root}"
-            yield f"{call.client}, whose logs are under {root}, deletes {call.register}, which is of {of}"
+            yield f"{call.client}, whose logs are under {root}, deleted {call.register}, which belongs to {of}"
         elif _is_listed_later(history, origin, call):
-            yield f"{call.client} deletes {call.register}, and log {origin.log} lists it"
+            yield f"{call.client} deleted {call.register}, but log {origin.log} lists it"
 
 
 def _origins(history: RegisterHistory) -> dict[str, Origin | None]:

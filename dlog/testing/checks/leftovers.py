@@ -33,11 +33,11 @@ def c17_no_file_is_left_over(disk: Disk, config: StorageConfig, *, swept: bool) 
     ):
         for name in disk.list(directory):
             if not _KNOWN[what].fullmatch(name):
-                yield f"{directory / name} is no file of a bookie"
+                yield f"{directory / name} is not a file of a bookie"
     mark = decode_log_mark(disk.read_file(paths.mark), paths.mark)
     for file_id in file_ids(disk, paths.journal):
         if file_id < mark.file_id:
-            yield f"journal file {file_id} lies before the log mark, which is in {mark.file_id}"
+            yield f"journal file {file_id} is before the log mark, which is in {mark.file_id}"
     yield from _logs(disk, paths, swept=swept)
 
 
@@ -49,8 +49,8 @@ def _logs(disk: Disk, paths: StoragePaths, *, swept: bool) -> Iterator[str]:
         for name in filter(_KNOWN["entry logs"].fullmatch, disk.list(paths.entry_logs)):
             log_id = int(name.removesuffix(".log"), 16)
             if log_id > last + 1:
-                yield f"entry log {log_id} lies behind the end of all logs, which is in {last}"
+                yield f"entry log {log_id} is after the end of all entry logs, which is in {last}"
             elif swept and log_id < last and not index.has_live_ledger(log_id):
-                yield f"entry log {log_id} holds no ledger that lives"
+                yield f"entry log {log_id} has no entry of an existing ledger"
     finally:
         index.close()

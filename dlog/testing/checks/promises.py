@@ -58,13 +58,13 @@ class BookiePromises:
 
     def _compare(self, ledger_id: int, promised: _Promised, state: StoredLedger | None) -> None:
         if state is None:
-            self._broken(f"has forgotten ledger {ledger_id}, of which it knew {promised}")
+            self._broken(f"forgot ledger {ledger_id}, of which it had promised {promised}")
         elif state.deleted:
             del self._ledgers[ledger_id]
         elif promised.fenced and not state.fenced:
-            self._broken(f"has forgotten the fence of ledger {ledger_id}")
+            self._broken(f"forgot the fence of ledger {ledger_id}")
         elif state.last_entry < promised.last_entry or state.lac < promised.lac:
-            self._broken(f"has promised {promised}, and after a start knows {state}")
+            self._broken(f"had promised {promised}, but has {state} after a restart")
 
     def _broken(self, text: str) -> None:
         self.broken.append(f"c15_promises_are_kept: {self._bookie} {text}")
@@ -116,7 +116,7 @@ class BookiePromises:
             known_lac = min(lac, state.lac)
 
     def _took_too_late(self, ledger_id: int, *, limbo: bool) -> None:
-        self._broken(f"took an add to ledger {ledger_id} after it had answered a fence")
+        self._broken(f"accepted an add to ledger {ledger_id} after it had confirmed a fence")
         if limbo:
             self.broken_in_limbo.append(self.broken[-1])
 
@@ -145,7 +145,7 @@ class BookiePromises:
         on_durable: Callable[[Exception | None], None],
     ) -> None:
         if self._exists(ledger_id):
-            self._broken(f"deletes ledger {ledger_id}, which metadata has")
+            self._broken(f"deleted ledger {ledger_id}, which still has metadata")
         self._ledgers.pop(ledger_id, None)
         delete(ledger_id, on_durable)
 
@@ -157,4 +157,4 @@ def c15_no_ledger_ends_below_its_lac(history: RegisterHistory, reported: Mapping
             ledger_id = int(register.removeprefix("ledger/"))
             last = decode_ledger_metadata(versions[max(versions)])
             if last.closed and last.last_entry < reported.get(ledger_id, -1):
-                yield f"ledger {ledger_id} ends at {last.last_entry}, {reported[ledger_id]} was confirmed"
+                yield f"ledger {ledger_id} ends at {last.last_entry}, but {reported[ledger_id]} was confirmed"

@@ -43,7 +43,7 @@ def _ledger_change(before: LedgerMetadata, after: LedgerMetadata) -> Iterator[st
         after.last_entry,
         after.length,
     ):
-        yield f"was closed at {before.last_entry}, then at {after.last_entry}"
+        yield f"closed at {before.last_entry}, then closed again at {after.last_entry}"
     if before.state is after.state is LedgerState.IN_RECOVERY and before.fragments != after.fragments:
         # The next recovery must ask those who may have the entries, not those who were to get them.
         yield f"recovery changed fragments before it closed: {before.fragments} to {after.fragments}"
@@ -78,19 +78,19 @@ def c13_log_records_move_legally(history: RegisterHistory) -> Iterator[str]:
             for (number, before), (following, after) in pairwise(numbered):
                 if following == number + 1 and after.epoch == before.epoch:
                     for ledger_id in _dropped_unsealed(before, after):
-                        yield f"{register}: unsealed {ledger_id} has left the list and nobody took over"
+                        yield f"{register}: unsealed ledger {ledger_id} left the list without a takeover"
 
 
 def _record(record: LogMetadata) -> Iterator[str]:
     """Source: docs/log-semantics.md#i1, #i2."""
     ids = record.ledger_ids
     if any(after <= before for before, after in pairwise(ids)):
-        yield f"I1: the list does not rise: {ids}"
+        yield f"I1: the ledger list is not strictly increasing: {ids}"
     if ids and ids[-1] > record.last_ledger_id:
-        yield f"I1: {ids[-1]} is listed above the high-water mark {record.last_ledger_id}"
+        yield f"I1: ledger {ids[-1]} is listed above last_ledger_id {record.last_ledger_id}"
     unsealed = [each.ledger_id for each in record.ledgers if each.seal is None]
     if len(unsealed) > _UNSEALED_MAX or unsealed != list(ids[len(ids) - len(unsealed) :]):
-        yield f"I2: unsealed are {unsealed} of {ids}"
+        yield f"I2: unsealed ledgers are {unsealed} of {ids}"
 
 
 def _dropped_unsealed(before: LogMetadata, after: LogMetadata) -> list[int]:
@@ -105,9 +105,9 @@ def _record_change(before: LogMetadata, after: LogMetadata) -> Iterator[str]:
     if after.epoch < before.epoch:
         yield f"I3: epoch went from {before.epoch} to {after.epoch}"
     if (after.epoch == before.epoch) != (after.owner == before.owner):
-        yield f"I3: owner {before.owner} at epoch {before.epoch}, {after.owner} at {after.epoch}"
+        yield f"I3: owner is {before.owner} at epoch {before.epoch}, then {after.owner} at {after.epoch}"
     if after.last_ledger_id < before.last_ledger_id:
-        yield f"the high-water mark fell from {before.last_ledger_id} to {after.last_ledger_id}"
+        yield f"last_ledger_id fell from {before.last_ledger_id} to {after.last_ledger_id}"
     if after.trim_before < before.trim_before:
         yield f"the trim id fell from {before.trim_before} to {after.trim_before}"
     if after.grace_us < before.grace_us or after.format_version < before.format_version:
@@ -115,13 +115,13 @@ def _record_change(before: LogMetadata, after: LogMetadata) -> Iterator[str]:
     if (after.grace_us, after.format_version) != (before.grace_us, before.format_version) and (
         after.epoch == before.epoch
     ):
-        yield f"the grace became {after.grace_us} µs and nobody took over"
+        yield f"the grace became {after.grace_us} µs without a takeover"
     if after.log_uuid != before.log_uuid:
         yield "the uuid changed under one path"
     for listed in before.ledgers:
         now = after.find(listed.ledger_id)
         if now is not None and listed.seal is not None and now.seal != listed.seal:
-            yield f"I10: the seal of {listed.ledger_id} was {listed.seal}, is {now.seal}"
+            yield f"I10: the seal of ledger {listed.ledger_id} changed from {listed.seal} to {now.seal}"
     for each in after.ledgers:
         if before.find(each.ledger_id) is None and each.ledger_id <= before.last_ledger_id:
-            yield f"I1: {each.ledger_id} entered the list below the high-water mark {before.last_ledger_id}"
+            yield f"I1: ledger {each.ledger_id} entered the list below last_ledger_id {before.last_ledger_id}"

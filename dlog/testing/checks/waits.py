@@ -45,6 +45,6 @@ def c17_appends_end_in_time(
         waited_s = append.returned - append.invoked
         if waited_s > allowed_s:
             yield (
-                f"append {append.number} of {append.writer} waited {waited_s:.1f} s to be told {append.outcome.value}, "
+                f"append {append.number} of {append.writer} waited {waited_s:.1f} s until {append.outcome.value}, "
                 f"its limit is {limit_s:g} s"
             )

@@ -1,1 +1,1 @@
-"""What is made of a seed that failed: a smaller plan, a file, a report."""
+"""From a seed that failed: a smaller plan, a file that repeats it, a report."""

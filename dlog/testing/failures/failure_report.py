@@ -1,4 +1,4 @@
-"""The skeleton of a story: what a shrunken plan sets up, what goes wrong in it, and what was found."""
+"""Report of a shrunken plan: what it sets up, which faults occur and what was found."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ _FIRST_LINES = 3
 
 
 def report_of(shrunken: Shrunken) -> str:
-    """For somebody who then writes why."""
+    """The report as text: a line for the setup, one per fault, then the findings."""
     plan = shrunken.plan
     lines = [_setting(plan)]
     lines += [f"{each.at_s:9.3f} s  {each.describe()}" for each in plan.actions or ()]
     if plan.faults:
-        lines.append("Now and then: " + ", ".join(each.replace("_", " ") for each in plan.faults))
+        lines.append("At random times: " + ", ".join(each.replace("_", " ") for each in plan.faults))
     for finding in shrunken.report.findings:
         lines += ["Found: " + finding.splitlines()[0], *finding.splitlines()[1:_FIRST_LINES]]
     return "\n".join(lines)
 
 
 def summary_of(shrunken: Shrunken) -> str:
+    """What shrinking has achieved, as a sentence."""
     left = len(shrunken.plan.actions or ())
-    end = "nothing more can be left out" if shrunken.complete else "there may be more to leave out"
-    return f"{shrunken.actions_before} faults became {left} in {shrunken.runs} runs; {end}"
+    end = "no other can be removed" if shrunken.complete else "more may be removable, raise --runs"
+    return f"reduced {shrunken.actions_before} faults to {left} in {shrunken.runs} runs; {end}"
 
 
 def _setting(plan: Plan) -> str:
     copies = f"ensemble {plan.ensemble}, write quorum {plan.write}, ack quorum {plan.ack}"
-    besides = [
+    features = [
         text
         for wanted, text in (
             (plan.shrinks, "an administrator shrinks the log"),
-            (plan.other_log, "a second log comes and goes"),
-            (plan.neighbours > 0, "neighbours under another root"),
+            (plan.other_log, "a second log is created and deleted"),
+            (plan.neighbours > 0, "other applications in the same store"),
             (plan.fast, "fast visibility"),
             (plan.small_disks, "small disks"),
         )
@@ -41,8 +42,8 @@ def _setting(plan: Plan) -> str:
     ]
     return (
         f"{_many(plan.bookies, 'bookie')} ({copies}), {_many(plan.writers, 'writer')}, "
-        f"{_many(plan.readers, 'reader')}{''.join(f', {each}' for each in besides)}; "
-        f"{plan.chaos_s:.1f} s, then everything is healed."
+        f"{_many(plan.readers, 'reader')}{''.join(f', {each}' for each in features)}; "
+        f"faults for {plan.chaos_s:.1f} s, then all are healed."
     )
 
 

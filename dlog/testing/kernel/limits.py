@@ -23,8 +23,8 @@ class Limits:
         """
         if steps >= self.steps_max or virtual_s > self.virtual_s_max:
             raise LimitReachedError(
-                f"not done after {steps} steps and {virtual_s:.3f} s of virtual time "
-                f"(limits: {self.steps_max} steps, {self.virtual_s_max} s); these wait:",
+                f"not finished after {steps} steps and {virtual_s:.3f} s of virtual time "
+                f"(limits: {self.steps_max} steps, {self.virtual_s_max} s); waiting tasks:",
                 waiting=waiting(),
                 steps=steps,
                 virtual_s=virtual_s,

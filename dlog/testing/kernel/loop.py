@@ -73,7 +73,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
         self._all_nodes: list[Node] = []
         self.steps = 0
         self.problems: list[Problem] = []
-        """Exceptions that nobody caught, of nodes that were alive."""
+        """Exceptions that were not caught, of nodes that were alive."""
         self.seeds = seeds
         self.trace = Trace(self.time)
         self.trace.sources.append(lambda: (self.now, self.steps, self._schedule))
@@ -87,7 +87,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
         """A new process: the first of this name, or the next incarnation of one that is dead."""
         before = self._nodes.get(name)
         if before is not None and before.alive:
-            raise ValueError(f"node {name} is {before.state.value}; kill it before it can start again")
+            raise ValueError(f"node {name} is {before.state.value}: kill it before starting it again")
         node = Node(
             name,
             before.clock if before else HostClock(self.now, self.seeds.stream(f"clock {name}")),
@@ -160,7 +160,9 @@ class SimulatedLoop(RefusingLoop, Scheduler):
 
     def _require_process(self, node: Node) -> None:
         if node is self.world:
-            raise ValueError("the world cannot be killed or paused; boot a node and run the program there")
+            raise ValueError(
+                "the test itself cannot be killed or paused: boot a node and run the program there"
+            )
 
     # ---- scheduling
 
@@ -295,7 +297,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
             result = self.run_until_complete(main)
         except BaseException as error:
             for problem in self.problems:
-                error.add_note(f"nobody caught before: {problem}")
+                error.add_note(f"an earlier exception that was not caught: {problem}")
             raise
         if self.problems:
             raise UncaughtProblemsError(self.problems)
@@ -310,7 +312,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
         while not self._stopping:
             if not heap:
                 raise DeadlockError(
-                    f"after {self.now - START_S:.6f} s nothing can happen any more; these wait:",
+                    f"deadlock after {self.now - START_S:.6f} s: no event is left; waiting tasks:",
                     waiting=self.waiting(),
                 )
             when, _, node, timer = heappop(heap)

@@ -1,6 +1,6 @@
-"""One thing that goes wrong, as a value: drawn from a seed, written into a file, left out to see whether it mattered.
+"""One fault as a value: drawn from a seed, written to a file, removed when shrinking.
 
-An action names its victims. One whose victim is not there, or is down already, does nothing.
+An action names its victims. If a victim does not exist or is already down, the action does nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Action:
         }
 
     def describe(self) -> str:
-        """A sentence for a story."""
+        """The action as a sentence, for reports."""
         return _SENTENCES.get(self.kind, _STRUCK).format(
             who=self.who,
             to=self.to,
@@ -51,37 +51,37 @@ class Action:
 
 
 NOTHING = "nothing"
-"""Chaos looked for a victim and found none."""
+"""No victim was available."""
 
-_STRUCK = "{who}: {kind}{on}, the {nth} from now on"
+_STRUCK = "{who}: {kind}{on}, the {nth} operation from now"
 _SENTENCES: Mapping[str, str] = {
     NOTHING: "nothing happens",
     "reset": "connection {number} of {who} to {to} is reset",
-    "stall": "connection {number} of {who} to {to} stands still for {for_s}",
-    "half_open": "connection {number} of {who} to {to} is lost, and neither end is told",
+    "stall": "connection {number} of {who} to {to} is stalled for {for_s}",
+    "half_open": "connection {number} of {who} to {to} is lost without notice to either end",
     "cut": "the link of {who} and {to} is cut for {for_s}",
     "cut_one_way": "the link from {who} to {to} is cut for {for_s}",
-    "clog": "nothing passes from {who} to {to} for {for_s}, then all at once",
+    "clog": "messages from {who} to {to} are held for {for_s}, then delivered together",
     "refuse": "{who} refuses connections for {for_s}",
-    "isolate": "{who} is cut off from everybody for {for_s}",
+    "isolate": "{who} is cut off from all nodes for {for_s}",
     "split": "{to} are cut off from all others for {for_s}",
-    "kill_bookie": "{who} is killed, and starts again after {for_s}",
-    "restart_bookie": "{who} is killed and starts again at once",
-    "power_cut": "{who} loses its power, and starts again after {for_s}",
-    "power_cut_at_effect": "{who} loses its power {number} changes of its disk from now on",
-    "kill_client": "{who} is killed, and starts again after {for_s}",
-    "pause_bookie": "{who} is stopped for {for_s}",
-    "pause_client": "{who} is stopped for {for_s}",
-    "disk_full": "{who} has room for {number} more bytes, for {for_s}",
-    "no_descriptors": "{who} can open no file for {for_s}",
+    "kill_bookie": "{who} is killed, and is restarted after {for_s}",
+    "restart_bookie": "{who} is killed and restarted immediately",
+    "power_cut": "{who} loses power, and is restarted after {for_s}",
+    "power_cut_at_effect": "{who} loses power after {number} more changes of its disk",
+    "kill_client": "{who} is killed, and is restarted after {for_s}",
+    "pause_bookie": "{who} is paused for {for_s}",
+    "pause_client": "{who} is paused for {for_s}",
+    "disk_full": "{who} has {number} bytes of disk space left, for {for_s}",
+    "no_descriptors": "{who} has no file descriptors left, for {for_s}",
     "metadata_partition": "{who} cannot reach the metadata store for {for_s}",
     "session_loss": "the metadata store ends the session of {who}",
     "clock_jump": "the clock of {who} jumps by {by_s}",
-    "bit_rot": "a bit rots on the disk of {who}{on}",
-    "rotten_stretch": "{number} bytes written lately rot on the disk of {who}{on}",
+    "bit_rot": "a bit flips on the disk of {who}{on}",
+    "rotten_stretch": "{number} recently written bytes are damaged on the disk of {who}{on}",
     "lost_file": "{who} loses a file{on}",
-    "wiped_disk": "{who} finds its disk empty when it is started again after {for_s}",
-    "emptied_disk": "{who} finds nothing but its cookies on its disk when it is started again after {for_s}",
+    "wiped_disk": "{who} is restarted with an empty disk after {for_s}",
+    "emptied_disk": "{who} is restarted with nothing but its cookies on its disk after {for_s}",
     "index_damage": "the index of {who} is damaged",
 }
 

@@ -207,7 +207,7 @@ class Swarm:
         await asyncio.wait([task], timeout=self._plan.progress_s)
         if not task.done():
             raise StuckError(
-                f"c17_progress: not within {self._plan.progress_s} s: {what}; these wait:\n"
+                f"c17_progress: not finished within {self._plan.progress_s} s: {what}; waiting tasks:\n"
                 + "\n".join(self._loop.waiting())
             )
         return task.result()
@@ -234,7 +234,7 @@ class Swarm:
             history = self.recorder.history()
             history.final = await self._read_all(client)
             if not history.final or history.final[-1] != (last_id, HEALED):
-                self.wrong.append(f"c17_progress: the log ends with {history.final[-1:]}, not at {last_id}")
+                self.wrong.append(f"c17_progress: the log ends with {history.final[-1:]}, expected {last_id}")
             await self._readers_reach(last_id)
             record = (await client.describe(LOG)).record
             history.trimmed_before = record.trim_before

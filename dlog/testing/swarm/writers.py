@@ -70,7 +70,9 @@ class SwarmWriter:
         except TakeoverLostError as error:
             winner = error.facts.get("epoch")
             if isinstance(winner, int) and winner <= epoch:
-                self.wrong.append(f"c17_progress: {handle} has lost to nobody, at epoch {epoch}: {error!r}")
+                self.wrong.append(
+                    f"c17_progress: {handle} was deposed at epoch {epoch}, but no other writer took over: {error!r}"
+                )
             return None
         except (UnavailableError, OutcomeUnknownError):
             return None

@@ -45,8 +45,8 @@ def test_equal_ends_are_sound() -> None:
 def test_a_refused_proposal_with_another_end_is_found() -> None:
     wrong = found(proposal("a", listed(1, 9)), proposal("b", listed(1, 8), outcome=CallOutcome.REFUSED))
     assert wrong == [
-        "the end of ledger 1 was found at 8 by b, 9 by a",
-        "b took 8 for the end of ledger 1, its metadata says 9",
+        "recoveries of ledger 1 found different ends: 8 by b, 9 by a",
+        "b recorded 8 as the end of ledger 1, its metadata says 9",
     ]
 
 

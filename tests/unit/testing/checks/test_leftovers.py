@@ -40,20 +40,20 @@ def test_a_bookie_stopped_in_good_order_leaves_nothing() -> None:
 
 
 def test_a_dead_entry_log_is_left_over_once_all_was_swept() -> None:
-    assert found(stopped(), swept=True) == ["entry log 1 holds no ledger that lives"]
+    assert found(stopped(), swept=True) == ["entry log 1 has no entry of an existing ledger"]
 
 
 @pytest.mark.parametrize("path", ["journal/x.tmp", "ledgers/old-mark", "ledgers/entry-logs/copy.log"])
 def test_a_file_of_no_known_name_is_found(path: str) -> None:
     disk = stopped()
     disk.create(HOME / path).close()
-    assert found(disk) == [f"{HOME / path} is no file of a bookie"]
+    assert found(disk) == [f"{HOME / path} is not a file of a bookie"]
 
 
 def test_an_entry_log_after_the_last_is_found() -> None:
     disk = stopped()
     disk.create(HOME / "ledgers" / "entry-logs" / f"{77:016x}.log").close()
-    assert found(disk) == ["entry log 77 lies behind the end of all logs, which is in 2"]
+    assert found(disk) == ["entry log 77 is after the end of all entry logs, which is in 2"]
 
 
 def test_the_first_entry_log_may_be_left_half_made() -> None:
@@ -64,7 +64,7 @@ def test_the_first_entry_log_may_be_left_half_made() -> None:
         await (await open_storage(HOME, disk)).close()
 
     run(main())
-    for log_id, wrong in ((1, []), (2, ["entry log 2 lies behind the end of all logs, which is in 0"])):
+    for log_id, wrong in ((1, []), (2, ["entry log 2 is after the end of all entry logs, which is in 0"])):
         disk.create(HOME / "ledgers" / "entry-logs" / f"{log_id:016x}.log").close()
         assert found(disk) == wrong
 
@@ -72,4 +72,4 @@ def test_the_first_entry_log_may_be_left_half_made() -> None:
 def test_a_journal_file_before_the_mark_is_found() -> None:
     disk = stopped()
     disk.replace_file(HOME / "ledgers" / "log-mark", encode_log_mark(LogMark(9, 0, 0)))
-    assert found(disk) == ["journal file 1 lies before the log mark, which is in 9"]
+    assert found(disk) == ["journal file 1 is before the log mark, which is in 9"]

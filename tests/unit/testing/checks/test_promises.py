@@ -86,7 +86,7 @@ def test_a_bookie_that_keeps_all_is_sound() -> None:
 def test_what_is_missing_after_a_restart_is_found() -> None:
     broken = after_restart(lambda disk: setattr(disk, "power_cut", disk_as_it_is_now(disk)))
     assert [each.partition("ledger 1")[0] for each in broken] == [
-        "c15_promises_are_kept: b has forgotten the fence of "
+        "c15_promises_are_kept: b forgot the fence of "
     ]
 
 
@@ -138,7 +138,7 @@ def test_an_add_after_the_fence_was_answered_is_found() -> None:
 
     run(main())
     assert promises.broken == [
-        "c15_promises_are_kept: b took an add to ledger 1 after it had answered a fence"
+        "c15_promises_are_kept: b accepted an add to ledger 1 after it had confirmed a fence"
     ]
 
 
@@ -170,7 +170,7 @@ def test_a_ledger_that_is_deleted_although_metadata_has_it_is_found(exists: bool
         await durable(lambda done: service.storage.delete_ledger(1, done))
 
     run(main())
-    assert promises.broken == ["c15_promises_are_kept: b deletes ledger 1, which metadata has"] * exists
+    assert promises.broken == ["c15_promises_are_kept: b deleted ledger 1, which still has metadata"] * exists
 
 
 @pytest.mark.parametrize(("told", "sound"), [({}, True), ({1: 9}, True), ({1: 10}, False), ({2: 99}, True)])
