@@ -1,12 +1,12 @@
-"""The boundary between a command and who runs it: exit codes, signals, pipes, one sentence for an error.
+"""What both command lines share: exit codes, signals, broken pipes, and one sentence for an error.
 
-0    done; also when the reader of the output has closed it (a broken pipe)
-1    failed: something could not be reached, was missing, or was taken over
-2    wrong use: the call must be changed; nothing was done
+0    success; also when the reader of the output closes the pipe
+1    failure: something is unreachable, missing, or was taken over
+2    wrong usage: correct the command; nothing was done
 130  interrupted (Ctrl-C) before it was done
 143  terminated (SIGTERM) before it was done
 
-A command that has no end of its own (`dlog standalone`, `dlog tail -f`, `bookie start`) is done when it is
+A command that runs until it is stopped (`dlog standalone`, `dlog tail -f`, `bookie start`) succeeds when it is
 interrupted. Only the command-line programs import this module; it needs typer.
 """
 
@@ -43,7 +43,7 @@ class _Ending:
 
 
 class Boundary(TyperGroup):
-    """Runs a command; what it raises on purpose ends here, without a traceback."""
+    """Runs a command. Its errors end here, as one sentence without a traceback."""
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **more: Any) -> Any:
         # Here --help and --version print.
@@ -66,7 +66,7 @@ def _reported(program: str, ending: _Ending) -> Iterator[None]:
     except KeyboardInterrupt:
         _exit(program, ending.sentence, ending.code)
     except typer.Abort as error:
-        # A question that got no answer. Ctrl-C at it is a Ctrl-C.
+        # A confirmation that was not answered. Ctrl-C there is a Ctrl-C.
         if not isinstance(error.__context__, KeyboardInterrupt):
             raise
         _exit(program, ending.sentence, ending.code)
@@ -81,7 +81,7 @@ def _reported(program: str, ending: _Ending) -> Iterator[None]:
 
 @contextmanager
 def _terminable() -> Iterator[_Ending]:
-    """SIGTERM does what SIGINT does, with its own exit code: what cleans up after one does so after the other."""
+    """Handle SIGTERM as SIGINT, with another exit code, so that both clean up alike."""
     ending = _Ending()
 
     def terminate(_: int, frame: FrameType | None) -> None:
@@ -99,14 +99,14 @@ def _terminable() -> Iterator[_Ending]:
 
 
 def say(program: str, sentence: str) -> None:
-    """One sentence on stderr, for people."""
-    # Without a reader or a disk for it there is nobody to say it to; the exit code stays what it is.
+    """Print one sentence to stderr."""
+    # If stderr is closed or its disk is full, the exit code still reports the failure.
     with suppress(OSError):
         print(f"{program}: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
 
 
 def tell(line: str) -> None:
-    """A line of a program that serves: it serves on when the line cannot be written."""
+    """Print a line of a server to stdout. A line that cannot be written does not stop the server."""
     with suppress(OSError):
         os.write(sys.stdout.fileno(), f"{line}\n".encode())
 
@@ -121,13 +121,13 @@ def _sentence(error: OSError) -> str:
     reason = error.strerror or str(error)
     if error.filename:
         return f"{reason} ({error.filename})"
-    # Buffered output fails again; where it is not buffered, the reason tells: nothing else here fills a disk.
+    # Buffered output fails again when flushed; unbuffered output is recognised by the reason.
     unwritten = not _flush_output() or error.errno in _FULL
     return f"cannot write the output: {reason}" if unwritten else reason
 
 
 def _flush_output() -> bool:
-    """False if the output cannot be written; Python would try it again at exit and complain."""
+    """False if stdout cannot be written. It is then dropped: Python would fail on it again at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -137,22 +137,22 @@ def _flush_output() -> bool:
 
 
 def _reader_is_gone() -> bool:
-    """Whether it is our output that nobody reads, and not a socket whose peer has gone away."""
+    """Whether the reader of stdout has closed it; else the broken pipe was a socket."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
 
 
 def interrupt_without_reader() -> None:
-    """For output that may pause without limit: interrupt the command once the output's reader has closed it.
+    """Interrupt the command when the reader of stdout closes it, for output that may pause indefinitely.
 
-    A write would show it, but the next one may be hours away (`dlog tail -f orders | head -1`).
+    A write would fail, but the next one may be hours away (`dlog tail -f orders | head -1`).
     """
 
     def watch() -> None:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
-        poll.poll()  # only for what cannot be masked: an error, or the other end gone
+        poll.poll()  # returns on an error or when the other end is closed; both are always reported
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="output", daemon=True).start()

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 FETCH_ENTRIES = 1000
 FETCH_BYTES = 4 * 1024 * 1024
-"""Two fetches are held at a time, so a task needs some 8 MiB besides its rows."""
+"""Two fetches are in memory at a time, so a task needs some 8 MiB in addition to its rows."""
 _PAUSE_FIRST_S = 0.1
 _PAUSE_MAX_S = 2.0
 """A restarted bookie is back within seconds. Pauses are random, since all tasks lose it at the same time."""

@@ -1,7 +1,4 @@
-"""What `dlog info` and `dlog ledgers` say about a log's record, to people and to programs. Pure.
-
-Programs get numbers as numbers, parts as parts, and null for what is not known.
-"""
+"""Output of `dlog info` and `dlog ledgers`: as text for people, as JSON for programs. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ from ledger.model import LedgerMetadata, QuorumSizes
 
 LEDGER_COLUMNS = ("ledger", "epoch", "state", "entries", "messages", "bytes", "created", "first", "last")
 SHORT_LEDGER_COLUMNS = LEDGER_COLUMNS[:-2]
-"""What people get: it fits into 80 columns."""
+"""Columns of the text output, which fit into 80 characters."""
 
 
 def facts_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> dict[str, object]:
-    """Names and values, most important first. `newest` is the metadata of the last ledger, if there is one."""
+    """Fields for text output, most important first. `newest`: metadata of the last ledger, None if there is none."""
     record = info.record
     sealed = _sealed(record)
     return {
@@ -38,7 +35,7 @@ def facts_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> d
 
 
 def document_of(info: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> dict[str, object]:
-    """The same for `-o json`."""
+    """The same for `-o json`: numbers as numbers, null for an unknown value."""
     record = info.record
     sealed = _sealed(record)
     return {
@@ -72,9 +69,9 @@ def _complete(sealed: Sequence[SealFacts]) -> bool:
 
 
 def _messages(sealed: Sequence[SealFacts]) -> str:
-    """A takeover seals without counting, so the sum may be only part of it."""
+    """A takeover seals without counting messages, so the sum may be incomplete."""
     known = f"{_counted(sealed):,}"
-    return known if _complete(sealed) else f"{known} and those not counted"
+    return known if _complete(sealed) else f"{known}, without ledgers sealed by a takeover"
 
 
 def _first(record: LogMetadata) -> MessageId:
@@ -85,7 +82,7 @@ def _first(record: LogMetadata) -> MessageId:
 def _owner(record: LogMetadata) -> str:
     owner = record.owner
     if owner is None:
-        return "nobody yet"
+        return "none yet"
     name = f"{owner.name} " if owner.name else ""
     return f"{name}process {owner.process_id} on {owner.host} since {instant(owner.started_us)}"
 
@@ -104,13 +101,15 @@ def _owner_document(record: LogMetadata) -> dict[str, object] | None:
 
 
 def _copies(newest: LedgerMetadata | None) -> str:
-    """How the newest ledger is replicated, and whether that is less than usual (docs/log-semantics.md#rule-19b)."""
+    """Replication of the newest ledger, and whether it is degraded (docs/log-semantics.md#rule-19b)."""
     if newest is None:
         return "-"
     quorum, usual = newest.quorum, QuorumSizes()
     text = f"{quorum.write} on {quorum.ensemble} bookies, {quorum.ack} before an acknowledgement"
     if quorum.write < usual.write:
-        return f"degraded: {text}; the next ledger has {usual.write} again once so many bookies are up"
+        return (
+            f"degraded: {text}; the next ledger has {usual.write} copies if {usual.ensemble} bookies are up"
+        )
     return text
 
 
@@ -127,7 +126,7 @@ def _copies_document(newest: LedgerMetadata | None) -> dict[str, object] | None:
 
 
 def ledger_row(listed: ListedLedger) -> dict[str, object]:
-    """One ledger of `dlog ledgers`; what the record does not tell yet is None."""
+    """One ledger of `dlog ledgers`. None: not in the log metadata yet."""
     row: dict[str, object] = dict.fromkeys(LEDGER_COLUMNS)
     row |= {"ledger": listed.ledger_id, "epoch": listed.epoch, "created": json_instant(listed.created_us)}
     facts = listed.seal
@@ -144,7 +143,7 @@ def ledger_row(listed: ListedLedger) -> dict[str, object]:
 
 
 def short_ledger_row(listed: ListedLedger) -> list[object]:
-    """The same for people: the id as one types it, the time to the second."""
+    """The same for text output: ids without separators, times to the second."""
     row = ledger_row(listed)
     row |= {
         "ledger": str(listed.ledger_id),

@@ -1,8 +1,8 @@
-"""Starts a program as a child that dies with its parent: `python -m dlog.local.child PARENT_PID PROGRAM ARGUMENT…`.
+"""Runs a program that ends with its parent: `python -m dlog.local.child PARENT_PID PROGRAM ARGUMENT…`.
 
-The kernel sends SIGTERM when the parent ends, however it ends. A session of its own keeps the terminal's Ctrl-C
-away from it: the parent decides when it stops. (Doing this between fork and exec in the parent would run Python
-in a process that had threads.)
+The kernel sends it SIGTERM when the parent ends, however it ends. It has its own session, so Ctrl-C in the terminal
+does not reach it: the parent decides when it stops. (Doing this between fork and exec would run Python in a process
+that had threads.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != int(parent):
-        # It died before the kernel was told.
+        # The parent died before prctl took effect.
         sys.exit(1)
     os.execv(command[0], command)
 

@@ -1,4 +1,4 @@
-"""One cluster per directory: a lock that its bookies hold, too.
+"""One cluster per directory: a lock that its bookies inherit.
 
 Invariant: the lock is free only when the process that took it and every bookie that it started have ended, because the
 bookies inherit it. So a cluster whose process was killed is not started a second time while its own bookies still
@@ -20,7 +20,7 @@ _RETRY_S = 0.1
 
 
 class _StillHeldError(StandaloneError):
-    """The process that started the bookies has ended and they have not yet."""
+    """The process that started the bookies has ended, but the bookies have not yet."""
 
 
 class DirectoryLock:
@@ -94,7 +94,7 @@ class DirectoryLock:
 
 
 def _holder(file: IO[str]) -> int:
-    """0 while it is being written."""
+    """Process id in the lock file; 0 while it is being written."""
     file.seek(0)
     text = file.read().strip()
     return int(text) if text.isdecimal() else 0

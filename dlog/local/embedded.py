@@ -35,7 +35,7 @@ _BOOKIES_MAX = 64
 
 
 def _ignore(event: str) -> None:
-    """The events are in the log files, too."""
+    """Events are also in the log files."""
 
 
 class AsyncStandalone:
@@ -169,12 +169,12 @@ class AsyncStandalone:
 
     async def _init_metadata(self) -> None:
         store = await open_store(self._uri)
-        self._uri = store.uri  # absolute, so that it means the same to whoever it is shown to
+        self._uri = store.uri  # absolute, so that it is valid in any process and directory
         try:
             await store.init_cluster()
             self._made = True
         except AlreadyExistsError:
-            return  # it was started here before, or it is another's
+            return  # an earlier start, or another client, has created it
         finally:
             await store.close()
 

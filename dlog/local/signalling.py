@@ -11,8 +11,8 @@ from signal import Signals
 def send_signal(process: Process, number: Signals) -> None:
     """Send it, unless the process has ended.
 
-    Process.send_signal looks first whether it has, which takes the exit status from the watcher that waits for it:
-    the process then seems to have ended with status 255.
+    Process.send_signal polls the process first, which takes the exit status from the watcher that waits for it: the
+    process then seems to have ended with status 255.
     """
     if process.returncode is None:
         with suppress(ProcessLookupError):

@@ -174,7 +174,7 @@ class BookieSupervisor:
         process = self._process
         assert process is not None and process.stdout is not None
         while await process.stdout.read(1 << 16):
-            pass  # its output goes on after the line that it serves: a full pipe must not stop it
+            pass  # read and dropped: a full pipe would block the bookie
         code = await process.wait()
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 

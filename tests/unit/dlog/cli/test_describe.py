@@ -58,7 +58,7 @@ def test_people_and_programs_hear_of_what_was_not_counted() -> None:
     found = document_of(log, TAIL, metadata(2))
     assert (found["sealed_messages"], found["sealed_messages_complete"]) == (3, False)
     assert found["copies"] == {"ensemble": 2, "write": 2, "ack": 2, "degraded": True}
-    assert facts_of(log, TAIL, metadata(2))["sealed messages"] == "3 and those not counted"
+    assert facts_of(log, TAIL, metadata(2))["sealed messages"] == "3, without ledgers sealed by a takeover"
     assert ledger_row(UNCOUNTED)["messages"] is None
 
 
