@@ -172,14 +172,14 @@ class AppendMachine:
         if self.visible >= self.lac or (self.sent_through > self.lac and not even_if_busy):
             return []
         commands: list[AppendCommand] = []
-        for position in self._lac_targets(everybody=even_if_busy):
+        for position in self._lac_targets(all_members=even_if_busy):
             self._lac_in_flight[position] = self.lac
             commands.append(WriteLac(position, self.lac))
         return commands
 
     # ---- inside
 
-    def _lac_targets(self, *, everybody: bool) -> list[int]:
+    def _lac_targets(self, *, all_members: bool) -> list[int]:
         """The members to send the LAC to: those that lack it and owe no answer to an earlier one, fastest first.
 
         As many as give it to an ack quorum; all of them if write sets differ.
@@ -192,7 +192,7 @@ class AppendMachine:
             elif position not in self._lac_in_flight:
                 lacking.append(position)
         wanted = self._quorum.ack - served
-        if everybody or self._quorum.ensemble > self._quorum.write or wanted >= len(lacking):
+        if all_members or self._quorum.ensemble > self._quorum.write or wanted >= len(lacking):
             return lacking
         if wanted <= 0:
             return []

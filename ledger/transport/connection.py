@@ -32,7 +32,7 @@ class BookieConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._due = math.inf
         """Loop time by which something must be received; infinite while no request is pending."""
-        self._patience_s = 0.0
+        self._timeout_s = 0.0
         """The timeout by which `_due` was set."""
         self._timer: asyncio.TimerHandle | None = None
         self._heard_at = self._loop.time()
@@ -65,7 +65,7 @@ class BookieConnection(asyncio.Protocol):
         """An answer is owed: if nothing is received within the time, the peer counts as lost."""
         due = self._loop.time() + timeout_s
         if due < self._due and self.lost is None:
-            self._due, self._patience_s = due, timeout_s
+            self._due, self._timeout_s = due, timeout_s
             if due < self._timer_at:
                 self._check_at(due)
 
@@ -79,9 +79,9 @@ class BookieConnection(asyncio.Protocol):
         late_s = now - self._timer_at
         self._timer, self._timer_at = None, math.inf
         if late_s > _PAUSE_S:
-            self._due = max(self._due, now + self._patience_s)  # what arrived since may still be unread
+            self._due = max(self._due, now + self._timeout_s)  # what arrived since may still be unread
         if self._due <= now:
-            self.give_up(f"bookie {self.bookie_id} did not respond within {self._patience_s:g} s")
+            self.give_up(f"bookie {self.bookie_id} did not respond within {self._timeout_s:g} s")
         elif self._due < math.inf:
             self._check_at(self._due)
 

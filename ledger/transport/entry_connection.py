@@ -36,7 +36,7 @@ class EntryConnection(BookieConnection):
     def attach(self, ledger_id: int, sink: AddSink) -> None:
         """Deliver the answers to this ledger's adds to `sink` from now on."""
         if self.lost is not None:
-            sink.on_connection_lost(self.lost)  # it ended while somebody was on the way here
+            sink.on_connection_lost(self.lost)  # it ended before the caller came to attach
             return
         self._sinks[ledger_id] = sink
 
@@ -54,7 +54,7 @@ class EntryConnection(BookieConnection):
         fence_key: bytes | None = None,
         priority: bool = False,
     ) -> Awaitable[ReadAnswer]:
-        """Ask for an entry, -1 for the last one held; with a key, fence the ledger first. Sent at once.
+        """Ask for an entry, -1 for the last one held; with a key, fence the ledger first. Sent immediately.
 
         Several reads of the same entry may be in flight.
         """

@@ -17,8 +17,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from ledger.bookie_quarantine import BookieQuarantine
 from ledger.client_context import ClientContext
+from ledger.core.bookie_quarantine import BookieQuarantine
 from ledger.core.metadata_changes import needs_replacement, replace_members
 from ledger.core.placement import choose_replacements
 from ledger.errors import (
@@ -57,14 +57,16 @@ class EnsembleKeeper:
         self._context = context
         self._config = context.config
         self._task: asyncio.Task[None] | None = None
-        self._news = asyncio.Event()
+        self._woken = asyncio.Event()
         self._quarantine = BookieQuarantine(
             self._config.replace_backoff_s, self._config.replace_backoff_max_s
         )
         self._unsettled = False
         """A change of metadata was sent and its outcome is not known."""
-        self._hopeless_since: float | None = None
-        self._hopeless_done = 0
+        self._stalled_since: float | None = None
+        """Loop time since which no add was done while too few members were left; None while adds go on."""
+        self._stalled_at = 0
+        """The last add that was done by then."""
 
     def on_member_failed(self, member: EnsembleMember) -> None:
         """Search a replacement, or wait for the member's return; a bookie that just failed is avoided for a while."""
@@ -73,7 +75,7 @@ class EnsembleKeeper:
 
     def wake(self) -> None:
         """A member failed, or registrations changed: try again."""
-        self._news.set()
+        self._woken.set()
         handle = self._handle
         if handle.finished() or not self._stream.machine.failed_positions:
             return
@@ -99,12 +101,12 @@ class EnsembleKeeper:
     async def _keep(self) -> None:
         handle = self._handle
         while self._stream.machine.failed_positions and not handle.finished():
-            self._news.clear()
+            self._woken.clear()
             if await self._repair():
                 continue
             if handle.finished():
                 return
-            if self._too_long():
+            if self._stalled_too_long():
                 handle.fail(self._too_few())
                 return
             await self._pause()
@@ -112,7 +114,7 @@ class EnsembleKeeper:
     async def _pause(self) -> None:
         try:
             async with asyncio.timeout(self._config.replace_backoff_s):
-                await self._news.wait()
+                await self._woken.wait()
         except TimeoutError:
             pass
 
@@ -131,19 +133,19 @@ class EnsembleKeeper:
             self._handle.fail(error)  # the ledger was deleted, is another client's, or cannot be read
             return False
 
-    def _too_long(self) -> bool:
+    def _stalled_too_long(self) -> bool:
         """True once no add was done for the whole timeout, however often members came and went."""
         machine, now = self._stream.machine, _now()
-        if self._hopeless_since is not None and (
-            machine.done_through > self._hopeless_done
+        if self._stalled_since is not None and (
+            machine.done_through > self._stalled_at
             or (machine.can_confirm and machine.sent_through == machine.done_through)
         ):
-            self._hopeless_since = None
-        if self._hopeless_since is None:
+            self._stalled_since = None
+        if self._stalled_since is None:
             if machine.can_confirm:
                 return False
-            self._hopeless_since, self._hopeless_done = now, machine.done_through
-        return now - self._hopeless_since > self._config.quorum_timeout_s
+            self._stalled_since, self._stalled_at = now, machine.done_through
+        return now - self._stalled_since > self._config.quorum_timeout_s
 
     # ---- metadata
 

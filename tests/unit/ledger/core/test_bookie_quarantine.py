@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.bookie_quarantine import BookieQuarantine
+from ledger.core.bookie_quarantine import BookieQuarantine
 from ledger.model import BookieId
 
 A, B = BookieId("a"), BookieId("b")
