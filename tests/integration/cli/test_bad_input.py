@@ -100,7 +100,7 @@ def test_unknown_log(dlog: Command, command: str) -> None:
 
 def test_a_log_that_exists(dlog: Command) -> None:
     dlog.here("create", "twice").must_succeed()
-    dlog.here("create", "twice").must_fail(2, "twice", "exists already", "another name")
+    dlog.here("create", "twice").must_fail(2, "twice", "already exists", "another name")
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "", "x" * 201, "sp ace"])
@@ -116,7 +116,7 @@ def test_a_namespace_that_is_not_valid(dlog: Command) -> None:
     "text", ["7", "1:2", "1:2:x", "-1:0:0", "99999999999999999999:0:0", "1:2:4294967296"]
 )
 def test_an_id_that_is_not_valid(dlog: Command, text: str) -> None:
-    dlog.here("read", "x", "--from", text).must_fail(2, repr(text), "ledger:entry:batch", "17:420:3")
+    dlog.here("read", "x", "--from", text).must_fail(2, repr(text), "LEDGER:ENTRY:BATCH", "17:420:3")
 
 
 def test_an_id_beyond_the_log(dlog: Command) -> None:
