@@ -116,7 +116,7 @@ class SimulatedBookie:
     # ---- life and death
 
     def start(self) -> None:
-        """Start a process; `wait_until_serving` tells when it answers."""
+        """Start a process; `wait_until_serving` returns when it answers."""
         if self.running:
             raise ValueError(f"{self.name} is already running: kill it first")
         self._asked_to_stop, self._gone = asyncio.Event(), asyncio.Event()

@@ -103,7 +103,7 @@ class SimulatedCluster:
         )
 
     def _log_change(self, node: str, key: str, now: StoredValue | None) -> None:
-        if key != LAST_ID_KEY:  # the ledger that got the id tells more
+        if key != LAST_ID_KEY:  # the ledger that got the id is noted
             self.loop.trace.event("-> metadata", node, describe_change(key, now, self.network.name_of))
 
     # ---- facts

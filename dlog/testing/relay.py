@@ -14,7 +14,7 @@ _CHUNK_BYTES = 256 * 1024
 
 
 class Relay:
-    """Passes bytes on, in both directions, as long as it is not told otherwise."""
+    """Passes bytes on, in both directions, until `stall` or `cut`."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -36,11 +36,11 @@ class Relay:
                 server.close()
 
     def stall(self) -> None:
-        """Let nothing through; who sends is not told. As a partition does."""
+        """Let nothing through, without notifying the senders, as a partition does."""
         self._passing.clear()
 
     def cut(self) -> None:
-        """End every connection, and every new one at once."""
+        """Close every connection, and every new one immediately."""
         self._cut = True
         for writer in list(self._writers):
             writer.transport.abort()
@@ -67,7 +67,7 @@ class Relay:
         try:
             await self._serve(reader, writer)
         except (OSError, asyncio.CancelledError):
-            return  # an end is gone, or the relay: both are told below
+            return  # an end has closed, or the relay: both ends are closed below
         finally:
             writer.transport.abort()
             del self._writers[writer], self._tasks[task]
@@ -83,7 +83,7 @@ class Relay:
                 both.create_task(self._pump(reader, behind_writer))
                 both.create_task(self._pump(behind_reader, writer))
         except* OSError:
-            pass  # an end is gone: so is the other
+            pass  # one end has closed: the other is closed below
         finally:
             behind_writer.transport.abort()
             del self._writers[behind_writer]

@@ -1,4 +1,4 @@
-"""Seeds that once failed, each a file with its story; none of them may fail again."""
+"""Seeds that once failed, each a file with a description; none of them may fail again."""
 
 from __future__ import annotations
 

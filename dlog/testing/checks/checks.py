@@ -227,11 +227,11 @@ OF_WHOLE_LOGS: tuple[Check, ...] = (
     c10_once_read_always_readable,
     c11_reader_ids_increase,
 )
-"""These say nothing if the log could not be read to its end, which is an error that somebody was told."""
+"""Not checked if the log could not be read to its end, which was reported as an error."""
 
 
 def c18_what_was_read_is_what_was_acknowledged(history: History) -> Iterator[str]:
-    """Beyond the contract messages may be out of reach, but nobody is given another one in their place."""
+    """Beyond the contract messages may be out of reach, but no reader gets another one in their place."""
     final = dict(history.final)
     for append in _acked(history):
         assert append.message_id is not None

@@ -1,6 +1,6 @@
 """What happened to a log, as its users saw it: appends with their outcomes, and what readers returned.
 
-Times are any one clock that rises; payloads are unique, so that a message can be told from every other.
+Times are any one clock that rises; payloads are unique, so that messages are distinguishable.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """The handle `writer` was opened; from `returned` on, whoever wrote before must not be acknowledged."""
+    """The handle `writer` was opened; from `returned` on, no earlier writer may get an acknowledgement."""
 
     writer: str
     returned: float
@@ -74,6 +74,6 @@ class History:
     trimmed_before: MessageId = EARLIEST_ID
     """Nobody can read what lies below; what was asked for may be higher than what was granted."""
     resolutions: list[tuple[bytes, MessageId, str]] = field(default_factory=list)
-    """What somebody was told became of an indeterminate append: payload, would-be id, answer."""
+    """Reported outcomes of indeterminate appends: payload, would-be id, answer."""
     strict: bool = True
     """Whether an acknowledged message must be seen by every reader opened afterwards."""

@@ -1,4 +1,4 @@
-"""C17, file by file: a bookie that was stopped leaves nothing behind that nobody will ever look for.
+"""C17, file by file: a bookie that was stopped leaves no file that no later start will read or remove.
 
 Looks at its directories through the bookie's own disk, so at simulated and at real ones alike. A file that a crash
 left half made may stay, one of each kind: the next that is made takes its place.

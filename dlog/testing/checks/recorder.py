@@ -18,7 +18,7 @@ def _ignore(kind: str, node: str, text: str) -> None:
 
 
 class Recorder:
-    """Told of each event by whoever causes it. An append whose end nobody tells was in flight for ever."""
+    """Each client reports its own events. An append without a reported end stayed in flight."""
 
     def __init__(
         self, now: Callable[[], float], *, log_event: LogEvent = _ignore, log_read: LogEvent = _ignore
@@ -67,7 +67,7 @@ class Recorder:
     def end(self, writer: str, number: int, outcome: Outcome, message_id: MessageId | None = None) -> None:
         self._ended[writer, number] = (self._now(), outcome, message_id)
         self._log_event(
-            f"is told {outcome.value}", writer, f"append {number}" + (f" {message_id}" if message_id else "")
+            f"append {outcome.value}", writer, f"{number}" + (f" {message_id}" if message_id else "")
         )
         if outcome is Outcome.ACKED:
             assert message_id is not None

@@ -59,7 +59,7 @@ class _Register:
                 yield f"version {call.version} was written twice: {_describe(first)}, {_describe(call)}"
 
     def _writers_of(self, version: int) -> list[RegisterCall]:
-        """Who can have written it: somebody who knows, else whoever may have."""
+        """Clients that can have written it: one that knows, else any whose outcome is unknown."""
         value = self._seen[version].value if version in self._seen else None
         found = []
         for call in self._calls:
@@ -80,7 +80,7 @@ class _Register:
         for version in range(last + 1):
             writers = self._writers_of(version)
             if not writers:
-                yield f"nobody can have written version {version}"
+                yield f"no client can have written version {version}"
                 continue
             self._low[version] = min(call.invoked for call in writers)
             if len(writers) == 1 and writers[0].outcome is CallOutcome.DONE:
@@ -136,7 +136,7 @@ class _Register:
         return self._high[version] < call.invoked and until > _end(call) and not self._may_be_passed(version)
 
     def _may_be_passed(self, version: int) -> bool:
-        """Whether a write that nobody saw may have followed."""
+        """Whether a write that no client saw may have followed."""
         return version + 1 >= len(self._low) and any(
             call.operation == "write" and call.expected == version and call.outcome is CallOutcome.UNKNOWN
             for call in self._calls
@@ -155,7 +155,7 @@ def _end(call: RegisterCall) -> float:
 
 def _describe(call: RegisterCall | None) -> str:
     if call is None:
-        return "seen by nobody"
+        return "seen by no client"
     return (
         f"{call.operation} of {call.client} at {call.invoked}..{call.returned or ''} "
         f"({call.outcome.value}, expected {call.expected}, version {call.version})"

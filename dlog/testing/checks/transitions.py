@@ -19,7 +19,7 @@ _UNSEALED_MAX = 2
 
 
 def values(history: RegisterHistory) -> dict[str, dict[int, bytes]]:
-    """Of every register the values that somebody saw or set, by version, rising."""
+    """The values of every register that a client read or wrote, by rising version."""
     found: dict[str, dict[int, bytes]] = {}
     for call in history.calls:
         if call.register and call.version is not None and call.value is not None:

@@ -74,7 +74,7 @@ class SimulatedDisk(Disk):
         self._media.on_synced = synced
 
     def process_crash(self) -> None:
-        """The process is gone and a new one may start: kill -9.
+        """The process is dead and a new one may start: kill -9.
 
         Everything written stays, durable or not. Of an index store's unsynced writes a prefix stays: they were in
         the memory of the process.
@@ -150,7 +150,7 @@ class SimulatedDisk(Disk):
     def rot_stretch(self, part: str = "", *, size: int) -> tuple[Path, int] | None:
         """As `rot`: let so many bytes before the last few records that were written be nothing but noise.
 
-        What rots at the very end of a journal cannot be told from a write that a power cut has torn.
+        What rots at the very end of a journal cannot be distinguished from a write that a power cut has torn.
         """
         path, inode = self._file_with(part)
         if inode is None:
@@ -167,7 +167,7 @@ class SimulatedDisk(Disk):
         return self._chance.choice(candidates) if candidates else (Path(), None)
 
     def lose_file(self, part: str = "") -> Path | None:
-        """Let a file whose path contains `part` be gone for good; its path, None if there is none."""
+        """Remove a file whose path contains `part` permanently; its path, None if there is none."""
         candidates = [path for path, _ in self._files() if part in str(path)]
         if not candidates:
             return None
@@ -180,7 +180,7 @@ class SimulatedDisk(Disk):
         return path
 
     def wipe(self, kept: str | None = None) -> None:
-        """Let everything on it be gone, as on the disk that a technician puts in place of a broken one.
+        """Remove everything on it, as on the disk that a technician puts in place of a broken one.
 
         Durable files named `kept` stay where they are.
         """

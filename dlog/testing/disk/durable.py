@@ -37,7 +37,7 @@ class JournalObserver:
         try:
             header = decode_file_header(bytes(data[:FILE_HEADER_BYTES]), path)
         except JournalDamagedError:
-            return  # a disk on which nothing is told any more
+            return  # a disk that is not observed any more
         start = self._reported.get(path, FILE_HEADER_BYTES)
         if start > len(data):
             start = FILE_HEADER_BYTES

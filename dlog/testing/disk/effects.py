@@ -18,7 +18,7 @@ _KEPT_MAX = 1000
 
 
 class SimulatedCrash(BaseException):
-    """The machine stopped in the middle of a call. Not an Exception: nobody may live through it."""
+    """The machine stopped in the middle of a call. Not an Exception: no handler may catch it."""
 
 
 @dataclass(frozen=True, slots=True)

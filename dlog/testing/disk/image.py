@@ -42,7 +42,7 @@ class DiskImage:
     changes: list[str] = field(default_factory=list)
     """What became of everything that was not durable, for people."""
     lost: list[Path] = field(default_factory=list)
-    """Where something that had been visible is gone."""
+    """Where something that had been visible is missing."""
     torn: list[Path] = field(default_factory=list)
     """Files that hold what no number of whole writes makes."""
 
@@ -71,7 +71,7 @@ Torn = None
 
 
 class PowerCut:
-    """All images that a power cut may leave of the disk as it is now. The disk must not change meanwhile."""
+    """All images that a power cut may leave of the disk as it is now. The disk must not change until then."""
 
     def __init__(self, root: Directory) -> None:
         self._root = root

@@ -13,7 +13,7 @@ from dlog.testing.disk.timing import DiskClock
 from dlog.testing.kernel.faults import DiskFault, Faults
 
 UNLIMITED_BYTES = 1 << 40
-"""The size of a disk that nobody gave a capacity."""
+"""The size of a disk without a given capacity."""
 
 
 class Media:

@@ -49,7 +49,7 @@ class Records:
 
 
 class StoreState:
-    """One store. A write is visible at once; a crash keeps a prefix of what was not synced."""
+    """One store. A write is visible immediately; a crash keeps a prefix of what was not synced."""
 
     def __init__(self, records: Mapping[bytes, bytes] | None = None) -> None:
         self.records = Records(records or {})

@@ -88,7 +88,7 @@ class Inode:
 
 
 NameChange = tuple[tuple[str, "Inode | Directory | None"], ...]
-"""Names and what they mean from now on, None for nothing; all of one change at once."""
+"""Names and what they mean from now on, None for nothing; all of one change together."""
 
 
 class Directory:

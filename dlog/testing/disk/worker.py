@@ -120,13 +120,13 @@ class SimulatedDiskWorker(DiskWorker):
         result = None
         # If the work has a bug, its exception comes out loudly and the waiter gets this error.
         error: LogStoreError | None = DiskFailedError(f"disk worker {self._name} broke down")
-        self._clock.take()  # what somebody else spent on the loop is not this job's
+        self._clock.take()  # time that others spent on the loop is not this job's
         try:
             result, error = job.work(), None
         except LogStoreError as failure:
             error = failure
         except SimulatedCrash:
-            # The thread ends with its machine: nobody hears of this job again.
+            # The thread ends with its machine: no caller hears of this job again.
             assert not self._life.goes_on
         finally:
             cost_s = self._clock.take()

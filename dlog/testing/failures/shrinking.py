@@ -1,7 +1,7 @@
 """Makes a plan that fails smaller, as long as it still fails in the same way: no fault is left that could be left out.
 
-Pure but for `run`. A smaller plan meets other luck, so each is tried with a few seeds before it counts as sound;
-what the smaller plan then finds may in principle be another bug that looks the same.
+Pure but for `run`. A smaller plan draws other random numbers, so each is tried with a few seeds before it counts as
+sound; what the smaller plan then finds may in principle be another bug that looks the same.
 """
 
 from __future__ import annotations

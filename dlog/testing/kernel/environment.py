@@ -48,6 +48,6 @@ class SimulatedEnvironment:
         return self._process_id
 
     def jump_wall_clock(self, by_s: float) -> None:
-        """A fault: somebody sets the clock of this host. Monotonic time is not touched."""
+        """A fault: the clock of this host is set. Monotonic time is not touched."""
         self._node.clock.jump(by_s)
         self._loop.trace.note("fault.clock_jump", self._node.label, f"by {by_s:+.3f} s")

@@ -1,4 +1,4 @@
-"""Faults that come by chance or when told, each noted as `fault.<kind>`."""
+"""Faults at random or on request, each noted as `fault.<kind>`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The garbage collector, at moments that the program decides.
 
-Finalizers run code: tasks report exceptions that nobody took, handles close themselves. Left alone the collector
+Finalizers run code: tasks report unread exceptions, handles close themselves. Left alone the collector
 runs when enough was allocated, which depends on everything that ever ran in the interpreter.
 """
 

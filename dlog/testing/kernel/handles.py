@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class SimulatedHandle(asyncio.Handle):
-    """A callback due at once. The fields of the base class stay unset: filling them costs more than the call."""
+    """A callback that is due now. The fields of the base class stay unset: filling them costs more than the call."""
 
     __slots__ = ("args", "callback", "context")
 

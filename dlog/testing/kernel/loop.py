@@ -131,7 +131,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
         """End the node as kill -9 does, between two of its callbacks (or when it awaits next, if it runs now).
 
         Nothing of it runs again: no timer, no `finally`, no done-callback. Its kernel ends its connections; with
-        `host_too` the host is gone as well, and peers hear nothing until the next incarnation boots. A process
+        `host_too` the host is powered off as well, and peers hear nothing until the next incarnation boots. A process
         that exits by itself says `because` of what; that is no fault.
         """
         self._require_process(node)
@@ -151,7 +151,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
             self.trace.note("fault.pause", node.label, "")
 
     def resume(self, node: Node) -> None:
-        """Go on, with everything that has become due meanwhile."""
+        """Go on, with everything that has become due in the meantime."""
         if node.state is State.PAUSED:
             node.state, node.stopped = State.RUNNING, False
             self.trace.note("node.resume", node.label, "")

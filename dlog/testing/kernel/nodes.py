@@ -81,7 +81,7 @@ class Node:
         return [task for task in self._tasks if not task.done()]
 
     def forget_done_tasks(self) -> None:
-        """Let go of finished tasks, so that one whose exception nobody took says so now."""
+        """Release finished tasks, so that one with an unread exception reports it now."""
         self._tasks = self.pending_tasks()
 
     def take_tasks(self) -> list[SimulatedTask[Any]]:

@@ -21,7 +21,7 @@ class Notes(Protocol):
 
 
 class NoNotes:
-    """For whoever does not want to know."""
+    """Discards every note."""
 
     def note(self, kind: str, node: str, text: str) -> None:
         pass

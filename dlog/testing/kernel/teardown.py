@@ -1,4 +1,4 @@
-"""The end of a simulation: what was left running goes away, and nobody can tell.
+"""The end of a simulation: what was left running is closed, without a trace in the result.
 
 A suspended coroutine cannot be dropped without its `finally` being run by the interpreter. So it is run here, when
 the result and the digest are taken, the trace is ended and the loop does nothing any more.
@@ -22,7 +22,7 @@ _TRIES = 100
 
 
 def close_leftovers(loop: asyncio.AbstractEventLoop, nodes: Iterable[Node]) -> None:
-    """Close every coroutine that is not done. Whatever these do or raise meanwhile is lost."""
+    """Close every coroutine that is not done. Whatever these do or raise is dropped."""
     outer, logging_below, unraisable = (
         asyncio._get_running_loop(),
         logging.root.manager.disable,

@@ -27,7 +27,7 @@ class Trace:
         self.counts: Counter[str] = Counter()
         """Notes by kind. Faults have the kind "fault.<name>"."""
         self.with_events = False
-        """Whether what programs say to each other, and what became durable, is remembered. Set before they start."""
+        """Whether messages between programs, and what became durable, are remembered. Set before they start."""
         self.detailed = False
         """Whether details, such as each effect on a disk, are remembered."""
         self.sources: list[Callable[[], object]] = []
@@ -52,12 +52,12 @@ class Trace:
             self._hash_notes()
 
     def event(self, kind: str, node: str, text: str) -> None:
-        """Remember this for the timeline, if it is to be told. Callers on a hot path ask `telling` first."""
+        """Remember this for the timeline, if events are wanted. Callers on a hot path check `with_events` first."""
         if self.with_events and not self._ended:
             self._remembered.append((self._now(), kind, node, text))
 
     def detail(self, kind: str, node: str, text: str) -> None:
-        """Remember this for the timeline, if details are wanted. Callers on a hot path ask `detailed` first."""
+        """Remember this for the timeline, if details are wanted. Callers on a hot path check `detailed` first."""
         if self.detailed and not self._ended:
             self._remembered.append((self._now(), kind, node, text))
 

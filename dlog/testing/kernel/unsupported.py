@@ -82,7 +82,7 @@ class RefusingLoop(asyncio.AbstractEventLoop):
     create_datagram_endpoint = _refused("create_datagram_endpoint")
 
     async def shutdown_asyncgens(self) -> None:
-        """Generators that nobody finished go away when the loop is closed."""
+        """Unfinished generators are closed with the loop."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """There is no executor."""

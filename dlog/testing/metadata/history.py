@@ -40,7 +40,7 @@ class CallOutcome(Enum):
 
 @dataclass(slots=True)
 class RegisterCall:
-    """One call. While it is under way, or if its client died meanwhile, `returned` is None: as UNKNOWN."""
+    """One call. `returned` is None while it is pending, and if its client died: as UNKNOWN."""
 
     client: str
     register: str

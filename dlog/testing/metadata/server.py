@@ -83,7 +83,7 @@ class SimulatedMetadata:
     # ---- steering
 
     def partition(self, node: str) -> None:
-        """Nothing passes between the node and the server until `heal`; sessions that time out meanwhile end."""
+        """Nothing passes between the node and the server until `heal`; sessions that time out until then end."""
         self.faults.note("metadata_partition", node)
         self._cut_off[node] = None
 

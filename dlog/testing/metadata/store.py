@@ -153,7 +153,7 @@ class KeptRegistration:
                 await self._registration.set_read_only(self._read_only)
                 return
             except AlreadyExistsError as error:
-                self.on_lost(error)  # another process has taken the id meanwhile
+                self.on_lost(error)  # another process has taken the id
                 return
             except LogStoreError:
                 await asyncio.sleep(_AGAIN_S)

@@ -20,7 +20,7 @@ _LAC_PACKET = Struct(">qq")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One message. Those that differ only in consecutive entries can be told as one."""
+    """One message. Those that differ only in consecutive entries are shown as one."""
 
     verb: str
     ledger_id: int | None = None

@@ -90,7 +90,7 @@ class Link:
         return True
 
     def clog(self, until: float) -> None:
-        """Let nothing pass before then, and everything at once then."""
+        """Let nothing pass before then, and everything then."""
         self.clogged_until = max(self.clogged_until, until)
         for pipe in self.pipes:
             pipe.disturbed()

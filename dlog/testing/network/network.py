@@ -58,7 +58,7 @@ class Network:
         return f"10.0.{number // 250}.{number % 250 + 1}"
 
     def booted(self, node: Node) -> None:
-        """A process runs on the host, and if the host was gone, it is back."""
+        """A process runs on the host; a host that was powered off is back."""
         self._hosts[node.address] = node.name
         if node.name in self._down:
             self._down.remove(node.name)
@@ -68,7 +68,7 @@ class Network:
                     pipe.host_back(lasted_s * self._chance.random())
 
     def killed(self, node: Node, host_too: bool) -> None:
-        """The process is gone: its kernel closes what it had, unless the host is gone with it."""
+        """The process is dead: its kernel closes its connections, unless the host is powered off."""
         for place, server in list(self._listeners.items()):
             if server.node is node:
                 del self._listeners[place]
@@ -89,7 +89,7 @@ class Network:
         return self._hosts.get(address.partition(":")[0], address)
 
     def is_down(self, name: str) -> bool:
-        """Whether the host of this node is gone, so that nothing there answers."""
+        """Whether the host of this node is powered off, so that nothing there answers."""
         return name in self._down
 
     # ---- listening and connecting
@@ -236,7 +236,7 @@ class Network:
         self._fault("stall", connection.client.node.label, f"{connection} for {duration_s:.3f} s")
 
     def half_open(self, connection: Connection) -> None:
-        """Nothing of it ever arrives again, at either end, and neither is told.
+        """Nothing of it ever arrives again, at either end, and neither is notified.
 
         Only who sends hears of it from its own kernel, after a quarter of an hour.
         """
@@ -247,7 +247,7 @@ class Network:
     # ---- faults of links and hosts
 
     def cut(self, source: str, target: str, *, one_way: bool = False) -> None:
-        """Let nothing pass from one node to the other, nor back unless told so.
+        """Let nothing pass from one node to the other, nor back unless asked to.
 
         Nothing sent is dropped: it waits with its sender until the link is healed or an end gives up. Where only
         one way is cut, bytes pass the other way until their acknowledgements are missing.
@@ -267,14 +267,14 @@ class Network:
             self._trace.note("net.heal", source, f"{'to' if one_way else 'and'} {target}")
 
     def heal_all(self) -> None:
-        """No link is cut and nobody refuses any more. Lost connections stay lost."""
+        """No link is cut and no node refuses connections any more. Lost connections stay lost."""
         now = self._loop.time()
         healed = [link for link in self._links.values() if link.heal(now)]
         self._refusing.clear()
         self._trace.note("net.heal_all", "world", f"{len(healed)} links")
 
     def clog(self, source: str, target: str, duration_s: float) -> None:
-        """Nothing passes from one node to the other for so long; then all of it comes at once."""
+        """Nothing passes from one node to the other for that time; then all of it arrives."""
         self.link(source, target).clog(self._loop.time() + duration_s)
         self._fault("clog", source, f"to {target} for {duration_s:.3f} s")
 

@@ -3,7 +3,7 @@
 Invariant: what was pushed and not lost with a reset arrives once, in order, before the end. A pipe holds no more than
 its window, which stands for the buffers of both kernels; more stays with the sender's transport.
 
-While a pipe is *quiet* (cut, clogged, stalled, its host gone) bytes stay in it and nothing arrives.
+While a pipe is *quiet* (cut, clogged, stalled, its host powered off) bytes stay in it and nothing arrives.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dlog.testing.network.links import Link
 READ_BYTES_MAX = 256 * 1024
 """One read takes so much at the most, as in asyncio."""
 RESENT_FOR_S = 924.6
-"""How long Linux sends again what nobody acknowledges, before it tells the program (tcp_retries2 = 15)."""
+"""How long Linux retransmits unacknowledged bytes before it reports an error to the program (tcp_retries2 = 15)."""
 _SPLIT = 0.05
 """How often a read ends at a place chosen by the seed, before all that has arrived."""
 
@@ -123,7 +123,7 @@ class Pipe:
         if self._unheard_since is None:
             return
         due = self._unheard_since + RESENT_FOR_S
-        if self._loop.now < due:  # heard meanwhile, and then no more
+        if self._loop.now < due:  # heard in between, and then no more
             self._loop.call_at(due, self._give_up, context=self.sender.context)
         else:
             self.sender.timed_out()
@@ -253,13 +253,13 @@ class Pipe:
         self.disturbed()
 
     def lose(self) -> None:
-        """Let nothing arrive ever again, and nobody hear of it."""
+        """Let nothing arrive any more, without notifying either end."""
         self._lost = True
         self._queue.clear()
         self.disturbed()
 
     def host_lost(self) -> None:
-        """The receiver's host is gone without a word."""
+        """The receiver's host has lost its power: no reset is sent."""
         self._host_down = True
         self.disturbed()
 

@@ -119,7 +119,7 @@ class SimulatedTransport(asyncio.Transport):
         return self._closing
 
     def kernel_close(self, *, reset: bool = False) -> None:
-        """The process is gone, or never took the connection: the kernel ends it."""
+        """The process is dead, or never accepted the connection: the kernel ends it."""
         self._closing = self._conn_lost = True
         self._reading = False
         self._buffer.clear()
@@ -127,7 +127,7 @@ class SimulatedTransport(asyncio.Transport):
         self._close_socket(reset)
 
     def host_lost(self) -> None:
-        """The process is gone and its host with it: nobody is told."""
+        """The process is dead and its host powered off: no peer is notified."""
         self._closing = self._conn_lost = self._socket_closed = True
         self._reading = False
         self._into.host_lost()

@@ -12,7 +12,7 @@ from ledger.wire.entry import Buffer
 from ledger.wire.frame import FrameSplitter
 
 LATE_S = 0.05
-"""What was longer on its way is told again when it arrives."""
+"""What was longer on its way is shown again when it arrives."""
 
 
 class Wiretap:

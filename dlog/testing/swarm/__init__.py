@@ -1,1 +1,1 @@
-"""One seed from its plan to its verdict: who works on the log, and what goes wrong meanwhile."""
+"""One seed from its plan to its verdict: the clients of the log, and the faults."""

@@ -22,7 +22,7 @@ class Action:
     to: str = ""
     """The other end of a link or connection; of a split, those on one side."""
     for_s: float = 0.0
-    """How long it lasts; for whoever dies, how long until it is started again."""
+    """How long it lasts; for a process that is killed, how long until it is started again."""
     part: str = ""
     """What the next operation that suffers must be on: a part of a path, of a key, of a node's name."""
     number: int = 0

@@ -1,4 +1,4 @@
-"""What administrators do meanwhile: shrink, sweep, collect; and a second log that comes and goes."""
+"""What administrators do during the run: shrink, sweep, collect; and a second log that comes and goes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SWEEP_AGE_S = 0.5
 
 
 class SwarmAdministrator:
-    """One process. Each of its calls may fail, none may do harm."""
+    """One process. Each of its calls may fail, none may lose data."""
 
     def __init__(
         self,

@@ -112,7 +112,7 @@ class Chaos:
     async def _until(self, due: float) -> float:
         """A timer for exactly then: time that went through a difference would not be the same again.
 
-        Returns when that was; it may have become earlier meanwhile.
+        Returns when that was; it may have become earlier in the meantime.
         """
         self._woken = self._loop.create_future()
         self._wake_at(due)

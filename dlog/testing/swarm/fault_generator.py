@@ -1,7 +1,7 @@
 """Chooses what goes wrong next: from the cluster as it is now, an action with every choice made.
 
 Within the contract anything may happen to any number of bookies that leaves what they synced: progress may stop,
-nothing acknowledged may be lost. So there is no budget but one: whoever was hurt is left alone until it is well.
+nothing acknowledged may be lost. So there is one budget only: a victim is left alone until it has recovered.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class FaultInjector:
             self._does[action.kind](action)
 
     def end(self) -> None:
-        """What was to be mended later is left to whoever mends everything now."""
+        """Drop planned repairs: the caller heals everything now."""
         self._over = True
 
     def leave_the_dead(self) -> None:
@@ -59,7 +59,7 @@ class FaultInjector:
         return any(node.name == name for node in self._loop.nodes())
 
     def _later(self, delay_s: float, work: Callable[[], None]) -> None:
-        """In the world; nothing comes after the chaos, which then heals everything at once."""
+        """In the world; nothing comes after the chaos, which then heals everything."""
         self._loop.call_later(delay_s, self._unless_over, work, context=context_of(self._loop.world))
 
     def _unless_over(self, work: Callable[[], None]) -> None:

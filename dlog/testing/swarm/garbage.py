@@ -14,7 +14,7 @@ _TRY_AGAIN_S = 1.0
 
 
 async def garbage_is_deleted(client: LogClient, cluster: SimulatedCluster, logs: tuple[str, ...]) -> None:
-    """Returns when it is. Nothing may go on in these logs meanwhile; they must be all there are under their root."""
+    """Returns when it is. Nothing may go on in these logs until then; they must be all there are under their root."""
     while True:
         try:
             listed = await _listed(client, logs)
@@ -24,7 +24,7 @@ async def garbage_is_deleted(client: LogClient, cluster: SimulatedCluster, logs:
         if own == listed and all(held <= known for held in _held(cluster)):
             break
         await asyncio.sleep(_TRY_AGAIN_S)
-    # One more pass of every bookie's collector: entry logs go when the last of their ledgers has gone.
+    # One more pass of every bookie's collector: an entry log is removed after the last of its ledgers.
     await asyncio.sleep(cluster.config.gc_interval_s + _TRY_AGAIN_S)
 
 

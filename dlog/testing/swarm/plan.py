@@ -54,7 +54,7 @@ NO_DESCRIPTORS = "no_descriptors"
 STORE = ("metadata_partition", "session_loss", *get_args(MetadataFault))
 CLOCKS = ("clock_jump",)
 TIMELY = "timely"
-"""The other faults also strike at whoever is about to change metadata."""
+"""The other faults also strike clients that are about to change metadata."""
 WITHIN = (*NETWORK, *PROCESSES, *DISKS, NO_DESCRIPTORS, *STORE, *CLOCKS, TIMELY)
 BEYOND = ("bit_rot", "lost_file", "misdirected_write", "index_damage")
 SCENES = (
@@ -107,7 +107,7 @@ class Plan:
     rotation_age_s: float = 3.0
     shrinks: bool = True
     other_log: bool = True
-    """A second log is created, written, sealed, deleted and created again meanwhile."""
+    """A second log is created, written, sealed, deleted and created again during the run."""
     small_disks: bool = False
     checkpoint_s: float = 3.0
     read_ahead_bytes: int = 64 * KIB
@@ -125,9 +125,9 @@ class Plan:
     term_s: float = 15.0
     """How long a writer keeps the log by itself, on average."""
     aborts: float = 0.1
-    """How many of its terms end without a word to anybody: what is in flight then is nobody's any more."""
+    """The share of its terms that end without a close: appends in flight then have no waiting caller."""
     resolves: float = 0.2
-    """Of how many appends of unknown outcome somebody asks what became of them."""
+    """The share of appends of unknown outcome that are resolved."""
     graces_s: tuple[float, ...] = ()
     """What the writers ask for as the log's grace, one after the other; nothing: seven days."""
     progress_s: float = 400.0

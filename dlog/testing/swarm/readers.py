@@ -79,7 +79,7 @@ class SwarmReader:
         enough = self._chance.choice(_ENOUGH)
         async with self._client.reader(self._log, start, config=self._config) as messages:
             async for message in messages:
-                assert message.payload is not None, "nobody writes tombstones"
+                assert message.payload is not None, "no writer appends tombstones"
                 if isinstance(start, MessageId) and message.id < start:
                     self.wrong.append(f"c11_reader_ids_increase: {reader} from {start} returned {message.id}")
                 self._recorder.returned(reader, message.id, message.payload)
@@ -92,7 +92,7 @@ class SwarmReader:
         async with self._client.reader(self._log, until="latest", config=self._config) as messages:
             async for batch in messages.batches():
                 for message in batch:
-                    assert message.payload is not None, "nobody writes tombstones"
+                    assert message.payload is not None, "no writer appends tombstones"
                     self._recorder.returned(reader, message.id, message.payload)
                     found.append(message.id)
         self._recorder.whole_reads.append(WholeRead(reader, opened, frozenset(found)))

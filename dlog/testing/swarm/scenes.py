@@ -120,7 +120,7 @@ class Scenes(FaultGenerator):
     def _draw_unfenced_bookie(self, at_s: float) -> list[Action]:
         """A recovery that reaches a bookie only when it reads, while the writer's last add is on its way there.
 
-        The add is on one bookie, which falls silent as soon as it is fenced; the writer sleeps meanwhile.
+        The add is on one bookie, which falls silent as soon as it is fenced; the writer is paused then.
         """
         writers = self._writers()
         if len(writers) < 2 or (found := self._bookies(3)) is None:

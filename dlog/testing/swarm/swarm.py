@@ -83,7 +83,7 @@ class StuckError(Exception):
 
 
 class Swarm:
-    """The processes of one run. What went wrong is collected, so that one run tells all of it."""
+    """The processes of one run. Violations are collected, so that one run reports all of them."""
 
     def __init__(self, plan: Plan, cluster: SimulatedCluster) -> None:
         self._plan = plan
@@ -355,7 +355,7 @@ class Swarm:
         return first_findings("c15_fences_are_permanent", found)
 
     def _look_for_leaks(self) -> None:
-        """C17: whoever closed what it opened leaves no task and no open file behind."""
+        """C17: a process that closed what it opened has no task and no open file left."""
         for node in self._loop.nodes():
             if node.alive and node is not self._loop.world:
                 for task in node.pending_tasks():

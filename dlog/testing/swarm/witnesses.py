@@ -31,7 +31,7 @@ class SwarmWitness(SwarmReader):
             await asyncio.sleep(0.3 * self._chance.random())
 
     async def _look_for(self, message_id: MessageId, reader: str) -> None:
-        await asyncio.sleep(_INSTANT_S)  # so that the history tells which came first
+        await asyncio.sleep(_INSTANT_S)  # so that the history shows which came first
         opened, found = asyncio.get_running_loop().time(), []
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -39,7 +39,7 @@ class SwarmWitness(SwarmReader):
                     self._log, message_id, until="latest", config=self._config
                 ) as messages:
                     async for message in messages:
-                        assert message.payload is not None, "nobody writes tombstones"
+                        assert message.payload is not None, "no writer appends tombstones"
                         self._recorder.returned(reader, message.id, message.payload)
                         found.append(message.id)
         except (TimeoutError, UnavailableError, LogNotFoundError, TrimmedError):

@@ -92,7 +92,7 @@ class Stage:
                 with suppress(UnavailableError, LogNotFoundError, TrimmedError):
                     async with client.reader(LOG, on_trimmed="skip") as messages:
                         async for message in messages:
-                            assert message.payload is not None, "nobody writes tombstones"
+                            assert message.payload is not None, "no writer appends tombstones"
                             self.recorder.returned(f"tailer {id(messages)}", message.id, message.payload)
                 await asyncio.sleep(_AGAIN_S)
 

@@ -63,7 +63,7 @@ class ReaderProcess:
     async def _tail(self, reader_name: str, start: MessageId | str) -> None:
         async with self._client.reader(LOG, start) as reader:
             async for message in reader:
-                assert message.payload is not None, "nobody writes tombstones"
+                assert message.payload is not None, "no writer appends tombstones"
                 self._history.returned(reader_name, message.id, time.monotonic(), message.payload)
                 self._seen.append(message.id)
 

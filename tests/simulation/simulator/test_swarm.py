@@ -70,9 +70,9 @@ def test_a_failing_seed_prints_what_was_found_and_the_command_that_replays_it(
 
 def test_a_run_with_a_timeline_is_the_same_run() -> None:
     plan = make_plan(2, "chaos", {"chaos_s": 4.0})
-    told = run_plan(plan, timeline=20_000)
-    assert told.digest == run_plan(plan).digest
-    assert "is told acked" in told.timeline and "durable" in told.timeline and "ADD" in told.timeline
+    verbose = run_plan(plan, timeline=20_000)
+    assert verbose.digest == run_plan(plan).digest
+    assert "append acked" in verbose.timeline and "durable" in verbose.timeline and "ADD" in verbose.timeline
 
 
 def test_the_actions_that_a_run_has_drawn_are_the_same_run() -> None:
@@ -106,7 +106,7 @@ def test_a_failing_seed_is_shrunk_and_kept_and_the_file_fails_too(
     monkeypatch.setattr(runner, "run_plan", run)
     assert main(["--seed", "5", "--shrink"]) == 1
     told = capsys.readouterr().out
-    assert "3 faults became 1 in" in told and "0.1 who" in told
+    assert "reduced 3 faults to 1 in" in told and "0.1 who" in told
     assert "python -m dlog.testing --kept shrunken-5.toml --timeline" in told
     plan = read_saved_run(Path("shrunken-5.toml").read_text("utf-8")).plan
     assert plan.actions == (drawn[1],)

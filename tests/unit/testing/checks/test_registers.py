@@ -72,14 +72,14 @@ def test_what_can_be_explained_passes(calls: list[RegisterCall]) -> None:
     [
         ([write("a", (3, 4), 1), read("b", (5, 6), 0)], "came after"),
         ([write("a", (3, 4), 1), write("b", (3, 4), 1)], "written twice"),
-        ([read("b", (3, 4), 1)], "nobody can have written"),
+        ([read("b", (3, 4), 1)], "no client can have written"),
         ([write("a", (5, 6), 1), read("b", (3, 4), 1)], "came after"),
         (
             [write("a", (3, 4), 1), write("a", (5, 6), 2), read("b", (7, 8), 2), read("c", (9, 10), 1)],
             "came after",
         ),
         ([call("b", "read", (3, 4), version=0, value=b"other")], "two values"),
-        ([unknown("a", (3, 4), 0, b"mine"), read("b", (5, 6), 1)], "nobody can have written"),
+        ([unknown("a", (3, 4), 0, b"mine"), read("b", (5, 6), 1)], "no client can have written"),
         (
             [call("b", "write", (3, 4), CallOutcome.REFUSED, expected=0, value=b"x")],
             "as expected all the time",
@@ -88,7 +88,7 @@ def test_what_can_be_explained_passes(calls: list[RegisterCall]) -> None:
         ([call("b", "remove", (3, 4)), read("a", (5, 6), 0)], "removed"),
         (
             [call("b", "write", (3, 4), CallOutcome.NOT_DONE, expected=0, value=b"v1"), read("a", (5, 6), 1)],
-            "nobody",
+            "no client",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The order in which replicas that answer at once are heard."""
+"""Of replicas that answer concurrently, the one that was asked first is taken."""
 
 from __future__ import annotations
 
