@@ -21,12 +21,37 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ledger.config import Visibility
-from ledger.core.commands import AppendCommand, ReleaseThrough, Resend, WriteLac
 from ledger.core.distribution import holds
 from ledger.core.quorum import at_least, stored_on_quorum, trailing_ones, writable
 from ledger.model import NO_ENTRY, EntryId, QuorumSizes
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseThrough:
+    """Adds up to `entry_id` are done, in the sense of the handle's visibility: complete them."""
+
+    entry_id: EntryId
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLac:
+    """Store the explicit LAC on the bookie at `position`; its failure is a failure of that bookie."""
+
+    position: int
+    lac: EntryId
+
+
+@dataclass(frozen=True, slots=True)
+class Resend:
+    """Send every unconfirmed entry of this position's write sets to it, with the original bytes."""
+
+    position: int
+
+
+AppendCommand = ReleaseThrough | WriteLac | Resend
 
 
 class AppendMachine:

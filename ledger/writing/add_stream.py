@@ -22,8 +22,7 @@ from collections.abc import Coroutine, Iterator
 from typing import Any, Protocol, assert_never
 
 from ledger.config import Visibility
-from ledger.core.append import AppendMachine
-from ledger.core.commands import AppendCommand, ReleaseThrough, Resend, WriteLac
+from ledger.core.append import AppendCommand, AppendMachine, ReleaseThrough, Resend, WriteLac
 from ledger.errors import BookieUnavailableError, LogStoreError
 from ledger.model import NO_ENTRY, BookieId, EntryId, Fragment, LedgerId, LedgerMetadata
 from ledger.refusal import fenced, unauthorized

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from ledger.core.append import AppendMachine
-from ledger.core.commands import AppendCommand
+from ledger.core.append import AppendCommand, AppendMachine
 from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId, LedgerId
 from ledger.transport.entry_connection import EntryConnection

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ledger.config import Visibility
-from ledger.core.append import AppendMachine
-from ledger.core.commands import AppendCommand, ReleaseThrough, Resend, WriteLac
+from ledger.core.append import AppendCommand, AppendMachine, ReleaseThrough, Resend, WriteLac
 from ledger.core.lac import LacCollector
 from ledger.core.read import EntryRead
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, QuorumSizes

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.config import Visibility
-from ledger.core.append import AppendMachine
-from ledger.core.commands import ReleaseThrough, WriteLac
+from ledger.core.append import AppendMachine, ReleaseThrough, WriteLac
 from ledger.core.distribution import write_set, write_sets
 from ledger.model import QuorumSizes
 

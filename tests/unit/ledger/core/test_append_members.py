@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.config import Visibility
-from ledger.core.append import AppendMachine
-from ledger.core.commands import AppendCommand, ReleaseThrough, Resend, WriteLac
+from ledger.core.append import AppendCommand, AppendMachine, ReleaseThrough, Resend, WriteLac
 from ledger.core.distribution import write_set, write_sets
 from ledger.model import QuorumSizes
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ledger.config import Visibility
-from ledger.core.append import AppendMachine
-from ledger.core.commands import AppendCommand
+from ledger.core.append import AppendCommand, AppendMachine
 from ledger.errors import BookieUnavailableError
 from ledger.model import DigestType, LedgerId, QuorumSizes
 from ledger.reading.bookie_reads import read_entry
