@@ -101,7 +101,7 @@ def test_bookies(cluster: Standalone, width: int) -> None:
         ).stdout
     )
     shown = on_terminal(width, "bookie_server", "info", cluster.bookies[0].bookie_id, uri="").split()
-    assert str(facts["total_bytes"]) in shown
+    assert f"{facts['total_bytes']:,}" in shown
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -66,8 +66,8 @@ def test_a_bookie_that_dies_is_reported_and_restarted(tmp_path: Path) -> None:
         assert after.process_id not in (None, before.process_id)
         assert after.bookie_id == before.bookie_id
     assert said == [
-        f"bookie 1 ({before.bookie_id}) was ended by SIGKILL; it is restarted",
-        f"bookie 1 ({before.bookie_id}) is back",
+        f"bookie 1 ({before.bookie_id}) was ended by SIGKILL; restarting it",
+        f"bookie 1 ({before.bookie_id}) is running again",
     ]
 
 
@@ -83,7 +83,7 @@ def test_a_restart_that_the_system_refuses_is_reported_and_tried_again(tmp_path:
         os.kill(before.process_id, signal.SIGKILL)
         wait_until(lambda: any("bookie 1 cannot be started: " in line for line in said))
         log.rmdir()
-        wait_until(lambda: said[-1] == f"bookie 1 ({before.bookie_id}) is back")
+        wait_until(lambda: said[-1] == f"bookie 1 ({before.bookie_id}) is running again")
 
 
 def test_a_killed_bookie_stays_dead_until_it_is_restarted(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_one_cluster_a_directory(tmp_path: Path) -> None:
     """The second one is refused, names the process of the first, and leaves it alone."""
     with dlog.standalone(tmp_path / "data", bookies=1) as cluster:
         with (
-            pytest.raises(StandaloneError, match=rf"runs in .* already \(process {os.getpid()}\)"),
+            pytest.raises(StandaloneError, match=rf"is already running in .* \(process {os.getpid()}\)"),
             dlog.standalone(tmp_path / "data", bookies=1),
         ):
             pass
@@ -125,7 +125,7 @@ def test_a_bookie_that_cannot_start_reports_why(tmp_path: Path) -> None:
     (data / "bookie-2").mkdir()
     (data / "bookie-2" / "journal").write_text("not a directory")
     with (
-        pytest.raises(StandaloneError, match=r"bookie 2 ended with code .*bookie-2\.log"),
+        pytest.raises(StandaloneError, match=r"bookie 2 ended with exit code .*bookie-2\.log"),
         dlog.standalone(data),
     ):
         pass
@@ -205,7 +205,7 @@ def test_a_store_without_bookies_names_the_command(tmp_path: Path) -> None:
 def test_wrong_use_is_refused(tmp_path: Path) -> None:
     """Before anything is started."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(StandaloneError, match="cannot be used"), dlog.standalone(tmp_path / "file"):
+    with pytest.raises(StandaloneError, match="cannot use directory"), dlog.standalone(tmp_path / "file"):
         pass
     with pytest.raises(ConfigurationError, match="1 to 64, got 0"):
         dlog.standalone(tmp_path, bookies=0)
@@ -231,14 +231,14 @@ def test_a_bookie_that_keeps_dying_is_given_up(tmp_path: Path, monkeypatch: pyte
 
     def kill_again(event: str) -> None:
         said.append(event)
-        if event.endswith("is back"):
+        if event.endswith("is running again"):
             os.kill(cluster.bookies[0].process_id or 0, signal.SIGKILL)
 
     with dlog.standalone(tmp_path / "data", bookies=1, report=kill_again) as cluster:
         os.kill(cluster.bookies[0].process_id or 0, signal.SIGKILL)
         with pytest.raises(
-            StandaloneError, match=r"ended by SIGKILL, 2 times in a row, and is given up: .*log"
+            StandaloneError, match=r"ended by SIGKILL, 2 times in a row, and is not restarted any more: .*log"
         ):
             cluster.wait()
         assert cluster.bookies[0].process_id is None
-    assert [event.split(") ")[1][:12] for event in said] == ["was ended by", "is back", "was ended by"]
+    assert [event.split(") ")[1][:12] for event in said] == ["was ended by", "is running a", "was ended by"]
