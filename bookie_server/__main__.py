@@ -1,20 +1,13 @@
-"""The `bookie` command, also as `python -m bookie_server`: says what is missing before it is loaded."""
+"""Entry point of the `bookie` command. Imports nothing that an extra installs until it has checked for it."""
 
 from __future__ import annotations
 
-import sys
-
-from ledger.errors import MissingExtraError
-from ledger.extras import require
+from ledger.extras import require_for_command
 
 
 def main() -> None:
-    """Run the command. Exits with 2 and one sentence on stderr without the packages of the extra `server`."""
-    try:
-        require("the bookie command", "server", "rocksdict", "typer")
-    except MissingExtraError as error:
-        print(f"bookie: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+    """Run the command."""
+    require_for_command("bookie", "server", "rocksdict", "typer")
     from bookie_server.tools.cli import main as run
 
     run()

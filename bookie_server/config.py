@@ -1,6 +1,6 @@
-"""Settings of one bookie, validated where they are made. Pure: the TOML file is read by config_file.py.
+"""Settings of one bookie. Pure: config_file.py reads the TOML file.
 
-One BookieConfig is built at the edge and passed down; nothing below reads the environment or a file.
+One BookieConfig is made when the process starts; no other module reads settings from the environment or a file.
 """
 
 from __future__ import annotations
@@ -19,55 +19,59 @@ EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one peer, and all of them together, may make this bookie hold."""
+    """Limits on what one connection, and all of them together, may hold in this bookie.
+
+    Raises:
+        ConfigurationError: a limit is 0 or less, or two of them contradict each other.
+    """
 
     frame_bytes_max: int = FRAME_BYTES_MAX
-    """Whole frame with its prefix; checked before anything is allocated for it."""
+    """Maximum size of a frame, length prefix included; checked before memory is allocated for it."""
     connections_max: int = 2000
     connections_per_address_max: int = 1000
-    """Half of all, so that one host cannot shut the others out."""
+    """Half of all, so that one host cannot keep the others out."""
     first_frame_s: float = 30.0
-    """A connection that has sent nothing complete by then is closed."""
+    """A connection that has not sent a complete frame by then is closed."""
     frame_progress_s: float = 30.0
-    """Longest life of an incomplete frame, before the time its size is granted at `frame_bytes_per_s`."""
+    """Time for an incomplete frame, plus its size at `frame_bytes_per_s`."""
     frame_bytes_per_s: int = 64 * 1024
     receive_bytes_max: int = 64 * 1024 * 1024
-    """Of incomplete frames of all connections: twelve of the largest at a time, or sixty of a megabyte.
+    """Incomplete frames of all connections: twelve of the largest, or sixty of a megabyte.
 
-    A connection whose frame has no place in it is not read until there is one. Frames of which less than 32 KiB
-    have come need none.
+    A connection whose frame does not fit is not read until it does. Frames of which less than 32 KiB have arrived do
+    not count.
     """
     crowded_frame_s: float = 5.0
-    """As `frame_progress_s`, while other frames wait for a place."""
+    """As `frame_progress_s`, while other frames wait for this budget."""
     crowded_frame_bytes_per_s: int = 1024 * 1024
-    """As `frame_bytes_per_s`, while other frames wait: a slow peer is served when there is room for slow ones."""
+    """As `frame_bytes_per_s`, while other frames wait for the budget."""
     crowded_silence_s: float = 1.0
-    """Longest silence within a frame while others wait: what their kernels hold arrives within milliseconds."""
+    """Maximum silence within a frame while others wait: what is in the peer's kernel arrives within milliseconds."""
     idle_s: float = 3600.0
-    """Silence after which a connection without pending work is closed; clients reconnect by themselves."""
+    """A connection without pending work is closed after this silence; clients reconnect."""
     send_stall_s: float = 30.0
-    """A peer that takes none of its answers for so long is cut off."""
+    """A connection whose peer reads no response for this long is closed."""
     crowded_stall_s: float = 2.0
-    """The same while reads of others wait for what it holds."""
+    """The same while reads of others wait for the memory of its responses."""
     connection_add_bytes_max: int = 32 * 1024 * 1024
-    """Adds of one connection that wait for the disk; reading pauses above it."""
+    """Adds of one connection that wait for the disk; above it the connection is not read."""
     connection_unsent_bytes_max: int = 1024 * 1024
-    """Answers a peer has not taken; its reads wait above it."""
+    """Responses that a peer has not read; above it its reads wait."""
     unsent_bytes_max: int = 64 * 1024 * 1024
-    """The same for all peers together: what a crowd that never reads its answers can make us hold."""
+    """The same for all peers together."""
     unsent_reserve_bytes: int = 64 * 1024 * 1024
-    """On top of it for peers that take their answers: half for them, half for their fencing and priority reads."""
+    """In addition, for peers that read their responses: half for them, half for their fencing and priority reads."""
     connection_reads_max: int = 4
-    """Reads of one connection that are at the disk together; each may hold one answer of a frame's size."""
+    """Concurrent disk reads of one connection; each may hold a response of a frame's size."""
     reads_max: int = 16
-    """Reads of all connections that are at the disk together."""
+    """Concurrent disk reads of all connections."""
     connection_reads_queued_max: int = 1024
     long_polls_max: int = 100_000
-    """Waiting long polls of all connections, some hundred bytes each."""
+    """Waiting long polls of all connections; each takes a few hundred bytes."""
     connection_long_polls_max: int = 20_000
-    """The same for one connection; a client tails many ledgers over one."""
+    """The same for one connection; a client tails many ledgers over one connection."""
     long_poll_s_max: float = 120.0
-    """A longer wait is answered by then with "nothing new"; the client asks again."""
+    """A longer long poll ends after this time with "nothing new"; the client asks again."""
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
@@ -86,44 +90,51 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieConfig:
-    """Everything `bookie start` needs to know."""
+    """Settings of `bookie start`.
+
+    Raises:
+        ConfigurationError: a value is out of range, or the settings contradict each other.
+    """
 
     metadata: str
-    """URI of the metadata store."""
+    """Address of the metadata store, as in docs/metadata.md."""
     storage: StorageConfig
+    """Directories, memory and disk space."""
     host: str = "127.0.0.1"
-    """Address to listen on. Loopback by default: the protocol carries no authentication."""
+    """Address to listen on. Loopback by default, because the protocol has no authentication."""
     port: int = DEFAULT_PORT
     """0 picks a free port at the first start and keeps it in the ledger directory for later ones."""
     advertised: str | None = None
-    """Host name or address that clients are told, where it differs from `host`."""
+    """Host name or address that is registered for clients, if not `host`."""
     bookie_id: str | None = None
-    """Identity in ledger metadata; `advertised host:port` unless given."""
+    """Id in the metadata of ledgers; by default the address that clients connect to, HOST:PORT."""
     limits: Limits = field(default_factory=Limits)
     gc_interval_s: float = 600.0
-    """Pause between two garbage collections (BookKeeper's default)."""
+    """Seconds between two garbage collections (BookKeeper's default)."""
     gc_grace_s: float = 60.0
-    """A ledger must be missing from the metadata for so long before its entries go."""
+    """Seconds that a ledger must be missing from the metadata before its entries are deleted."""
 
     def __post_init__(self) -> None:
         if not self.metadata:
-            raise ConfigurationError("no metadata store is named: give --metadata URI or set DLOG_METADATA")
+            raise ConfigurationError("no metadata store: give --metadata URI or set DLOG_METADATA")
         if not 0 <= self.port <= 65535:
-            raise ConfigurationError(f"port {self.port} is not in 0..65535 (0 picks a free one)")
+            raise ConfigurationError(f"port must be in 0..65535 (0 picks a free one), got {self.port}")
         if self.gc_interval_s <= 0 or self.gc_grace_s < 0:
             raise ConfigurationError(
-                f"need gc_interval_s > 0 and gc_grace_s >= 0, got {self.gc_interval_s} and {self.gc_grace_s}"
+                f"gc_interval_s must be above 0 and gc_grace_s at least 0, got {self.gc_interval_s} and "
+                f"{self.gc_grace_s}"
             )
         if self.host in EVERY_INTERFACE and not self.advertised:
             raise ConfigurationError(
-                f"host {self.host!r} listens on every interface, which clients cannot connect to: "
-                f"add --advertised with the address they should use"
+                f"host {self.host!r} listens on all interfaces, but clients need one address to connect to: give it "
+                f"with --advertised"
             )
         if self.bookie_id is not None:
             check_bookie_id(self.bookie_id)
 
     @property
     def advertised_host(self) -> str:
+        """Host that clients connect to."""
         return self.advertised or self.host
 
     def identity(self, port: int) -> BookieId:

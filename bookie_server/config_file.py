@@ -1,4 +1,4 @@
-"""From a TOML file and command-line flags to a BookieConfig. Flags win over the file.
+"""A BookieConfig from a TOML file and command-line options. Options override the file.
 
     metadata = "sqlite:////var/lib/dlog/meta.db"
     data = "/var/lib/dlog/bookie"        # or journal_dir and ledger_dir
@@ -6,9 +6,9 @@
     port = 3181
 
     [limits]     # config.Limits
-    [storage]    # storage_config.StorageConfig
+    [storage]    # storage.config.StorageConfig
 
-An unknown name is an error: a misspelt setting must not silently be the default.
+An unknown name is an error: a misspelt setting must not silently have its default.
 """
 
 from __future__ import annotations
@@ -30,25 +30,33 @@ GIVEN_BY_PLACES = frozenset({"journal_directory", "ledger_directory"})
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The file as nested tables. ConfigurationError if it cannot be read or is no TOML."""
+    """Read the file as nested tables.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or is not TOML.
+    """
     try:
         with path.open("rb") as file:
             return tomllib.load(file)
     except OSError as error:
-        raise ConfigurationError(f"cannot read the settings file {path}: {error.strerror}") from error
+        raise ConfigurationError(f"cannot read settings file {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the settings file {path} is not TOML: {error}") from error
+        raise ConfigurationError(f"settings file {path} is not valid TOML: {error}") from error
 
 
 def make_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> BookieConfig:
-    """Settings of the file, overridden by every flag that is not None."""
+    """Make the configuration from the settings of a file, overridden by each flag that is not None.
+
+    Raises:
+        ConfigurationError: a name is unknown, a value has the wrong type or range, or a required setting is missing.
+    """
     merged = {**settings, **{name: value for name, value in flags.items() if value is not None}}
     if flags.get("data") is not None:
         merged = {name: value for name, value in merged.items() if name not in PLACES[1:] or flags.get(name)}
     known = {each.name for each in fields(BookieConfig)}
     _require_known("settings", merged, known | set(PLACES))
     if "metadata" not in merged:
-        raise ConfigurationError("no metadata store is named: give --metadata URI or set DLOG_METADATA")
+        raise ConfigurationError("no metadata store: give --metadata URI or set DLOG_METADATA")
     tables = {name: _table(name, merged.get(name, {})) for name in TABLES}
     plain = {name: value for name, value in merged.items() if name not in (*PLACES, *TABLES)}
     check_types(BookieConfig, plain)
@@ -57,7 +65,11 @@ def make_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> Bookie
 
 
 def make_storage_config(places: Mapping[str, Any], table: Mapping[str, Any]) -> StorageConfig:
-    """Settings of the storage alone, for commands that look at a stopped bookie's files."""
+    """Make the settings of the storage alone, for commands that work on the files of a stopped bookie.
+
+    Raises:
+        ConfigurationError: as `make_config`.
+    """
     journal, ledgers = _directories(places)
     return StorageConfig(journal_directory=journal, ledger_directory=ledgers, **table)
 
@@ -68,10 +80,10 @@ def _directories(merged: Mapping[str, Any]) -> tuple[Path, Path]:
         journal = journal or data / "journal"
         ledgers = ledgers or data / "ledgers"
     if journal is None or ledgers is None:
-        raise ConfigurationError("no place for the data is named: give --data DIR (or both of its parts)")
+        raise ConfigurationError("no data directory: give --data DIR, or --journal-dir and --ledger-dir")
     journal, ledgers = journal.absolute(), ledgers.absolute()
     if journal == ledgers:
-        raise ConfigurationError(f"journal and ledgers need a directory each, both are {journal}")
+        raise ConfigurationError(f"journal and ledgers must have different directories, both are {journal}")
     return journal, ledgers
 
 

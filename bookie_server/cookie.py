@@ -1,8 +1,8 @@
-"""Whose disk is this? The cookie in every directory and in the metadata store must tell the same story.
+"""The identity of a bookie's disks: the cookies in its directories and in the metadata store must match.
 
-A bookie that starts on an empty or foreign disk under its old name would truthfully say "no such ledger" for
-entries it had acknowledged, and recovery would cut them off. So every doubt refuses to start, and says which
-directory differs and what to do. `judge` is pure; `prove_identity` carries it out.
+A bookie that starts on an empty or foreign disk under its old id would answer "no such ledger" for entries that it
+acknowledged, and recovery would cut them off. So any doubt is a refusal to start, which names the directory that
+differs and what to do. `judge` is pure; `prove_identity` reads and writes.
 
 Order of a first start: cookies in the directories, the first journal file, the log mark, the cookie in the store.
 So a bookie that the store knows has all of them, and what is missing was lost.
@@ -157,8 +157,8 @@ async def _create_in_store(store: MetadataStore, ours: Cookie) -> None:
         await store.write_cookie(ours.bookie_id, encode_cookie(ours), None)
     except AlreadyExistsError as error:
         raise CookieMismatchError(
-            f"bookie {ours.bookie_id} was formatted by another process at the same moment: "
-            f"give each bookie its own --port or id",
+            f"another process started as bookie {ours.bookie_id} at the same time: give each bookie its own --port "
+            f"or --bookie-id",
             bookie_id=ours.bookie_id,
         ) from error
 
@@ -167,8 +167,8 @@ def _require_same(ours: Cookie, theirs: Cookie, directory: Path | None, where: s
     differences = cookie_differences(ours, theirs)
     if differences:
         raise CookieMismatchError(
-            f"{where} does not match bookie {ours.bookie_id}: {'; '.join(differences)}: start it with the directories, "
-            f"address and metadata store it was formatted with",
+            f"{where} does not match bookie {ours.bookie_id}: {'; '.join(differences)}: start the bookie with the "
+            f"directories, address and metadata store of its first start",
             directory=directory,
             bookie_id=ours.bookie_id,
         )
@@ -179,8 +179,8 @@ def _require_role(ours: Cookie, each: FoundDirectory, role: str | None) -> None:
     if role in (None, each.role):
         return
     raise CookieMismatchError(
-        f"{_named(each)} has the cookie of bookie {ours.bookie_id}'s {role} directory: exchange the mounts, or name "
-        f"the directories as they were named before",
+        f"{_named(each)} has the cookie of the {role} directory of bookie {ours.bookie_id}: swap the mounts, or give "
+        f"the directories as in earlier starts",
         directory=each.directory,
         bookie_id=ours.bookie_id,
     )
@@ -191,8 +191,8 @@ def _require_unused(ours: Cookie, each: FoundDirectory) -> None:
         return
     has = "its cookie" if each.cookie is not None else "no cookie"
     raise CookieMismatchError(
-        f"{_named(each)} holds data and {has}, but the metadata store does not know bookie "
-        f"{ours.bookie_id}: name the store it belongs to, or empty the directory with `bookie format`",
+        f"{_named(each)} holds data and {has}, but the metadata store has no bookie {ours.bookie_id}: give the "
+        f"metadata store of its cluster, or empty the directory with `bookie format`",
         directory=each.directory,
         bookie_id=ours.bookie_id,
     )
@@ -201,8 +201,8 @@ def _require_unused(ours: Cookie, each: FoundDirectory) -> None:
 def _without_cookie(ours: Cookie, each: FoundDirectory) -> CookieMismatchError:
     state = "holds data without a cookie" if each.holds_data else "is empty"
     return CookieMismatchError(
-        f"{_named(each)} {state}, but bookie {ours.bookie_id} was formatted before: mount its "
-        f"disk; if that is lost, start a bookie under a new id and let repair copy the entries to it",
+        f"{_named(each)} {state}, but bookie {ours.bookie_id} has stored entries before: mount its disk; if the disk "
+        f"is lost, start a new bookie under another id (docs/operations.md)",
         directory=each.directory,
         bookie_id=ours.bookie_id,
     )
@@ -210,9 +210,9 @@ def _without_cookie(ours: Cookie, each: FoundDirectory) -> CookieMismatchError:
 
 def _incomplete(ours: Cookie, each: FoundDirectory, missing: Path) -> CookieMismatchError:
     return CookieMismatchError(
-        f"{_named(each)} has lost {missing}, which bookie {ours.bookie_id} has had since its first start: restore "
-        f"what is missing there; if it is lost, start a bookie under a new id and let repair copy the entries to it; "
-        f"`bookie format` empties the directories of one that never had entries",
+        f"{missing} is missing in the {each.role} directory of bookie {ours.bookie_id}, which has had it since its "
+        f"first start: restore it; if it is lost, start a new bookie under another id (docs/operations.md); `bookie "
+        f"format` empties the directories of a bookie that never had entries",
         directory=each.directory,
         bookie_id=ours.bookie_id,
     )

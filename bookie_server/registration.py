@@ -1,7 +1,7 @@
-"""The bookie's presence in the metadata store, and on which of the two lists it stands.
+"""The bookie's registration in the metadata store, in the list of writable or of read-only bookies.
 
-One task carries out what is wanted, so that changes never overlap: a disk that fills and empties while the
-store is slow leads to the last wish, not to every one in between.
+One task makes all changes, so that they never overlap: if a disk fills and empties while the store is slow, only the
+last state is published.
 
 Protocol: docs/bookkeeper.md#registration.
 """
@@ -29,10 +29,14 @@ RETRY_S = 1.0
 
 
 async def register(store: MetadataStore, info: BookieInfo, patience_s: float) -> Registration:
-    """Become visible. Tried again for `patience_s`, then it raises what stood in the way last.
+    """Register the bookie, retrying for `patience_s` seconds. On return clients can see it.
 
-    BookieAliveError if that is another process that holds the id. An attempt of ours whose answer was lost does
-    not stand in the way: its registration names the session of `store`, and is replaced by the next attempt's.
+    An attempt whose response was lost is no obstacle: its registration names the session of `store`, and the next
+    attempt replaces it.
+
+    Raises:
+        BookieAliveError: another process is registered under the id.
+        MetadataUnavailableError, MetadataOutcomeUnknownError: the store did not respond in time.
     """
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + patience_s
@@ -42,19 +46,19 @@ async def register(store: MetadataStore, info: BookieInfo, patience_s: float) ->
         except (MetadataOutcomeUnknownError, MetadataUnavailableError) as error:
             if loop.time() >= give_up_at:
                 raise
-            logger.warning("cannot register bookie %s, will try again: %s", info.bookie_id, error)
+            logger.warning("cannot register bookie %s, retrying: %s", info.bookie_id, error)
         except AlreadyExistsError as error:
             if loop.time() >= give_up_at:
                 raise BookieAliveError(
-                    f"another process is registered as bookie {info.bookie_id}: stop it, or give this one "
-                    f"another --port or --bookie-id",
+                    f"another process is registered as bookie {info.bookie_id}: stop it, or give this bookie another "
+                    f"--port or --bookie-id",
                     bookie_id=info.bookie_id,
                 ) from error
         await asyncio.sleep(RETRY_S)
 
 
 class Presence:
-    """Keeps the registration on the list that the disks ask for, and tells `on_lost` if it has ended for good."""
+    """Keeps the registration in the list that the disks call for. Calls `on_lost` when it has ended permanently."""
 
     def __init__(
         self, registration: Registration, *, writable: bool, on_lost: Callable[[LogStoreError], None]
@@ -66,7 +70,7 @@ class Presence:
         self._task: asyncio.Task[None] | None = None
 
     def want(self, *, writable: bool) -> None:
-        """Move to the writable or the read-only list as soon as the store lets us."""
+        """Move to the writable or the read-only list as soon as the store responds."""
         self._wanted = writable
         if self._task is None and self._wanted != self._published:
             self._task = asyncio.get_running_loop().create_task(self._follow())
@@ -82,13 +86,13 @@ class Presence:
         try:
             while self._wanted != self._published:
                 wanted = self._wanted
-                # Until the store has answered, nobody knows which list the bookie is on.
+                # Until the store has responded, it is unknown which list the bookie is in.
                 self._published = None
                 try:
                     await self._registration.set_read_only(not wanted)
                     self._published = wanted
                 except LogStoreError as error:
-                    logger.warning("cannot publish writable=%s, will try again: %s", wanted, error)
+                    logger.warning("cannot publish writable=%s, retrying: %s", wanted, error)
                     await asyncio.sleep(RETRY_S)
         finally:
             self._task = None

@@ -6,9 +6,9 @@ Start, in this order, each step undone if a later one fails:
  3. open the storage: the journal's tail is replayed, so every fence is back;
  4. listen; 5. register; 6. start upkeep.
 
-Stop is the same backwards: withdraw the registration, take nothing more, let what was accepted become
-durable and be answered, close the connections, checkpoint and close the storage. After the first journal
-error nothing is trusted any more: everybody is cut off instead, and the process must end.
+Stop is the same in reverse: end the registration, accept nothing more, wait until what was accepted is durable and
+answered, close the connections, checkpoint and close the storage. After the first journal error nothing is trusted:
+all connections are aborted instead, and the process must exit.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 DRAIN_S = 10.0
-"""How long a stop waits for peers to take their last answers."""
+"""How long a stop waits for peers to read their last responses."""
 REGISTER_S = 45.0
-"""Longer than a store's session timeout: a killed predecessor of ours must have gone by then."""
+"""Longer than a store's session timeout: by then the session of a killed predecessor has ended."""
 
 
 class BookieServer:
-    """A bookie in this process, on this event loop."""
+    """A bookie in this process, on the running event loop. `start` it once, then `stop` it."""
 
     def __init__(
         self, config: BookieConfig, store: MetadataStore, disk: Disk, environment: Environment
@@ -61,18 +61,31 @@ class BookieServer:
         self._stack = AsyncExitStack()
         self._connections: Connections | None = None
         self.failed = asyncio.Event()
-        """Set when the storage has failed, or the bookie is not the one of its name any more, and it must end;
-        `failure` is the reason."""
+        """Set when the bookie must stop: its storage has failed, or another process has taken its id. `failure` is the
+        reason."""
         self.failure: Exception | None = None
         self.port = config.port
         self.bookie_id = BookieId("")
         self.storage: LedgerStorage | None = None
-        """Open while the bookie serves; to look at, not to change."""
+        """Open while the bookie serves; read only."""
         self.service: BookieService | None = None
-        """What its connections ask, since it serves; for who wants to listen to the answers."""
+        """The service behind its connections, while the bookie serves."""
 
     async def start(self) -> None:
-        """Serve. On any error everything is closed again, and nothing was promised to anybody."""
+        """Start the bookie. On return it is registered and accepts connections, and `bookie_id` and `port` are set.
+
+        After an error everything is closed again, and no request was accepted.
+
+        Raises:
+            ClusterMissingError: the metadata store has no cluster.
+            DirectoryInUseError, ForeignStorageError: another bookie works on the directories.
+            PortTakenError: the port is in use.
+            CookieMismatchError: the directories are not those of this bookie.
+            JournalDamagedError, IndexDamagedError: stored data is damaged (docs/operations.md).
+            DiskFullError, DiskFailedError: a disk has no space, or fails.
+            BookieAliveError: another process is registered under this id.
+            MetadataUnavailableError: the metadata store does not respond.
+        """
         try:
             await self._start()
         except BaseException:
@@ -80,7 +93,11 @@ class BookieServer:
             raise
 
     async def stop(self) -> None:
-        """Withdraw, drain, close. What was acknowledged is in the checkpoint; a restart replays nothing."""
+        """Stop the bookie. On return it is not registered, all accepted requests were answered or their connections
+        closed, and a checkpoint holds everything acknowledged, so a restart replays nothing.
+
+        After a failure of the storage there is no checkpoint; the next start replays the journal.
+        """
         await self._stack.aclose()
 
     # ---- the steps
@@ -112,8 +129,8 @@ class BookieServer:
             return await self._store.instance_id()
         except RecordNotFoundError as error:
             raise ClusterMissingError(
-                f"the metadata store {self._store.uri} holds no cluster: run `dlog standalone`, or "
-                f"`bookie init-cluster --metadata {self._store.uri}` once",
+                f"metadata store {self._store.uri} has no cluster: run `bookie init-cluster --metadata "
+                f"{self._store.uri}` once, or use `dlog standalone`",
                 uri=self._store.uri,
             ) from error
 
@@ -141,8 +158,8 @@ class BookieServer:
             )
         except OSError as error:
             raise PortTakenError(
-                f"cannot listen on {host}:{port} ({error.strerror or error}): stop the process that has it, "
-                f"or choose another --port for a new bookie",
+                f"cannot listen on {host}:{port} ({error.strerror or error}): stop the process that uses the port, or "
+                f"give a new bookie another --port",
                 host=host,
                 port=port,
             ) from error
@@ -182,8 +199,8 @@ class BookieServer:
     def _lost_name(self, error: LogStoreError) -> None:
         self._fail(
             BookieAliveError(
-                f"bookie {self.bookie_id} had lost its session with the metadata store, and its place was taken "
-                f"meanwhile ({error}): this process ends; start it again once that is put right",
+                f"bookie {self.bookie_id} lost its session with the metadata store, and another process has registered "
+                f"its id ({error}): this process exits; stop the other one, then start the bookie again",
                 bookie_id=self.bookie_id,
             )
         )

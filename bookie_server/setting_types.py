@@ -1,6 +1,6 @@
-"""Whether the values of settings have the types that a config class declares. Pure.
+"""Check that the values of settings have the types that a config class declares. Pure.
 
-TOML and Python are both typed, so nothing is converted: a port in quotes is a mistake to name, not to guess at.
+TOML and Python are both typed, so nothing is converted: a port in quotes is an error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 
 from ledger.errors import ConfigurationError
 
-NAMES = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+NAMES = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
 
 
 def check_types(config: type, settings: Mapping[str, Any]) -> None:

@@ -42,8 +42,8 @@ def _refuse_apaches(disk: Disk, directories: Iterable[Path]) -> None:
         for place in (directory, directory.parent):
             if disk.exists(place / APACHE_COOKIE):
                 raise ForeignStorageError(
-                    f"{place} belongs to a bookie of Apache BookKeeper ({place / APACHE_COOKIE} is there), which "
-                    "stores its entries in another way: give this bookie a directory of its own",
+                    f"{place} belongs to a bookie of Apache BookKeeper ({place / APACHE_COOKIE} exists), whose storage "
+                    "format is different: give this bookie its own directory",
                     path=place,
                 )
 

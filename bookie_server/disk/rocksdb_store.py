@@ -83,8 +83,8 @@ def _writing(directory: Path) -> Iterator[None]:
 
 def _damaged(directory: Path, error: Exception) -> str:
     return (
-        f"index {directory} is damaged ({error}): stop the bookie and run `bookie rebuild-index` on its directories, "
-        "which makes it anew from the entry logs"
+        f"index {directory} is damaged ({error}): stop the bookie and run `bookie rebuild-index` on its directories to "
+        "rebuild it from the entry logs"
     )
 
 
@@ -97,14 +97,14 @@ def _write_error(directory: Path, error: Exception) -> DiskFullError | DiskFaile
         return IndexDamagedError(_damaged(directory, error), path=directory)
     if "No space left" in str(error) or "NoSpace" in str(error):
         return DiskFullError(
-            f"no space left to write index {directory}: free space on this disk", path=directory
+            f"no space left to write index {directory}: free space on its disk", path=directory
         )
     if "Too many open files" in str(error):
         return TooManyFilesError(
-            f"cannot write index {directory}: too many open files; raise the limit or close some",
+            f"cannot write index {directory}: too many open files; raise the limit of open files",
             path=directory,
         )
-    return DiskFailedError(f"index {directory} cannot be written: {error}", path=directory, missing=False)
+    return DiskFailedError(f"cannot write index {directory}: {error}", path=directory, missing=False)
 
 
 class _Rocks:
@@ -160,12 +160,12 @@ class _Rocks:
     def _refusal(self, error: Exception) -> IndexDamagedError | StorageInUseError:
         if "LOCK" in str(error):
             return StorageInUseError(
-                f"index {self._directory} is in use: stop the other bookie on these directories first",
+                f"index {self._directory} is used by another process: stop the bookie on these directories",
                 path=self._directory,
             )
         return IndexDamagedError(
-            f"index {self._directory} cannot be opened ({error}): if it is damaged, run `bookie rebuild-index` on this "
-            "bookie's directories, which makes it anew from the entry logs",
+            f"cannot open index {self._directory} ({error}): if it is damaged, run `bookie rebuild-index` on the "
+            "bookie's directories to rebuild it from the entry logs",
             path=self._directory,
         )
 
@@ -231,7 +231,7 @@ class _Rocks:
 
     def _unreadable(self, error: Exception) -> StorageError:
         if not _is_damage(error):
-            return StorageError(f"index {self._directory} cannot be read: {error}", path=self._directory)
+            return StorageError(f"cannot read index {self._directory}: {error}", path=self._directory)
         if not self._damage_said:
             self._damage_said = True
             logger.error("%s; what it cannot tell is answered as unknown", _damaged(self._directory, error))

@@ -46,7 +46,7 @@ def _translated(doing: str, path: Path) -> Iterator[None]:
 
 def _ours(doing: str, path: Path, error: OSError) -> DiskFullError | DiskFailedError:
     if error.errno in _FULL:
-        return DiskFullError(f"no space left to {doing} {path}: free space on this disk", path=path)
+        return DiskFullError(f"no space left to {doing} {path}: free space on its disk", path=path)
     if error.errno in _NO_DESCRIPTOR:
         whose = "this process" if error.errno == errno.EMFILE else "this machine"
         return TooManyFilesError(

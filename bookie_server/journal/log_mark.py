@@ -41,14 +41,17 @@ def encode_log_mark(mark: LogMark) -> bytes:
 def decode_log_mark(data: bytes, path: object) -> LogMark:
     """IndexVersionError, IndexDamagedError."""
     if len(data) != _MARK.size or data[:8] != MAGIC:
-        raise IndexDamagedError(f"{path} is not a log mark of {_MARK.size} bytes", path=path)
+        raise IndexDamagedError(f"{path} is not a log mark: it does not have {_MARK.size} bytes", path=path)
     _, version, crc, file_id, offset, sequence, generation = _MARK.unpack(data)
     if version > VERSION:
         raise IndexVersionError(
-            f"{path} has log mark version {version}, we read up to {VERSION}: start the newer bookie",
+            f"log mark {path} has version {version}, this bookie reads up to {VERSION}: start a newer version",
             version=version,
             version_max=VERSION,
         )
     if crc32c(data[16:], crc32c(data[:12])) != crc:
-        raise IndexDamagedError(f"log mark {path} is damaged", path=path)
+        raise IndexDamagedError(
+            f"log mark {path} is damaged: restore it; if it is lost, start a new bookie under another id",
+            path=path,
+        )
     return LogMark(file_id, offset, sequence, generation)

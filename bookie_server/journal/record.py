@@ -103,11 +103,11 @@ def encode_file_header(header: FileHeader) -> bytes:
 def decode_file_header(data: bytes, path: object) -> FileHeader:
     """JournalVersionError, JournalDamagedError (the header was synced before the file got its name)."""
     if len(data) < FILE_HEADER_BYTES or data[:8] != MAGIC:
-        raise JournalDamagedError(f"{path} does not start like a journal file", path=path, offset=0)
+        raise JournalDamagedError(f"{path} is not a journal file: its header is missing", path=path, offset=0)
     _, version, crc, file_id, salt = _FILE_HEADER.unpack(data[:FILE_HEADER_BYTES])
     if version > VERSION:
         raise JournalVersionError(
-            f"{path} has journal version {version}, we read up to {VERSION}: start the newer bookie",
+            f"journal file {path} has version {version}, this bookie reads up to {VERSION}: start a newer version",
             path=path,
             version=version,
             version_max=VERSION,

@@ -81,8 +81,8 @@ class _Replay:
         path = self._directory / file_name(file_id)
         if not self._disk.exists(path):
             raise JournalDamagedError(
-                f"journal file {path} is missing although it was in use: restore it, or give this bookie a "
-                "new id and let repair copy its ledgers",
+                f"journal file {path} is missing, but the log mark needs it: restore it; if it is lost, start a new "
+                "bookie under another id (docs/operations.md)",
                 path=path,
                 offset=0,
             )
@@ -90,7 +90,9 @@ class _Replay:
         header = decode_file_header(content, path)
         if header.file_id != file_id:
             raise JournalDamagedError(
-                f"{path} holds journal file {header.file_id}, not {file_id}", path=path, offset=0
+                f"{path} contains journal file {header.file_id}, not {file_id}: restore the right file",
+                path=path,
+                offset=0,
             )
         return content
 
@@ -121,8 +123,9 @@ class _Replay:
         self.damaged = True
         if not self._accept_damage:
             raise JournalDamagedError(
-                f"journal file {path} is damaged at offset {offset} ({what}): acknowledged entries may be "
-                "missing; start with limbo_on_damage to serve what is left and let repair check the rest",
+                f"journal file {path} is damaged at offset {offset} ({what}): acknowledged entries may be missing. "
+                "To serve what is left, set limbo_on_damage = true in the [storage] table of --config: the bookie then "
+                "answers unknown for what it cannot find and accepts no new entries",
                 path=path,
                 offset=offset,
             )

@@ -42,14 +42,14 @@ def overdue(limits: Limits, now: float, peer: PeerActivity) -> str | None:
         stall_s = limits.crowded_stall_s if peer.blocks_reads else limits.send_stall_s
         if now - peer.stalled_since > stall_s:
             waited = ", and reads of others waited for it" if peer.blocks_reads else ""
-            return f"took none of its answers for {stall_s} s{waited}"
+            return f"read no response for {stall_s} s{waited}"
     if peer.held:
         return None
     if peer.partial_bytes and peer.crowds:
         grace_s = limits.crowded_frame_s + peer.partial_bytes / limits.crowded_frame_bytes_per_s
         silent_s = now - max(peer.last_received, peer.frame_started)
         if now - peer.frame_started > grace_s or silent_s > limits.crowded_silence_s:
-            return f"did not complete a frame within {grace_s:.0f} s, while others waited for its place"
+            return f"did not complete a frame within {grace_s:.0f} s, while others waited for its memory"
     if peer.partial_bytes:
         grace_s = limits.frame_progress_s + peer.partial_bytes / limits.frame_bytes_per_s
         if now - peer.frame_started > grace_s:

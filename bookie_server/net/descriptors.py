@@ -55,9 +55,9 @@ def limits_within(limits: Limits, storage: StorageConfig, descriptors_max: int) 
         return limits
     if connections_max < CONNECTIONS_MIN:
         raise ConfigurationError(
-            f"the limit of open files is {descriptors_max}, this bookie needs {reserved + CONNECTIONS_MIN} at least: "
-            f"{reserved} for its files and {CONNECTIONS_MIN} for connections; raise the limit "
-            f"(`ulimit -n 4096`, LimitNOFILE=4096 in a systemd unit)"
+            f"the limit of open files is {descriptors_max}, but this bookie needs at least "
+            f"{reserved + CONNECTIONS_MIN}: {reserved} for its files and {CONNECTIONS_MIN} for connections; raise "
+            f"the limit (`ulimit -n 4096`, or LimitNOFILE=4096 in a systemd unit)"
         )
     share = limits.connections_per_address_max / limits.connections_max
     return replace(

@@ -20,7 +20,7 @@ def kept_port(disk: Disk, directory: Path) -> int | None:
     text = disk.read_file(path).decode("ascii", "replace").strip()
     if not text.isdigit() or not 0 < int(text) <= 65535:
         raise ConfigurationError(
-            f"{path} should hold a port in 1..65535 and holds {text[:20]!r}: correct it or start with --port"
+            f"{path} must contain a port in 1..65535, got {text[:20]!r}: correct it, or start with --port"
         )
     return int(text)
 

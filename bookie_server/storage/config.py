@@ -1,4 +1,4 @@
-"""Settings of one bookie's storage; built once at the edge and passed down."""
+"""Settings of a bookie's storage."""
 
 from __future__ import annotations
 
@@ -23,28 +23,34 @@ POSITIVE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageConfig:
-    """Where a bookie keeps its files and how much memory and disk it may use."""
+    """Where a bookie keeps its files, and how much memory and disk space it may use.
+
+    Raises:
+        ConfigurationError: a value is out of range.
+    """
 
     journal_directory: Path
+    """The journal. On a disk of its own, syncs do not wait for reads."""
     ledger_directory: Path
+    """Entry logs, index and log mark."""
 
     journal_segment_bytes: int = 32 * MIB
-    """One preallocated journal file. Large enough that rolling is rare, small enough to be freed soon."""
+    """Size of a journal file, preallocated. Large enough that rolling is rare, small enough to be freed soon."""
 
     journal_queue_bytes_max: int = 32 * MIB
-    """Bytes that may wait for the journal before `wait_for_room` holds senders back."""
+    """Bytes that may wait for the journal; above it connections are not read."""
 
     write_cache_bytes_max: int = 64 * MIB
     """One half of the write cache; a full half is flushed while the other half fills."""
 
     read_cache_bytes_max: int = 32 * MIB
-    """Blocks kept after a read, so that sequential readers touch the disk once per read-ahead."""
+    """Blocks kept after a read, so that sequential readers read the disk once per read-ahead."""
 
     read_ahead_bytes: int = MIB
-    """Read from an entry log in one go once a ledger is read in sequence."""
+    """Read from an entry log at a time while a ledger is read in sequence."""
 
     entry_log_bytes_max: int = 1024 * MIB
-    """An entry log is closed at this size; a log is the unit in which space is given back."""
+    """An entry log is closed at this size. Space is reclaimed by whole entry logs."""
 
     block_bytes_max: int = 64 * 1024
     """Entries stored under one index record. A random read costs one block, the index one record a block."""
@@ -53,23 +59,24 @@ class StorageConfig:
     """Ledger states kept in memory; the others are in the index."""
 
     reserve_bytes: int = 32 * MIB
-    """Kept free for fences, recovery adds and restart when the disk is full."""
+    """Reserved for fences, recovery adds and a restart when the disk is full."""
 
     disk_usage_max: float = 0.95
-    """Part of the disk in use above which the storage goes read-only."""
+    """Fraction of the disk in use above which the storage becomes read-only."""
 
     disk_usage_writable: float = 0.92
     """It becomes writable again below this; lower than `disk_usage_max` so that it does not flap."""
 
     disk_check_interval_s: float = 10.0
+    """Seconds between two checks of the disks."""
     checkpoint_interval_s: float = 30.0
-    """At the latest this long after an add, its journal record is no longer needed for restart."""
+    """Maximum seconds between two checkpoints; a restart replays the journal since the last one."""
 
     read_worker_count: int = 2
     """Threads that read entry logs; reads of one ledger share a thread."""
 
     limbo_on_damage: bool = False
-    """Start in spite of a damaged journal: what is found is served, what is not found is unknown."""
+    """Start with a damaged journal: serve what is found, answer unknown for all else, accept no normal adds."""
 
     def __post_init__(self) -> None:
         for name in POSITIVE:
@@ -82,8 +89,8 @@ class StorageConfig:
             )
         if self.journal_segment_bytes < 64 * 1024:
             raise ConfigurationError(
-                f"journal_segment_bytes is {self.journal_segment_bytes}, it needs at least 65536"
+                f"journal_segment_bytes must be at least 65536, got {self.journal_segment_bytes}"
             )
         for name in ("read_cache_bytes_max", "read_ahead_bytes", "reserve_bytes"):
             if getattr(self, name) < 0:
-                raise ConfigurationError(f"{name} must not be below 0, got {getattr(self, name)}")
+                raise ConfigurationError(f"{name} must be at least 0, got {getattr(self, name)}")

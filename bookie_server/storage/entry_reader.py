@@ -96,8 +96,8 @@ class _Lane:
 def _check_dense(block: Block, interval: Interval, entry_id: int) -> None:
     if interval.dense and block.entry(entry_id) is None:
         raise StorageError(
-            f"index and entry log {interval.log_id} disagree at offset {interval.offset} about entry "
-            f"{entry_id} of ledger {block.ledger_id}",
+            f"index and entry log {interval.log_id} disagree about entry {entry_id} of ledger {block.ledger_id} at "
+            f"offset {interval.offset}: read it from another bookie",
             ledger_id=block.ledger_id,
             entry_id=entry_id,
         )

@@ -39,7 +39,7 @@ class GarbageCollectorConfig:
     def __post_init__(self) -> None:
         if not 0 < self.deletes_part_max <= 1:
             raise ConfigurationError(
-                f"deletes_part_max is {self.deletes_part_max}, it must be above 0 and at most 1"
+                f"deletes_part_max must be above 0 and at most 1, got {self.deletes_part_max}"
             )
 
 
@@ -110,7 +110,7 @@ class GarbageCollector:
         async for listed in self._store.ledger_ids():
             if listed <= previous:
                 raise StorageError(
-                    f"the metadata listing is not ascending: {listed} after {previous}; nothing is deleted"
+                    f"the metadata store listed ledger {listed} after {previous}: nothing is deleted"
                 )
             previous = listed
             while at < len(local) and local[at] < listed:
@@ -162,14 +162,14 @@ class GarbageTask:
             try:
                 await self._pass()
             except LogStoreError as error:
-                logger.warning("garbage collection will be tried again: %s", error)
+                logger.warning("garbage collection failed, retrying: %s", error)
 
     async def _pass(self) -> None:
         if await self._store.instance_id() != self._instance_id:
-            logger.error("%s holds another cluster now: nothing is collected", self._store.uri)
+            logger.error("%s now has another cluster: nothing is deleted", self._store.uri)
             return
         done = await self._collector.collect()
         if done.error is not None:
             raise done.error
         if done.deleted or done.removed_logs:
-            logger.info("collected %d ledgers and %d entry logs", done.deleted, done.removed_logs)
+            logger.info("deleted %d ledgers and %d entry logs", done.deleted, done.removed_logs)

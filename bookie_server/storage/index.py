@@ -226,7 +226,7 @@ class Index:
         version, log_id, offset = _END_VALUE.unpack(value)
         if version > VERSION:
             raise IndexVersionError(
-                f"the index has version {version}, we read up to {VERSION}: start the newer bookie",
+                f"the index has version {version}, this bookie reads up to {VERSION}: start a newer version",
                 version=version,
                 version_max=VERSION,
             )

@@ -110,7 +110,8 @@ class LedgerStorage:
         state = self._states.get(ledger_id)
         if state is None and self.limbo:
             raise LimboError(
-                f"ledger {ledger_id} is not here, but part of the journal was lost", ledger_id=ledger_id
+                f"ledger {ledger_id} is unknown, but part of the journal was lost: ask another bookie",
+                ledger_id=ledger_id,
             )
         return state
 
@@ -295,7 +296,7 @@ class LedgerStorage:
     def _check_absence(self, state: StoredLedger) -> None:
         if state.limbo or self.limbo:
             raise LimboError(
-                f"ledger {state.ledger_id} is in limbo: what is not here may have been lost",
+                f"ledger {state.ledger_id} is in limbo: entries may have been lost; ask another bookie",
                 ledger_id=state.ledger_id,
             )
 
@@ -479,8 +480,8 @@ def _require_not_lost(state: StoredLedger, entry_id: int) -> None:
     """StorageError if the entry, which was not found, is the last one: that was accepted, so it was lost."""
     if entry_id == state.last_entry and entry_id >= 0 and not state.deleted:
         raise StorageError(
-            f"entry {entry_id} of ledger {state.ledger_id}, the last one accepted, is not found: index or entry log "
-            "has lost it; read it from another bookie",
+            f"entry {entry_id} of ledger {state.ledger_id}, the last one accepted, is missing in the index or the "
+            "entry log: read it from another bookie",
             ledger_id=state.ledger_id,
             entry_id=entry_id,
         )

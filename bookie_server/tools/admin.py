@@ -111,7 +111,9 @@ def format_directories(metadata: str, config: StorageConfig, *, force: bool) -> 
             if bookie_id is not None:
                 await require_unused(store, bookie_id, force=force)
             await give_up(store, disk, config, bookie_id)
-        return f"{bookie_id or 'no bookie'} is gone from {config.journal_directory} and {config.ledger_directory}"
+        return (
+            f"deleted {bookie_id or 'everything'} in {config.journal_directory} and {config.ledger_directory}"
+        )
 
     return _with_store(metadata, give_all_up)
 

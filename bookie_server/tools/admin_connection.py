@@ -39,8 +39,8 @@ class AdminConnection:
         response = await self._answer(V3Request(txn_id=self._txn_id, operation=operation, body=body))
         if response.outcome is Status.EUA:
             raise BookieUnavailableError(
-                f"the bookie at {self.place} refuses this client (EUA): it takes clients only that authenticate "
-                "themselves, or that use TLS, and this command can do neither"
+                f"the bookie at {self.place} refuses this client (EUA): it requires authentication or TLS, which this "
+                "command does not support"
             )
         found = response.body
         return response.outcome, found if isinstance(found, expected) else None
@@ -56,7 +56,7 @@ class AdminConnection:
             raise _silent(self.place, error) from error
         except ProtocolError as error:
             raise BookieUnavailableError(
-                f"what answers at {self.place} is no bookie, or one that speaks TLS only: {error}"
+                f"the server at {self.place} is not a bookie, or requires TLS: {error}"
             ) from error
 
 
@@ -77,5 +77,5 @@ async def linked(host: str, port: int, answer_bytes_max: int) -> AsyncIterator[A
 
 def _silent(place: str, error: Exception) -> BookieUnavailableError:
     return BookieUnavailableError(
-        f"no bookie answers at {place} ({error or 'no answer in time'}): check the address, or start the bookie"
+        f"no bookie answers at {place} ({error or 'no response in time'}): check the address, or start the bookie"
     )

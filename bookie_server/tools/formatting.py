@@ -1,4 +1,4 @@
-"""`bookie format`: give up what a stopped bookie stores, so that its directories can be used anew.
+"""`bookie format`: delete what a stopped bookie stores, so that its directories can be used again.
 
 A bookie that comes back empty under its old id answers "no such entry" for entries it had acknowledged. So
 formatting is refused while any ledger's metadata still names the bookie, unless it is forced, and while the
@@ -29,7 +29,8 @@ def identity_of(disk: Disk, config: StorageConfig) -> BookieId | None:
     }
     if len(found) > 1:
         raise CookieMismatchError(
-            f"the directories belong to different bookies ({', '.join(sorted(found))}): name those of one",
+            f"the directories belong to different bookies ({', '.join(sorted(found))}): give the journal and ledger "
+            "directory of one bookie",
             directory=config.ledger_directory,
             bookie_id=None,
         )
@@ -49,8 +50,8 @@ async def require_unused(store: MetadataStore, bookie_id: BookieId, *, force: bo
             continue
         if bookie_id in metadata.members():
             raise BookieInUseError(
-                f"ledger {ledger_id} still has entries on bookie {bookie_id}: let repair copy them to other "
-                f"bookies first, or format with --force and lose that copy",
+                f"ledger {ledger_id} still has entries on bookie {bookie_id}: delete or trim its log, or copy the "
+                f"entries to other bookies (docs/operations.md); --force deletes this copy",
                 bookie_id=bookie_id,
                 ledger_id=ledger_id,
             )

@@ -1,4 +1,4 @@
-"""A ledger as running bookies hold it, entry by entry: for a look, not for use.
+"""A ledger as running bookies store it, entry by entry. Diagnostic only.
 
 Every entry is asked of the members of its write set in turn until one has it whole. A closed ledger is read to
 its end; of an open one what bookies hold is shown, and part of that may not be confirmed. Fences nothing.
@@ -72,7 +72,7 @@ class LiveLedger:
             return found
         if missing == len(reasons) and (not self._metadata.closed or self._only is not None):
             return None
-        raise ReadError(f"entry {entry_id} of ledger {self._ledger_id} cannot be read: {'; '.join(reasons)}")
+        raise ReadError(f"cannot read entry {entry_id} of ledger {self._ledger_id}: {'; '.join(reasons)}")
 
     def _holders(self, entry_id: int) -> list[BookieId]:
         if self._only is not None:
@@ -124,7 +124,7 @@ async def live_rows(
     members = list(dict.fromkeys(metadata.members()))
     if only is not None and only not in members:
         raise ConfigurationError(
-            f"ledger {ledger_id} has nothing on bookie {only}: its bookies are {', '.join(members)}"
+            f"bookie {only} has no entries of ledger {ledger_id}: its bookies are {', '.join(members)}"
         )
     ledger = LiveLedger(ledger_id, metadata, await store.bookies(), None if only is None else BookieId(only))
     async with aclosing(ledger.rows(first, last)) as rows:

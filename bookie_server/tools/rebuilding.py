@@ -27,8 +27,8 @@ def rebuilt_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
         say(f"lost: {each}")
     if rebuilt.lost:
         say(
-            "what is not found is answered as unknown from now on, and nothing new is accepted: let repair copy the "
-            "ledgers to other bookies, then format this one"
+            "the bookie is in limbo: it answers unknown for what it cannot find and accepts no new entries; keep it "
+            "until no ledger names it, then format it (docs/operations.md)"
         )
     return {
         "index": str(config.ledger_directory / "index"),

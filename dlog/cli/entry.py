@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
-from ledger.errors import MissingExtraError
-from ledger.extras import require
+from ledger.extras import require_for_command
 
 
 def main() -> None:
-    """Run the command. Without the packages of the extra `cli`: one sentence on stderr and exit code 2."""
-    try:
-        require("the dlog command", "cli", "typer", "rich")
-    except MissingExtraError as error:
-        print(f"dlog: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+    """Run the command."""
+    require_for_command("dlog", "cli", "typer", "rich")
     from dlog.cli.main import main as run
 
     run()

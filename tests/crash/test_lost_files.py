@@ -28,7 +28,7 @@ from tests.helpers.crash.scenarios import SETTINGS
 JOURNAL, LEDGERS = "journal", "ledgers"
 MADE_AGAIN = ("lock", "port", "spare.tmp", "reserve", "ledger-states")
 STARTED, REFUSED = "started", "refused"
-WAYS_OUT = ("restore", "mount its disk", "start it with the directories", "exchange the mounts")
+WAYS_OUT = ("restore", "mount its disk", "start the bookie with the directories", "swap the mounts")
 
 Placed = dict[Path, Path]
 """Where a file or tree of the bookie is now, by where it belongs; both relative to its home."""

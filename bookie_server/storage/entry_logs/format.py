@@ -62,14 +62,17 @@ def encode_file_header(log_id: int) -> bytes:
 def check_file_header(data: bytes, log_id: int, path: object) -> None:
     """StorageError unless this is the header of that log in a version we read."""
     if len(data) < FILE_HEADER_BYTES or data[:8] != MAGIC:
-        raise StorageError(f"{path} does not start like an entry log", path=path)
+        raise StorageError(f"{path} is not an entry log: its header is missing", path=path)
     _, version, crc, found_id = _FILE_HEADER.unpack(data[:FILE_HEADER_BYTES])
     if version > VERSION:
         raise StorageError(
-            f"{path} has entry log version {version}, this bookie reads up to {VERSION}", path=path
+            f"entry log {path} has version {version}, this bookie reads up to {VERSION}: start a newer version",
+            path=path,
         )
     if crc32c(data[16:FILE_HEADER_BYTES], crc32c(data[:12])) != crc or found_id != log_id:
-        raise StorageError(f"the header of entry log {path} is damaged or of log {found_id}", path=path)
+        raise StorageError(
+            f"the header of entry log {path} is damaged, or belongs to log {found_id}", path=path
+        )
 
 
 def block_bytes(count: int, body_bytes: int) -> int:
@@ -128,7 +131,7 @@ def decode_block(data: memoryview, log_id: int, offset: int, ledger_id: int, pat
     block = _decoded(data, log_id, offset, ledger_id)
     if block is None:
         raise StorageError(
-            f"entry log {path} is damaged at offset {offset}: read ledger {ledger_id} from other replicas",
+            f"entry log {path} is damaged at offset {offset}: read ledger {ledger_id} from other bookies",
             path=path,
             offset=offset,
             ledger_id=ledger_id,

@@ -36,8 +36,8 @@ def read_mark(disk: Disk, paths: StoragePaths) -> LogMark:
     """The log mark, which every storage has from its first start on. IndexDamagedError if it is missing or damaged."""
     if not disk.exists(paths.mark):
         raise IndexDamagedError(
-            f"log mark {paths.mark} is missing: restore it, or give this bookie a new id and let repair copy its "
-            "ledgers",
+            f"log mark {paths.mark} is missing: restore it; if it is lost, start a new bookie under another id "
+            "(docs/operations.md)",
             path=paths.mark,
         )
     return decode_log_mark(disk.read_file(paths.mark), paths.mark)
@@ -47,9 +47,9 @@ def require_current(index: Index, mark: LogMark, paths: StoragePaths) -> None:
     """IndexDamagedError if the index is older than the log mark: what it lacks may be gone from the journal."""
     if index.generation() < mark.generation:
         raise IndexDamagedError(
-            f"index {paths.index} is at generation {index.generation()}, log mark {paths.mark} needs "
+            f"index {paths.index} is at generation {index.generation()}, but log mark {paths.mark} needs "
             f"{mark.generation}: one of them is missing or an old copy: restore it, or run `bookie rebuild-index` on "
-            "this bookie's directories, which makes the index anew from the entry logs",
+            "this bookie's directories to rebuild the index from the entry logs",
             path=paths.index,
         )
 

@@ -89,8 +89,8 @@ class _Rebuild:
         if found.generation >= self._mark.generation or self._mark.generation == 0:
             return found
         self.result.lost.append(
-            f"{path} holds no ledger states up to generation {self._mark.generation}: fences, keys and deletions "
-            "are taken from the old index as far as it can be read"
+            f"{path} has no ledger states up to generation {self._mark.generation}: fences, keys and deletions "
+            "are taken from the old index, as far as it can be read"
         )
         for directory in (self._paths.old_index, self._paths.index):
             if self._disk.exists(directory):
@@ -171,7 +171,7 @@ class _Rebuild:
             return not state.deleted
         if state is None:
             self.result.lost.append(
-                f"the state of ledger {block.ledger_id}: it is fenced, and no key opens it"
+                f"the state of ledger {block.ledger_id}: it is fenced, and accepts no key"
             )
             state = StoredLedger(block.ledger_id, b"")
             state.fenced = True
@@ -253,7 +253,7 @@ class _Rebuild:
 
     def _wrong(self, what: str) -> StorageError:
         return StorageError(
-            f"the new index {self._paths.new_index} {what}: the old one stays; if the disk is sound, report this",
+            f"the new index {self._paths.new_index} {what}: the old one stays; if the disk is healthy, report a bug",
             path=self._paths.new_index,
         )
 

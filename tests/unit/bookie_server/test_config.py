@@ -63,20 +63,20 @@ def test_the_bookie_id_is_the_advertised_address_unless_given() -> None:
         ({"limits": 3}, "must be a table"),
         ({"limits": {"idle_s": 0}}, "idle_s"),
         ({"storage": {"journal_directory": "/x"}}, "unknown name 'journal_directory'"),
-        ({"journal_dir": "/x", "ledger_dir": "/x"}, "a directory each"),
+        ({"journal_dir": "/x", "ledger_dir": "/x"}, "different directories"),
         ({"port": "eighty"}, "setting port must be a whole number, got 'eighty'"),
         ({"port": True}, "setting port must be a whole number, got True"),
         ({"port": 80.0}, "setting port must be a whole number, got 80.0"),
-        ({"host": 5}, "setting host must be a text, got 5"),
-        ({"bookie_id": 5}, "setting bookie_id must be a text, got 5"),
-        ({"metadata": ["a"]}, "setting metadata must be a text"),
+        ({"host": 5}, "setting host must be a string, got 5"),
+        ({"bookie_id": 5}, "setting bookie_id must be a string, got 5"),
+        ({"metadata": ["a"]}, "setting metadata must be a string"),
         ({"data": 7}, "setting data must be the path of a directory, got 7"),
         ({"ledger_dir": ""}, "setting ledger_dir must be the path of a directory, got ''"),
         ({"gc_interval_s": float("nan")}, "setting gc_interval_s must be a number, got nan"),
         ({"limits": {"idle_s": "long"}}, "setting idle_s must be a number, got 'long'"),
         ({"storage": {"limbo_on_damage": 1}}, "setting limbo_on_damage must be true or false, got 1"),
         ({"storage": {"write_cache_bytes_max": -5}}, "write_cache_bytes_max must be above 0, got -5"),
-        ({"storage": {"reserve_bytes": -1}}, "reserve_bytes must not be below 0, got -1"),
+        ({"storage": {"reserve_bytes": -1}}, "reserve_bytes must be at least 0, got -1"),
     ],
 )
 def test_a_wrong_setting_is_named(settings: dict[str, object], says: str) -> None:
@@ -103,10 +103,10 @@ def test_an_impossible_bookie_id_is_refused() -> None:
 
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "bookie.toml"
-    with pytest.raises(ConfigurationError, match="cannot read the settings file"):
+    with pytest.raises(ConfigurationError, match="cannot read settings file"):
         read_settings(path)
     path.write_text("port = = 1")
-    with pytest.raises(ConfigurationError, match="is not TOML"):
+    with pytest.raises(ConfigurationError, match="is not valid TOML"):
         read_settings(path)
 
 

@@ -43,7 +43,7 @@ def test_exchanged_mounts_refuse() -> None:
             CookieMismatchError, match=r"/disk1/journal has the cookie of .* ledger directory"
         ) as e:
             judge(OURS, in_store, cookies)
-        assert "exchange the mounts" in str(e.value)
+        assert "swap the mounts" in str(e.value)
 
 
 @pytest.mark.parametrize("holds_data", [True, False])
@@ -52,10 +52,10 @@ def test_a_known_bookie_without_its_log_mark_refuses(holds_data: bool) -> None:
     journal, ledgers = both(OURS, OURS, holds_data=holds_data)
     without = replace(ledgers, missing=LEDGERS / "log-mark")
     with pytest.raises(
-        CookieMismatchError, match="/disk2/ledgers has lost /disk2/ledgers/log-mark"
+        CookieMismatchError, match="/disk2/ledgers/log-mark is missing in the ledger directory"
     ) as caught:
         judge(OURS, OURS, [journal, without])
-    assert "new id" in str(caught.value)
+    assert "another id" in str(caught.value)
 
 
 def test_the_first_start() -> None:

@@ -165,7 +165,7 @@ def test_a_brief_job_hands_its_error_over(tmp_path: Path) -> None:
 def test_directories_are_opened_by_one_storage_only(tmp_path: Path) -> None:
     async def main() -> None:
         storage = await open_storage(tmp_path)
-        with pytest.raises(StorageInUseError, match="in use"):
+        with pytest.raises(StorageInUseError, match="used by another process"):
             await open_storage(tmp_path)
         await storage.close()
 

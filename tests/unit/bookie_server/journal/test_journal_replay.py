@@ -194,7 +194,7 @@ def test_swapped_files_are_damage(tmp_path: Path) -> None:
     one.rename(tmp_path / "x")
     two.rename(one)
     (tmp_path / "x").rename(two)
-    with pytest.raises(JournalDamagedError, match="holds journal file 2"):
+    with pytest.raises(JournalDamagedError, match="contains journal file 2"):
         read_back(tmp_path)
 
 

@@ -32,6 +32,8 @@ def test_more_readers_need_more_files() -> None:
 
 
 def test_too_few_are_refused_with_what_is_needed() -> None:
-    with pytest.raises(ConfigurationError, match=rf"is {RESERVED}, .* needs {RESERVED + CONNECTIONS_MIN}"):
+    with pytest.raises(
+        ConfigurationError, match=rf"is {RESERVED}, .* needs at least {RESERVED + CONNECTIONS_MIN}"
+    ):
         limits_within(Limits(), STORAGE, RESERVED)
     assert limits_within(Limits(), STORAGE, RESERVED + CONNECTIONS_MIN).connections_max == CONNECTIONS_MIN

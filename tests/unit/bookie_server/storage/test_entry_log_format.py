@@ -40,7 +40,7 @@ def test_no_flipped_bit_and_no_truncation_of_a_block_passes() -> None:
 @pytest.mark.parametrize(("log_id", "offset", "ledger_id"), [(4, 640, 7), (3, 64, 7), (3, 640, 8)])
 def test_a_block_from_another_place_or_ledger_does_not_pass(log_id: int, offset: int, ledger_id: int) -> None:
     """A misdirected read, two files swapped, an index record of another ledger."""
-    with pytest.raises(StorageError, match="other replicas"):
+    with pytest.raises(StorageError, match="other bookies"):
         decode_block(memoryview(block_of(IDS)), log_id, offset, ledger_id, "log")
 
 
