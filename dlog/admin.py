@@ -132,9 +132,11 @@ class LogAdmin:
         try:
             limit = max(limit, await tail_of(self._logs, ref, self._ledgers, self._config.password))
         except (ReadError, LedgerNotFoundError, EntryNotFoundError) as error:
-            raise _refused(before, limit, "and the tail cannot be proved while bookies are away") from error
+            raise _refused(
+                before, limit, "since the tail cannot be determined while bookies are unavailable"
+            ) from error
         if before > limit:
-            raise _refused(before, limit, "and it would hide messages yet to come")
+            raise _refused(before, limit, "since later messages would be invisible")
 
     # ---- seal and delete
 

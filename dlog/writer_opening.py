@@ -99,7 +99,7 @@ class WriterOpening:
         if live := len(self._ledgers.bookies().writable):
             least = quorum.ack if self._config.degraded is DegradedPolicy.ALLOW else quorum.ensemble
             return NotEnoughBookiesError(
-                f"a log needs {least} writable bookies at least, {quorum.ensemble} for all its copies, and {live} "
+                f"a log needs at least {least} writable bookies, and {quorum.ensemble} for all copies, but only {live} "
                 f"can be written at {uri}: start more with `bookie start`",
                 **error.facts,
             )

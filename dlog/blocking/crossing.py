@@ -191,5 +191,6 @@ class Crossing:
 
     def _closed_error(self) -> AppendAbortedError:
         return AppendAbortedError(
-            f"the client of log {self._writer.log} was closed before this was sent", log=self._writer.log
+            f"the client was closed before this append to log {self._writer.log} was sent",
+            log=self._writer.log,
         )

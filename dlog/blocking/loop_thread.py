@@ -134,7 +134,7 @@ class LoopThread:
         if not self.forked:
             return closed()
         return ForkedError(
-            f"this was opened in process {self._made_in} and cannot be used in process {os.getpid()}, which was "
+            f"this client was opened in process {self._made_in} and cannot be used in process {os.getpid()}, which was "
             "forked from it: connect again after the fork",
             made_in=self._made_in,
         )
@@ -249,7 +249,7 @@ class _Running(Generic[T]):
     def _done(self, task: asyncio.Task[T]) -> None:
         self.cancelled = task.cancelled()
         if self.cancelled:
-            self._end(ConfigurationError("the client was closed before the call had ended: connect again"))
+            self._end(ConfigurationError("the client was closed before the call ended: connect again"))
         elif (error := task.exception()) is not None:
             self._end(error)
         else:

@@ -157,7 +157,7 @@ class Pending(Future[T]):
         if not self._done and not self._board.wait_until(self.done, deadline):
             assert deadline is not None
             raise CallTimeoutError(
-                f"the append has no outcome after {deadline.timeout_s:g} s and goes on, as `error.pending`",
+                f"the append has no outcome after {deadline.timeout_s:g} s and continues, as `error.pending`",
                 timeout_s=deadline.timeout_s,
                 pending=self,
             )

@@ -91,8 +91,8 @@ class BatchLimits:
         """
         if body_bytes > self.body_bytes_max:
             raise MessageTooLargeError(
-                f"the {what} takes {body_bytes + ENTRY_OVERHEAD_BYTES} bytes as an entry, entry_bytes_max "
-                f"is {self.entry_bytes_max}: send less at a time, or raise it (up to {ENTRY_BYTES_MAX})",
+                f"the {what} needs an entry of {body_bytes + ENTRY_OVERHEAD_BYTES} bytes, entry_bytes_max "
+                f"is {self.entry_bytes_max}: append less in one call, or raise it (up to {ENTRY_BYTES_MAX})",
                 entry_bytes=body_bytes + ENTRY_OVERHEAD_BYTES,
                 entry_bytes_max=self.entry_bytes_max,
             )
@@ -137,7 +137,7 @@ class Batch(Generic[T]):
         payload_column = as_bin_column(payloads, "a payload")
         count = len(payload_column)
         if not count:
-            raise AppendRejectedError("append_many got no message: give it at least one")
+            raise AppendRejectedError("append_many needs at least one message, got none")
         key_column: list[bytes | None] = [None] * count if keys is None else as_bin_column(keys, "a key")
         require_type("headers", headers, Iterable, type(None))
         header_column = [NO_HEADERS] * count if headers is None else list(map(flat_headers, headers))

@@ -203,7 +203,7 @@ class Tailing:
         """A linearizable read of the record, begun after the step that asked for it."""
         if record.state is LogState.DELETING:
             raise LogNotFoundError(
-                f"log {self._log} is being deleted and cannot be read any more", log=self._log
+                f"log {self._log} is being deleted and can no longer be read", log=self._log
             )
         self._record = record
         self._record_is_stale = False
@@ -384,8 +384,8 @@ class Tailing:
     def _report_trim(self, requested: MessageId, earliest: MessageId) -> None:
         if self._on_trimmed is OnMissing.FAIL:
             raise TrimmedError(
-                f"message {requested} of log {self._log} is trimmed away, the earliest is {earliest}: "
-                "start there, or let the reader skip",
+                f"message {requested} of log {self._log} was trimmed, the earliest is {earliest}: "
+                "start there, or set on_trimmed to 'skip' or 'gap'",
                 requested=requested,
                 earliest=earliest,
             )
@@ -411,8 +411,8 @@ class Tailing:
     def _unknown_position(self, record: LogMetadata) -> UnknownPositionError:
         last = record.ledgers[-1].ledger_id if record.ledgers else None
         return UnknownPositionError(
-            f"message {self._position} lies above the last ledger ({last}) of log {self._log}: "
-            "start at an id that a reader or writer returned, at 'earliest' or at 'latest'",
+            f"position {self._position} is above the last ledger of log {self._log}, which is {last}: "
+            "start at an id of this log, at 'earliest' or at 'latest'",
             requested=self._position,
             last=last,
         )
@@ -430,8 +430,8 @@ class Tailing:
         gap = Gap(self._position, resume_at, GapReason.DATA_LOSS)
         if self._on_data_loss is OnMissing.FAIL:
             raise DataLossError(
-                f"messages from {gap.first} to before {resume_at} of log {self._log} are listed and cannot "
-                "be found on any bookie: restore them, or resume behind them",
+                f"messages of log {self._log} from {gap.first} to before {resume_at} are missing on all bookies: "
+                f"restore them, or start at {resume_at}",
                 first=gap.first,
                 resume_at=resume_at,
             )

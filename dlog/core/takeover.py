@@ -269,13 +269,16 @@ class Takeover:
         if self._end is LogState.DELETING and record.state is LogState.SEALED:
             return None
         return LogSealedError(
-            f"log {self._log} is {record.state.value} and takes no writer", log=self._log, state=record.state
+            f"log {self._log} is {record.state.value} and accepts no writer",
+            log=self._log,
+            state=record.state,
         )
 
     def _data_loss(self) -> DataLossError:
         ids = ", ".join(str(one) for one in self._missing)
         return DataLossError(
-            f"log {self._log} lists ledger {ids}, which no longer exists; give it up explicitly to go on",
+            f"log {self._log} lists ledger {ids}, which no longer exists: restore it, or accept the loss of its "
+            f"messages with open_writer(..., given_up=[{ids}])",
             log=self._log,
             first=self._missing[0],
             last=self._missing[-1],
@@ -283,7 +286,7 @@ class Takeover:
 
     def _contended(self) -> TakeoverContendedError:
         return TakeoverContendedError(
-            f"log {self._log} changed during each of {self._rounds} takeover rounds; try again later",
+            f"log {self._log} changed during each of {self._rounds} takeover rounds: try again later",
             log=self._log,
             rounds=self._rounds,
         )
@@ -304,6 +307,6 @@ class Takeover:
 def describe_owner(owner: Owner | None) -> str:
     """The owner as an error message names it."""
     if owner is None:
-        return "nobody"
+        return "an unknown owner"
     name = f"{owner.name} " if owner.name else ""
     return f"{name}{owner.instance} (process {owner.process_id} on {owner.host or 'an unknown host'})"

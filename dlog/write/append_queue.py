@@ -290,7 +290,7 @@ class AppendQueue:
         """Refuse a message that can never fit before it waits for buffer space."""
         if size > self.limits.entry_bytes_max + _MESSAGE_OVERHEAD_BYTES:
             raise MessageTooLargeError(
-                f"the message takes {size} bytes, entry_bytes_max is {self.limits.entry_bytes_max}: split it",
+                f"the message has {size} bytes, entry_bytes_max is {self.limits.entry_bytes_max}: split it",
                 entry_bytes=size + ENTRY_OVERHEAD_BYTES,
                 entry_bytes_max=self.limits.entry_bytes_max,
             )

@@ -109,7 +109,7 @@ class HoldLimit:
         self._give_up(
             AppendAbortedError(
                 f"log {self._ref}: an append was not acknowledged within {self._limit_s:g} s "
-                f"({self._reason()}); restore its bookies and the metadata store, then open a new writer, or raise "
+                f"({self._reason()}): restore its bookies and the metadata store, then open a new writer, or raise "
                 "hold_limit_s (`dlog append --timeout`)",
                 log=str(self._ref),
             )
@@ -120,7 +120,7 @@ class HoldLimit:
         self._give_up(
             AppendAbortedError(
                 f"log {self._ref} could not be written for {self._limit_s} s{because}; "
-                "open a new writer once its bookies and the metadata store are back",
+                "open a new writer when its bookies and the metadata store are available",
                 log=str(self._ref),
             )
         )

@@ -394,7 +394,7 @@ class RotationRunner:
         try:
             outcome = await takeover.run(fenced=fenced)
         except (ConfigurationError, DataLossError) as error:
-            # Bookies refuse this client, for example: trying again changes nothing.
+            # For example, bookies refuse this client: a retry would fail, too.
             if not self._machine.over:
                 why = f"log {self._ref} cannot be written: {error}"
                 self.give_up(AppendAbortedError(why, log=str(self._ref)))
@@ -423,7 +423,7 @@ class RotationRunner:
         """Terminal: held appends are absent; those in flight may still be acknowledged for `late_success_s`."""
         known = "" if found is None else f" by {describe_owner(found.owner)} in epoch {found.epoch}"
         error = WriterDeposedError(
-            f"log {self._ref} was taken over{known}; this writer takes no more appends",
+            f"log {self._ref} was taken over{known}: this writer accepts no more appends",
             log=str(self._ref),
             epoch=None if found is None else found.epoch,
             owner=None if found is None else found.owner,
@@ -486,9 +486,13 @@ class RotationRunner:
         if isinstance(error, LogStoreError):
             self.give_up(error)
             return
-        self.give_up(LogStoreError(f"the writer of log {self._ref} stopped by a fault of its own: {error!r}"))
+        self.give_up(
+            LogStoreError(f"the writer of log {self._ref} stopped because of an internal error: {error!r}")
+        )
         raise error
 
 
 def _unconfirmed(ref: LogRef) -> LogStoreError:
-    return AppendAbortedError(f"the ownership of log {ref} could not be confirmed in time", log=str(ref))
+    return AppendAbortedError(
+        f"the ownership of log {ref} could not be confirmed in time: open a new writer", log=str(ref)
+    )

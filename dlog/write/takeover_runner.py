@@ -114,8 +114,8 @@ class TakeoverRunner:
         except TimeoutError as error:
             self._drop_active_ledger()
             raise TakeoverTimeoutError(
-                f"taking over log {self._ref} took more than {self._config.takeover_timeout_s} s: it may have "
-                "happened; open the log again, or raise takeover_timeout_s",
+                f"the takeover of log {self._ref} did not end within {self._config.takeover_timeout_s:g} s: it may "
+                "have happened; open the log again, or raise takeover_timeout_s",
                 log=str(self._ref),
             ) from error
         assert isinstance(outcome, TakeoverResult), "only an owner is deposed"

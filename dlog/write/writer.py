@@ -284,8 +284,8 @@ class LogWriter:
         tail = self._queue.tail or self._found_tail
         if self._queue.holding or tail != expected:
             raise AppendRejectedError(
-                f"the log does not end with {expected} but with "
-                f"{'appends held back' if self._queue.holding else tail}: read up to the tail and decide again",
+                f"the tail of the log is not {expected} but "
+                f"{'undecided' if self._queue.holding else tail}: read to the tail, then decide again",
                 expected=expected,
                 tail=tail,
             )
@@ -370,6 +370,6 @@ class LogWriter:
     def undecided_error(self, timeout_s: float | None) -> CallTimeoutError:
         """The error of a `flush` that took longer than `timeout_s`."""
         return CallTimeoutError(
-            f"appends to log {self._ref} are not all decided after {timeout_s} s; they go on",
+            f"some appends to log {self._ref} have no outcome after {timeout_s:g} s; they continue",
             timeout_s=timeout_s,
         )

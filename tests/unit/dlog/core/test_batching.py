@@ -70,7 +70,7 @@ def test_a_message_above_the_limit_is_refused_and_changes_nothing() -> None:
     batcher = Batcher[int](limits)
     batcher.add(b"a", None, [], 0, now=0.0)
     largest = 4096 - ENTRY_OVERHEAD_BYTES - message_bytes(None, b"", []) - 1
-    with pytest.raises(MessageTooLargeError, match=r"takes 4097 bytes .* is 4096") as caught:
+    with pytest.raises(MessageTooLargeError, match=r"entry of 4097 bytes, .* is 4096") as caught:
         batcher.add(b"x" * (largest + 1), None, [], 1, now=0.0)
     assert (caught.value.entry_bytes, caught.value.entry_bytes_max) == (4097, 4096)
     assert batcher.open_count == 1

@@ -143,7 +143,7 @@ async def test_flush_waits_for_all_before_it_and_for_nothing_after() -> None:
         flushing = asyncio.ensure_future(writer.flush())
         await asyncio.sleep(0.02)
         assert not flushing.done()
-        with pytest.raises(TimeoutError, match=r"not all decided after 0\.01 s; they go on"):
+        with pytest.raises(TimeoutError, match=r"have no outcome after 0\.01 s; they continue"):
             await writer.flush(timeout_s=0.01)
         for bookie in log.bookies:
             bookie.speak()
