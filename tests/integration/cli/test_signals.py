@@ -143,7 +143,7 @@ def test_what_serves_stops_when_asked(dlog: Command, tmp_path: Path, number: sig
 
 
 @SIGNALS
-@pytest.mark.parametrize("until", [b"three bookies", b"bookies serve"])
+@pytest.mark.parametrize("until", [b"three bookies", b"bookies are running"])
 def test_demo_leaves_nothing(number: signal.Signals, until: bytes, tmp_path: Path) -> None:
     """Neither a process nor its directory."""
     environment = {**Command().environment(), "TMPDIR": str(tmp_path)}
