@@ -9,10 +9,10 @@ OnDurable = Callable[[Exception | None], None]
 
 
 async def until_durable(begin: Callable[[OnDurable], None]) -> Exception | None:
-    """Begin, and return what the callback is told: None once it is durable.
+    """Begin, and return the outcome that the callback gets: None if it is durable.
 
-    A waiter may be cancelled meanwhile. Its callback is called all the same, among those of the whole group, and
-    must not raise: the others behind it would never be answered.
+    The waiter may be cancelled. Its callback is then called all the same, among those of the whole group, and must not
+    raise: those after it would never be called.
     """
     outcome: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 

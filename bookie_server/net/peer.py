@@ -1,4 +1,4 @@
-"""What serving a request may ask of the connection it came from."""
+"""The connection of a request, as the functions that serve it see it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class Peer(Protocol):
     def service(self) -> BookieService: ...
 
     def may_answer(self, urgent: bool) -> bool:
-        """False while so many answers wait to be taken that no read, or no urgent one, should make more."""
+        """False while the peers hold too many responses unread for another read, or another urgent one."""
 
     def send(self, *parts: bytes | memoryview) -> None:
-        """Hand over one whole frame; dropped silently when the peer is gone."""
+        """Send one whole frame; dropped silently if the connection is closed."""
 
     def read_later(self, work: Work, *, urgent: bool) -> None:
-        """Run a read that waits for the disk, when its turn comes; urgent ones, of a takeover, before others."""
+        """Queue a read that waits for the disk. Urgent ones, those of a takeover, run before others."""
 
     @property
     def may_wait(self) -> bool:
-        """False while so many of its long polls wait that it gets no more."""
+        """False while the connection has as many long polls as it may have."""
 
     def watch(self, waiter: Waiter) -> None:
-        """Cancel `waiter` when the connection goes."""
+        """Cancel `waiter` when the connection closes."""
 
     def unwatch(self, waiter: Waiter) -> None: ...
 
     def adds_accepted(self, byte_count: int) -> None:
-        """So many bytes of this peer's adds wait for the disk now."""
+        """Count bytes of this connection's adds that wait for the disk."""
 
     def adds_answered(self, byte_count: int) -> None: ...

@@ -1,9 +1,9 @@
-"""Fencing reads: the ledger refuses its old writer from here on, and the answer proves it.
+"""Fencing reads: from now on the ledger refuses its old writer, and the response proves it.
 
-Order: the fence is set in memory (no add of a normal writer is accepted any more), its record becomes
-durable together with everything accepted before it, and only then the entry is read and answered, also when
-there is none. So a "no entry" is a promise: no such entry will be accepted from the old writer, not even
-after a crash. Apache's bookie answers ENOENTRY without waiting; a client cannot tell.
+Order: the fence is set in memory (no add of a normal writer is accepted any more); its record becomes durable,
+together with everything accepted before it; only then the entry is read and the response is sent, even if there is no
+entry. So "no entry" is a promise: none will be accepted from the old writer, not even after a crash. Apache's bookie
+responds ENOENTRY without waiting; clients cannot tell the difference.
 
 Protocol: docs/bookkeeper.md#fencing.
 Pitfalls: docs/pitfalls.md#fence-not-durable, #fence-of-an-unknown-ledger, #fence-overtakes-an-add.
@@ -25,7 +25,7 @@ OnFenced = Callable[[StoredLedger | Status], None]
 
 
 def fence(service: BookieService, ledger_id: int, key: bytes, done: OnFenced) -> None:
-    """Fence the ledger, creating it when this bookie never heard of it, and report once that is durable."""
+    """Fence the ledger, creating it if this bookie does not know it. Calls `done` when the fence is durable."""
     try:
         ledger = service.ledger(ledger_id)
         refusal = refuse_fence(ledger, ledger_id, key)

@@ -1,10 +1,10 @@
-"""What a bookie does for its clients, whatever wire version they speak.
+"""What a bookie does for its clients, in either version of the protocol.
 
-Invariant: decision and acceptance happen in one step on the event loop, so the adds, fences and reads of one
-ledger have one serial order; an answer that promises something is given when it is durable.
+Invariant: a request is refused or accepted in one step on the event loop, so the adds, fences and reads of a ledger
+have one serial order. A response that promises something is sent when that is durable.
 
-Outcomes go to a callback, which is called once and possibly before the call returns; adds take no task, no
-future and no timer.
+Outcomes go to a callback, which is called once, possibly before the call returns. Adds need no task, no future and no
+timer.
 
 Protocol: docs/bookkeeper.md#bookie-answers.
 """
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 
 def status_of(error: Exception | None) -> Status:
-    """Status that a storage outcome becomes. Everything unforeseen is EIO: unknown, never a "no"."""
+    """The status for an outcome of the storage. Anything unforeseen is EIO, which proves nothing."""
     match error:
         case None:
             return Status.EOK
@@ -69,7 +69,7 @@ class BookieService:
         self._environment = environment
 
     def wall_ms(self) -> int:
-        """Wall clock for the time a LAC moved; shown, never relied on."""
+        """Wall clock, in ms since 1970, for the time a LAC moved. Diagnostic only."""
         return self._environment.wall_us() // 1000
 
     def disk_room(self) -> DiskRoom:
@@ -91,7 +91,7 @@ class BookieService:
         priority: bool,
         done: OnAdded,
     ) -> None:
-        """Store a run of one ledger's entries; `done` hears EOK when they are durable."""
+        """Store a run of one ledger's entries; `done` gets EOK when they are durable."""
         try:
             ledger = self.ledger(ledger_id)
             refusal = refuse_add(
@@ -113,7 +113,7 @@ class BookieService:
         self.watchers.advanced(ledger_id, ledger.lac)
 
     def write_lac(self, ledger_id: int, key: bytes, packet: bytes, done: OnStatus) -> None:
-        """Keep an explicit LAC; `done` hears EOK when it is durable."""
+        """Keep an explicit LAC; `done` gets EOK when it is durable."""
         try:
             ledger = self.ledger(ledger_id)
             refusal = refuse_write_lac(self.writability, ledger, ledger_id, key, packet)
@@ -130,11 +130,11 @@ class BookieService:
         self.watchers.advanced(ledger_id, ledger.lac)
 
     def force(self, done: OnStatus) -> None:
-        """`done` hears EOK when everything accepted so far is durable."""
+        """`done` gets EOK when everything accepted so far is durable."""
         self.storage.force(partial(_report, done))
 
     def readable(self, ledger_id: int, entry_id: int) -> StoredLedger | Status:
-        """The ledger a plain read goes to, or the status that ends the read."""
+        """The ledger of a plain read, or the status that ends it."""
         try:
             ledger = self.ledger(ledger_id)
         except LogStoreError as error:
@@ -146,7 +146,7 @@ class BookieService:
         return ledger
 
     def read_cached(self, ledger: StoredLedger, entry_id: int) -> StoredEntry | None:
-        """The entry if memory holds it; None says nothing."""
+        """The entry if it is in memory; None proves nothing."""
         if entry_id != LAST_ENTRY:
             return self.storage.read_cached(ledger, entry_id)
         if ledger.limbo or ledger.last_entry < 0:
@@ -168,7 +168,7 @@ class BookieService:
     async def read_batch(
         self, ledger: StoredLedger, first: int, max_count: int, max_bytes: int
     ) -> tuple[Status, list[StoredEntry]]:
-        """Entries from `first` on while they fit; the first one comes however large it is."""
+        """Entries from `first` on while they fit; the first one whatever its size."""
         try:
             if first == LAST_ENTRY:
                 first = self.storage.last_entry(ledger)

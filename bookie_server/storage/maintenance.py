@@ -1,4 +1,4 @@
-"""What the storage does beside serving: flush and checkpoint, watch the disk, give space back.
+"""Background work of the storage: flush and checkpoint, watch the disks, reclaim space.
 
 Invariant: at most one checkpoint at a time, and a job that met a full disk is repeated before a new one begins, so
 the log mark never passes what is not stored. Any other error of a checkpoint ends the storage.
@@ -27,7 +27,7 @@ from ledger.errors import LogStoreError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """How upkeep tells the storage, always on the loop."""
+    """Callbacks to the storage, always on the event loop."""
 
     fail: Callable[[Exception], None]
     wake: Callable[[], None]
@@ -86,10 +86,10 @@ class StorageMaintenance:
             await work()
 
     def give_up(self) -> None:
-        """Something of the storage has failed: nothing is begun any more.
+        """The storage has failed: start nothing any more.
 
-        What a sync has lost may look clean to the next, so a checkpoint that is tried again could take the log mark
-        over entries that are nowhere.
+        After a failed sync the next one may succeed without the lost data, so another checkpoint could move the log
+        mark past entries that are stored nowhere.
         """
         self._failed = True
 

@@ -220,7 +220,7 @@ MUTATIONS = (
         "A bookie that may have lost part of its journal never proves absence.",
         (
             edit(
-                "bookie_server.storage.ledger_storage:LedgerStorage._check_absence",
+                "bookie_server.storage.reads:StorageReads._check_absence",
                 ("if state.limbo or self.limbo:", "if False:"),
             ),
             edit(
