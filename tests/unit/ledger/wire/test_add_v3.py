@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.wire import v3
-from ledger.wire.add_v3 import add_start, added, recovery_add
+from ledger.wire.add_v3 import add_start, added, deferred_add, recovery_add
 from ledger.wire.messages import (
     Operation,
     V3AddRequest,
@@ -29,13 +29,18 @@ def test_a_handmade_add_is_the_codecs(txn: int, ledger: int, entry: int, key: by
 
 def test_adds_are_framed_as_java_frames_them() -> None:
     frames = {each.name: each for each in wire_frames("v3")}
-    for name in ("add", "add_mac", "recovery_add"):
+    for name in ("add", "add_mac", "add_deferred_sync", "recovery_add"):
         golden = frames[f"java/{name}/request"].frame
         request = v3.decode_request(golden[4:])
         add = request.body
         assert isinstance(add, V3AddRequest)
         ids = (request.txn_id, add.ledger_id, add.entry_id, add.master_key)
-        ours = recovery_add(*ids, add.entry) if add.recovery else add_start(*ids, len(add.entry)) + add.entry
+        if add.recovery:
+            ours = recovery_add(*ids, add.entry)
+        elif add.write_flags:
+            ours = deferred_add(*ids, add.entry)
+        else:
+            ours = add_start(*ids, len(add.entry)) + add.entry
         assert ours == golden
 
 
