@@ -39,7 +39,8 @@ def test_a_value_of_a_wrong_type_is_refused_by_name(settings: Any, name: str) ->
 
 @pytest.mark.parametrize(("settings", "name"), ALL)
 def test_help_explains_every_field(settings: Any, name: str) -> None:
-    shown = pydoc.plain(pydoc.render_doc(settings)).splitlines()
+    _, _, below = pydoc.plain(pydoc.render_doc(settings)).partition(" |  Fields:\n")
+    shown = below.partition(" |  Methods defined here:\n")[0].splitlines()
     (line,) = [number for number, text in enumerate(shown) if text.startswith(f" |      {name}: ")]
     assert shown[line + 1].startswith(" |          ")
     assert len(shown[line + 1].split()) > 3
