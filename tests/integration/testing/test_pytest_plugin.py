@@ -58,7 +58,7 @@ import asyncio, functools
 import pytest
 
 @pytest.mark.dlog(seeds=3)
-async def test_bad_luck(simulated_cluster):
+async def test_one_seed_fails(simulated_cluster):
     simulated_cluster.kill_bookie(1)
     await asyncio.sleep(60)
     assert simulated_cluster.loop.seeds.seed != 2
@@ -78,10 +78,10 @@ def test_without_a_loop(simulated_cluster):
 def test_a_simulated_test_runs_once_a_seed_and_a_failure_shows_what_happened(tmp_path: Path) -> None:
     done = run_tests(tmp_path, SIMULATED)
     assert "1 failed, 3 passed, 1 error" in done.stdout
-    assert "FAILED test_it.py::test_bad_luck[seed-2]" in done.stdout
+    assert "FAILED test_it.py::test_one_seed_fails[seed-2]" in done.stdout
     assert "test_it.py::TestInAClass::test_five[seed-5] PASSED" in done.stdout
     assert "bookie-1  !! kill" in done.stdout
-    assert "simulated_cluster is for async tests" in done.stdout
+    assert "simulated_cluster needs an async test" in done.stdout
 
 
 def test_a_seed_may_be_chosen_and_its_messages_shown(tmp_path: Path) -> None:
