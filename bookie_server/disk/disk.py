@@ -1,6 +1,6 @@
 """What the bookie asks of its disks: files, names, an index store, and workers that wait for them.
 
-`bookie_server/disk/system_disk.py` is the real one. A simulator hands in a twin, so nobody else may touch a file, a
+`bookie_server/disk/system_disk.py` is the real one. A simulator passes its own, so no other module may touch a file, a
 thread or a file descriptor. Both pass tests/conformance/test_disks.py.
 
 Laws of every disk:
@@ -34,7 +34,7 @@ class DiskFile(Protocol):
     """An open file. One thread uses it at a time."""
 
     path: Path
-    """Where it was opened; whoever renames the file says so here."""
+    """Where it was opened; a caller that renames the file sets it."""
 
     def size(self) -> int: ...
 
@@ -42,7 +42,7 @@ class DiskFile(Protocol):
         """Up to `size` bytes, fewer only at the end of the file."""
 
     def write_at(self, offset: int, parts: Sequence[bytes]) -> int:
-        """Write the parts one after the other; the offset behind them. Not durable before `sync`.
+        """Write the parts one after the other; the offset after them. Not durable before `sync`.
 
         What lies between the old end of the file and `offset` reads as zeros. After an error any part may be there.
         """
@@ -66,7 +66,7 @@ class DiskLock(Protocol):
 
 
 class DiskWorker(Protocol):
-    """Carries out jobs beside the event loop that started it, and hands their results to that loop.
+    """Runs jobs in parallel to the event loop that started it, and passes their results to that loop.
 
     Invariant: jobs run one at a time and in the order of `submit`, and each `done` is called on the loop, in that
     order, never before `submit` has returned.

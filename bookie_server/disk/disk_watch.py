@@ -1,4 +1,4 @@
-"""What the disks allow, told to the connections and to the cluster.
+"""Publishes what the disks allow to the connections and to the cluster.
 
 The storage measures; here its verdict becomes the service's writability and the bookie's list in the store.
 Order: a bookie refuses adds before it leaves the writable list, and takes them before it returns to it.

@@ -1,6 +1,6 @@
 """An ordered, checksummed key-value store on disk: RocksDB, used without its write-ahead log.
 
-Invariant: a `write` is atomic and visible at once, but durable only when a later `sync` has returned; what is
+Invariant: a `write` is atomic and visible immediately, but durable only when a later `sync` has returned; what is
 durable is always a prefix of the writes. A damaged block raises StorageError, it never reads as absent.
 The journal plays the write-ahead log's part: docs/decisions/0004-index-store.md.
 """
@@ -177,7 +177,7 @@ class _Rocks:
         return self._read(partial(self._floor, key=key, lowest=lowest))
 
     def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        # By pieces, so that nobody who takes his time keeps the database from being reopened.
+        # In pieces, so that a slow reader does not keep the database from being reopened.
         while piece := self._read(partial(self._piece, first=first, end=end)):
             yield from piece
             first = piece[-1][0] + b"\0"
@@ -261,7 +261,7 @@ class _Rocks:
             raise self._full.copy()
 
     def reopen(self) -> None:
-        """A full disk stops RocksDB until it is opened anew; it may flush on closing, or may not."""
+        """A full disk stops RocksDB until it is reopened; it may flush on closing, or may not."""
         with self._changed:
             # Whoever reads keeps the files locked, so that they could not be opened again.
             self._reopening = True

@@ -126,7 +126,7 @@ class SystemLock(DiskLock):
 
 
 BRIEF_S_MAX = 0.0005
-"""Running a job on the loop keeps everybody else waiting for so long: about what waking the thread costs."""
+"""A job up to this long runs on the loop, and delays everything else there: about what waking the thread costs."""
 STALL_S = 0.005
 """From here on a job that runs on the loop is felt by every reader."""
 STALL_SHARE = 1000
@@ -140,7 +140,7 @@ class _Job(NamedTuple):
 
 
 class SystemWorker(DiskWorker):
-    """One thread that carries out jobs in order.
+    """One thread that runs jobs in order.
 
     Waking a thread and being woken by it costs more than a quick sync. So a job announced as brief runs on the
     loop itself, if nothing else is under way and the last such job was quick; a slow disk gets the thread.
@@ -217,7 +217,7 @@ class SystemWorker(DiskWorker):
         except LogStoreError as failure:
             error = failure
         except BaseException:
-            # The work has a bug. It comes out loudly, and nobody waits for ever.
+            # The work has a bug. It is raised, and no caller waits forever.
             error = DiskFailedError(f"disk worker {self._thread.name} broke down")
             raise
         finally:

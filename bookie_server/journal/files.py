@@ -48,7 +48,7 @@ class Segment:
 
 
 class JournalFiles:
-    """Appends records. One thread calls `write`, another may call `prepare_spare` meanwhile."""
+    """Appends records. One thread calls `write`, another may call `prepare_spare` concurrently."""
 
     def __init__(
         self, disk: Disk, directory: Path, segment_bytes: int, new_salt: Callable[[], int], position: LogMark
@@ -83,7 +83,7 @@ class JournalFiles:
         segment: Segment,
         position: LogMark,
     ) -> JournalFiles:
-        """Go on in `segment` at `position`; everything behind it must be zero and durable."""
+        """Continue in `segment` at `position`; everything after it must be zero and durable."""
         files = cls(disk, directory, segment_bytes, new_salt, position)
         files._segment = segment
         return files
@@ -173,7 +173,7 @@ class JournalFiles:
     def prepare_spare(self) -> None:
         """Make the next file in advance, outside the journal's worker. DiskFullError."""
         if self._spare is None:
-            # If the journal rolls meanwhile, this file has the wrong id and is thrown away when it is taken.
+            # If the journal rolls in the meantime, this file has the wrong id and is discarded when it is taken.
             self._spare = self._made("spare.tmp", self._segment.header.file_id + 1, 0)
 
     def _made(self, name: str, file_id: int, bytes_needed: int) -> Segment:

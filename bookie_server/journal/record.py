@@ -62,7 +62,7 @@ class RecordType(IntEnum):
     EXPLICIT_LAC = 4
     """i64 ledger id, i64 LAC, then the packet as it came."""
     TOMBSTONE = 5
-    """i64 ledger id: deleted, for ever."""
+    """i64 ledger id: deleted, permanently."""
     NEXT_FILE = 6
     """u64 id of the file in which the journal goes on. The last record of a file."""
 

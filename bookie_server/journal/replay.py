@@ -66,7 +66,7 @@ class _Replay:
         while True:
             content = self._content(file_id)
             if offset > len(content):
-                self.damage_at(file_id, offset, "the log mark points behind its end")
+                self.damage_at(file_id, offset, "the log mark points after its end")
                 offset = len(content)
             walk = _Walk(self, file_id, content, offset, sequence)
             walk.run()
@@ -186,7 +186,7 @@ def replay(
 
 
 def reopen_at(disk: Disk, directory: Path, end: ReplayEnd) -> Segment:
-    """Open the last file for writing behind its last record: cut the torn tail and make the rest durable.
+    """Open the last file for writing after its last record: cut the torn tail and make the rest durable.
 
     A killed process may have left a NEXT_FILE record that it had not synced. That record must be durable before
     one is written to the next file, so it is written first.
@@ -197,7 +197,7 @@ def reopen_at(disk: Disk, directory: Path, end: ReplayEnd) -> Segment:
 
 
 def _write_again(disk: Disk, directory: Path, group: GroupEnd) -> Segment:
-    """Make the file durable up to the group's end, and zeros behind it.
+    """Make the file durable up to the group's end, and zeros after it.
 
     The group is written again before the sync: if its sync had failed, the kernel may hold its pages as clean,
     and a sync alone would then report success for bytes that are not on the disk.

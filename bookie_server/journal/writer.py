@@ -2,7 +2,7 @@
 
 The loop queues, the disk worker writes: in its thread, or on the loop for a lone append to a quick disk. Invariant: a
 callback gets `None` only after a sync that began when its record was completely in the file. The first write or
-sync error ends the journal for good (`failed`): nothing is tried again, and everybody who waits gets the error,
+sync error ends the journal permanently (`failed`): nothing is retried, and all waiting callers get the error,
 which means "unknown". A full disk is no such error: it shows before a record is begun, so those who wait learn
 that nothing was written. Everything queued before the loop heard of it is refused with it, so of what was queued in
 one step of the loop a prefix is durable: no fence without the key of its ledger.
@@ -107,7 +107,7 @@ class Journal:
         self.queued_bytes += item.queued_bytes
         self._queue.append(item)
         # The worker clears the flag before it takes items. So an item queued while the flag is set is taken
-        # by the job that is already on its way, and at most one job waits behind the running sync.
+        # by the job that is already on its way, and at most one job waits for the running sync.
         if not self._scheduled:
             self._scheduled = True
             brief = item.queued_bytes <= _BRIEF_BYTES_MAX

@@ -1,8 +1,8 @@
-"""What answers may hold that peers have not taken, of all connections together. Pure.
+"""Memory of the responses that peers have not read, of all connections together. Pure.
 
-A read that runs counts as an answer of a frame's size until it is made. Three limits, so that nobody waits for peers
-that take nothing: a peer that has answers to take, or a read that runs, may fill the first; any other peer the
-second; and the fencing and priority reads of such a peer, with which a takeover begins, the third.
+A running read counts as a response of a frame's size until it ends. There are three limits, so that no client waits for
+peers that read nothing: a peer with unread responses, or with a running read, may use the first; any other peer the
+second; fencing and priority reads of such a peer, with which a takeover begins, the third.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class AnswerBudget:
         self._urgent = self._common + limits.unsent_reserve_bytes
 
     def has_place(self, own_bytes: int, own_reads: int, *, urgent: bool) -> bool:
-        """Whether a peer that holds so many bytes, and for which so many reads run, may have one more answer."""
+        """Whether a peer with this many unread bytes and running reads may have one more response."""
         held = self.unsent_bytes + self.running_reads * self._frame_bytes
         if held < self._common:
             return True

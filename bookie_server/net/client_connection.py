@@ -1,11 +1,11 @@
-"""One client connection: bytes in, frames to the protocol's server, answers out.
+"""One client connection: bytes are received, requests served, responses sent.
 
-All complete frames of one read are handled in one go, and what they answer leaves in one write. The first
-frame that is not v3 makes a connection v2 for good (docs/bookkeeper.md#telling-v2-from-v3).
+All complete frames of one read are served together, and their responses leave in one write. The first frame that is
+not v3 makes the connection v2 permanently (docs/bookkeeper.md#telling-v2-from-v3).
 
-Invariant: whatever the peer does, what it makes us hold is bounded: by the frame limit and the receive budget of all
-peers, by the adds that wait for the disk, and by the answers it has not taken. Reading pauses while a bound is
-exceeded; nothing is dropped.
+Invariant: whatever the peer does, the memory it occupies is bounded: by the frame limit and the receive budget of all
+peers, by the adds that wait for the disk, and by the responses that it has not read. While a bound is exceeded, the
+connection is not read; nothing is dropped.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from ledger.errors import ProtocolError
 V2 = Decoder(v2_adds.gather, v2.decode)
 V3 = Decoder(v3_adds.gather, v3.decode)
 JOIN_BYTES_MAX = 256 * 1024
-"""Answers up to so many bytes are joined into one write; larger ones are handed over piece by piece."""
+"""Responses up to this size are joined into one write; larger ones are passed part by part."""
 
 
 class PauseReason(Flag):
     """Reasons why nothing more is read from a connection."""
 
     ANSWERS = auto()
-    """The peer does not take its answers."""
+    """The peer does not read its responses."""
     READS = auto()
     """Too many reads wait."""
     ADDS = auto()
     """Too many of its adds wait for the disk."""
     BUDGET = auto()
-    """Its incomplete frame has no place in the receive budget."""
+    """Its incomplete frame does not fit the receive budget."""
     ROOM = auto()
-    """The storage has no room for adds of anybody."""
+    """The storage has no capacity for adds."""
     STOPPING = auto()
 
 
@@ -76,7 +76,7 @@ class Host(Protocol):
     def gone(self, connection: ClientConnection) -> None: ...
 
     def count_unsent(self, byte_count: int) -> None:
-        """The answers that peers have not taken have changed by so many bytes."""
+        """The size of responses that peers have not read has changed by `byte_count`."""
 
     def count_running_read(self, change: int) -> None:
         """One more read runs, or one fewer (-1)."""
@@ -91,7 +91,7 @@ class Host(Protocol):
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """One client; made anew for each accepted socket."""
+    """One client; one object per accepted socket."""
 
     def __init__(self, host: Host) -> None:
         self.service = host.service
@@ -264,7 +264,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     # ---- backpressure
 
     def hold(self, reason: PauseReason) -> None:
-        """Read nothing more from the peer until every reason is gone."""
+        """Read nothing from the peer until all reasons are released."""
         if not self._holds and self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
         self._holds |= reason
@@ -309,7 +309,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._unsent
 
     def count_unsent(self) -> None:
-        """Count what the peer has not taken; it takes bytes without our hearing of it."""
+        """Count what the peer has not read; it reads without any event here."""
         if self._unsent:
             self._count_unsent(self._held_bytes())
 
@@ -324,13 +324,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._taken = taken
 
     def close(self) -> None:
-        """Send what is there, then close."""
+        """Send the responses that are ready, then close."""
         self._flush()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once. The peer sees a reset; answers on their way are lost."""
+        """Close immediately. The peer sees a reset; unsent responses are lost."""
         self.closed = True
         self._out.clear()
         if self._transport is not None:
@@ -351,7 +351,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.release(PauseReason.READS)
 
     def start_reads(self) -> None:
-        """Peers have taken answers: go on with reads that had to wait for that."""
+        """Peers have read responses: start reads that had to wait for that."""
         self._reads.start_more()
         self._reads_changed()
 

@@ -1,4 +1,4 @@
-"""All connections of one bookie: who is let in, who is cut off, who waits for room.
+"""All connections of one bookie: which are accepted, which are closed, which wait for capacity.
 
 Nothing here runs per request; one timer looks at every connection once in a while.
 """
@@ -84,7 +84,7 @@ class Connections:
             self._all_gone.set()
 
     def count_unsent(self, byte_count: int) -> None:
-        """The answers that peers have not taken have changed by so many bytes."""
+        """The size of responses that peers have not read has changed by `byte_count`."""
         self.answer_budget.unsent_bytes += byte_count
 
     def count_running_read(self, change: int) -> None:
@@ -110,13 +110,13 @@ class Connections:
     # ---- stopping
 
     def start_draining(self) -> None:
-        """Take nothing more: no connection, no request."""
+        """Accept no more connections and no more requests."""
         self._stopping = True
         for each in self._open:
             each.hold(PauseReason.STOPPING)
 
     async def close(self, patience_s: float) -> None:
-        """Send what is answered, close, and cut off who does not take it in time."""
+        """Send the responses that are ready and close; abort connections whose peers do not read them in time."""
         self._stop_timers()
         if self._room is not None:
             self._room.cancel()
@@ -130,7 +130,7 @@ class Connections:
             self.abort()
 
     def abort(self) -> None:
-        """Cut everybody off."""
+        """Abort all connections."""
         self._stop_timers()
         for each in list(self._open):
             each.abort()

@@ -37,7 +37,7 @@ class ReadSlots:
 
     def give_back(self) -> None:
         self._running -= 1
-        # Whoever is called may have no use for a slot any more: then it is the next one's turn.
+        # A queue that is called may not need a slot any more: then the next one gets it.
         while self._waiting_urgently and self._running < self._slot_count + URGENT_SLOTS:
             self._wake_first(self._waiting_urgently)
         while self._waiting and self._running < self._slot_count:
@@ -66,7 +66,7 @@ class ReadQueue:
     ) -> None:
         """`may_start(urgent)`: whether there is a place for the answer of one more read.
 
-        `on_running` is told of one more read that runs, or one fewer (-1); `on_change` when fewer wait.
+        `on_running(change)`: one more read runs (1), or one fewer (-1). `on_change`: fewer reads wait.
         """
         self._slots = slots
         self._running_max = running_max
@@ -109,7 +109,7 @@ class ReadQueue:
             task.add_done_callback(self._finished)
 
     def close(self) -> None:
-        """The peer is gone: nobody waits for these answers."""
+        """The connection is closed: drop the reads."""
         self._closed = True
         self._waiting.clear()
         self._urgent.clear()

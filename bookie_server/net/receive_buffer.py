@@ -21,7 +21,7 @@ from ledger.errors import ProtocolError
 
 LENGTH = Struct(">I")
 SPACE_BYTES = 256 * 1024
-"""Read from a socket at once, at the most."""
+"""Maximum size of one read from a socket."""
 SMALL_BYTES = 32 * 1024
 """What a connection may hold of an incomplete frame whatever others hold. Requests other than large adds fit."""
 _PIECE_BYTES_MIN = 4 * 1024
@@ -179,7 +179,7 @@ class ReceiveBuffer:
     # ---- frames that are not small
 
     def _hold_part(self, frame_bytes: int, *, in_pieces: bool) -> None:
-        """A part stays as it is while the rest may come with the next read, which begins behind it."""
+        """A part stays as it is while the rest may come with the next read, which begins after it."""
         if self._filled <= SMALL_BYTES:
             return
         if not self.taken_bytes and not self._budget.take(self, frame_bytes):

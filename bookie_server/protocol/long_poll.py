@@ -50,7 +50,7 @@ class LacWatchers:
     def wait(self, ledger_id: int, beyond: int, timeout_s: float, wake: Callable[[Wake], None]) -> Waiter:
         """Call `wake` once, later, on the loop, unless the waiter is cancelled before.
 
-        A very long wait ends early: the reader is told that nothing is new, and asks again.
+        A very long wait ends early: the response is that nothing is new, and the reader asks again.
         """
         waiter = Waiter(ledger_id, beyond, wake)
         loop = asyncio.get_running_loop()
@@ -61,7 +61,7 @@ class LacWatchers:
         return waiter
 
     def cancel(self, waiter: Waiter) -> None:
-        """Forget a waiter whose connection is gone; one that has woken already is ignored."""
+        """Remove a waiter whose connection is closed; one that has woken is ignored."""
         self._remove(waiter)
 
     def advanced(self, ledger_id: int, lac: int) -> None:

@@ -1,4 +1,4 @@
-"""Where entries lie, and what is known of ledgers. One record per block of entries, not per entry.
+"""Where entries are, and what is known of ledgers. One record per block of entries, not per entry.
 
     key                                     value
     "I" ledger id  first entry              log id, offset, block bytes, last entry, flags
@@ -44,7 +44,7 @@ _FENCED, _DELETED = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Entries of one ledger from `first` to `last` that lie in one block."""
+    """Entries of one ledger from `first` to `last` in one block."""
 
     first: int
     last: int
@@ -199,7 +199,7 @@ class Index:
     def has_live_ledger(self, log_id: int) -> bool:
         """Whether a ledger that is not deleted has blocks in the log.
 
-        Of a deleted one a record may be left: where replay stored an interval's entries anew, in a later log, no
+        Of a deleted one a record may be left: where replay stored an interval's entries again, in a later log, no
         interval leads to the older log any more.
         """
         begin, end = _LOG_KEY.pack(b"L", log_id, 0), _STATE_KEY.pack(b"L", log_id + 1)

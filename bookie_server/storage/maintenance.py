@@ -113,7 +113,7 @@ class StorageMaintenance:
 
     def _begin(self) -> asyncio.Task[None]:
         if self._job is None:
-            # One moment on the loop: what is in the frozen half was journaled at or behind `durable`, or
+            # One moment on the loop: what is in the frozen half was journaled at or after `durable`, or
             # is still on its way there, so everything before `durable` is in this or an earlier job.
             deleted, self._parts.deleted = self._parts.deleted, []
             self._job = CheckpointJob(

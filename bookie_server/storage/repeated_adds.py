@@ -92,7 +92,7 @@ def _digest_bytes(one: bytes, other: bytes) -> int:
     for size, check in _CHECKS:
         if _proves(one, size, check) and _proves(other, size, check):
             return size
-    # No digest (DUMMY) leaves byte 32 on equal; a MAC differs and covers the payload behind it.
+    # No digest (DUMMY) leaves byte 32 on equal; a MAC differs and covers the payload after it.
     return _MAC_BYTES if len(one) >= _HEADER_BYTES + _MAC_BYTES else 0
 
 

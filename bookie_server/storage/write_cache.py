@@ -140,7 +140,7 @@ class Caches:
         return entry
 
     def consecutive(self, ledger_id: int, entry_id: int, count_max: int) -> Sequence[StoredEntry]:
-        """The entry and some that follow it at once; none if it is not here."""
+        """The entry and some that follow it; none if it is not here."""
         found = self.active.consecutive(ledger_id, entry_id, count_max)
         if not found and self._frozen is not None:
             found = self._frozen.consecutive(ledger_id, entry_id, count_max)

@@ -1,6 +1,6 @@
 """One connection to a running bookie, ours or Apache's, for commands that ask it one thing after another.
 
-The protobuf protocol, since it tells a refusal from an answer for every operation.
+The protobuf protocol, because it distinguishes a refusal from an answer for every operation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Entry logs on disk: blocks are appended by one worker and read by others.
 
-Invariant: bytes behind the end that the index knows are garbage of a crash and are overwritten. A reader asks for
+Invariant: bytes after the end that the index knows are garbage of a crash and are overwritten. A reader asks for
 exactly the bytes an index record names and believes them only when their CRC, place and ledger agree.
 """
 
@@ -40,7 +40,7 @@ class EntryLogWriter:
         self.end = end or LogEnd(0, log_bytes_max)
 
     def begin(self) -> LogEnd:
-        """Where the next block goes; starts a new log when the current one is full or gone."""
+        """Where the next block goes; starts a new log when the current one is full or was removed."""
         if self.end.offset >= self._log_bytes_max:
             self._roll()
         elif self._file is None:

@@ -1,1 +1,1 @@
-"""What a bookie knows of each ledger besides its entries."""
+"""What a bookie knows of each ledger in addition to its entries."""

@@ -27,7 +27,7 @@ from bookie_server.storage.storage_paths import StoragePaths
 
 _FRAME_RECORDS = 4096
 _GROWTH_BYTES = 4 * 1024 * 1024
-"""The file is written anew when it is so much larger than twice what it was when it was last written."""
+"""The file is rewritten when it has grown to twice its size after the last rewrite, plus this."""
 
 
 class StateLog:
@@ -75,7 +75,7 @@ class StateLog:
             else:
                 self._write_whole(generation)
         except BaseException:
-            self.close()  # what is behind the last good frame is not known: the next call writes all of it
+            self.close()  # what follows the last good frame is unknown: the next call writes all of it
             raise
 
     def _append(self, file: DiskFile, frame: bytes) -> None:

@@ -1,10 +1,10 @@
-"""What a bookie knows about one ledger besides its entries."""
+"""What a bookie knows about one ledger in addition to its entries."""
 
 from __future__ import annotations
 
 
 class StoredLedger:
-    """One object per ledger while anybody refers to it; the storage changes it, others only read.
+    """One object per ledger while anything refers to it. Only the storage changes it.
 
     `fenced` is set as soon as a fence is accepted: from then on no add of a normal writer may be accepted,
     although the fence may be answered only when its record is durable.

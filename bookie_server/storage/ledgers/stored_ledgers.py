@@ -1,6 +1,6 @@
 """The states of all ledgers: a bounded part in memory, the rest in the index.
 
-Invariant: while anybody holds a ledger's state there is no second one (two objects would be two fences). A state
+Invariant: a ledger has at most one state object at a time (two objects would be two fences). A state
 that differs from the index's durable record is held here until a checkpoint has stored it.
 
 Pitfall: docs/pitfalls.md#fence-overtakes-an-add.

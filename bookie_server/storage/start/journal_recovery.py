@@ -44,7 +44,7 @@ def read_mark(disk: Disk, paths: StoragePaths) -> LogMark:
 
 
 def require_current(index: Index, mark: LogMark, paths: StoragePaths) -> None:
-    """IndexDamagedError if the index is older than the log mark: what it lacks may be gone from the journal."""
+    """IndexDamagedError if the index is older than the log mark: what it lacks may not be in the journal any more."""
     if index.generation() < mark.generation:
         raise IndexDamagedError(
             f"index {paths.index} is at generation {index.generation()}, but log mark {paths.mark} needs "
@@ -102,7 +102,7 @@ class Recovery:
 
     def _state(self, ledger_id: int) -> StoredLedger:
         state = self._states.get(ledger_id)
-        # Without a key only after damage: the empty key equals no client's, so nobody can write.
+        # Without a key only after damage: the empty key equals no client's, so no client can write.
         state = state or self._states.create(ledger_id, b"")
         self._states.changed(state)
         return state

@@ -99,7 +99,7 @@ class _Rebuild:
         return found
 
     def _salvage(self, directory: Path, found: StateFile) -> None:
-        """Every state that the damaged index still tells; after damage go on with the next ledger that it can read."""
+        """Every state that the damaged index still has; after damage continue with the next ledger that it can read."""
         index = Index(self._disk.open_key_values(directory))
         try:
             first, step = 0, 1
@@ -115,7 +115,7 @@ class _Rebuild:
             index.close()
 
     def _logs_to_read(self) -> list[tuple[int, int | None]]:
-        """Entry logs and where their blocks end; those behind the last one known hold nothing that was stored."""
+        """Entry logs and where their blocks end; those after the last one known hold nothing that was stored."""
         there, known = log_ids(self._disk, self._paths.entry_logs), self._known.log_ends
         ends = {log_id: None if end == NOT_KNOWN else end for log_id, end in known.items()}
         if self.result.lost:

@@ -6,7 +6,8 @@ import zlib
 
 import pytest
 
-from bookie_server.storage.repeated_adds import same_payload
+from bookie_server.storage.repeated_adds import ComparedRun, compare_run, same_payload
+from bookie_server.storage.stored_entry import EntryRun
 from tests.helpers.bookie.storage import make_entry
 
 
@@ -59,3 +60,20 @@ def test_an_entry_too_short_for_a_mac_is_compared_byte_by_byte(size: int) -> Non
     for changed in range(24, size):
         different = other_lac[:changed] + b"?" + other_lac[changed + 1 :]
         assert not same_payload(entry, different), changed
+
+
+def test_a_run_is_sorted_into_new_repeated_and_conflicting_entries() -> None:
+    def entry(entry_id: int, payload: bytes = b"payload", lac: int = -1) -> bytes:
+        return bytes(make_entry(1, entry_id, lac=lac, payload=payload))
+
+    stored = {3: entry(3), 4: entry(4)}
+    run = EntryRun([7, 3, 4, 5], [entry(7), entry(3, lac=2), entry(4, b"others!"), entry(5)])
+    assert compare_run(run, stored.get) == ComparedRun(
+        [5, 7], [entry(5), entry(7)], [entry(3, lac=2)], frozenset({4})
+    )
+
+
+def test_an_id_that_comes_twice_in_a_run_with_other_bytes_is_a_conflict() -> None:
+    first, second = bytes(make_entry(1, 2, payload=b"one")), bytes(make_entry(1, 2, payload=b"two"))
+    compared = compare_run(EntryRun([2, 2], [first, second]), lambda _: None)
+    assert (compared.entries, compared.conflicts) == ([first], frozenset({2}))
