@@ -83,7 +83,7 @@ def test_not_enough_bookies(tmp_path: Path) -> None:
         dlog = Command(cluster.uri)
         dlog("create", "orders").must_succeed()
         dlog("append", "orders", stdin=b"x\n").must_fail(
-            1, "needs 2 writable bookies", "3 for all", "1 can", "start more"
+            1, "at least 2 writable bookies", "3 for all", "only 1 can", "start more"
         )
         assert on_cluster(cluster.uri, lambda client: client.describe("orders")).record.epoch == 0
 
