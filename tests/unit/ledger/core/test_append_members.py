@@ -6,7 +6,7 @@ replaced keeps its connection, so its late answers arrive when it is a member ag
 
 from __future__ import annotations
 
-import copy
+import pickle
 from collections import deque
 
 import pytest
@@ -194,12 +194,12 @@ def test_every_short_history_of_a_striped_ensemble(ack: int) -> None:
 
 
 def _each_next(cluster: Cluster, sends: int, failures: int) -> list[tuple[Cluster, int, int]]:
-    found = []
+    found, pickled = [], pickle.dumps(cluster)  # several times as fast as a deep copy
 
     def after(
         event: str, *arguments: object, sends: int = sends, failures: int = failures, **named: bool
     ) -> None:
-        branch = copy.deepcopy(cluster)
+        branch = pickle.loads(pickled)
         getattr(branch, event)(*arguments, **named)
         found.append((branch, sends, failures))
 
