@@ -101,7 +101,8 @@ def test_every_module_with_errors_is_known() -> None:
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for package in PACKAGES
         for path in (ROOT / package).rglob("*.py")
-        if re.search(r"^class _?\w+Error\(", path.read_text("utf-8"), re.MULTILINE)
+        # One that derives from Exception itself is internal and never reaches a program.
+        if re.search(r"^class _?\w+Error\((?!Exception\))", path.read_text("utf-8"), re.MULTILINE)
         and not path.is_relative_to(ROOT / "dlog" / "testing")
     }
     assert defining == {*HOMES, *ELSEWHERE}
