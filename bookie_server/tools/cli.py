@@ -249,7 +249,7 @@ def format_bookie(
         ),
     ] = False,
 ) -> None:
-    """Delete everything that a stopped bookie stores, and its cookie."""
+    """Delete all data and the cookie of a stopped bookie."""
     from bookie_server.tools.admin import format_directories
 
     storage = _storage(data, journal_dir, ledger_dir)

@@ -255,7 +255,7 @@ async def test_our_commands_show_apaches_cluster(theirs: MixedCluster) -> None:
         assert held == [entry for entry in range(ENTRIES) if entry % 3 != 1]
         some = bookie(*read, "--first", "3", "--last", "5").must_succeed().splitlines()
         assert [json.loads(row)["entry"] for row in some] == [3, 4, 5]
-        bookie(*read, "--bookie", "127.0.0.1:1").must_fail(2, "nothing on bookie 127.0.0.1:1", member)
+        bookie(*read, "--bookie", "127.0.0.1:1").must_fail(2, "bookie 127.0.0.1:1 has no entries", member)
 
 
 async def test_an_open_ledger_is_shown_and_left_open(theirs: MixedCluster) -> None:

@@ -290,7 +290,7 @@ def test_a_cluster_of_bookies_that_are_none(
         said = bookie("info", fakes.ids[0]).must_fail(1, fakes.ids[0])
         if answer in ("tls", "http"):
             assert "speaks it in TLS only" in why
-            assert "is no bookie, or one that speaks TLS only" in said
+            assert "is not a bookie, or requires TLS" in said
     finally:
         fakes.stop()
 
@@ -370,7 +370,7 @@ def test_bookies_that_want_authentication(guarded: MixedCluster) -> None:
     why = asyncio.run(append_in_vain(guarded.uri, PATIENT))
     assert "refuses this client (EUA)" in why and "authenticate themselves or use TLS" in why
     first = guarded.apache[0].bookie_id
-    bookie("info", first).must_fail(1, first, "refuses this client (EUA)", "authenticate themselves")
+    bookie("info", first).must_fail(1, first, "refuses this client (EUA)", "requires authentication or TLS")
     bookie("read-ledger", "0", "--metadata", guarded.uri).must_fail(1, "refuses this client (EUA)")
     # Its metadata says that the ledger is open, so its LAC is asked for, which they refuse as well.
     Command(guarded.uri).here("read", "orders").must_fail(1, "refuses this client (EUA)")
