@@ -90,7 +90,7 @@ def test_it_ends_if_another_process_took_its_name(sleeper: SleepingBookie, raw: 
     sleeper.wake()
     said = sleeper.last_words()
     assert said.startswith(f"bookie: bookie {sleeper.bookie_id} lost its session")
-    assert "is registered by another live process" in said and "start it again" in said
+    assert "is registered by another live process" in said and "then start the bookie again" in said
     # It takes nothing away from the other one.
     assert raw.exists(sleeper.node) is not None
     raw.delete(sleeper.node)
