@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from benchmarks import ledger_load, log_load
+from benchmarks.floors.raw_floor import measure_floor
 from benchmarks.histogram import Summary
-from benchmarks.ledger_load import ledger_client
+from benchmarks.load import ledger_load, log_load
+from benchmarks.load.ledger_load import ledger_client
 from benchmarks.machine import measure_fdatasync, measure_fdatasync_at_once, settle_disk
 from benchmarks.options import Options
-from benchmarks.raw_floor import measure_floor
 from benchmarks.report import Report
 from benchmarks.rows import Runs
 from benchmarks.usage import Throughput

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import ledger_load
 from benchmarks.histogram import Summary
-from benchmarks.ledger_load import QUORUM, ledger_client
+from benchmarks.load import ledger_load
+from benchmarks.load.ledger_load import QUORUM, ledger_client
 from benchmarks.machine import settle_disk
 from benchmarks.options import Options
 from benchmarks.report import Report

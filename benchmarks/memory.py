@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks import ledger_load
-from benchmarks.ledger_load import ledger_client
+from benchmarks.load import ledger_load
+from benchmarks.load.ledger_load import ledger_client
 from benchmarks.options import MIB, Options
 from benchmarks.report import Curves, Report, Row
 from benchmarks.usage import resident_bytes

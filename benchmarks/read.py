@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from functools import partial
 
-from benchmarks import ledger_load, log_load
-from benchmarks.ledger_load import ledger_client
+from benchmarks.floors.read_floor import PIECE_BYTES, measure_read_floor
+from benchmarks.load import ledger_load, log_load
+from benchmarks.load.ledger_load import ledger_client
 from benchmarks.options import Options
-from benchmarks.read_floor import PIECE_BYTES, measure_read_floor
 from benchmarks.report import Report
 from benchmarks.rows import Runs
 from benchmarks.usage import Stopwatch

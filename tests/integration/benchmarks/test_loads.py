@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import ledger_load, log_load, read, takeover
+from benchmarks import read, takeover
+from benchmarks.floors.raw_floor import measure_floor
+from benchmarks.floors.read_floor import measure_read_floor
+from benchmarks.load import ledger_load, log_load
 from benchmarks.machine import measure_fdatasync, measure_fdatasync_at_once
 from benchmarks.options import quick
-from benchmarks.raw_floor import measure_floor
-from benchmarks.read_floor import measure_read_floor
 from dlog.client import connect
 from ledger.config import Visibility
 from tests.helpers.processes.cluster import running_cluster

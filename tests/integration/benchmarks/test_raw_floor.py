@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.raw_floor import measure_floor
+from benchmarks.floors.raw_floor import measure_floor
 from tests.helpers.processes.python import ChildFailedError, start_python
 
 pytestmark = pytest.mark.integration

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.floors.raw_floor import add_frame
 from benchmarks.machine import measure_fdatasync
-from benchmarks.raw_floor import add_frame
 from ledger.model import DigestType
 from ledger.wire import v2
 from ledger.wire.digest import make_digester

@@ -1,6 +1,6 @@
 """What the machine allows: how fast three bare servers take, sync and answer the bytes of v2 adds.
 
-    python -m benchmarks.raw_floor [--entry-bytes 100 1024] [--window 2000] [--seconds 3] [--repeats 3]
+    python -m benchmarks.floors.raw_floor [--entry-bytes 100 1024] [--window 2000] [--seconds 3] [--repeats 3]
 
 One client sends the same frames to three `bare_server` processes, keeps a window of entries in flight, and
 counts an entry as confirmed once two of the three have answered it. Our appends are measured against this.
@@ -18,7 +18,7 @@ from typing import cast
 
 import uvloop
 
-from benchmarks.bare_server import ANSWER_BYTES
+from benchmarks.floors.bare_server import ANSWER_BYTES
 from benchmarks.histogram import median
 from benchmarks.machine import measure_fdatasync, settle_disk
 from benchmarks.report import Report, Row
@@ -64,7 +64,14 @@ def add_frame(entry_bytes: int) -> bytes:
 
 
 async def _start_server(data: Path, frame_bytes: int, parsed: bool) -> Child:
-    arguments = ["-m", "benchmarks.bare_server", "--data", str(data), "--frame-bytes", str(frame_bytes)]
+    arguments = [
+        "-m",
+        "benchmarks.floors.bare_server",
+        "--data",
+        str(data),
+        "--frame-bytes",
+        str(frame_bytes),
+    ]
     return await start_python([*arguments, "--parse"] if parsed else arguments)
 
 

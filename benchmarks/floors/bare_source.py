@@ -1,6 +1,6 @@
 """The least a storage server can do for a reader: send bytes that it has in memory, a piece per request.
 
-    python -m benchmarks.bare_source --piece-bytes N
+    python -m benchmarks.floors.bare_source --piece-bytes N
 
 Any byte received is a request; the answer is N bytes. Nothing is looked up, cut, copied or checked.
 """

@@ -14,7 +14,7 @@ _PIECES_AHEAD = 2
 
 async def measure_read_floor(seconds: float) -> float:
     """Bytes a second that arrive in this process when nobody looks at them."""
-    source = await start_python(["-m", "benchmarks.bare_source", "--piece-bytes", str(PIECE_BYTES)])
+    source = await start_python(["-m", "benchmarks.floors.bare_source", "--piece-bytes", str(PIECE_BYTES)])
     try:
         loop = asyncio.get_running_loop()
         transport, counter = await loop.create_connection(_Counter, source.host, source.port)

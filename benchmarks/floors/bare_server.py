@@ -1,6 +1,6 @@
 """The least a storage server can do: take frames, sync them, keep a second copy, answer 28 bytes an entry.
 
-    python -m benchmarks.bare_server --data DIR --frame-bytes N [--parse]
+    python -m benchmarks.floors.bare_server --data DIR --frame-bytes N [--parse]
 
 It parses nothing: all frames have one length, so it counts bytes. What it leaves out (frames of any length,
 fences, keys, an index, reads, restart) is what a bookie's time above this floor buys.
