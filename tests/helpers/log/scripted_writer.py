@@ -1,0 +1,37 @@
+"""A writer over scripted bookies: entries, and the ledger they go to."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from dlog.client import LogClient
+from dlog.model import MessageId
+from dlog.write.writer import LogWriter
+from ledger.model import LedgerId
+
+
+async def entries(writer: LogWriter, *payloads: bytes) -> list[asyncio.Future[MessageId]]:
+    """One entry for each payload."""
+    futures = []
+    for payload in payloads:
+        futures.append(await writer.submit(payload))
+        await writer.start_flush()
+    return futures
+
+
+def added(what: str) -> int:
+    """The entry id of an add, -1 for any other request."""
+    found = re.fullmatch(r"add (\d+)", what)
+    return int(found[1]) if found else -1
+
+
+def current(writer: LogWriter) -> LedgerId:
+    return writer.record.ledger_ids[-1]
+
+
+async def fence(client: LogClient, ledger_id: LedgerId) -> int:
+    """As a repair tool does it; the last entry that it kept."""
+    handle = await client.ledgers.open_with_recovery(ledger_id)
+    await handle.close()
+    return handle.last_readable
