@@ -29,9 +29,9 @@ from ledger.errors import (
 )
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from pathlib import Path
 
-    from dlog.blocking.pending import Pending
     from dlog.model import LogState, MessageId, Owner
 
 # ---- fix the call
@@ -159,7 +159,7 @@ class CallTimeoutError(OutcomeUnknownError, TimeoutError):
     """
 
     timeout_s: float
-    pending: Pending[Any] | None = None
+    pending: Future[Any] | None = None
 
 
 # ---- ownership

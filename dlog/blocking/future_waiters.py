@@ -15,21 +15,29 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from dlog.blocking.deadline import Deadline
 from dlog.blocking.loop_thread import LOOK_S, locked_gate
 
-if TYPE_CHECKING:
-    from dlog.blocking.pending import Pending
-
 _log = logging.getLogger(__name__)
+
+
+class Undecided(Protocol):
+    """A pending append, as far as its waiters look at it."""
+
+    @property
+    def succeeded(self) -> bool: ...
+
+    def done(self) -> bool: ...
+
+    def check_thread(self) -> None: ...
 
 
 class FutureWaiters:
     """Of one pending append; made when the first is left. Serves as the `_condition` and `_waiters` of a Future."""
 
-    def __init__(self, pending: Pending[Any]) -> None:
+    def __init__(self, pending: Undecided) -> None:
         self._pending = pending
         self._seen: dict[int, bool] = {}
         """By the identifier of each thread that holds "the lock": whether the append was decided when it took it."""
