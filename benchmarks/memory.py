@@ -68,7 +68,7 @@ async def _fill_ledger(client: LedgerClient, start: int, until: int, sample: Cal
     handle = await client.create(ledger_load.QUORUM, visibility=Visibility.FAST)
     payload = bytes(_ENTRY_BYTES)
     while start + handle.length < until:
-        await handle.wait_for_room(_WINDOW_BYTES)
+        await handle.wait_for_capacity(_WINDOW_BYTES)
         for _ in range(64):
             handle.submit(payload)
         sample(start + handle.length)

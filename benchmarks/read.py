@@ -82,7 +82,7 @@ async def _write_ledger(client: LedgerClient, size: int) -> LedgerId:
     handle = await client.create(ledger_load.QUORUM, visibility=Visibility.FAST)
     payload = bytes(_ENTRY_BYTES)
     while handle.length < size:
-        await handle.wait_for_room(_WRITE_WINDOW_BYTES)
+        await handle.wait_for_capacity(_WRITE_WINDOW_BYTES)
         for _ in range(64):
             handle.submit(payload)
     await handle.drain()
