@@ -7,8 +7,8 @@
 
 Nothing may be submitted to the new ledger before TakenOver. Seal and Delete are the same machine without a new ledger
 (docs/log-semantics.md#rule-20 to #rule-23, #rule-34b). So is a writer whose ledger has failed, which takes its own
-log over: it recovers its unsealed ledgers and lists a new one, epoch and owner unchanged. If somebody has fenced it,
-it first gives a candidate time to win (docs/log-semantics.md#rule-19, #rule-24b).
+log over: it recovers its unsealed ledgers and lists a new one, epoch and owner unchanged. If another client has fenced
+it, it first gives a candidate time to win (docs/log-semantics.md#rule-19, #rule-24b).
 
 Pitfalls: docs/pitfalls.md#only-the-last-ledger-fenced, #record-changed-after-the-fence.
 """

@@ -1,4 +1,4 @@
-"""How long a writer holds appends that it cannot get acknowledged, and what it says meanwhile.
+"""How long a writer holds appends that it cannot get acknowledged, and what it reports until then.
 
 Source: docs/log-semantics.md#rule-19.
 """

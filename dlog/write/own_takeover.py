@@ -43,7 +43,7 @@ class OwnTakeover:
         pause_s: Callable[[int], float],
         on_delay: Callable[[str, LogStoreError], None],
     ) -> None:
-        """`pause_s` gives the pause after so many attempts; `on_delay` is told why one did not succeed."""
+        """`pause_s` gives the pause after so many attempts; `on_delay` gets the reason why one did not succeed."""
         self._ref = ref
         self._rotation = rotation
         self._queue = queue
@@ -55,7 +55,7 @@ class OwnTakeover:
         self._on_delay = on_delay
 
     async def run(self, *, fenced: bool) -> TakeoverResult | Depose | None:
-        """The new ledger, or the record of the client that owns the log now. None if the writer has ended meanwhile.
+        """The new ledger, or the record of the client that owns the log now. None if the writer has ended.
 
         Raises:
             ConfigurationError: the bookies or the store refuse this client.
