@@ -63,14 +63,16 @@ class OwnTakeover:
         """
         attempt = 0
         while not self._rotation.over:
+            takeover = self._takeover(fenced=fenced)
             try:
-                return await self._takeover(fenced=fenced and not attempt).attempt()
+                return await takeover.attempt()
             except LogNotFoundError:
                 return Depose(None)
             except (ConfigurationError, DataLossError):
                 raise
             except LogStoreError as error:
                 self._on_delay("its last ledger could not be recovered and replaced", error)
+                fenced = fenced and not takeover.waited
                 attempt += 1
                 await asyncio.sleep(self._pause_s(attempt))
         return None

@@ -85,6 +85,8 @@ class TakeoverRunner:
             str(ref), owner, end=end, given_up=given_up, grace_us=config.grace_us, own=own
         )
         self._recover = recover or self._fence
+        self.waited = False
+        """Whether a candidate has had its time to win."""
         self._backoff = Backoff(ledgers.environment)
         self._known: dict[LedgerId, SealFacts] = {}
         self._active_ledger: ActiveLedger | None = None
@@ -158,6 +160,7 @@ class TakeoverRunner:
                 )
             case WaitForCandidate():
                 await asyncio.sleep(self._config.candidate_wait_s * self._environment.rng.uniform(0.75, 1.25))
+                self.waited = True
                 return self._machine.on_waited()
             case CreateLedger(epoch):
                 self._active_ledger = await self._maker.create(epoch)

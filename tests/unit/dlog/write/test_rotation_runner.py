@@ -57,6 +57,25 @@ async def test_a_recovered_ledger_decides_what_was_in_flight_and_the_rest_is_sen
         assert writer.epoch == 1
 
 
+async def test_a_fenced_writer_gives_a_candidate_time_however_often_it_has_to_try(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The first attempt fails before the wait; the next one must not skip it (docs/log-semantics.md#rule-24b)."""
+    async with scripted_log() as log, log.client(candidate_wait_s=1.0) as client, log.client() as tool:
+        writer = await client.open_writer("orders", create=True)
+        await writer.append(b"one")
+        await fence(tool, current(writer))
+        store_of(client).away_for = {"read_record"}
+        [future] = await entries(writer, b"two")
+        await until(lambda: "could not be recovered and replaced" in caplog.text)
+        store_of(client).away_for = set()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with asyncio.timeout(GUARD_S):
+            await future
+        assert loop.time() - began >= 0.75
+
+
 async def test_what_is_cancelled_before_a_ledger_took_it_is_absent() -> None:
     """One message of a batch, a whole batch, and a batch that is held back during a recovery.
 
