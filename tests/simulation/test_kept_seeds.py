@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dlog.testing.failures.saved_run import read_saved_run
-from dlog.testing.swarm.swarm import run_plan
+from dlog.testing.swarm.run import run_plan
 from tests.helpers.mutations.search import run_planted
 from tests.simulation.mutations.fixed_bugs import FIXED_BUGS
 

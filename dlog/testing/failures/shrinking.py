@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from dlog.testing.swarm.actions import NOTHING, Action
 from dlog.testing.swarm.plan import Plan
-from dlog.testing.swarm.swarm import Report
+from dlog.testing.swarm.run import Report
 
 T = TypeVar("T")
 Run = Callable[[Plan], Report]

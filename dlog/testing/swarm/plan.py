@@ -192,6 +192,11 @@ class Plan:
             limbo_on_damage=self.profile == "beyond",
         )
 
+    @property
+    def waits_for_garbage(self) -> bool:
+        """Where clocks jump, ledgers may be kept for as long as these jumped."""
+        return self.garbage and "clock_jump" not in self.faults
+
     def changed(self) -> dict[str, Any]:
         """The fields that are not as in a plan without a seed; what a kept seed writes down."""
         plain = Plan(seed=self.seed)

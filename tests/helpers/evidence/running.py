@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from types import FrameType
 
 from dlog.testing.swarm.plan import make_plan
-from dlog.testing.swarm.swarm import Report, run_plan
+from dlog.testing.swarm.run import Report, run_plan
 from tests.helpers.evidence.results import Run
 
 MEMORY_BYTES_MAX = 3 << 29

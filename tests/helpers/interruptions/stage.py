@@ -17,7 +17,7 @@ from dlog.testing.checks.registers import c16_registers_are_linearizable
 from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.swarm.plan import Plan
-from dlog.testing.swarm.writers import outcome_of
+from dlog.testing.swarm.processes.writers import outcome_of
 from dlog.write.writer import LogWriter
 from ledger.errors import OutcomeUnknownError, OwnershipLostError, UnavailableError
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dlog.testing.swarm.plan import Plan, make_plan
-from dlog.testing.swarm.swarm import run_plan
+from dlog.testing.swarm.run import run_plan
 from tests.helpers.mutations.mutation import Mutation
 from tests.helpers.mutations.planting import Edit, planted
 

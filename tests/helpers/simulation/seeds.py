@@ -6,7 +6,7 @@ import os
 
 from dlog.testing.runner import replay_command
 from dlog.testing.swarm.plan import make_plan
-from dlog.testing.swarm.swarm import run_plan
+from dlog.testing.swarm.run import run_plan
 
 SEEDS = int(os.environ.get("SIM_SEEDS", "300"))
 FIRST = int(os.environ.get("SIM_FIRST_SEED", "1"))

@@ -15,7 +15,7 @@ from dlog.testing.kernel.seeds import Seeds
 from dlog.testing.runner import main
 from dlog.testing.swarm.actions import Action
 from dlog.testing.swarm.plan import Plan, make_plan, plan_of
-from dlog.testing.swarm.swarm import Report, run_plan
+from dlog.testing.swarm.run import Report, run_plan
 
 POWER = {"faults": ("power_cut", "kill_many"), "fault_every_s": 0.5, "chaos_s": 6.0, "bookies": 3}
 THREE = {"ensemble": 3, "write": 3, "ack": 2, "shrinks": False, "other_log": False, "append_every_s": 0.05}

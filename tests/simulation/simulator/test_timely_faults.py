@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dlog.testing.swarm.plan import TIMELY, make_plan
-from dlog.testing.swarm.swarm import run_plan
+from dlog.testing.swarm.run import run_plan
 
 SELDOM: dict[str, Any] = {
     "faults": (TIMELY, "pause_client", "cut", "kill_bookie"),

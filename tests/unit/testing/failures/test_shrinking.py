@@ -13,7 +13,7 @@ from dlog.testing.failures.saved_run import read_saved_run, saved_run_text
 from dlog.testing.failures.shrinking import Shrunken, kinds_of, leave_out, shrink
 from dlog.testing.swarm.actions import NOTHING, Action
 from dlog.testing.swarm.plan import Plan
-from dlog.testing.swarm.swarm import Report
+from dlog.testing.swarm.run import Report
 
 ACTIONS = (
     Action(at_s=1.0, kind="cut", who="writer-0", to="bookie-1", for_s=2.0),

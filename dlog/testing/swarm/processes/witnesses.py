@@ -10,7 +10,7 @@ import asyncio
 from dlog.errors import LogNotFoundError, TrimmedError
 from dlog.model import MessageId
 from dlog.testing.checks.history import WholeRead
-from dlog.testing.swarm.readers import SwarmReader
+from dlog.testing.swarm.processes.readers import SwarmReader
 from ledger.errors import LogStoreError, UnavailableError
 
 _PATIENCE_S = 10.0

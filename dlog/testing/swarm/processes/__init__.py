@@ -1,0 +1,1 @@
+"""The processes of a swarm: writers, readers, witnesses, administrators and neighbours."""
