@@ -6,6 +6,7 @@
 #   make lint      ruff: rules and layout   make format   let ruff rewrite
 #   make types     mypy --strict            make bench    the benchmarks, a table and a plot
 #   make simulate  seeds of the whole cluster under faults            (SEEDS=1..1000)
+#   make fuzz      everything that reads foreign bytes                (TARGET=frames SECONDS=600)
 #   make evidence  what is missing of docs/reliability.md: seeds, crash images   (SEEDS=20000; MUTATIONS=1: planted bugs)
 #
 # PYTHON=python3.12 chooses the interpreter; ARGS="--no-spark" goes to the demonstration or the benchmarks.
@@ -19,12 +20,14 @@ TESTS ?=
 CHECKED := tests/unit $(wildcard tests/test_*.py)
 ARGS ?=
 SEEDS ?= 1..300
+TARGET ?=
+SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format types simulate evidence bench clean venv
+.PHONY: help demo test check lint format types simulate fuzz evidence bench clean venv
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '3,9p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '3,10p'
 
 $(READY): pyproject.toml tools/make-venv
 	@tools/make-venv "$(PYTHON)" $(VENV)
@@ -63,6 +66,13 @@ simulate: $(READY)
 	@echo "make simulate: one simulated cluster per seed (python -m dlog.testing --seeds $(SEEDS) -j 2 $(ARGS))"
 	@$(BIN)/python -m dlog.testing --seeds $(SEEDS) -j 2 $(ARGS)
 
+fuzz: $(READY)
+	@echo "make fuzz: $(if $(TARGET),$(TARGET),all targets), $(SECONDS) s (python -m tests.helpers.fuzz --list names them)"
+	@$(BIN)/python -c 'import atheris' 2>/dev/null \
+		|| $(BIN)/python -m pip install --quiet --config-settings editable_mode=compat --editable '.[fuzz]' \
+		|| echo "make fuzz: atheris has no wheel for this Python; inputs are mutated without coverage"
+	@$(BIN)/python -m tests.helpers.fuzz --target "$(TARGET)" --seconds $(SECONDS) $(ARGS)
+
 evidence: SEEDS = 1..20000
 evidence: $(READY)
 	@echo "make evidence: writes docs/reliability.md (python -m tests.helpers.evidence --seeds $(SEEDS) --images $(ARGS))"
@@ -74,4 +84,4 @@ bench: $(READY)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz

@@ -36,6 +36,9 @@ EXTRAS = {
     "pyspark_dlog/": ("spark",),
 }
 
+FOR_DEVELOPERS = {"dev", "fuzz"}
+"""Extras that only tests and tools need."""
+
 TOOLS = {
     # Never imported: the file that runs or needs it, and how it is named there.
     "mypy": ("Makefile", "/mypy"),
@@ -100,12 +103,12 @@ def test_every_imported_package_is_declared_where_it_is_needed() -> None:
 
 
 def test_every_declared_package_is_imported() -> None:
-    """By our packages, in a part that the extra belongs to; those of `dev` by tests, benchmarks or a tool."""
+    """By our packages, in a part that the extra belongs to; those for developers by tests, benchmarks or a tool."""
     idle = []
     for name, groups in declared().items():
         for group in groups:
             files = [file for file, module in IMPORTS if module == MODULES.get(name, name)]
-            if group == "dev":
+            if group in FOR_DEVELOPERS:
                 used = bool(files) or name in TOOLS
             else:
                 used = any(file.startswith(PACKAGES) and group in extras_for(file) for file in files)
@@ -130,7 +133,7 @@ def test_every_tool_is_run(name: str) -> None:
 def test_all_is_everything_that_a_user_can_install() -> None:
     (requirement,) = PROJECT["optional-dependencies"]["all"]
     named = set(re.findall(r"\w+", requirement.partition("[")[2]))
-    assert named == set(PROJECT["optional-dependencies"]) - {"all", "dev"}
+    assert named == set(PROJECT["optional-dependencies"]) - {"all", *FOR_DEVELOPERS}
 
 
 # ---- what is said when an extra is missing

@@ -1,0 +1,1 @@
+"""Fuzz targets, by what they read."""
