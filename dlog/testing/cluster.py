@@ -26,6 +26,7 @@ from dlog.config import LogConfig
 from dlog.core import metadata_keys
 from dlog.testing.bookies import SimulatedBookie, small_storage
 from dlog.testing.disk.timing import DiskTiming
+from dlog.testing.errors import Problem
 from dlog.testing.kernel.environment import SimulatedEnvironment
 from dlog.testing.kernel.limits import Limits
 from dlog.testing.kernel.loop import SimulatedLoop
@@ -250,7 +251,8 @@ def simulate(
     Raises:
         DeadlockError: `main` has not ended and nothing can ever happen any more.
         LimitReachedError: more steps or virtual time than `limits` allow.
-        UncaughtProblemsError: `main` ended well, but an exception was lost in a callback or a task.
+        UncaughtProblemsError: `main` ended well, but an exception was lost in a callback or a task, or our packages logged
+            an error.
     """
     simulation = Simulation(seed, config=config, limits=limits, with_events=timeline > 0)
     try:
@@ -295,14 +297,17 @@ class Simulation:
 
 @contextmanager
 def logging_into(loop: SimulatedLoop) -> Iterator[None]:
-    """Inside, what our packages log goes into the trace's timeline, if details are wanted there, else nowhere."""
-    handler = _TraceHandler(loop) if loop.trace.detailed else logging.NullHandler()
+    """Inside, what our packages log goes into the trace's timeline, if details are wanted there.
+
+    An error that is logged is a problem of the run in any case: production code logs one if it cannot raise it.
+    """
+    handler = _TraceHandler(loop)
     loggers = [logging.getLogger(name) for name in ("dlog", "ledger", "bookie_server")]
     before = [(each.propagate, each.level) for each in loggers]
     for each in loggers:
         each.addHandler(handler)
         each.propagate = False
-        each.setLevel(logging.INFO if loop.trace.detailed else logging.CRITICAL + 1)
+        each.setLevel(logging.INFO if loop.trace.detailed else logging.ERROR)
     try:
         yield
     finally:
@@ -318,4 +323,8 @@ class _TraceHandler(logging.Handler):
         self._loop = loop
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._loop.trace.detail(f"log.{record.levelname.lower()}", self._loop.node.label, record.getMessage())
+        text, node = record.getMessage(), self._loop.node.label
+        self._loop.trace.detail(f"log.{record.levelname.lower()}", node, text)
+        if record.levelno >= logging.ERROR:
+            error = record.exc_info[1] if record.exc_info else None
+            self._loop.problems.append(Problem(node, f"logged as {record.levelname}: {text}", error))

@@ -7,6 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from traceback import extract_tb
+
+from ledger.errors import LogStoreError
+
+
+def is_unexpected(error: BaseException | None) -> bool:
+    """Whether production code never means a task to end with it: it is no error of the tree and none of the network.
+
+    A cancelled task and a simulated power cut raise no `Exception`.
+    """
+    return isinstance(error, Exception) and not isinstance(error, LogStoreError | OSError | EOFError)
+
+
+def origin_of(error: BaseException) -> str:
+    """The innermost place that the exception passed: file, line and function."""
+    frames = extract_tb(error.__traceback__)
+    if not frames:
+        return "nowhere"
+    file = "/".join(frames[-1].filename.split("/")[-2:])
+    return f"{file}:{frames[-1].lineno} in {frames[-1].name}"
 
 
 class SimulationError(Exception):

@@ -19,7 +19,7 @@ from contextvars import Context, copy_context
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar, TypeVarTuple, cast
 
-from dlog.testing.errors import DeadlockError, Problem, UncaughtProblemsError
+from dlog.testing.errors import DeadlockError, Problem, UncaughtProblemsError, is_unexpected
 from dlog.testing.kernel.clocks import HostClock
 from dlog.testing.kernel.garbage_collector import collecting_on_request
 from dlog.testing.kernel.handles import SimulatedFuture, SimulatedHandle, SimulatedTask, SimulatedTimer
@@ -415,7 +415,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
     # ---- lost exceptions
 
     def _callback_failed(self, node: Node, callback: Callable[..., object], error: BaseException) -> None:
-        if node.alive:  # else it died in this very callback, and of it
+        if node.alive or is_unexpected(error):  # else it died in this very callback, and of it
             message = f"exception in callback {getattr(callback, '__qualname__', callback)}"
             with in_node(node):
                 self.call_exception_handler({"message": message, "exception": error})
@@ -444,6 +444,14 @@ class SimulatedLoop(RefusingLoop, Scheduler):
 
     def get_exception_handler(self) -> ExceptionHandler | None:
         return self._handler
+
+    def failed_tasks(self) -> list[Problem]:
+        """Each unexpected exception that ended a task of any process, also of a dead one, with the first such task."""
+        found: dict[int, Problem] = {}
+        for node in self._all_nodes:
+            for problem in node.failed_tasks():
+                found.setdefault(id(problem.error), problem)
+        return list(found.values())
 
     # ---- network
 

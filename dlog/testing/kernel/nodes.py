@@ -15,6 +15,7 @@ from contextvars import Context, ContextVar, copy_context
 from enum import Enum
 from typing import Any
 
+from dlog.testing.errors import Problem, is_unexpected, origin_of
 from dlog.testing.kernel.clocks import HostClock
 from dlog.testing.kernel.handles import SimulatedHandle, SimulatedTask, SimulatedTimer
 
@@ -51,6 +52,7 @@ class Node:
         self.stopped = False
         """Whether its handles stay where they are: paused or dead."""
         self._tasks: list[SimulatedTask[Any]] = []
+        self._failed: list[Problem] = []
         self._pruned_at = _PRUNED_AT
 
     def __repr__(self) -> str:
@@ -73,7 +75,7 @@ class Node:
         """
         self._tasks.append(task)
         if len(self._tasks) >= self._pruned_at and self.alive:
-            self._tasks = self.pending_tasks()
+            self.forget_done_tasks()
             self._pruned_at = max(_PRUNED_AT, 2 * len(self._tasks))
 
     def pending_tasks(self) -> list[SimulatedTask[Any]]:
@@ -82,7 +84,23 @@ class Node:
 
     def forget_done_tasks(self) -> None:
         """Release finished tasks, so that one with an unread exception reports it now."""
+        self._failed += self._failures_now()
         self._tasks = self.pending_tasks()
+
+    def failed_tasks(self) -> list[Problem]:
+        """Its tasks that ended with an exception that is unexpected, whether or not anything has retrieved that one.
+
+        The tasks of a dead process are included: a kill hides no error.
+        """
+        return self._failed + self._failures_now()
+
+    def _failures_now(self) -> list[Problem]:
+        return [
+            Problem(self.label, f"task {task.get_name()} failed at {origin_of(error)}", error)
+            for task in self._tasks
+            # Looked at without marking it as retrieved, which would hide it from asyncio.
+            if (error := task._exception) is not None and is_unexpected(error)
+        ]
 
     def take_tasks(self) -> list[SimulatedTask[Any]]:
         """Hand over all that it held."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from dataclasses import dataclass, field
 
-from dlog.testing.checks.checks import findings
+from dlog.testing.checks.checks import findings, first_findings
 from dlog.testing.checks.history import History, Outcome
 from dlog.testing.cluster import ClusterConfig, SimulatedCluster, logging_into
 from dlog.testing.disk.timing import DiskTiming
@@ -88,6 +88,7 @@ def _report(plan: Plan, *, detailed: bool, timeline: int) -> Report:
 
 def _run(plan: Plan, loop: SimulatedLoop, config: ClusterConfig, report: Report) -> None:
     swarms: list[Swarm] = []
+    ended_by: Exception | None = None
 
     async def main() -> History:
         cluster = SimulatedCluster(loop, config)
@@ -104,8 +105,12 @@ def _run(plan: Plan, loop: SimulatedLoop, config: ClusterConfig, report: Report)
     except Exception as error:  # noqa: BLE001  # whatever ends a run is what it found
         notes = "\n".join(getattr(error, "__notes__", []))
         report.findings.append(f"{type(error).__name__}: {error}\n{notes}".rstrip())
+        ended_by = error
+    report.findings += first_findings(
+        "unexpected_error", (str(each) for each in loop.failed_tasks() if each.error is not ended_by)
+    )
     for swarm in swarms:
-        report.findings += swarm.wrong
+        report.findings += swarm.violations()
         report.actions = tuple(swarm.chaos.drawn) if plan.actions is None else plan.actions
         report.struck = tuple(swarm.chaos.struck)
 

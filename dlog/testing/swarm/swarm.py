@@ -24,7 +24,7 @@ from dlog.testing.swarm.processes.readers import SwarmReader
 from dlog.testing.swarm.processes.witnesses import SwarmWitness
 from dlog.testing.swarm.processes.writers import SwarmWriter
 from dlog.testing.swarm.verification import Verification, forget_last_append
-from ledger.errors import OutcomeUnknownError, OwnershipLostError, UnavailableError
+from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 
 T = TypeVar("T")
 Worker = SwarmWriter | SwarmReader | SwarmWitness | SwarmNeighbour | SwarmAdministrator
@@ -91,11 +91,16 @@ class Swarm:
         await self._in_time("bookies stop", self._cluster.stop())
         self.wrong += leaks(self._cluster, self._plan)
         forget_last_append(history)
-        for worker in self._workers:
-            self.wrong += worker.wrong
-            if self._plan.profile != "beyond":
-                self.wrong += worker.loud
         return history
+
+    def violations(self) -> list[str]:
+        """What was found wrong so far, by the phases and by every process."""
+        found = list(self.wrong)
+        for worker in self._workers:
+            found += worker.wrong
+            if self._plan.profile != "beyond":
+                found += worker.loud
+        return found
 
     # ---- processes
 
@@ -139,6 +144,8 @@ class Swarm:
         self._workers.append(worker)
         try:
             await worker.run()
+        except LogStoreError as error:
+            worker.loud.append(f"{label} ended with {error!r}")
         finally:
             await client.close()
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from ledger.errors import UnavailableError
 from tests.helpers.simulation.loop import simulate, simulation
 
 
@@ -60,6 +61,30 @@ def test_a_killed_node_does_not_fail_the_run_and_is_not_waited_for() -> None:
         await asyncio.sleep(1)
         loop.kill(node)
         assert not any("p:" in line for line in loop.waiting())
+        assert [(problem.node, repr(problem.error)) for problem in loop.failed_tasks()] == [
+            ("p", "ValueError()")
+        ]
+
+    simulate(main)
+
+
+def test_failed_tasks_are_listed_even_if_their_exception_was_handled_unless_it_is_an_error_of_the_tree() -> (
+    None
+):
+    async def fail(error):
+        raise error
+
+    async def process(loop):
+        for error in (KeyError("a"), ConnectionResetError(), UnavailableError("b"), KeyError("c")):
+            task = loop.create_task(fail(error), name=str(error))
+            await asyncio.gather(task, return_exceptions=True)
+        for _ in range(200):  # finished tasks are forgotten now and then
+            await asyncio.sleep(0)
+            loop.create_task(asyncio.sleep(0))
+
+    async def main(loop):
+        await loop.create_task_on(loop.boot("p"), process(loop))
+        assert [repr(problem.error) for problem in loop.failed_tasks()] == ["KeyError('a')", "KeyError('c')"]
 
     simulate(main)
 
