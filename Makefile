@@ -7,6 +7,7 @@
 #   make types     mypy --strict            make bench    the benchmarks, a table and a plot
 #   make simulate  seeds of the whole cluster under faults            (SEEDS=1..1000)
 #   make fuzz      everything that reads foreign bytes                (TARGET=frames SECONDS=600)
+#   make nemesis   real processes under faults, seed after seed      (SECONDS=1800 METADATA=zookeeper)
 #   make evidence  what is missing of docs/reliability.md: seeds, crash images   (SEEDS=20000; MUTATIONS=1: planted bugs)
 #
 # PYTHON=python3.12 chooses the interpreter; ARGS="--no-spark" goes to the demonstration or the benchmarks.
@@ -22,12 +23,13 @@ ARGS ?=
 SEEDS ?= 1..300
 TARGET ?=
 SECONDS ?= 60
+METADATA ?= sqlite
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format types simulate fuzz evidence bench clean venv
+.PHONY: help demo test check lint format types simulate fuzz nemesis evidence bench clean venv
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '3,10p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '3,11p'
 
 $(READY): pyproject.toml tools/make-venv
 	@tools/make-venv "$(PYTHON)" $(VENV)
@@ -72,6 +74,11 @@ fuzz: $(READY)
 		|| $(BIN)/python -m pip install --quiet --config-settings editable_mode=compat --editable '.[fuzz]' \
 		|| echo "make fuzz: atheris has no wheel for this Python; inputs are mutated without coverage"
 	@$(BIN)/python -m tests.helpers.fuzz --target "$(TARGET)" --seconds $(SECONDS) $(ARGS)
+
+nemesis: $(READY)
+	@$(if $(filter zookeeper,$(METADATA)),tools/fetch-java-libs)
+	@echo "make nemesis: $(SECONDS) s of faults of real processes on $(METADATA) (python -m tests.helpers.nemesis $(ARGS))"
+	@$(BIN)/python -m tests.helpers.nemesis --seconds $(SECONDS) --metadata $(METADATA) $(ARGS)
 
 evidence: SEEDS = 1..20000
 evidence: $(READY)

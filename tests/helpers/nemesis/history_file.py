@@ -1,12 +1,15 @@
 """The lines that writer and reader processes leave behind, and the history made of them. No I/O but one append.
 
-A line is written before its event is acted upon and reaches the kernel at once, so kill -9 loses none: an append
-without a line about its end was in flight when its process died.
+A line is written before its event is acted upon and reaches the kernel immediately, so kill -9 loses none: an append
+without a line about its end was in flight when its process died. All times are CLOCK_MONOTONIC, which the processes
+of one machine share.
 
     t <writer> <returned> <epoch>                         a takeover
-    i <writer> <number> <invoked> <payload, hex>          an append is handed over
+    i <writer> <number> <invoked> <payload, hex>          an append is submitted
     e <writer> <number> <returned> <outcome> <id or ->    it ended
+    s <writer> <asked> <answered> <answer> <id> <payload> its outcome, which was unknown, was resolved
     r <reader> <id> <at> <payload, hex>                   a reader returned a message
+    w <reader> <opened> <start or ->                      what it returned is everything from there to the tail
     x <who> <text>                                        what must not happen did
 """
 
@@ -16,8 +19,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from dlog.model import MessageId
-from dlog.testing.checks.history import Append, History, Observation, Outcome, Takeover
+from dlog.model import EARLIEST_ID, MessageId
+from dlog.testing.checks.history import Append, History, Observation, Outcome, Takeover, WholeRead
 
 
 class HistoryFile:
@@ -37,8 +40,16 @@ class HistoryFile:
     ) -> None:
         self._write(f"e {writer} {number} {at!r} {outcome.value} {message_id or '-'}")
 
+    def resolved(
+        self, writer: str, asked: float, answered: float, answer: str, message_id: MessageId, payload: bytes
+    ) -> None:
+        self._write(f"s {writer} {asked!r} {answered!r} {answer} {message_id} {payload.hex()}")
+
     def returned(self, reader: str, message_id: MessageId, at: float, payload: bytes) -> None:
         self._write(f"r {reader} {message_id} {at!r} {payload.hex()}")
+
+    def whole_read(self, reader: str, opened: float, start: MessageId | None) -> None:
+        self._write(f"w {reader} {opened!r} {start or '-'}")
 
     def wrong(self, who: str, text: str) -> None:
         self._write(f"x {who} {text}")
@@ -53,6 +64,7 @@ def read_history(lines: Iterable[str]) -> History:
     invoked: dict[tuple[str, int], tuple[float, bytes]] = {}
     ended: dict[tuple[str, int], tuple[float, Outcome, MessageId | None]] = {}
     takeovers: list[tuple[int, Takeover]] = []
+    whole: dict[str, tuple[float, MessageId]] = {}
     for line in lines:
         match line.split(" "):
             case ["t", writer, returned, epoch]:
@@ -62,9 +74,13 @@ def read_history(lines: Iterable[str]) -> History:
             case ["e", writer, number, at, outcome, text]:
                 message_id = None if text == "-" else MessageId.parse(text)
                 ended[writer, int(number)] = (float(at), Outcome(outcome), message_id)
+            case ["s", _, _, _, answer, text, payload]:
+                history.resolutions.append((bytes.fromhex(payload), MessageId.parse(text), answer))
             case ["r", reader, text, at, payload]:
                 seen = Observation(MessageId.parse(text), bytes.fromhex(payload), float(at))
                 history.readers.setdefault(reader, []).append(seen)
+            case ["w", reader, opened, text]:
+                whole[reader] = (float(opened), EARLIEST_ID if text == "-" else MessageId.parse(text))
             case ["x", who, *words]:
                 raise AssertionError(f"{who}: {' '.join(words)}")
             case _:
@@ -73,9 +89,37 @@ def read_history(lines: Iterable[str]) -> History:
     for (writer, number), (at, payload) in invoked.items():
         end = ended.get((writer, number), (float("inf"), Outcome.INDETERMINATE, None))
         history.appends.append(Append(writer, number, payload, at, end[0], end[1], end[2]))
+    for reader, (opened_at, start) in whole.items():
+        ids = frozenset(seen.message_id for seen in history.readers.get(reader, ()))
+        history.whole_reads.append(WholeRead(reader, opened_at, ids, start))
     return history
 
 
 def whole_lines(path: Path) -> list[str]:
     text = path.read_text()
     return text[: text.rfind("\n") + 1].splitlines()
+
+
+class AckedTail:
+    """The acknowledged messages of all writers' files in a directory, as they come."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._read_to: dict[Path, int] = {}
+
+    def newest(self) -> MessageId | None:
+        """The highest id acknowledged since the last call; None if there is none."""
+        found = [message_id for path in self._directory.glob("w*.history") for message_id in self._new(path)]
+        return max(found, default=None)
+
+    def _new(self, path: Path) -> list[MessageId]:
+        with path.open("rb") as file:
+            file.seek(self._read_to.get(path, 0))
+            data = file.read()
+        data = data[: data.rfind(b"\n") + 1]
+        self._read_to[path] = self._read_to.get(path, 0) + len(data)
+        found = []
+        for line in data.split(b"\n"):
+            if line.startswith(b"e ") and b" acked " in line:
+                found.append(MessageId.parse(line.rpartition(b" ")[2].decode()))
+        return found

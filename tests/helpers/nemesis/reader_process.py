@@ -1,86 +1,137 @@
-"""Readers of the log as a process: they tail from random places, one after another, and tell what they saw.
+"""Readers of the log as a process: what they return is written down.
 
-python -m tests.helpers.nemesis.reader_process URI HISTORY NAME SEED
+    python -m tests.helpers.nemesis.reader_process URI HISTORY NAME SEED SOURCE [OPTION ...]
+
+Each process reads in four ways, all of them at the same time:
+
+- one tail from the earliest message that is never timed out (NAME.tail): it must become the whole log;
+- tails from random places, one after another;
+- whole reads, from the earliest message to the tail;
+- witnesses: a reader opened directly after some writer was acknowledged, from that message to the tail.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 import signal
 import sys
 import time
-from pathlib import Path
+from random import Random
 
-from dlog.blocking.loop_thread import fastest_loop
 from dlog.client import LogClient, connect
 from dlog.errors import LogNotFoundError
 from dlog.model import MessageId
 from ledger.errors import LogStoreError, UnavailableError
-from tests.helpers.nemesis.history_file import HistoryFile
-from tests.helpers.nemesis.settings import LOG, log_config
+from tests.helpers.nemesis.client_process import READY, ClientArguments, parse_arguments, run
+from tests.helpers.nemesis.history_file import AckedTail, HistoryFile
+from tests.helpers.nemesis.settings import LOG
+
+_WITNESS_PAUSE_S = 0.002
 
 
 class ReaderProcess:
-    def __init__(self, client: LogClient, history: HistoryFile, name: str, chance: random.Random) -> None:
+    def __init__(
+        self, client: LogClient, history: HistoryFile, name: str, random: Random, acked: AckedTail
+    ) -> None:
         self._client = client
         self._history = history
         self._name = name
-        self._chance = chance
+        self._random = random
+        self._acked = acked
         self._seen: list[MessageId] = []
+        self._turns = 0
 
     async def run(self) -> None:
-        turn = 0
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow())
+            tasks.create_task(self._read_from_anywhere())
+            tasks.create_task(self._read_all())
+            tasks.create_task(self._witness())
+
+    async def _follow(self) -> None:
+        start: MessageId | str = "earliest"
+        name = f"{self._name}.tail"
         while True:
-            turn += 1
-            start = self._start()
-            print(f"{self._name}.{turn} reads from {start}", flush=True)
             try:
-                async with asyncio.timeout(self._chance.uniform(0.5, 5.0)):
-                    await self._tail(f"{self._name}.{turn}", start)
-            except TimeoutError:
-                continue
+                async with self._client.reader(LOG, start) as reader:
+                    async for message in reader:
+                        if message.id != start:  # where it had stopped
+                            self._record(name, message.id, message.payload)
+                            start = message.id
             except (UnavailableError, LogNotFoundError) as error:
-                print(f"{self._name}.{turn} {error}", flush=True)
+                print(f"{name} {error}", flush=True)
                 await asyncio.sleep(0.2)
             except LogStoreError as error:
-                self._history.wrong(f"{self._name}.{turn}", f"from {start}: {error!r}")
+                self._history.wrong(name, f"from {start}: {error!r}")
                 return
 
+    async def _read_from_anywhere(self) -> None:
+        while True:
+            await self._read("from", self._start(), until=None, timeout_s=self._random.uniform(0.5, 5.0))
+
+    async def _read_all(self) -> None:
+        while True:
+            await asyncio.sleep(self._random.uniform(0.2, 3.0))
+            await self._read("all", "earliest", until="latest", timeout_s=30.0)
+
+    async def _witness(self) -> None:
+        while True:
+            await asyncio.sleep(_WITNESS_PAUSE_S)
+            if (acked := self._acked.newest()) is not None:
+                await self._read("witness", acked, until="latest", timeout_s=10.0)
+
+    async def _read(self, kind: str, start: MessageId | str, *, until: str | None, timeout_s: float) -> None:
+        """One reader. If it got to the tail that it found when it was opened, it was a whole read."""
+        self._turns += 1
+        name = f"{self._name}.{kind}-{self._turns}"
+        opened = time.monotonic()
+        try:
+            async with asyncio.timeout(timeout_s), self._client.reader(LOG, start, until=until) as reader:
+                async for message in reader:
+                    self._record(name, message.id, message.payload)
+                self._history.whole_read(name, opened, start if isinstance(start, MessageId) else None)
+        except TimeoutError:
+            return  # what it has read so far counts
+        except (UnavailableError, LogNotFoundError) as error:
+            print(f"{name} {error}", flush=True)
+            await asyncio.sleep(0.2)
+        except LogStoreError as error:
+            self._history.wrong(name, f"from {start}: {error!r}")
+            await asyncio.sleep(0.2)
+
+    def _record(self, reader: str, message_id: MessageId, payload: bytes | None) -> None:
+        assert payload is not None, "no writer appends tombstones"
+        self._history.returned(reader, message_id, time.monotonic(), payload)
+        self._seen.append(message_id)
+
     def _start(self) -> MessageId | str:
-        kind = self._chance.random()
+        kind = self._random.random()
         if kind < 0.25 or not self._seen:
             return "earliest"
         if kind < 0.4:
             return "latest"
-        near = self._chance.choice(self._seen)
+        near = self._random.choice(self._seen)
         if kind < 0.6:  # an id need not exist
             return MessageId(
-                near.ledger_id, near.entry_id + self._chance.randrange(3), self._chance.randrange(3)
+                near.ledger_id, near.entry_id + self._random.randrange(3), self._random.randrange(3)
             )
         return near
 
-    async def _tail(self, reader_name: str, start: MessageId | str) -> None:
-        async with self._client.reader(LOG, start) as reader:
-            async for message in reader:
-                assert message.payload is not None, "no writer appends tombstones"
-                self._history.returned(reader_name, message.id, time.monotonic(), message.payload)
-                self._seen.append(message.id)
 
-
-async def main(uri: str, history: str, name: str, seed: str, *_: str) -> None:
-    async with await connect(uri, config=log_config()) as client:
-        process = ReaderProcess(client, HistoryFile(Path(history)), name, random.Random(seed))
+async def main(arguments: ClientArguments) -> None:
+    async with await connect(arguments.uri, config=arguments.config) as client:
+        acked = AckedTail(arguments.history_path.parent)
+        process = ReaderProcess(client, arguments.open_history(), arguments.name, arguments.random, acked)
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        print("127.0.0.1:0 is ready", flush=True)
+        print(READY, flush=True)
         try:
             await process.run()
         except asyncio.CancelledError:
-            print(f"{name} ended", flush=True)
+            print(f"{arguments.name} ended", flush=True)
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=fastest_loop) as runner:
-        runner.run(main(*sys.argv[1:]))
+    given = parse_arguments(sys.argv[1:])
+    run(main(given), given)

@@ -1,6 +1,6 @@
-"""A writer of the log as a process of its own: appends, takes the log back when it loses it, tells everything.
+"""A writer of the log as a process of its own: appends, takes the log back when it loses it, records everything.
 
-    python -m tests.helpers.nemesis.writer_process URI HISTORY NAME SEED [striped] [fast]
+    python -m tests.helpers.nemesis.writer_process URI HISTORY NAME SEED SOURCE [OPTION ...]
 
 Ends on SIGTERM, after all it had accepted is settled.
 """
@@ -8,13 +8,11 @@ Ends on SIGTERM, after all it had accepted is settled.
 from __future__ import annotations
 
 import asyncio
-import random
 import signal
 import sys
 import time
-from pathlib import Path
+from random import Random
 
-from dlog.blocking.loop_thread import fastest_loop
 from dlog.client import LogClient, connect
 from dlog.errors import AppendIndeterminateError, TakeoverLostError
 from dlog.model import MessageId
@@ -27,18 +25,20 @@ from ledger.errors import (
     OwnershipLostError,
     UnavailableError,
 )
+from tests.helpers.nemesis.client_process import READY, ClientArguments, parse_arguments, run
 from tests.helpers.nemesis.history_file import HistoryFile
-from tests.helpers.nemesis.settings import LOG, log_config
+from tests.helpers.nemesis.settings import LOG
 
 _IN_FLIGHT_MAX = 64
+_RESOLVED_WITHIN_S = 2.0
 
 
 class WriterProcess:
-    def __init__(self, client: LogClient, history: HistoryFile, name: str, chance: random.Random) -> None:
+    def __init__(self, client: LogClient, history: HistoryFile, name: str, random: Random) -> None:
         self._client = client
         self._history = history
         self._name = name
-        self._chance = chance
+        self._random = random
         self._stopping = asyncio.Event()
         self._appends: set[asyncio.Task[None]] = set()
 
@@ -52,7 +52,7 @@ class WriterProcess:
                 await self._append_until_lost(writer, f"{self._name}.{term}")
             if self._stopping.is_set():
                 return
-            await asyncio.sleep(self._chance.uniform(0.2, 2.0))
+            await asyncio.sleep(self._random.uniform(0.2, 2.0))
 
     async def _take_over(self, handle: str) -> LogWriter | None:
         try:
@@ -66,13 +66,13 @@ class WriterProcess:
 
     async def _append_until_lost(self, writer: LogWriter, handle: str) -> None:
         number = 0
-        pause_s = self._chance.choice([0.0, 0.0005, 0.005, 0.05])
+        pause_s = self._random.choice([0.0, 0.0005, 0.005, 0.05])
         while writer.active and not self._stopping.is_set():
-            payload = f"{handle}:{number}:".encode() + b"." * self._chance.choice([0, 10, 500])
+            payload = f"{handle}:{number}:".encode() + b"." * self._random.choice([0, 10, 500])
             self._history.invoked(handle, number, time.monotonic(), payload)
             self._spawn(self._append(writer, handle, number, payload))
             number += 1
-            if self._chance.random() < 0.002:
+            if self._random.random() < 0.002:
                 self._spawn(self._rotate(writer))
             await asyncio.sleep(pause_s)
             while len(self._appends) >= _IN_FLIGHT_MAX and not self._stopping.is_set():
@@ -95,6 +95,19 @@ class WriterProcess:
     async def _append(self, writer: LogWriter, handle: str, number: int, payload: bytes) -> None:
         outcome, message_id = await _outcome(writer, payload)
         self._history.ended(handle, number, time.monotonic(), outcome, message_id)
+        if outcome is Outcome.INDETERMINATE and message_id is not None:
+            await self._resolve(handle, payload, message_id)
+
+    async def _resolve(self, handle: str, payload: bytes, message_id: MessageId) -> None:
+        """Soon, or a little later: the answer must hold either way."""
+        await asyncio.sleep(self._random.choice([0.0, self._random.uniform(0.0, _RESOLVED_WITHIN_S)]))
+        asked = time.monotonic()
+        try:
+            answer = await self._client.resolve(LOG, message_id)
+        except UnavailableError as error:
+            print(f"{handle} {message_id} is not resolved: {error}", flush=True)
+            return
+        self._history.resolved(handle, asked, time.monotonic(), answer.value, message_id, payload)
 
     async def _rotate(self, writer: LogWriter) -> None:
         try:
@@ -112,16 +125,14 @@ async def _outcome(writer: LogWriter, payload: bytes) -> tuple[Outcome, MessageI
         return Outcome.REJECTED, None
 
 
-async def main(uri: str, history: str, name: str, seed: str, *options: str) -> None:
-    config = log_config(striped="striped" in options, fast="fast" in options)
-    lines = HistoryFile(Path(history))
-    async with connect(uri, config=config) as client:
-        process = WriterProcess(client, lines, name, random.Random(seed))
+async def main(arguments: ClientArguments) -> None:
+    async with connect(arguments.uri, config=arguments.config) as client:
+        process = WriterProcess(client, arguments.open_history(), arguments.name, arguments.random)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, process.stop)
-        print("127.0.0.1:0 is ready", flush=True)
+        print(READY, flush=True)
         await process.run()
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=fastest_loop) as runner:
-        runner.run(main(*sys.argv[1:]))
+    given = parse_arguments(sys.argv[1:])
+    run(main(given), given)

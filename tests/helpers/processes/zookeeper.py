@@ -1,4 +1,4 @@
-"""One real ZooKeeper server of its own: start, kill -9, stop for a while, start again on the same data."""
+"""A real ZooKeeper server of its own, alone or in an ensemble: start, kill -9, pause, start again on the same data."""
 
 from __future__ import annotations
 
@@ -27,44 +27,66 @@ admin.enableServer=false
 4lw.commands.whitelist=srvr
 preAllocSize=1024
 """
+_ENSEMBLE = """initLimit=100
+syncLimit=30
+{peers}
+"""
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no")
+_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no")
 """A killed process loses nothing that it wrote, so the tests do without fsync."""
 
 
 class ZooKeeperProcess:
     """`address` is host:port; it stays the same when the server is started again."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, number: int = 0, peers: tuple[tuple[int, int], ...] = ()) -> None:
+        """`peers`: of each server of the ensemble, this one included, the ports of the quorum and of elections."""
         self._class_path = class_path()
+        self._heap = "-Xmx128m" if peers else "-Xmx256m"
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
         self._roots = itertools.count()
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port: int = probe.getsockname()[1]
+        [self.port] = free_ports(1)
         self.address = f"127.0.0.1:{self.port}"
         (directory / "data").mkdir()
-        (directory / "zoo.cfg").write_text(
-            _CONFIG.format(tick=TICK_MS, data=directory / "data", port=self.port)
-        )
+        config = _CONFIG.format(tick=TICK_MS, data=directory / "data", port=self.port)
+        if peers:
+            lines = [f"server.{n + 1}=127.0.0.1:{quorum}:{vote}" for n, (quorum, vote) in enumerate(peers)]
+            config += _ENSEMBLE.format(peers="\n".join(lines))
+            (directory / "data" / "myid").write_text(str(number + 1))
+        (directory / "zoo.cfg").write_text(config)
 
     def new_root(self) -> str:
         """A path for the ledgers that no other test uses; its parent does not exist yet."""
         return f"/test-{next(self._roots)}/ledgers"
 
-    def start(self) -> None:
+    def start(self, *, serving: bool = True) -> None:
+        """`serving`: return when it answers requests, which one of an ensemble does once there is a leader."""
         with (self._directory / "zookeeper.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["java", *_OPTIONS, "-cp", self._class_path, _MAIN, str(self._directory / "zoo.cfg")],
+                [
+                    "java",
+                    self._heap,
+                    *_OPTIONS,
+                    "-cp",
+                    self._class_path,
+                    _MAIN,
+                    str(self._directory / "zoo.cfg"),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
+        if serving:
+            self.wait_until_serving()
+
+    def wait_until_serving(self) -> None:
+        assert self._process is not None
         give_up_at = time.monotonic() + START_S
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > give_up_at:
                 text = (self._directory / "zookeeper.log").read_text(errors="replace")
-                raise AssertionError(f"ZooKeeper did not start:\n{text[-4000:]}")
+                raise AssertionError(f"ZooKeeper does not serve:\n{text[-4000:]}")
             time.sleep(0.05)
 
     def kill(self) -> None:
@@ -95,3 +117,10 @@ class ZooKeeperProcess:
             # Of the commands that ask how it is this one has its mode only once requests are served.
             return b"Mode: " in link.makefile("rb").read()
         return False
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that no process has now."""
+    with contextlib.ExitStack() as probes:
+        sockets = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [probe.getsockname()[1] for probe in sockets]

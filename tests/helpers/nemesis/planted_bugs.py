@@ -1,0 +1,29 @@
+"""Bugs for the nemesis' own test: each is planted into its writer or reader processes, and the run must refuse it."""
+
+from __future__ import annotations
+
+from tests.helpers.mutations.planting import Edit, edit
+
+PLANTED_BUGS: dict[str, tuple[Edit, ...]] = {
+    "reader-starts-late": (
+        edit(
+            "dlog.read.reader:Reader._resolve",
+            (
+                "start = _place(wanted.start, tail)",
+                "start = _place(wanted.start, tail)\n        start = start._replace(entry_id=start.entry_id + 1)",
+            ),
+        ),
+    ),
+    "acked-when-sent": (
+        edit(
+            "ledger.core.append:AppendMachine.done_through",
+            ("self.visible if self._strict else self.lac", "self.sent_through"),
+        ),
+    ),
+    "committed-resolved-as-absent": (
+        edit(
+            "dlog.read.resolution:resolve",
+            ("return Resolution.COMMITTED", "return Resolution.ABSENT"),
+        ),
+    ),
+}

@@ -1,0 +1,220 @@
+"""One run: chaos, then everything is healed, read back and checked."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.storage.config import StorageConfig
+from bookie_server.storage.index import Index
+from dlog.client import LogClient, connect
+from dlog.testing.checks.checks import findings
+from dlog.testing.checks.copies import audit
+from dlog.testing.checks.history import History, Outcome
+from dlog.testing.checks.ledger_ends import c12_recoverers_agree, c15_fences_are_permanent
+from dlog.testing.checks.leftovers import c17_no_file_is_left_over
+from dlog.testing.checks.promises import c15_no_ledger_ends_below_its_lac
+from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
+from ledger.model import BookieId
+from tests.helpers.nemesis.cluster import NemesisCluster, nemesis_cluster
+from tests.helpers.nemesis.fault_injector import Faults
+from tests.helpers.nemesis.history_file import read_history, whole_lines
+from tests.helpers.nemesis.metadata_watch import MetadataWatch
+from tests.helpers.nemesis.settings import LOG, log_config
+
+_HEALED = b"healed"
+_AFTER_HEALING_S = 180.0
+_READERS_REACH_S = 60.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    seed: int
+    bookies: int
+    options: tuple[str, ...] = ()
+    """striped, fast, and a planted bug's name."""
+    metadata: str = "sqlite"
+    seconds: float = 4.0
+    only: tuple[str, ...] = ()
+    """Methods of the fault injector; none means all."""
+
+
+_KINDS: list[tuple[int, tuple[str, ...]]] = [(3, ()), (4, ()), (5, ("striped",)), (4, ("fast",))]
+
+
+def plan_of(seed: int, metadata: str, seconds: float) -> Plan:
+    bookies, options = _KINDS[seed % len(_KINDS)]
+    return Plan(seed, bookies, options, metadata, seconds)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a plan."""
+
+    plan: Plan
+    history: History
+    faults: dict[str, int]
+    wrong: list[str]
+    """Each violation, as a sentence that begins with the name of the check."""
+    steps: list[str]
+
+    @property
+    def acked(self) -> int:
+        return sum(append.outcome is Outcome.ACKED for append in self.history.appends)
+
+    @property
+    def lost(self) -> int:
+        """Violations of C1: none is ever excused."""
+        return sum(found.startswith("c1_") for found in self.wrong)
+
+    def summary(self) -> str:
+        counts = {outcome.value: 0 for outcome in Outcome}
+        for append in self.history.appends:
+            counts[append.outcome.value] += 1
+        ended = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        answers = [answer for *_, answer in self.history.resolutions]
+        resolved = ", ".join(f"{answers.count(answer)} {answer}" for answer in sorted(set(answers)))
+        return (
+            f"seed {self.plan.seed} on {self.plan.metadata}: appends {ended}; resolved {resolved or 'none'}; "
+            f"{len(self.history.takeovers)} takeovers, {len(self.history.final)} messages, "
+            f"{sum(map(len, self.history.readers.values()))} returned by {len(self.history.readers)} readers, "
+            f"{len(self.history.whole_reads)} of them whole; {sum(self.faults.values())} faults, lost {self.lost}"
+        )
+
+
+async def run(plan: Plan, directory: Path) -> Run:
+    """Writers compete for the log while processes die and pause and links break; readers follow from anywhere."""
+    random = Random(plan.seed)
+    async with nemesis_cluster(directory, plan.metadata, plan.bookies) as cluster:
+        faults = Faults(cluster, directory, random, plan.options, plan.only)
+        try:
+            uri = await cluster.store.uri_for("watch")
+            async with connect(uri, config=log_config()) as client:
+                watch = MetadataWatch(client, LOG)
+                watching = asyncio.create_task(watch.run())
+                await _chaos(faults, random, plan.seconds)
+                history, wrong = await _after_healing(cluster, faults, plan.options)
+                watching.cancel()
+                await asyncio.wait([watching])
+                await watch.look()
+        except Exception as error:
+            error.add_note("\n".join(faults.chaos.steps))
+            raise
+        finally:
+            await faults.end()
+        wrong += await _after_the_end(cluster, watch)
+        return Run(plan, history, dict(faults.chaos.counts), findings(history) + wrong, faults.chaos.steps)
+
+
+async def _chaos(faults: Faults, random: Random, seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    await faults.start_writer()
+    await faults.start_reader()
+    await faults.start_reader()
+    end = loop.time() + seconds
+    while loop.time() < end:
+        await asyncio.sleep(random.uniform(0.05, 1.5))
+        await faults.step()
+    await faults.heal()
+
+
+async def _after_healing(
+    cluster: NemesisCluster, faults: Faults, options: tuple[str, ...]
+) -> tuple[History, list[str]]:
+    """Writers end in order, a last one takes over and appends, everything is read and every copy compared."""
+    await faults.end_writers()
+    config = log_config(striped="striped" in options)
+    uri = await cluster.store.uri_for("auditor")
+    async with asyncio.timeout(_AFTER_HEALING_S), await connect(uri, config=config) as client:
+        async with client.open_writer(LOG, create=True) as writer:
+            last_id = await writer.append(_HEALED)
+        wrong = await _readers_reach(faults, str(last_id))
+        await faults.end_readers()
+        history = read_history(line for path in faults.histories for line in whole_lines(path))
+        history.strict = "fast" not in options
+        history.final = [
+            (message.id, message.payload or b"") async for message in client.reader(LOG, until="latest")
+        ]
+        wrong += _tails_are_whole(history, list(faults.readers))
+        assert history.final[-1:] == [(last_id, _HEALED)], history.final[-1:]
+        history.final.pop()
+        for observations in history.readers.values():
+            observations[:] = [seen for seen in observations if seen.payload != _HEALED]
+        return history, wrong + await audit(client.ledgers, await _sealed_ledgers(client))
+
+
+async def _readers_reach(faults: Faults, message_id: str) -> list[str]:
+    """C17: after healing each reader process comes to the end, on the tail that is never timed out."""
+    waiting = {name: path for path in faults.histories if (name := path.stem) in faults.readers}
+    try:
+        async with asyncio.timeout(_READERS_REACH_S):
+            while waiting:
+                for name, path in list(waiting.items()):
+                    if any(line.startswith(f"r {name}.tail {message_id} ") for line in _last_lines(path)):
+                        del waiting[name]
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        pass
+    return [
+        f"c17_progress: the tail of {name} did not reach {message_id} within {_READERS_REACH_S} s after healing"
+        for name in waiting
+    ]
+
+
+def _last_lines(path: Path) -> list[str]:
+    return whole_lines(path)[-20_000:]
+
+
+def _tails_are_whole(history: History, names: list[str]) -> list[str]:
+    """C17: what an endless tail from the earliest message returned is the log."""
+    wrong = []
+    for name in names:
+        found = [(seen.message_id, seen.payload) for seen in history.readers.get(f"{name}.tail", [])]
+        if found != history.final:
+            differing = (
+                n for n, pair in enumerate(zip(found, history.final, strict=False)) if pair[0] != pair[1]
+            )
+            place = next(differing, min(len(found), len(history.final)))
+            wrong.append(
+                f"c17_tail_is_whole: {name}.tail returned {len(found)} messages, the log has {len(history.final)}; "
+                f"they differ from message {place} on: {found[place : place + 1]}, expected "
+                f"{history.final[place : place + 1]}"
+            )
+    return wrong
+
+
+async def _after_the_end(cluster: NemesisCluster, watch: MetadataWatch) -> list[str]:
+    """What metadata showed during the run, and what bookies leave behind that were stopped in good order."""
+    wrong = [
+        *c12_recoverers_agree(watch.history),
+        *c13_ledger_metadata_moves_legally(watch.history),
+        *c13_log_records_move_legally(watch.history),
+        *c15_no_ledger_ends_below_its_lac(watch.history, watch.reported_lacs),
+    ]
+    indexes: dict[BookieId, Index] = {}
+    disk = SystemDisk()
+    for number, bookie in enumerate(cluster.bookies):
+        assert await bookie.stop() == 0, bookie.last_lines
+        home = cluster.bookie_directory(number)
+        config = StorageConfig(journal_directory=home / "journal", ledger_directory=home / "ledgers")
+        wrong += c17_no_file_is_left_over(disk, config, swept=False)
+        indexes[BookieId(f"{bookie.host}:{bookie.port}")] = Index(
+            disk.open_key_values(home / "ledgers" / "index")
+        )
+
+    def is_fenced(bookie_id: BookieId, ledger_id: int) -> bool:
+        state = indexes[bookie_id].state(ledger_id)
+        return state is not None and (state.fenced or state.deleted)
+
+    wrong += c15_fences_are_permanent(watch.history, is_fenced)
+    for index in indexes.values():
+        index.close()
+    return wrong
+
+
+async def _sealed_ledgers(client: LogClient) -> list[int]:
+    record = (await client.logs.read(await client.logs.find(client.name(LOG)))).value
+    return [one.ledger_id for one in record.ledgers]
