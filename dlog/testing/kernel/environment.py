@@ -26,10 +26,10 @@ class SimulatedEnvironment:
         self._process_id = self._identity.randint(300, 4_000_000)
 
     def wall_us(self) -> int:
-        return self._node.clock.wall_us(self._loop.time())
+        return self._node.clock.wall_us(self._loop.now)
 
     def boot_s(self) -> float:
-        return self._node.clock.up_s(self._loop.time())
+        return self._node.clock.up_s(self._loop.now)
 
     def token(self) -> int:
         return self._identity.getrandbits(63)

@@ -83,6 +83,12 @@ class SimulatedTimer(asyncio.TimerHandle):
         return f"<{type(self).__name__} at {self.due:.6f} {self.callback!r}>"
 
 
+class KernelTimer(SimulatedTimer):
+    """One that goes by the time of the simulation, not by the clock of its node."""
+
+    __slots__ = ()
+
+
 class SimulatedFuture(asyncio.Future[T]):
     """A future that hashes by a number. It gets it when first hashed, which few ever are; a seed decides when."""
 

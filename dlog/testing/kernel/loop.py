@@ -22,14 +22,29 @@ from typing import Any, TypeVar, TypeVarTuple, cast
 from dlog.testing.errors import DeadlockError, Problem, UncaughtProblemsError, is_unexpected
 from dlog.testing.kernel.clocks import HostClock
 from dlog.testing.kernel.garbage_collector import collecting_on_request
-from dlog.testing.kernel.handles import SimulatedFuture, SimulatedHandle, SimulatedTask, SimulatedTimer
+from dlog.testing.kernel.handles import (
+    KernelTimer,
+    SimulatedFuture,
+    SimulatedHandle,
+    SimulatedTask,
+    SimulatedTimer,
+)
 from dlog.testing.kernel.limits import Limits
-from dlog.testing.kernel.nodes import NODE, Node, State, context_of, in_node, pending_tasks_of
+from dlog.testing.kernel.nodes import (
+    NODE,
+    Node,
+    State,
+    TimerHeap,
+    by_clock_of,
+    context_of,
+    in_node,
+    pending_tasks_of,
+)
 from dlog.testing.kernel.scheduler import Scheduler
 from dlog.testing.kernel.seeds import Seeds
 from dlog.testing.kernel.teardown import close_leftovers
 from dlog.testing.kernel.trace import Trace
-from dlog.testing.kernel.unsupported import RefusingLoop, refusal, refuse_options
+from dlog.testing.network.connecting_loop import ConnectingLoop
 from dlog.testing.network.network import Network
 
 T = TypeVar("T")
@@ -49,7 +64,7 @@ _COLLECT_EVERY = 200_000
 _CANCELLED_MAX = 200
 
 
-class SimulatedLoop(RefusingLoop, Scheduler):
+class SimulatedLoop(ConnectingLoop, Scheduler):
     """An event loop on which any number of simulated processes run.
 
     Equal seeds and equal programs give equal runs, whatever PYTHONHASHSEED is. Programs must not iterate over sets
@@ -58,16 +73,17 @@ class SimulatedLoop(RefusingLoop, Scheduler):
 
     def __init__(self, seeds: Seeds, limits: Limits | None = None) -> None:
         self.now = START_S
-        """What `time` returns; for the simulator's own hot paths."""
+        """The time of the simulation, which no clock of a node changes; what the simulator itself goes by."""
         self._limits = limits or Limits()
         self._until = START_S + self._limits.virtual_s_max
         self._random = seeds.stream("schedule").random
-        self._heap: list[tuple[float, int, Node, SimulatedTimer | None]] = []
+        self._heap: TimerHeap = []
         self._sequence = 0
         self._cancelled = 0
         self._number = 0
         self._schedule = 0
         self._running = self._stopping = self._closed = self._closing = False
+        self._clocks_differ = False
         self._handler: ExceptionHandler | None = None
         self._nodes: dict[str, Node] = {}
         self._all_nodes: list[Node] = []
@@ -75,7 +91,7 @@ class SimulatedLoop(RefusingLoop, Scheduler):
         self.problems: list[Problem] = []
         """Exceptions that were not caught, of nodes that were alive."""
         self.seeds = seeds
-        self.trace = Trace(self.time)
+        self.trace = Trace(lambda: self.now)
         self.trace.sources.append(lambda: (self.now, self.steps, self._schedule))
         self.network = Network(self, seeds, self.trace)
         self.world = self.boot("world")
@@ -164,10 +180,19 @@ class SimulatedLoop(RefusingLoop, Scheduler):
                 "the test itself cannot be killed or paused: boot a node and run the program there"
             )
 
+    def run_clock_at(self, node: Node, rate: float) -> None:
+        """A fault: the clocks of the node's host run `rate` times as fast from now on, and so do its timers."""
+        self._require_process(node)
+        self._clocks_differ = True
+        node.clock.run_at(rate, self.now)
+        self._heap[:] = by_clock_of(node, self._heap)
+        heapify(self._heap)
+        self.trace.note("fault.clock_rate", node.label, f"{rate:g}")
+
     # ---- scheduling
 
     def time(self) -> float:
-        return self.now
+        return self.node.clock.local(self.now) if self._clocks_differ else self.now
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
@@ -196,10 +221,14 @@ class SimulatedLoop(RefusingLoop, Scheduler):
             self._require_not_closed()
         if context is None:
             context = copy_context()
-        when = self.now + delay
+        node = context.get(NODE, self.world)
+        when = due = self.now + delay
+        if self._clocks_differ:
+            due = node.clock.local(self.now) + delay
+            when = node.clock.shows_at(due)
         self._sequence = number = self._sequence + 1
-        timer = SimulatedTimer(when, number, callback, args, context, self)
-        heappush(self._heap, (when, number, context.get(NODE, self.world), timer))
+        timer = SimulatedTimer(due, number, callback, args, context, self)
+        heappush(self._heap, (when, number, node, timer))
         return timer
 
     def call_at(
@@ -209,10 +238,18 @@ class SimulatedLoop(RefusingLoop, Scheduler):
             self._require_not_closed()
         if context is None:
             context = copy_context()
+        node, due = context.get(NODE, self.world), when
+        if self._clocks_differ:
+            when = node.clock.shows_at(due)
         self._sequence = number = self._sequence + 1
-        timer = SimulatedTimer(when, number, callback, args, context, self)
-        heappush(self._heap, (when, number, context.get(NODE, self.world), timer))
+        timer = SimulatedTimer(due, number, callback, args, context, self)
+        heappush(self._heap, (when, number, node, timer))
         return timer
+
+    def at(self, when: float, callback: Callable[[], object], *, context: Context) -> None:
+        self._sequence = number = self._sequence + 1
+        timer = KernelTimer(when, number, callback, (), context, self)
+        heappush(self._heap, (when, number, context.get(NODE, self.world), timer))
 
     def create_future(self) -> asyncio.Future[Any]:
         return SimulatedFuture(loop=self)
@@ -452,35 +489,3 @@ class SimulatedLoop(RefusingLoop, Scheduler):
             for problem in node.failed_tasks():
                 found.setdefault(id(problem.error), problem)
         return list(found.values())
-
-    # ---- network
-
-    async def create_connection(
-        self,
-        protocol_factory: Callable[[], asyncio.BaseProtocol],
-        host: str | None = None,
-        port: int | None = None,
-        **options: object,
-    ) -> tuple[asyncio.Transport, Any]:
-        refuse_options("create_connection", options)
-        if host is None or port is None:
-            raise refusal("create_connection without a host and a port")
-        return await self.network.connect(self.node, protocol_factory, host, port)
-
-    async def create_server(  # type: ignore[override]  # fewer options than asyncio's
-        self,
-        protocol_factory: Callable[[], asyncio.BaseProtocol],
-        host: str | None = None,
-        port: int | None = None,
-        *,
-        backlog: int = 100,
-        start_serving: bool = True,
-        **options: object,
-    ) -> asyncio.Server:
-        refuse_options("create_server", options)
-        if port is None:
-            raise refusal("create_server without a port")
-        server = self.network.bind(self.node, protocol_factory, host, port, backlog)
-        if start_serving:
-            await server.start_serving()
-        return server

@@ -17,7 +17,7 @@ from typing import Any
 
 from dlog.testing.errors import Problem, is_unexpected, origin_of
 from dlog.testing.kernel.clocks import HostClock
-from dlog.testing.kernel.handles import SimulatedHandle, SimulatedTask, SimulatedTimer
+from dlog.testing.kernel.handles import KernelTimer, SimulatedHandle, SimulatedTask, SimulatedTimer
 
 _PRUNED_AT = 64
 
@@ -149,4 +149,18 @@ def pending_tasks_of(nodes: Iterable[Node]) -> list[str]:
         for node in nodes
         if node.alive
         for task in node.pending_tasks()
+    ]
+
+
+TimerHeap = list[tuple[float, int, Node, SimulatedTimer | None]]
+"""Timers and turns that are due: when, a number, on which node, and the timer if it is one."""
+
+
+def by_clock_of(node: Node, heap: TimerHeap) -> TimerHeap:
+    """The same, each timer of the node's host due when its clock, whose rate has changed, shows the timer's time."""
+    return [
+        (node.clock.shows_at(timer.due), number, owner, timer)
+        if timer is not None and owner.clock is node.clock and not isinstance(timer, KernelTimer)
+        else (when, number, owner, timer)
+        for when, number, owner, timer in heap
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextvars import Context
 
 from dlog.testing.kernel.trace import Trace
@@ -12,8 +13,12 @@ class Scheduler(asyncio.AbstractEventLoop):
     """The simulated loop as its handles and the network know it."""
 
     now: float
-    """What `time` returns."""
+    """The time of the simulation. `time` returns it as the clock of the running node shows it."""
     trace: Trace
+
+    def at(self, when: float, callback: Callable[[], object], *, context: Context) -> None:
+        """As `call_at`, at a time of the simulation, whatever the clock of the node shows then."""
+        raise NotImplementedError
 
     def kernel_context(self) -> Context:
         """A context for work that belongs to no process, so that none can be paused in the middle of it."""

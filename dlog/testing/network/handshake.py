@@ -52,9 +52,7 @@ class Attempt:
         if self._network.is_down(self._target) or self._passes_not():
             self._try_again()
         else:
-            self._later(
-                max(self._there.delay(), self._there.quiet_until - self._loop.time()), self._syn_arrives
-            )
+            self._later(max(self._there.delay(), self._there.quiet_until - self._loop.now), self._syn_arrives)
 
     def _syn_arrives(self) -> None:
         if self._network.is_down(self._target) or self._passes_not():
@@ -68,7 +66,7 @@ class Attempt:
         else:
             connection = self._network.establish(self._node, server, self._address)
             self._later(
-                max(self._back.delay(), self._back.quiet_until - self._loop.time()),
+                max(self._back.delay(), self._back.quiet_until - self._loop.now),
                 self._established,
                 connection,
             )

@@ -62,7 +62,7 @@ class Network:
         self._hosts[node.address] = node.name
         if node.name in self._down:
             self._down.remove(node.name)
-            lasted_s = min(self._loop.time() - self._down_since.pop(node.name), RESENT_AFTER_S_MAX)
+            lasted_s = min(self._loop.now - self._down_since.pop(node.name), RESENT_AFTER_S_MAX)
             for link in [link for (_, target), link in self._links.items() if target == node.name]:
                 for pipe in list(link.pipes):
                     pipe.host_back(lasted_s * self._chance.random())
@@ -74,7 +74,7 @@ class Network:
                 del self._listeners[place]
         if host_too:
             self._down.add(node.name)
-            self._down_since[node.name] = self._loop.time()
+            self._down_since[node.name] = self._loop.now
         for connection in list(self._connections.values()):
             for end in (connection.client, connection.server):
                 if end.node is not node:
@@ -230,7 +230,7 @@ class Network:
 
     def stall(self, connection: Connection, duration_s: float) -> None:
         """Nothing of it arrives for so long."""
-        until = self._loop.time() + duration_s
+        until = self._loop.now + duration_s
         for end in (connection.client, connection.server):
             end.incoming.stall(until)
         self._fault("stall", connection.client.node.label, f"{connection} for {duration_s:.3f} s")
@@ -252,30 +252,30 @@ class Network:
         Nothing sent is dropped: it waits with its sender until the link is healed or an end gives up. Where only
         one way is cut, bytes pass the other way until their acknowledgements are missing.
         """
-        changed = self.link(source, target).cut(self._loop.time())
+        changed = self.link(source, target).cut(self._loop.now)
         if not one_way:
-            changed = self.link(target, source).cut(self._loop.time()) or changed
+            changed = self.link(target, source).cut(self._loop.now) or changed
         if changed:
             self._fault("cut_one_way" if one_way else "cut", source, f"to {target}")
 
     def heal(self, source: str, target: str, *, one_way: bool = False) -> None:
         """Let everything pass again."""
-        changed = self.link(source, target).heal(self._loop.time())
+        changed = self.link(source, target).heal(self._loop.now)
         if not one_way:
-            changed = self.link(target, source).heal(self._loop.time()) or changed
+            changed = self.link(target, source).heal(self._loop.now) or changed
         if changed:
             self._trace.note("net.heal", source, f"{'to' if one_way else 'and'} {target}")
 
     def heal_all(self) -> None:
         """No link is cut and no node refuses connections any more. Lost connections stay lost."""
-        now = self._loop.time()
+        now = self._loop.now
         healed = [link for link in self._links.values() if link.heal(now)]
         self._refusing.clear()
         self._trace.note("net.heal_all", "world", f"{len(healed)} links")
 
     def clog(self, source: str, target: str, duration_s: float) -> None:
         """Nothing passes from one node to the other for that time; then all of it arrives."""
-        self.link(source, target).clog(self._loop.time() + duration_s)
+        self.link(source, target).clog(self._loop.now + duration_s)
         self._fault("clog", source, f"to {target} for {duration_s:.3f} s")
 
     def refuse(self, name: str, refusing: bool = True) -> None:
@@ -298,7 +298,7 @@ class Network:
         self._fault("split", "world", " | ".join(" ".join(side) for side in sides))
 
     def _separate(self, one: Iterable[str], other: list[str]) -> None:
-        now = self._loop.time()
+        now = self._loop.now
         for source in one:
             for target in other:
                 self.link(source, target).cut(now)

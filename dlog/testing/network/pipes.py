@@ -124,7 +124,7 @@ class Pipe:
             return
         due = self._unheard_since + RESENT_FOR_S
         if self._loop.now < due:  # heard in between, and then no more
-            self._loop.call_at(due, self._give_up, context=self.sender.context)
+            self._loop.at(due, self._give_up, context=self.sender.context)
         else:
             self.sender.timed_out()
 
@@ -141,7 +141,7 @@ class Pipe:
 
     def _wake_receiver(self, when: float) -> None:
         receiver = self.receiver
-        self._loop.call_at(when, receiver.arrived, context=receiver.context)
+        self._loop.at(when, receiver.arrived, context=receiver.context)
 
     # ---- the receiver's side
 
@@ -191,7 +191,7 @@ class Pipe:
         if not self._room_due and self.sender.wants_room:
             self._room_due = True
             when = max(self._loop.now + self.back.link.delay(), self.back.quiet_until)
-            self._loop.call_at(when, self._room, context=self.sender.context)
+            self._loop.at(when, self._room, context=self.sender.context)
 
     def _room(self) -> None:
         self._room_due = False

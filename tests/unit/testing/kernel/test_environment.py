@@ -75,3 +75,47 @@ def test_a_host_that_restarted_counts_its_uptime_anew() -> None:
         return again.boot_s()
 
     assert 5 <= simulate(main) < 5.001
+
+
+def test_a_clock_that_runs_faster_or_slower_takes_its_timers_and_all_that_it_shows_along() -> None:
+    async def timed(loop) -> tuple[float, float, float]:
+        """What the node's monotonic clock, its wall clock and the simulation count while it sleeps for 10 s."""
+        began, wall_us, at = loop.time(), environment_of(loop).wall_us(), loop.now
+        await asyncio.sleep(5)
+        async with asyncio.timeout(60):
+            await asyncio.sleep(5)
+        return loop.time() - began, (environment_of(loop).wall_us() - wall_us) / 1e6, loop.now - at
+
+    def environment_of(loop) -> SimulatedEnvironment:
+        return SimulatedEnvironment(loop.seeds, loop, loop.node)
+
+    async def main(loop):
+        fast, slow = loop.boot("fast"), loop.boot("slow")
+        loop.run_clock_at(fast, 2.0)
+        loop.run_clock_at(slow, 0.5)
+        took = [await loop.create_task_on(node, timed(loop)) for node in (fast, slow)]
+        for local_s, wall_s, _ in took:
+            assert 10 <= local_s < 10.001 and 10 <= wall_s < 10.001
+        assert 5 <= took[0][2] < 5.001 and 20 <= took[1][2] < 20.001
+        loop.kill(fast)
+        local_s, _, simulated_s = await loop.create_task_on(loop.boot("fast"), timed(loop))
+        assert 10 <= local_s < 10.001 and 5 <= simulated_s < 5.001, "the clock is the host's"
+
+    simulate(main)
+
+
+def test_a_timer_that_is_pending_when_its_clock_changes_fires_when_that_shows_its_time() -> None:
+    async def sleeping(loop) -> tuple[float, float]:
+        await asyncio.sleep(10)
+        return loop.time(), loop.now
+
+    async def main(loop):
+        node = loop.boot("p")
+        began = loop.time()
+        task = loop.create_task_on(node, sleeping(loop))
+        await asyncio.sleep(4)
+        loop.run_clock_at(node, 0.5)
+        local, now = await task
+        assert 10 <= local - began < 10.001 and 16 <= now - began < 16.001
+
+    simulate(main)
