@@ -17,11 +17,12 @@ from bookie_server.disk.rocksdb_store import KeyValues
 from bookie_server.errors import DirectoryInUseError, DiskFailedError
 from dlog.testing.disk.effects import Effect, Effects
 from dlog.testing.disk.file import SimulatedFile, SimulatedLock
-from dlog.testing.disk.image import DiskImage, PowerCut, load
+from dlog.testing.disk.image import SECTOR_BYTES, DiskImage, PowerCut, load
 from dlog.testing.disk.life import Life
 from dlog.testing.disk.media import UNLIMITED_BYTES, Media
 from dlog.testing.disk.rocksdb_state import StoreState
 from dlog.testing.disk.rocksdb_store import SimulatedKeyValues
+from dlog.testing.disk.settled import settled_extent
 from dlog.testing.disk.state import Directory, Inode, NameChange, Truncate
 from dlog.testing.disk.timing import DiskClock, DiskTiming
 from dlog.testing.disk.worker import SimulatedDiskWorker
@@ -29,6 +30,7 @@ from dlog.testing.kernel.faults import DiskFault, Faults
 from dlog.testing.kernel.notes import Notes, Streams
 
 _A_FEW_RECORDS_BYTES = 300
+_LEFT_BY_OTHERS = 0.03
 
 
 class SimulatedDisk(Disk):
@@ -126,6 +128,15 @@ class SimulatedDisk(Disk):
         self._media.opens_files = opens_files
 
     @property
+    def nearly_full(self) -> bool:
+        """True: others use 97 % of the disk, so that the bookie becomes read-only before anything fails."""
+        return self._media.nearly_full
+
+    @nearly_full.setter
+    def nearly_full(self, nearly_full: bool) -> None:
+        self._media.nearly_full = nearly_full
+
+    @property
     def used_bytes(self) -> int:
         return self._media.used_bytes()
 
@@ -162,6 +173,30 @@ class SimulatedDisk(Disk):
         self.faults.note("bit_rot", f"{path} from {at} to {end}")
         return path, at
 
+    def rot_settled(self, part: str = "", *, sectors: bool = False) -> Path | None:
+        """As `rot`, where a bookie notices it, or let a few neighbouring `sectors` there be unreadable.
+
+        In a journal: before the last group that is durable, since what rots in the last one looks like a torn write.
+        """
+        found = [
+            (path, inode, extent)
+            for path, inode in self._files()
+            if part in str(path) and (extent := settled_extent(path, inode))
+        ]
+        if not found:
+            return None
+        path, inode, extent = self._chance.choice(found)
+        at = self._chance.choice(extent)
+        if sectors:
+            first = at - at % SECTOR_BYTES
+            last = min(extent.stop, first + SECTOR_BYTES * self._chance.choice((1, 8, 64)))
+            self._media.bad_sectors.setdefault(path, []).append(range(first, last))
+            self.faults.note("bad_sectors", f"{path} from {first} to {last}")
+        else:
+            inode.spoil(at, bytes([1 << self._chance.randrange(8)]))
+            self.faults.note("bit_rot", f"{path} at {at}")
+        return path
+
     def _file_with(self, part: str) -> tuple[Path, Inode | None]:
         candidates = [(path, inode) for path, inode in self._files() if part in str(path) and inode.durable]
         return self._chance.choice(candidates) if candidates else (Path(), None)
@@ -186,6 +221,7 @@ class SimulatedDisk(Disk):
         """
         files = {path: bytes(inode.durable) for path, inode in self._files() if path.name == kept}
         above = {directory for path in files for directory in path.parents if directory != Path("/")}
+        self._media.bad_sectors.clear()
         self.restore(DiskImage(directories=sorted(above), files=files))
         self.faults.note("lost_file", f"all but {kept}" if files else "all of them")
 
@@ -248,6 +284,7 @@ class SimulatedDisk(Disk):
             parent.change(((path.name, node),))
         else:
             node.change(Truncate())
+        self._media.bad_sectors.pop(path, None)
         return self._file(path, node, writable=True)
 
     def open_write(self, path: Path) -> DiskFile:
@@ -337,6 +374,8 @@ class SimulatedDisk(Disk):
     def free_space(self, directory: Path) -> tuple[int, int]:
         self._directory(directory, "measure")
         capacity = self._media.capacity_bytes
+        if self._media.nearly_full and capacity is None:
+            return UNLIMITED_BYTES, int(UNLIMITED_BYTES * _LEFT_BY_OTHERS)
         return capacity or UNLIMITED_BYTES, max(0, self._media.free_bytes())
 
     # ---- a Disk: the index's store
@@ -355,6 +394,8 @@ class SimulatedDisk(Disk):
     ) -> None:
         self._effect(kind, path, text)
         parent.change(change)
+        for name, _ in change:
+            self._media.bad_sectors.pop(path.parent / name, None)
 
     def _node(self, path: Path) -> Inode | Directory | None:
         self._media.life.require()

@@ -34,6 +34,10 @@ class SimulatedFile(DiskFile):
         self._media.clock.spend(self._media.clock.timing.read_s)
         if self._media.faults.strikes("read_error", self.path):
             raise self._media.failure("read", self.path)
+        if self._media.bad_sectors:
+            self._media.require_readable(self.path, offset, size)
+        if size and self._media.faults.strikes("misdirected_read", self.path):
+            offset = self._elsewhere(offset, size)
         return bytes(self._inode.content[offset : offset + size])
 
     def write_at(self, offset: int, parts: Sequence[bytes]) -> int:
@@ -64,20 +68,22 @@ class SimulatedFile(DiskFile):
             self._inode.change(Write(write.offset, write.data[: max(0, len(write.data) + room)]))
             raise self._media.full("write", self.path)
         if faults.strikes("misdirected_write", self.path):
-            write = Write(self._elsewhere(write), write.data)
+            write = Write(self._elsewhere(write.offset, len(write.data)), write.data)
         self._inode.change(write)
+        if self._media.bad_sectors:
+            self._media.rewritten(self.path, write.offset, len(write.data))
 
     def _room(self, end: int) -> int:
         """Bytes left on the disk if the file ended there; what lies before its end has its room already."""
         needed = end - len(self._inode.content)
         return 0 if needed <= 0 else self._media.free_bytes() - needed
 
-    def _elsewhere(self, write: Write) -> int:
+    def _elsewhere(self, offset: int, size: int) -> int:
         """Another offset within the file, whole sectors away; the next sector where there is no other."""
-        sectors = range((len(self._inode.content) - len(write.data)) // SECTOR_BYTES + 1)
-        offsets = [number * SECTOR_BYTES + write.offset % SECTOR_BYTES for number in sectors]
-        others = [at for at in offsets if at != write.offset and at + len(write.data) <= self.size()]
-        return self._media.faults.chance.choice(others) if others else write.offset + SECTOR_BYTES
+        sectors = range((len(self._inode.content) - size) // SECTOR_BYTES + 1)
+        offsets = [number * SECTOR_BYTES + offset % SECTOR_BYTES for number in sectors]
+        others = [at for at in offsets if at != offset and at + size <= self.size()]
+        return self._media.faults.chance.choice(others) if others else offset + SECTOR_BYTES
 
     def preallocate(self, offset: int, size: int) -> None:
         self._require("make room in", writes=True)

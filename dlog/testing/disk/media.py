@@ -27,6 +27,9 @@ class Media:
         self.life = Life()
         self.capacity_bytes: int | None = None
         self.opens_files = True
+        self.nearly_full = False
+        self.bad_sectors: dict[Path, list[range]] = {}
+        """Of files by name: bytes that cannot be read until they are written again or the file is removed."""
         self.on_crash: Callable[[], None] = lambda: None
         self.on_synced: Callable[[Path, bytearray], None] | None = None
         """Told of each file that was synced, and its content."""
@@ -59,6 +62,22 @@ class Media:
         if self.capacity_bytes is None:
             return UNLIMITED_BYTES
         return self.capacity_bytes - self.used_bytes()
+
+    # ---- bad sectors
+
+    def require_readable(self, path: Path, offset: int, size: int) -> None:
+        """DiskFailedError if a bad sector is among these bytes of the file."""
+        for bad in self.bad_sectors.get(path, ()):
+            if bad.start < offset + size and offset < bad.stop:
+                self.faults.note("sector_error", f"{path} at {bad.start}")
+                raise self.failure("read", path)
+
+    def rewritten(self, path: Path, offset: int, size: int) -> None:
+        """The drive puts another sector in the place of a bad one that is written as a whole."""
+        if path in self.bad_sectors:
+            self.bad_sectors[path] = [
+                bad for bad in self.bad_sectors[path] if bad.start < offset or bad.stop > offset + size
+            ]
 
     # ---- errors
 

@@ -15,6 +15,7 @@ DiskFault = Literal[
     "sync_error",
     "short_write",
     "misdirected_write",
+    "misdirected_read",
     "slow_sync",
     "no_descriptor",
 ]
@@ -24,7 +25,8 @@ A write error leaves a part of the write behind. After a sync error some of the 
 the others never will be, although they may still be read and a later sync succeeds. A short write and a misdirected
 one are not seen by the caller: the file twin goes on with the rest as SystemFile's retry loop does, with one more
 effect in between where a crash can fall; a misdirected write lands elsewhere in the file. Errors befall files and
-index stores alike, a sync error also directories, the other kinds only files. Without a descriptor nothing can be
+index stores alike, a sync error also directories, the other kinds only files. A misdirected read returns, once, what
+is elsewhere in the file. Without a descriptor nothing can be
 opened or listed, no directory synced, no index store synced or opened: TooManyFilesError, and nothing has changed.
 """
 
