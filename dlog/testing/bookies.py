@@ -73,6 +73,10 @@ class SimulatedBookie:
             self.disk.watch_syncs(JournalObserver(loop.trace, name).synced)
         self.durable = DurableEntries()
         """What its processes have said to be durable."""
+        self.lost = False
+        """It never runs again: its host or its disk is lost."""
+        self.damaged = False
+        """Something durable on its disk was damaged. It may never serve again, and what it acknowledged may be lost."""
         self.server: BookieServer | None = None
         """Of the process that runs; None before it serves."""
         self.on_end: Callable[[SimulatedBookie], None] = lambda _: None
@@ -107,6 +111,11 @@ class SimulatedBookie:
         assert self._node is not None, "the bookie was never started"
         return self._node
 
+    @property
+    def sound(self) -> bool:
+        """Whether it must serve when all faults have ended, with everything that it has acknowledged."""
+        return not self.lost and not self.damaged
+
     def refuses_adds_to(self, ledger_id: int) -> bool:
         """Whether a normal writer's add to this ledger would be refused now, for good."""
         storage = None if self.server is None else self.server.storage
@@ -117,6 +126,8 @@ class SimulatedBookie:
 
     def start(self) -> None:
         """Start a process; `wait_until_serving` returns when it answers."""
+        if self.lost:
+            raise ValueError(f"{self.name} is lost for good")
         if self.running:
             raise ValueError(f"{self.name} is already running: kill it first")
         self._asked_to_stop, self._gone = asyncio.Event(), asyncio.Event()
@@ -134,6 +145,15 @@ class SimulatedBookie:
             self._loop.kill(self.node)
             self._after_death()
             self.disk.process_crash()
+
+    def lose(self, *, host_too: bool) -> None:
+        """Kill the process, or power its host off, for good."""
+        if self.running:
+            self._loop.kill(self.node, host_too=host_too)
+            self._after_death()
+            self.disk.process_crash()
+        self.lost = True
+        self._loop.trace.note("fault.lost_bookie", self.name, "its host is lost" if host_too else "")
 
     def power_cut(self) -> None:
         """The host is off: of what was not synced any legal part is left, and peers hear nothing."""

@@ -179,6 +179,18 @@ class SimulatedCluster:
         """The latest process of this name."""
         return self.loop.node_named(name)
 
+    # ---- membership
+
+    def add_bookie(self) -> SimulatedBookie:
+        """Start one more bookie, which registers. It is the last of `bookies`."""
+        self.bookies.append(self._new_bookie(len(self.bookies)))
+        self.bookies[-1].start()
+        return self.bookies[-1]
+
+    def bookie(self, name: str) -> SimulatedBookie:
+        """The bookie of this name."""
+        return next(bookie for bookie in self.bookies if bookie.name == name)
+
     # ---- faults of processes
 
     def start_bookie(self, number: int) -> None:
@@ -214,7 +226,10 @@ class SimulatedCluster:
     # ---- the end of all faults
 
     def heal(self) -> None:
-        """End all faults: links, disks and the store work, paused processes continue, dead bookies start."""
+        """End all faults: links, disks and the store work, paused processes continue, dead bookies start.
+
+        What cannot be undone stays: lost bookies, damaged bytes, and the rates of clocks.
+        """
         self.network.heal_all()
         self.metadata.faults.rates.clear()
         for name in self.metadata.cut_off:
@@ -225,10 +240,11 @@ class SimulatedCluster:
             bookie.disk.crash_at_effect(None)
             bookie.disk.capacity_bytes = None
             bookie.disk.opens_files = True
+            bookie.disk.nearly_full = False
         for node in self.loop.nodes():
             self.loop.resume(node)
         for bookie in self.bookies:
-            if not bookie.running:
+            if not bookie.running and not bookie.lost:
                 bookie.start()
 
     async def stop(self) -> None:

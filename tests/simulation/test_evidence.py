@@ -124,5 +124,8 @@ def test_every_fault_that_chaos_knows_is_on_the_page() -> None:
         "power_cut_at_effect": "crash_at_effect",
         "timely": "kill",
         "no_descriptors": "no_descriptor",
+        "minor_rot": "bit_rot",
+        "join_bookie": "join",
+        "leave_bookie": "leave",
     }
     assert {other_names.get(kind, kind) for kind in (*WITHIN, *BEYOND)} <= named

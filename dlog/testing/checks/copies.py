@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dlog.model import MessageId
+from dlog.testing.bookies import SimulatedBookie
 from dlog.testing.checks.checks import FINDINGS_MAX
 from dlog.testing.cluster import SimulatedCluster
 from ledger.client import LedgerClient
@@ -38,10 +39,16 @@ class _Copies:
 
 
 class CopyAudit:
-    """Reads every copy of sealed ledgers."""
+    """Reads every copy of sealed ledgers.
 
-    def __init__(self, ledgers: LedgerClient) -> None:
+    A bookie that was lost for good, or whose disk was damaged, need not have what it reported durable; but an entry
+    must have as many copies fewer, and no more: one at least.
+    """
+
+    def __init__(self, ledgers: LedgerClient, bookies: Iterable[SimulatedBookie] = ()) -> None:
+        """`bookies`: of which some may be lost or damaged."""
         self._ledgers = ledgers
+        self._unsound = {each.bookie_id: each for each in bookies if not each.sound}
         self._pool = ConnectionPool(self._where, ledgers.config)
 
     async def _where(self, bookie_id: BookieId) -> BookieInfo | None:
@@ -54,17 +61,22 @@ class CopyAudit:
         """The violations among the copies of this ledger, as sentences."""
         metadata = (await self._ledgers.store.read_ledger(ledger_id)).value
         digester = make_digester(metadata.digest_type, metadata.password)
-        needed = metadata.quorum.write if repaired else metadata.quorum.ack
+        quorum = metadata.quorum.write if repaired else metadata.quorum.ack
         name = "c14_write_quorum_after_repair" if repaired else "c14_AllCommittedEntriesReachAckQuorum"
         wrong = []
         for entry_id in range(metadata.last_entry + 1):
             copies = _Copies()
+            needed = quorum
             for bookie_id in _holders(metadata, entry_id):
-                await self._ask(bookie_id, ledger_id, entry_id, digester, copies)
-            if len(copies.payloads) < needed or len(set(copies.payloads)) != 1:
+                unsound = self._unsound.get(bookie_id)
+                if unsound is None or unsound.serving:
+                    await self._ask(bookie_id, ledger_id, entry_id, digester, copies)
+                if unsound is not None:
+                    needed -= unsound.durable.reported(ledger_id, entry_id)
+            if len(copies.payloads) < max(1, needed) or len(set(copies.payloads)) != 1:
                 wrong.append(
                     f"{name}: entry {ledger_id}:{entry_id} has "
-                    f"{len(copies.payloads)} copies, {len(set(copies.payloads))} different; "
+                    f"{len(copies.payloads)} copies, {len(set(copies.payloads))} different, needed {needed}; "
                     f"{'; '.join(copies.lacking)}; fragments {metadata.fragments}"
                 )
         return wrong
@@ -73,7 +85,7 @@ class CopyAudit:
         self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: int, digester: Digester, copies: _Copies
     ) -> None:
         reason: Exception | None = None
-        for attempt in range(_TRIES):
+        for attempt in range(1 if bookie_id in self._unsound else _TRIES):
             if attempt:
                 await asyncio.sleep(_PAUSE_S)
             try:
@@ -99,10 +111,14 @@ def _holders(metadata: LedgerMetadata, entry_id: int) -> Iterator[BookieId]:
 
 
 async def audit(
-    ledgers: LedgerClient, ledger_ids: Iterable[LedgerId], *, repaired: bool = False
+    ledgers: LedgerClient,
+    ledger_ids: Iterable[LedgerId],
+    bookies: Iterable[SimulatedBookie] = (),
+    *,
+    repaired: bool = False,
 ) -> list[str]:
     """The same for each of these ledgers."""
-    copies = CopyAudit(ledgers)
+    copies = CopyAudit(ledgers, bookies)
     try:
         return [
             wrong for ledger_id in ledger_ids for wrong in await copies.ledger(ledger_id, repaired=repaired)
@@ -117,7 +133,7 @@ class AckedCopies:
     def __init__(self, cluster: SimulatedCluster, ack: int, wrong: list[str]) -> None:
         """`ack`: the copies that an acknowledgement guarantees. Violations are appended to `wrong`, as sentences."""
         self._metadata = cluster.metadata
-        self._bookies = {bookie.bookie_id: bookie for bookie in cluster.bookies}
+        self._bookies = cluster.bookies
         self._ack = ack
         self._wrong = wrong
         self._found = 0
@@ -130,9 +146,12 @@ class AckedCopies:
             return  # trimmed in the meantime, or enough violations are reported
         ensemble = metadata.fragment_of(entry_id).ensemble
         members = {ensemble[position] for position in write_set(entry_id, metadata.quorum)}
-        have = [
-            each for each in members if not self._bookies[each].durable.certainly_lacks(ledger_id, entry_id)
-        ]
+        lacking = {
+            each.bookie_id
+            for each in self._bookies
+            if each.bookie_id in members and each.durable.certainly_lacks(ledger_id, entry_id)
+        }
+        have = members - lacking
         if len(have) < self._ack:
             self._found += 1
             self._wrong.append(

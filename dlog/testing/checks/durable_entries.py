@@ -41,6 +41,10 @@ class DurableEntries:
             return False
         return self._before.get(ledger_id, state.last_entry) < entry_id
 
+    def reported(self, ledger_id: int, entry_id: int) -> bool:
+        """Whether any of its processes has said that the entry is durable."""
+        return entry_id in self._durable.get(ledger_id, ())
+
     def _add(self, add: Any, state: StoredLedger, run: EntryRun, on_durable: OnDurable) -> None:
         self._before.setdefault(state.ledger_id, state.last_entry)
         self._heard_of.add(state.ledger_id)

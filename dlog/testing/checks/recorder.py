@@ -42,6 +42,10 @@ class Recorder:
         """Of every message that any reader returned."""
         self.highest = NO_MESSAGE
 
+    def now(self) -> float:
+        """By the clock of the history."""
+        return self._now()
+
     def new_payload(self) -> int:
         """A number that makes a payload unlike all others."""
         self._payloads += 1

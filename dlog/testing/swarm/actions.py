@@ -29,6 +29,8 @@ class Action:
     """Which one of several, or how many."""
     by_s: float = 0.0
     """How far a clock jumps."""
+    rate: float = 0.0
+    """How fast a clock runs."""
 
     def changed(self) -> dict[str, Any]:
         """The fields that say something."""
@@ -46,6 +48,7 @@ class Action:
             nth=_nth(self.number),
             number=self.number,
             by_s=_seconds(self.by_s),
+            rate=self.rate,
             kind=self.kind.replace("_", " "),
         )
 
@@ -77,6 +80,15 @@ _SENTENCES: Mapping[str, str] = {
     "metadata_partition": "{who} cannot reach the metadata store for {for_s}",
     "session_loss": "the metadata store ends the session of {who}",
     "clock_jump": "the clock of {who} jumps by {by_s}",
+    "clock_rate": "the clocks of {who} run at {rate:g} times the usual rate",
+    "lost_process": "{who} is killed, and never restarted",
+    "lost_host": "the host of {who} is lost",
+    "lost_disk": "{who} is restarted with an empty disk and must refuse to start",
+    "join_bookie": "a new bookie registers",
+    "leave_bookie": "{who} is stopped in good order, and is started again after {for_s}",
+    "nearly_full": "the disk of {who} is nearly full for {for_s}",
+    "settled_rot": "a bit that its bookie can miss flips on the disk of {who}{on}",
+    "bad_sectors": "a few sectors on the disk of {who}{on} cannot be read any more",
     "bit_rot": "a bit flips on the disk of {who}{on}",
     "rotten_stretch": "{number} recently written bytes are damaged on the disk of {who}{on}",
     "lost_file": "{who} loses a file{on}",

@@ -43,9 +43,11 @@ def broken_promises(cluster: SimulatedCluster) -> list[str]:
     found = _forgotten_fences(cluster)
     reported: dict[int, int] = {}
     for bookie in cluster.bookies:
-        found += bookie.promises.broken
+        found += bookie.promises.broken if bookie.sound else bookie.promises.broken_in_limbo
         for ledger_id, lac in bookie.promises.reported_lacs.items():
             reported[ledger_id] = max(lac, reported.get(ledger_id, lac))
+        if bookie.lost and bookie.serving:
+            found.append(f"c15_promises_are_kept: {bookie.name} serves although it was lost")
     ended = c15_no_ledger_ends_below_its_lac(cluster.metadata.history, reported)
     return found + first_findings("c15_no_ledger_ends_below_its_lac", ended)
 
@@ -54,7 +56,8 @@ def _forgotten_fences(cluster: SimulatedCluster) -> list[str]:
     bookies = {bookie.bookie_id: bookie for bookie in cluster.bookies}
 
     def refuses(bookie_id: BookieId, ledger_id: int) -> bool:
-        return bookies[bookie_id].refuses_adds_to(ledger_id)
+        bookie = bookies[bookie_id]
+        return (bookie.server is None and not bookie.sound) or bookie.refuses_adds_to(ledger_id)
 
     found = c15_fences_are_permanent(cluster.metadata.history, refuses)
     return first_findings("c15_fences_are_permanent", found)
@@ -72,7 +75,7 @@ def leaks(cluster: SimulatedCluster, plan: Plan) -> list[str]:
     for bookie in cluster.bookies:
         if left := bookie.disk.open_files():
             found.append(f"c17_progress: {bookie.name} left files open: {left}")
-        if plan.profile != "beyond":
+        if plan.profile != "beyond" and bookie.sound:
             files = c17_no_file_is_left_over(bookie.disk, plan.storage(), swept=plan.waits_for_garbage)
             found += first_findings("c17_no_file_is_left_over", files)
     return found

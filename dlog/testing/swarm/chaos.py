@@ -13,6 +13,7 @@ from math import inf
 from pathlib import PurePath
 from typing import get_args
 
+from dlog.testing.bookies import SimulatedBookie
 from dlog.testing.checks.waits import Pause
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.kernel.faults import DiskFault, MetadataFault
@@ -20,6 +21,7 @@ from dlog.testing.kernel.loop import START_S
 from dlog.testing.kernel.nodes import context_of
 from dlog.testing.swarm.actions import Action
 from dlog.testing.swarm.fault_injector import METADATA, FaultInjector
+from dlog.testing.swarm.lasting_faults import LastingFaults
 from dlog.testing.swarm.plan import TIMELY, Plan
 from dlog.testing.swarm.scenes import Scenes
 
@@ -51,6 +53,8 @@ class Chaos:
         self._chance = cluster.loop.seeds.stream("faults")
         self._drawing = Scenes(cluster, clients, self._chance)
         self._harm = FaultInjector(cluster, revive)
+        self._lasting = LastingFaults(plan, clients, cluster.loop.seeds.stream("lasting faults"))
+        self._harm.on_joined = self._joined
         self._timely = Scenes(cluster, clients, cluster.loop.seeds.stream("timely faults"))
         self._known: list[Action] = []
         self._due = inf
@@ -68,11 +72,13 @@ class Chaos:
 
     async def run(self) -> None:
         self._set_rates()
-        end = self._loop.time() + self._plan.chaos_s
+        end = self._loop.now + self._plan.chaos_s
         kinds = self._drawing.kinds(self._plan.faults)
         draws = self._plan.actions is None
         self._know(self._plan.actions or ())
         draw_at = self._next_draw() if draws else inf
+        if draws:
+            self._draw(self._lasting.draw())
         if draws and TIMELY in self._plan.faults:
             self._cluster.metadata.on_change_sent = self._strike_in_time
         while (due := await self._until(min(draw_at, self._next_known(), end))) < end:
@@ -100,14 +106,14 @@ class Chaos:
 
     def _strike_in_time(self, name: str) -> None:
         """A client is about to change metadata: whatever it does next is done in this order for a reason."""
-        self._draw(self._timely.draw_at_a_change(self._plan.faults, name, self._loop.time() - START_S))
+        self._draw(self._timely.draw_at_a_change(self._plan.faults, name, self._loop.now - START_S))
         if self._woken is not None and self._next_known() < self._due:
             assert self._timer is not None
             self._timer.cancel()
             self._wake_at(self._next_known())
 
     def _next_draw(self) -> float:
-        return self._loop.time() + self._chance.expovariate(1 / self._plan.fault_every_s)
+        return self._loop.now + self._chance.expovariate(1 / self._plan.fault_every_s)
 
     async def _until(self, due: float) -> float:
         """A timer for exactly then: time that went through a difference would not be the same again.
@@ -131,17 +137,20 @@ class Chaos:
     def _set_rates(self) -> None:
         metadata = self._cluster.metadata.faults
         metadata.on_chance = partial(self._strike, METADATA)
-        for bookie in self._cluster.bookies:
-            bookie.disk.faults.on_chance = partial(self._strike, bookie.name)
         for name in self._plan.faults:
             if name in get_args(MetadataFault):
                 metadata.rates[name] = RATES[name]  # type: ignore[index]  # just checked
-            elif name in get_args(DiskFault) and name in RATES:
-                for bookie in self._cluster.bookies:
-                    bookie.disk.faults.rates[name] = RATES[name]  # type: ignore[index]
+        for bookie in self._cluster.bookies:
+            self._joined(bookie)
+
+    def _joined(self, bookie: SimulatedBookie) -> None:
+        bookie.disk.faults.on_chance = partial(self._strike, bookie.name)
+        for name in self._plan.faults:
+            if name in get_args(DiskFault) and name in RATES:
+                bookie.disk.faults.rates[name] = RATES[name]  # type: ignore[index]  # just checked
 
     def _strike(self, who: str, kind: str, subject: str) -> None:
         # Names of files change with everything that was written before; those of directories do not.
         part = subject if who == METADATA else PurePath(subject).parent.name
-        at_s = self._loop.time() - START_S - _ARMED_BEFORE_S
+        at_s = self._loop.now - START_S - _ARMED_BEFORE_S
         self.struck.append(Action(at_s=at_s, kind=kind, who=who, part=part, number=1))

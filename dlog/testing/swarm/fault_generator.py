@@ -21,6 +21,7 @@ _PARTS: dict[DiskFault, tuple[str, ...]] = {
     "write_error": ("journal", "entry-logs", "index", ""),
     "read_error": ("entry-logs", "index", ""),
     "misdirected_write": ("entry-logs", "journal"),
+    "misdirected_read": ("entry-logs",),
 }
 """What the operation that suffers may be on."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import get_args
 
@@ -9,6 +10,7 @@ from bookie_server.cookie import COOKIE_FILE
 from dlog.testing.bookies import SimulatedBookie
 from dlog.testing.checks.waits import Pause
 from dlog.testing.cluster import SimulatedCluster
+from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.kernel.faults import DiskFault, MetadataFault
 from dlog.testing.kernel.nodes import context_of
 from dlog.testing.network.connections import Connection
@@ -26,11 +28,11 @@ class FaultInjector:
         self._network = cluster.network
         self._revive = revive
         self._loop = cluster.loop
-        self._bookies = {bookie.name: bookie for bookie in cluster.bookies}
         self.pauses: list[Pause] = []
         """Who was stopped, when and for how long."""
         self._over = False
         self._reviving = True
+        self._leaving: list[asyncio.Task[None]] = []
         self._does: dict[str, Callable[[Action], None]] = {
             name.removeprefix("_do_"): getattr(self, name) for name in dir(self) if name.startswith("_do_")
         }
@@ -38,6 +40,8 @@ class FaultInjector:
         self._does |= dict.fromkeys(get_args(MetadataFault), self._arm_store)
         for bookie in cluster.bookies:
             bookie.on_end = self._bookie_ended
+        self.on_joined: Callable[[SimulatedBookie], None] = lambda _: None
+        """Called with each bookie that joins."""
 
     def do(self, action: Action) -> None:
         if self._is_there(action.who):
@@ -115,25 +119,25 @@ class FaultInjector:
     # ---- processes
 
     def _do_kill_bookie(self, action: Action) -> None:
-        bookie = self._bookies[action.who]
+        bookie = self._cluster.bookie(action.who)
         if bookie.running:
             bookie.kill()
             self._restart(bookie, action.for_s)
 
     def _do_restart_bookie(self, action: Action) -> None:
-        bookie = self._bookies[action.who]
+        bookie = self._cluster.bookie(action.who)
         if bookie.running:
             bookie.kill()
             bookie.start()
 
     def _do_power_cut(self, action: Action) -> None:
-        bookie = self._bookies[action.who]
+        bookie = self._cluster.bookie(action.who)
         if bookie.running:
             bookie.power_cut()
             self._restart(bookie, action.for_s)
 
     def _do_power_cut_at_effect(self, action: Action) -> None:
-        disk = self._bookies[action.who].disk
+        disk = self._cluster.bookie(action.who).disk
         disk.crash_at_effect(disk.effects.count + action.number)
 
     def _bookie_ended(self, bookie: SimulatedBookie) -> None:
@@ -148,11 +152,49 @@ class FaultInjector:
         self._later(after_s, lambda: self._start(bookie))
 
     def _start(self, bookie: SimulatedBookie) -> None:
-        if self._reviving and not bookie.running:
+        if self._reviving and not bookie.running and not bookie.lost:
             bookie.start()
 
+    def _do_lost_process(self, action: Action) -> None:
+        self._cluster.bookie(action.who).lose(host_too=False)
+
+    def _do_lost_host(self, action: Action) -> None:
+        self._cluster.bookie(action.who).lose(host_too=True)
+
+    def _do_lost_disk(self, action: Action) -> None:
+        """A start finds nothing of what the cookie in the store stands for. It is tried once."""
+        bookie = self._cluster.bookie(action.who)
+        if bookie.lost:
+            return
+        bookie.kill()
+        bookie.disk.wipe()
+        bookie.start()
+        bookie.lost = True
+        self._cluster.trace.note("fault.lost_bookie", bookie.name, "its disk is lost")
+
+    def _do_join_bookie(self, action: Action) -> None:
+        bookie = self._cluster.add_bookie()
+        bookie.on_end = self._bookie_ended
+        self.on_joined(bookie)
+        self._cluster.trace.note("fault.join", bookie.name, "")
+
+    def _do_leave_bookie(self, action: Action) -> None:
+        bookie = self._cluster.bookie(action.who)
+        if bookie.serving:
+            self._cluster.trace.note("fault.leave", bookie.name, "")
+            leaving = self._leave(bookie, action.for_s)
+            self._leaving.append(
+                self._loop.create_task_on(self._loop.world, leaving, name=f"{bookie.name} leaves")
+            )
+
+    async def _leave(self, bookie: SimulatedBookie, for_s: float) -> None:
+        """Come back even if the chaos has ended by then: a stop takes as long as its store lets it."""
+        await bookie.stop()
+        await asyncio.sleep(0.0 if self._over else for_s)
+        self._start(bookie)
+
     def _do_pause_bookie(self, action: Action) -> None:
-        if self._bookies[action.who].serving:
+        if self._cluster.bookie(action.who).serving:
             self._pause(action)
 
     def _do_pause_client(self, action: Action) -> None:
@@ -162,7 +204,7 @@ class FaultInjector:
         node = self._cluster.process(action.who)
         if not node.stopped:
             self._loop.pause(node)
-            self.pauses.append(Pause(action.who, self._loop.time(), action.for_s))
+            self.pauses.append(Pause(action.who, self._loop.now, action.for_s))
             self._later(action.for_s, lambda: self._loop.resume(node))
 
     def _do_kill_client(self, action: Action) -> None:
@@ -174,46 +216,66 @@ class FaultInjector:
 
     def _arm_disk(self, action: Action) -> None:
         kind: DiskFault = action.kind  # type: ignore[assignment]  # as its entry among `_does` says
-        self._bookies[action.who].disk.faults.arm(kind, action.part, number=action.number)
+        self._cluster.bookie(action.who).disk.faults.arm(kind, action.part, number=action.number)
 
     def _do_disk_full(self, action: Action) -> None:
-        disk = self._bookies[action.who].disk
+        disk = self._cluster.bookie(action.who).disk
         disk.capacity_bytes = disk.used_bytes + action.number
         self._later(action.for_s, lambda: self._make_room(action.who))
 
     def _make_room(self, name: str) -> None:
-        self._bookies[name].disk.capacity_bytes = None
+        self._cluster.bookie(name).disk.capacity_bytes = None
 
     def _do_no_descriptors(self, action: Action) -> None:
-        self._bookies[action.who].disk.opens_files = False
+        self._cluster.bookie(action.who).disk.opens_files = False
         self._later(action.for_s, lambda: self._open_files(action.who))
 
     def _open_files(self, name: str) -> None:
-        self._bookies[name].disk.opens_files = True
+        self._cluster.bookie(name).disk.opens_files = True
+
+    def _do_nearly_full(self, action: Action) -> None:
+        self._cluster.bookie(action.who).disk.nearly_full = True
+        self._cluster.trace.note("fault.nearly_full", action.who, "")
+        self._later(action.for_s, lambda: self._empty(action.who))
+
+    def _empty(self, name: str) -> None:
+        self._cluster.bookie(name).disk.nearly_full = False
+
+    def _damaged(self, action: Action) -> SimulatedDisk:
+        """The disk of a bookie that is about to lose something durable."""
+        bookie = self._cluster.bookie(action.who)
+        bookie.damaged = True
+        return bookie.disk
+
+    def _do_settled_rot(self, action: Action) -> None:
+        self._damaged(action).rot_settled(action.part)
+
+    def _do_bad_sectors(self, action: Action) -> None:
+        self._damaged(action).rot_settled(action.part, sectors=True)
 
     def _do_bit_rot(self, action: Action) -> None:
-        self._bookies[action.who].disk.rot(action.part, recent_bytes=action.number)
+        self._damaged(action).rot(action.part, recent_bytes=action.number)
 
     def _do_rotten_stretch(self, action: Action) -> None:
-        self._bookies[action.who].disk.rot_stretch(action.part, size=action.number)
+        self._damaged(action).rot_stretch(action.part, size=action.number)
 
     def _do_lost_file(self, action: Action) -> None:
-        self._bookies[action.who].disk.lose_file(action.part)
+        self._damaged(action).lose_file(action.part)
 
     def _do_wiped_disk(self, action: Action) -> None:
-        bookie = self._bookies[action.who]
+        bookie = self._cluster.bookie(action.who)
         bookie.kill()
-        bookie.disk.wipe()
+        self._damaged(action).wipe()
         self._restart(bookie, action.for_s)
 
     def _do_emptied_disk(self, action: Action) -> None:
-        bookie = self._bookies[action.who]
+        bookie = self._cluster.bookie(action.who)
         bookie.kill()
-        bookie.disk.wipe(COOKIE_FILE)
+        self._damaged(action).wipe(COOKIE_FILE)
         self._restart(bookie, action.for_s)
 
     def _do_index_damage(self, action: Action) -> None:
-        self._bookies[action.who].disk.damage_index(whole=bool(action.number))
+        self._damaged(action).damage_index(whole=bool(action.number))
 
     # ---- metadata and clocks
 
@@ -231,3 +293,6 @@ class FaultInjector:
     def _do_clock_jump(self, action: Action) -> None:
         self._cluster.process(action.who).clock.jump(action.by_s)
         self._cluster.trace.note("fault.clock_jump", action.who, f"by {action.by_s:+.3f} s")
+
+    def _do_clock_rate(self, action: Action) -> None:
+        self._loop.run_clock_at(self._cluster.process(action.who), action.rate)

@@ -55,7 +55,10 @@ STORE = ("metadata_partition", "session_loss", *get_args(MetadataFault))
 CLOCKS = ("clock_jump",)
 TIMELY = "timely"
 """The other faults also strike clients that are about to change metadata."""
-WITHIN = (*NETWORK, *PROCESSES, *DISKS, NO_DESCRIPTORS, *STORE, *CLOCKS, TIMELY)
+LASTING = ("clock_rate", "lost_bookie", "minor_rot", "join_bookie", "leave_bookie", "nearly_full")
+"""What lasts until the end of the run, and bookies that come and go: see lasting_faults.py."""
+MISDIRECTED_READ = "misdirected_read"
+WITHIN = (*NETWORK, *PROCESSES, *DISKS, NO_DESCRIPTORS, *STORE, *CLOCKS, TIMELY, *LASTING, MISDIRECTED_READ)
 BEYOND = ("bit_rot", "lost_file", "misdirected_write", "index_damage")
 SCENES = (
     "filled_disk",
@@ -113,6 +116,8 @@ class Plan:
     read_ahead_bytes: int = 64 * KIB
     garbage: bool = False
     """Whether at the end all garbage is waited for, which takes a while."""
+    limbo: bool = False
+    """Whether a bookie whose journal is damaged starts in limbo instead of refusing to start."""
     sync_s_max: float = 2e-3
     """How long a disk takes for a sync, at the most; if that is long, much is under way at any time."""
     patience: float = 1.0
@@ -189,13 +194,13 @@ class Plan:
             write_cache_bytes_max=size,
             entry_log_bytes_max=2 * size,
             block_bytes_max=KIB if self.small_disks else 4 * KIB,
-            limbo_on_damage=self.profile == "beyond",
+            limbo_on_damage=self.limbo or self.profile == "beyond",
         )
 
     @property
     def waits_for_garbage(self) -> bool:
-        """Where clocks jump, ledgers may be kept for as long as these jumped."""
-        return self.garbage and "clock_jump" not in self.faults
+        """Where clocks jump, ledgers may be kept for as long as these jumped; where bookies are lost, for the grace."""
+        return self.garbage and not {"clock_jump", "lost_bookie", "minor_rot"} & {*self.faults}
 
     def changed(self) -> dict[str, Any]:
         """The fields that are not as in a plan without a seed; what a kept seed writes down."""
@@ -266,7 +271,9 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
     if profile != "calm" and draw.maybe(0.2):
         drawn["faults"] = (*drawn["faults"], NO_DESCRIPTORS)
     drawn["neighbours"] = chance.choice((0, 0, 1))
-    if drawn["digest"] == "DUMMY" and profile == "beyond":
+    if profile != "calm":
+        drawn |= _with_lasting_faults(_Draw(Random(chance.getrandbits(64))), drawn)
+    if drawn["digest"] == "DUMMY" and (profile == "beyond" or "minor_rot" in drawn["faults"]):
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))
 
@@ -277,6 +284,15 @@ def _with_returning_bookies(ensemble: int, bookies: int) -> dict[str, Any]:
     For write sets that differ: only there does the position matter.
     """
     return {"bookies": max(bookies, ensemble + 1), "sync_s_max": 0.6, "patience": 1.0}
+
+
+def _with_lasting_faults(draw: _Draw, drawn: dict[str, Any]) -> dict[str, Any]:
+    """Drawn apart from all others. A run that loses bookies often has spare ones for them."""
+    faults = [name for name in (*LASTING, MISDIRECTED_READ) if draw.maybe(0.12)]
+    changed: dict[str, Any] = {"faults": (*drawn["faults"], *faults), "limbo": draw.maybe(0.5)}
+    if {"lost_bookie", "minor_rot"} & {*faults} and draw.maybe(0.5):
+        changed["bookies"] = max(drawn["bookies"], min(6, drawn["ensemble"] + 1))
+    return changed
 
 
 def _pace(draw: _Draw) -> dict[str, float]:

@@ -44,7 +44,7 @@ class Swarm:
         self._cluster = cluster
         self._loop = cluster.loop
         self.recorder = Recorder(
-            cluster.loop.time, log_event=cluster.trace.event, log_read=cluster.trace.detail
+            lambda: cluster.loop.now, log_event=cluster.trace.event, log_read=cluster.trace.detail
         )
         self._names = [
             *(f"writer-{number}" for number in range(plan.writers)),
@@ -85,7 +85,8 @@ class Swarm:
             self.wrong += [
                 each for bookie in self._cluster.bookies for each in bookie.promises.broken_in_limbo
             ]
-        in_time = c17_appends_end_in_time(history.appends, self._plan.hold_s, self.chaos.pauses)
+        slowest = min(node.clock.rate for node in self._loop.nodes())
+        in_time = c17_appends_end_in_time(history.appends, self._plan.hold_s / slowest, self.chaos.pauses)
         self.wrong += first_findings("c17_appends_end_in_time", in_time)
         self.chaos.leave_the_dead()
         await self._in_time("bookies stop", self._cluster.stop())

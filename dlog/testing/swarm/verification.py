@@ -91,10 +91,12 @@ class Verification:
         return history
 
     async def _bookies_are_back(self, client: LogClient) -> None:
-        """C17: whatever befell them, all of them serve and take writes again."""
-        for bookie in self._cluster.bookies:
+        """C17: whatever befell them, all of them serve and take writes again, but for those that are lost."""
+        sound = [bookie for bookie in self._cluster.bookies if bookie.sound]
+        for bookie in sound:
             await bookie.wait_until_serving()
-        while len(client.ledgers.bookies().writable) < len(self._cluster.bookies):  # noqa: ASYNC110 - as below
+        back = {bookie.bookie_id for bookie in sound}
+        while not back <= {info.bookie_id for info in client.ledgers.bookies().writable}:  # noqa: ASYNC110 - as below
             await asyncio.sleep(_TRY_AGAIN_S)
 
     async def _append_last(self, client: LogClient) -> Any:
@@ -124,7 +126,7 @@ class Verification:
     async def _audit(self, client: LogClient, ledger_ids: list[LedgerId]) -> list[str]:
         while True:
             try:
-                return await audit(client.ledgers, ledger_ids)
+                return await audit(client.ledgers, ledger_ids, self._cluster.bookies)
             except UnavailableError:
                 await asyncio.sleep(_TRY_AGAIN_S)
 

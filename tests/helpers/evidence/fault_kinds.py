@@ -27,10 +27,14 @@ FAULTS: dict[str, dict[str, str]] = {
         "no_descriptor": "EMFILE: nothing could be opened",
         "short_write": "a write was carried out in pieces",
         "slow_sync": "a sync took up to 20 s",
-        "bit_rot": "a durable bit was flipped (beyond the contract)",
+        "bit_rot": "a durable bit was flipped (of a minority of copies, or beyond the contract)",
+        "misdirected_read": "a read returned, once, what is elsewhere in the file",
+        "bad_sectors": "a few sectors became unreadable for good (of a minority of copies)",
+        "sector_error": "EIO at a read of such a sector",
         "misdirected_write": "a write landed elsewhere in the file (beyond the contract)",
-        "lost_file": "a file was gone (beyond the contract)",
-        "index_damage": "records of the index, or all of it, could not be read (beyond the contract)",
+        "lost_file": "a file was missing (of a minority of copies, or beyond the contract)",
+        "index_damage": "records of the index, or all of it, could not be read (as before)",
+        "nearly_full": "a disk was so full that its bookie became read-only",
     },
     "metadata": {
         "metadata_unavailable": "a request was certainly not made",
@@ -49,6 +53,12 @@ FAULTS: dict[str, dict[str, str]] = {
         "power_cut": "a host lost its power",
         "crash_at_effect": "it did so between two effects of one job on its disk",
         "clock_jump": "the wall clock of a host jumped",
+        "clock_rate": "the clocks of a host ran 1 to 5 % faster or slower, or twice or half as fast",
+    },
+    "membership": {
+        "lost_bookie": "a bookie, its host or its disk was lost for good",
+        "join": "a new bookie registered",
+        "leave": "a bookie was stopped in good order and came back",
     },
 }
 

@@ -88,7 +88,7 @@ class SwarmReader:
                     break
 
     async def _read_all(self, reader: str) -> None:
-        opened, found = asyncio.get_running_loop().time(), []
+        opened, found = self._recorder.now(), []
         async with self._client.reader(self._log, until="latest", config=self._config) as messages:
             async for batch in messages.batches():
                 for message in batch:

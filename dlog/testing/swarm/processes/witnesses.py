@@ -32,7 +32,7 @@ class SwarmWitness(SwarmReader):
 
     async def _look_for(self, message_id: MessageId, reader: str) -> None:
         await asyncio.sleep(_INSTANT_S)  # so that the history shows which came first
-        opened, found = asyncio.get_running_loop().time(), []
+        opened, found = self._recorder.now(), []
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 async with self._client.reader(

@@ -1,0 +1,106 @@
+"""Faults that last until the end of the run, and bookies that come and go: all of them are drawn when it begins.
+
+At most Qa - 1 bookies of a run, its victims, are lost for good or lose something durable. Then an acknowledged entry
+has a copy that is intact, and no ack quorum of bookies can have forgotten a fence. So this budget holds for the run as
+a whole: nothing copies the entries of lost bookies to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from dlog.testing.swarm.actions import Action
+from dlog.testing.swarm.plan import Plan
+
+_RATES = (0.95, 0.97, 0.99, 1.01, 1.03, 1.05, 0.5, 2.0)
+"""A few per cent of drift, and clocks that are wrong beyond all drift."""
+_ROT: tuple[tuple[str, str], ...] = (
+    ("settled_rot", "entry-logs"),
+    ("settled_rot", "entry-logs"),
+    ("settled_rot", "journal"),
+    ("settled_rot", "ledgers"),
+    ("bad_sectors", "entry-logs"),
+    ("bad_sectors", "journal"),
+    ("bad_sectors", "ledgers"),
+    ("index_damage", ""),
+    ("lost_file", "entry-logs"),
+)
+"""What damages a victim's disk, and where. The bookie notices each."""
+
+
+class LastingFaults:
+    """Draws from a stream of its own. Nothing is changed here: see fault_injector.py."""
+
+    def __init__(self, plan: Plan, clients: list[str], rng: Random) -> None:
+        self._plan = plan
+        self._clients = clients
+        self._rng = rng
+        self._bookies = [f"bookie-{number}" for number in range(plan.bookies)]
+        self._draws: dict[str, Callable[[], list[Action]]] = {
+            "clock_rate": self._clock_rates,
+            "lost_bookie": self._lost_bookies,
+            "minor_rot": self._minor_rot,
+            "join_bookie": self._joining_bookies,
+            "leave_bookie": self._leaving_bookies,
+            "nearly_full": self._nearly_full_disks,
+        }
+
+    def draw(self) -> list[Action]:
+        """All of the run, in order of time."""
+        self._victims = self._rng.sample(self._bookies, victims_max(self._plan))
+        drawn = [
+            action for name in self._draws if name in self._plan.faults for action in self._draws[name]()
+        ]
+        return sorted(drawn, key=lambda each: each.at_s)
+
+    def _time(self) -> float:
+        return self._plan.chaos_s * self._rng.random()
+
+    def _clock_rates(self) -> list[Action]:
+        names = [name for name in (*self._clients, *self._bookies) if self._rng.random() < 0.5]
+        return [
+            Action(at_s=0.0, kind="clock_rate", who=name, rate=self._rng.choice(_RATES)) for name in names
+        ]
+
+    def _lost_bookies(self) -> list[Action]:
+        return [
+            Action(
+                at_s=self._time(), kind=self._rng.choice(("lost_process", "lost_host", "lost_disk")), who=name
+            )
+            for name in self._victims
+        ]
+
+    def _minor_rot(self) -> list[Action]:
+        actions = []
+        for name in self._victims:
+            for _ in range(self._rng.choice((1, 3, 10))):
+                kind, part = self._rng.choice(_ROT)
+                whole = int(kind == "index_damage" and self._rng.random() < 0.3)
+                actions.append(Action(at_s=self._time(), kind=kind, who=name, part=part, number=whole))
+            if self._rng.random() < 0.5:  # so that what rotted in the journal is read
+                actions.append(Action(at_s=self._time(), kind="restart_bookie", who=name))
+        return actions
+
+    def _joining_bookies(self) -> list[Action]:
+        return [Action(at_s=self._time(), kind="join_bookie") for _ in range(self._rng.choice((1, 1, 2)))]
+
+    def _leaving_bookies(self) -> list[Action]:
+        return [
+            Action(at_s=self._time(), kind="leave_bookie", who=name, for_s=5.0 * self._rng.random() ** 2)
+            for name in self._bookies
+            if self._rng.random() < 0.5
+        ]
+
+    def _nearly_full_disks(self) -> list[Action]:
+        return [
+            Action(at_s=self._time(), kind="nearly_full", who=name, for_s=2.0 + 4.0 * self._rng.random())
+            for name in self._bookies
+            if self._rng.random() < 0.5
+        ]
+
+
+def victims_max(plan: Plan) -> int:
+    """How many bookies this run may lose: their copies are not needed, and the others can still make ledgers."""
+    needed = plan.ack if plan.degraded else plan.ensemble
+    return max(0, min(plan.ack - 1, plan.bookies - needed))
