@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.helpers.evidence import __main__ as evidence
 from tests.helpers.evidence.fault_kinds import FAULTS
-from tests.helpers.evidence.page import PlantedBug, page
-from tests.helpers.evidence.results import COUNTED, Images, Results, Run, ranges
-from tests.helpers.evidence.running import Job, run_one
+from tests.helpers.evidence.measurement import Measurement
+from tests.helpers.evidence.page import SECTIONS, Page, PlantedBug
+from tests.helpers.evidence.results import COUNTED, OldFailure, Results, Run, ranges
+from tests.helpers.evidence.rotation import Job
+from tests.helpers.evidence.running import run_one
+from tests.helpers.evidence.sources import PACKAGES, ROOTS, files_of, fingerprint, fingerprint_of, tree_of
+from tests.helpers.evidence.state import CURRENT, STALE
+from tests.helpers.mutations.whole_swarm import WholeSwarm
+from tests.helpers.repository import ROOT
 
 
 def run_of(seed: int, *findings: str, profile: str = "chaos") -> Run:
@@ -49,51 +59,80 @@ def seeds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Seeds:
 def test_an_interrupted_run_keeps_what_it_has_and_goes_on(seeds: Seeds) -> None:
     seeds.stop_after = 7
     assert seeds.run("20") == 130
-    assert "| seeds | 7 | 0 |" in seeds.page.read_text()
+    assert "| runs | 5 | 2 |" in seeds.page.read_text()
     seeds.stop_after = 10**6
     assert seeds.run("20") == 0
-    assert seeds.asked[0] == ("chaos", 8)
+    assert seeds.asked[0] == ("chaos", 6)
     assert "| beyond | every 10th of 10..20 | 2 |" in seeds.page.read_text()
     assert [job for job in seeds.asked if job[0] == "beyond"] == [("beyond", 10), ("beyond", 20)]
-    assert "| seeds | 20 | 2 |" in seeds.page.read_text()
+    assert "| runs | 20 | 10 | 2 |" in seeds.page.read_text()
     assert seeds.run("1..20") == 0
     assert not seeds.asked
 
 
-def test_a_seed_that_fails_makes_the_command_fail_until_it_passes(seeds: Seeds) -> None:
+def test_a_seed_that_failed_counts_until_the_code_changes(
+    seeds: Seeds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seeds.failing = {3}
-    assert seeds.run("5") == 1
-    text = seeds.page.read_text()
-    assert "| acknowledged messages lost | 1 |" in text
-    assert "Seed 3 (chaos) FAILS: c1_" in text
+    assert seeds.run("3") == 1
     seeds.failing = set()
+    assert seeds.run("5") == 1
+    assert ("chaos", 3) not in seeds.asked
+    text = seeds.page.read_text()
+    assert "| runs that lost an acknowledged message | 1 | 0 |" in text
+    assert "Seed 3 (chaos) FAILS: c1_" in text
+
+    monkeypatch.setattr(evidence, "fingerprint", lambda _result: "the fix")
     assert seeds.run("5") == 0
-    assert seeds.asked == [("chaos", 3)]
-    assert "FAILS" not in seeds.page.read_text()
+    assert len(seeds.asked) == 7, "all seeds are run again on other code"
+    text = seeds.page.read_text()
+    assert "| runs that lost an acknowledged message | 0 | 0 |" in text
+    assert "FAILS" not in text
+    assert "- 3 (chaos), commit `" in text
+
+
+def page_with(results: Results, **fields: Any) -> str:
+    states = {name: f"State of {name}." for name in ("seeds", "whole swarm", *SECTIONS)}
+    return Page(commit="ccc", day="2026-01-03", results=results, states=states, **fields).text()
 
 
 def test_parts_of_two_commits_stand_side_by_side() -> None:
     results = Results()
     for commit, first in (("aaa", 1), ("bbb", 11)):
         for seed in range(first, first + 10):
-            results.part(commit, "chaos", "m", "2026-01-01").add(run_of(seed), "2026-01-02")
-    bug = PlantedBug("no-fence", "fences are durable", "c15", 7, focused=True, whole_swarm="9")
-    text = page(results, [bug], {"0007": "It\nfell."}, evidence.checks())
+            results.part("f", commit, "chaos", "m", "2026-01-01").add(run_of(seed), "2026-01-02")
+    bugs = (
+        PlantedBug("no-fence", "fences are durable", "c15", 7, focused=True, runs=9, found=True),
+        PlantedBug("no-sync", "syncs count", "c1", 8, focused=False, runs=2000),
+    )
+    text = page_with(results, bugs=bugs, stories={"0007": "It\nfell."}, checks=evidence.checks())
+    assert "Written 2026-01-03 for commit `ccc`." in text
     assert "| `aaa` | chaos | 1..10 | 10 |" in text
     assert "| `bbb` | chaos | 11..20 | 10 |" in text
-    assert "| appends | 40 | 0 |" in text
+    assert "| appends | 40 |" in text
     assert "| `reset` | a connection was reset, with a part of what was on its way lost | 60 |" in text
     assert "| `no-fence` | fences are durable | 7 | narrowed | 9 | `c15` |" in text
+    assert (
+        "finds 1 of 2, the median after 9 runs. State of whole swarm.\nNot found: `no-sync` (in 2,000)."
+        in text
+    )
     assert "- `0007`: It fell." in text
     assert "| C12 | " in text
 
 
+def test_a_table_has_its_commit_and_its_sums() -> None:
+    rows = {"fences": {"boots": 3, "slowest": "a"}, "limits": {"boots": 4}}
+    text = page_with(Results(), measured={"images": Measurement("f", "aaa", "2026-01-01", "m", rows)})
+    assert "State of images. 2026-01-01, m.\n\n|  | boots | slowest |" in text
+    assert "| limits | 4 |  |\n| all | 7 |  |" in text
+
+
 def test_results_survive_their_file(tmp_path: Path) -> None:
-    results = Results()
-    results.part("aaa", "beyond", "m", "2026-01-01").add(
-        run_of(4, "c18: wrong", profile="beyond"), "2026-01-01"
+    results = Results(old_failures=[OldFailure("chaos", 3, "aaa", "c1_x: gone")])
+    results.part("f", "aaa", "beyond", "m", "2026-01-01").add(
+        run_of(10, "c18: wrong", profile="beyond"), "2026-01-01"
     )
-    results.images = Images("aaa", "2026-01-01", {"fences": 3}, {"fences": 2})
+    results.measured["images"] = Measurement("f", "aaa", "2026-01-01", "m", {"fences": {"boots": 3}})
     results.save(tmp_path / "r.json")
     assert Results.load(tmp_path / "r.json") == results
 
@@ -129,3 +168,73 @@ def test_every_fault_that_chaos_knows_is_on_the_page() -> None:
         "leave_bookie": "leave",
     }
     assert {other_names.get(kind, kind) for kind in (*WITHIN, *BEYOND)} <= named
+
+
+# ---- what a result exercises
+
+LOADED = r"""
+import sys
+from dlog.testing.swarm.plan import PROFILES, make_plan
+from dlog.testing.swarm.run import run_plan
+
+for profile in PROFILES:
+    assert not run_plan(make_plan(1, profile, {"chaos_s": 2.0})).findings
+print(*(each.__file__ for each in list(sys.modules.values()) if getattr(each, "__file__", None)), sep="\n")
+"""
+
+
+def test_the_fingerprint_of_seeds_covers_every_module_that_seeds_load() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    paths = [Path(line) for line in done.stdout.splitlines()]
+    loaded = {path.relative_to(ROOT).as_posix() for path in paths if path.is_relative_to(ROOT)}
+    ours = {path for path in loaded if path.startswith(PACKAGES) and not path.endswith("__init__.py")}
+    assert "ledger/core/append.py" in ours
+    assert ours <= files_of(ROOTS["seeds"], tree_of()).keys()
+
+
+def test_a_fingerprint_depends_on_code_and_not_on_words() -> None:
+    code = 'def f(x):\n    """Doubles."""\n    return "# 2" * x  # twice\n'
+    reworded = 'def f(x):\n    """Double it.\n\n    Always."""\n\n    # two times\n    return "# 2" * x\n'
+    changed = code.replace("2", "3")
+    assert fingerprint_of({"f.py": code}) == fingerprint_of({"f.py": reworded})
+    assert fingerprint_of({"f.py": code}) != fingerprint_of({"f.py": changed})
+    assert fingerprint_of({"f.py": code}) != fingerprint_of({"g.py": code})
+
+
+def test_imports_are_followed_and_type_checkers_are_not() -> None:
+    texts = {
+        "dlog/a.py": "from dlog import b\nif TYPE_CHECKING:\n    import dlog.d\n",
+        "dlog/b.py": "import os\ntry:\n    from dlog.c import C\nexcept ImportError:\n    pass\n",
+        "dlog/c.py": "C = 1\n\ndef f():\n    import dlog.d\n",
+        "dlog/d.py": "",
+    }
+    assert list(files_of(["dlog.a"], texts)) == ["dlog/a.py", "dlog/b.py", "dlog/c.py"]
+
+
+# ---- the page in docs
+
+
+def test_the_page_is_true_of_the_commit_that_it_names() -> None:
+    """Later commits may change the code: then the page is old, but it does not claim to be of them."""
+    text = evidence.PAGE.read_text("utf-8")
+    [written_for] = re.findall(r"^Written .* for commit `(\w+)", text, re.MULTILINE)
+    try:
+        tree_of(written_for)
+    except subprocess.CalledProcessError:
+        pytest.skip(f"git does not have commit {written_for}")
+    page = evidence.page_of(Results.load())
+    recorded = {name: (each.fingerprint, each.commit) for name, each in page.measured.items()}
+    if page.results.parts:
+        latest = page.results.parts[-1]
+        recorded["seeds"] = (latest.fingerprint, latest.commit)
+    if (swarm := WholeSwarm.load()) is not None:
+        recorded["whole swarm"] = (swarm.fingerprint, swarm.commit)
+    for name, (of_code, commit) in recorded.items():
+        try:
+            its_code = fingerprint({"whole swarm": "seeds"}.get(name, name), written_for)
+        except LookupError:
+            continue  # where it begins is another module now
+        state = f"Commit `{commit}`; {CURRENT if of_code == its_code else STALE}"
+        assert state in text, f"{name}: run python -m tests.helpers.evidence, which writes the page"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ledger.core import quorum
@@ -10,6 +12,7 @@ from ledger.model import QuorumSizes
 from tests.helpers.mutations.__main__ import main
 from tests.helpers.mutations.mutation import Mutation
 from tests.helpers.mutations.planting import DoesNotApplyError, edit, planted
+from tests.helpers.mutations.whole_swarm import WholeSwarm, search_whole_swarm
 from tests.simulation.mutations.catalogue import MUTATIONS
 
 
@@ -47,3 +50,23 @@ def test_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
     listed = capsys.readouterr().out
     assert all(mutation.name in listed and mutation.rule in listed for mutation in MUTATIONS.values())
+
+
+def test_a_search_in_the_whole_swarm_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    names, path = ["recovery-without-fence"], tmp_path / "whole_swarm.json"
+    assert not list(search_whole_swarm(names, runs_max=20, seconds=0.0, processes=1, path=path))
+    [(_, found)] = search_whole_swarm(names, runs_max=20, seconds=60.0, processes=1, path=path)
+    assert found.found is not None and found.runs <= 20 and found.check
+    assert WholeSwarm.of_current_code(path).bugs == {names[0]: found}
+    assert not list(search_whole_swarm(names, runs_max=20, seconds=60.0, processes=1, path=path))
+
+
+def test_what_was_tried_on_other_code_is_not_counted(tmp_path: Path) -> None:
+    [name, *_], path = MUTATIONS, tmp_path / "whole_swarm.json"
+    so_far = WholeSwarm.of_current_code(path)
+    so_far.bugs[name] = so_far.progress(name)
+    so_far.save(path)
+    assert WholeSwarm.of_current_code(path).bugs == so_far.bugs
+    so_far.fingerprint = "another"
+    so_far.save(path)
+    assert not WholeSwarm.of_current_code(path).bugs

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median
 
 from tests.helpers.evidence.fault_kinds import FAULTS, unnamed
-from tests.helpers.evidence.results import Part, Results
+from tests.helpers.evidence.measurement import Measurement
+from tests.helpers.evidence.results import OldFailure, Part, Results
+from tests.helpers.evidence.rotation import STEPS
 
 INTRODUCTION = """# How reliable it is
 
 Losing an acknowledged message is the one thing that this software must never do.
-This page is written by `make evidence`; it says what was tried, on which commit, and what came of it.
-`make evidence SEEDS=20000` runs the seeds that are missing on this page and everything below anew.
+This page is written by `make evidence`: what was run, on which commit, and what was found.
+Written {day} for commit `{commit}`.
+
+Each section names the commit that was run, and whether what it exercises is the same in the commit of this page.
+That is compared over all modules that can take part, without comments and docstrings.
+Totals are over runs of the same code only; what ran on other code is dropped when it is run again.
+`make evidence SEEDS=20000` runs what is missing.
 How the simulation works and what its checks say: [simulation.md](simulation.md).
 """
 
@@ -29,13 +37,39 @@ LIMITS = """## Known limits
   only wrong bytes and silence count as wrong.
 """
 
-C1 = "c1_"
-_BUG_HEAD = ("bug", "rule that it breaks", "seeds", "plan", "seeds with any plan", "found by")
+PROMISED = ("chaos", "scenes", "calm")
+"""Profiles in which nothing acknowledged may be lost."""
+_BUG_HEAD = ("bug", "rule that it breaks", "seeds", "plan", "runs of the whole swarm", "found by")
+
+SECTIONS: dict[str, tuple[str, str]] = {
+    "interruptions": (
+        "Crash points",
+        "Takeover, rotation, shrink and delete are repeated; each time the acting client is killed or paused, or an "
+        "answer of the metadata store is withheld, at the next of its callbacks "
+        "(`python -m tests.helpers.interruptions`).",
+    ),
+    "images": (
+        "Crash images",
+        "The power is cut before each effect on the disk of short scenarios; what it may leave is booted, and must "
+        "hold all that was answered and nothing that was never asked for (`python -m tests.helpers.crash.images`).",
+    ),
+    "nemesis": (
+        "Real processes",
+        "Real bookies, clients and metadata stores, killed, paused and cut off at random; the histories pass the same "
+        "checks (`tests/nemesis`).",
+    ),
+    "fuzz": ("Fuzzing", "Malformed and mutated input for everything that parses bytes (`make fuzz`)."),
+    "mutants": (
+        "Operator mutants",
+        "Single operators of the protocol cores are changed mechanically; a mutant survives if no test fails.",
+    ),
+}
+"""Title and first sentence of what is counted in one table."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedBug:
-    """A mistake that was planted, and what it took to find it."""
+    """A planted bug, and what it took to find it."""
 
     name: str
     rule: str
@@ -43,23 +77,149 @@ class PlantedBug:
     seeds: int
     focused: bool
     """Whether the plan was narrowed for the search."""
-    whole_swarm: str
-    """The same with the plans that the seeds draw, in words."""
+    runs: int | None = None
+    """Of the whole swarm; None: not tried."""
+    found: bool = False
+    """Whether the last of these runs found it."""
 
 
-def page(results: Results, bugs: Iterable[PlantedBug], descriptions: Mapping[str, str], checks: str) -> str:
-    """The whole page. `descriptions`: of each kept seed what it had found; `checks`: the table of all checks."""
-    sections = [
-        INTRODUCTION,
-        _seeds(results),
-        _faults(results),
-        _checks(checks),
-        _bugs(list(bugs)),
-        _images(results),
-        _findings(descriptions),
-        LIMITS,
-    ]
-    return "\n".join(section.rstrip() + "\n" for section in sections)
+@dataclass(frozen=True, slots=True)
+class Page:
+    """All that is on the page."""
+
+    commit: str
+    day: str
+    results: Results
+    states: Mapping[str, str]
+    """Of each section, by the name of its result: which commit was run, and whether that is the current code."""
+    measured: Mapping[str, Measurement] = field(default_factory=dict)
+    bugs: tuple[PlantedBug, ...] = ()
+    stories: Mapping[str, str] = field(default_factory=dict)
+    """Of each kept run: what it found."""
+    checks: str = ""
+    """The table of all checks."""
+
+    def text(self) -> str:
+        sections = [
+            INTRODUCTION.format(commit=self.commit, day=self.day),
+            self._seeds(),
+            self._faults(),
+            _checks(self.checks),
+            self._bugs(),
+            *(self._measured(name) for name in SECTIONS),
+            _stories(self.stories),
+            LIMITS,
+        ]
+        return "\n".join(section.rstrip() + "\n" for section in sections)
+
+    # ---- seeds
+
+    def _seeds(self) -> str:
+        text = [
+            "## Seeds",
+            "",
+            "Each seed is a cluster, a workload and faults of its own; after the chaos everything is healed, read "
+            "and checked. `scenes` adds short schedules of faults that belong together, `beyond` damage outside the "
+            "guarantees; `calm` has no faults.",
+            "",
+        ]
+        if not self.results.parts:
+            return "\n".join([*text, "None was run on this code."])
+        profiles = [profile for profile in STEPS if self.results.done(profile)]
+        counts = [self.results.counts(profile) for profile in profiles]
+        rows = [
+            ("runs", *(len(self.results.done(profile)) for profile in profiles)),
+            ("simulated hours", *(round(each["simulated_s"] / 3600, 1) for each in counts)),
+            ("appends", *(int(each["appends"]) for each in counts)),
+            ("acknowledged", *(int(each["acked"]) for each in counts)),
+            ("messages read", *(int(each["reads"]) for each in counts)),
+            ("takeovers", *(int(each["takeovers"]) for each in counts)),
+            ("CPU hours", *(round(each["cpu_s"] / 3600, 1) for each in counts)),
+            ("runs that failed", *(self._failures(profile) for profile in profiles)),
+            (
+                "runs that lost an acknowledged message",
+                *(self.results.lost(each) if each in PROMISED else "not promised" for each in profiles),
+            ),
+        ]
+        head = ("commit", "profile", "seeds", "runs", "from", "to", "machine")
+        text += [self.states["seeds"], "", _table(("", *profiles), rows), ""]
+        text += [_table(head, map(_part, self.results.parts)), ""]
+        for profile, seed, found in self.results.failed():
+            text += [f"Seed {seed} ({profile}) FAILS: {' '.join(found[0].split())}", ""]
+        if self.results.old_failures:
+            text += [
+                "Seeds that failed on older code:",
+                "",
+                *map(_old_failure, self.results.old_failures),
+                "",
+            ]
+        return "\n".join(text)
+
+    def _failures(self, profile: str) -> int:
+        return sum(failed == profile for failed, _, _ in self.results.failed())
+
+    def _faults(self) -> str:
+        counted = self.results.faults()
+        rows = [
+            (group, f"`{kind}`", meaning, counted.get(kind, 0))
+            for group, kinds in FAULTS.items()
+            for kind, meaning in kinds.items()
+        ]
+        rows += [("other", f"`{kind}`", "", counted[kind]) for kind in sorted(unnamed(counted))]
+        head = "## Faults\n\nEach is counted when it takes effect, over all seeds above.\n"
+        return f"{head}\n{_table(('where', 'kind', 'what happened', 'times'), rows)}\n"
+
+    # ---- the rest
+
+    def _bugs(self) -> str:
+        head = (
+            "## Planted bugs\n\nBugs are planted one at a time, and seeds are run until a check fails that does not "
+            "fail without the bug (`python -m tests.helpers.mutations`). The first number of seeds is for plans in "
+            "which the bug can show soon; the test suite repeats a short run that finds each. The second is for the "
+            "whole swarm: the runs of all profiles above, with nothing chosen for the bug.\n"
+        )
+        if not self.bugs:
+            return head + "\nNone was planted.\n"
+        rows = [
+            (
+                f"`{bug.name}`",
+                bug.rule,
+                bug.seeds,
+                "narrowed" if bug.focused else "any",
+                _runs_needed(bug),
+                f"`{bug.check}`",
+            )
+            for bug in self.bugs
+        ]
+        return f"{head}\n{self._whole_swarm()}\n\n{_table(_BUG_HEAD, rows)}\n"
+
+    def _whole_swarm(self) -> str:
+        tried = [bug for bug in self.bugs if bug.runs]
+        if not tried:
+            return "The whole swarm has not been searched."
+        found = [bug.runs or 0 for bug in tried if bug.found]
+        text = (
+            f"The whole swarm finds {len(found)} of {len(self.bugs)}"
+            f"{f', the median after {median(found):.0f} runs' if found else ''}. {self.states['whole swarm']}"
+        )
+        if missed := [bug for bug in tried if not bug.found]:
+            names = ", ".join(f"`{bug.name}` (in {bug.runs:,})" for bug in missed)
+            text += f"\nNot found: {names}."
+        return text
+
+    def _measured(self, name: str) -> str:
+        title, sentence = SECTIONS[name]
+        head = f"## {title}\n\n{sentence}\n"
+        measured = self.measured.get(name)
+        if measured is None:
+            return f"{head}\nNothing was run on this code.\n"
+        columns = list(dict.fromkeys(column for row in measured.rows.values() for column in row))
+        rows: list[tuple[object, ...]] = [
+            (row, *(counts.get(column, "") for column in columns)) for row, counts in measured.rows.items()
+        ]
+        if len(rows) > 1:
+            rows.append(("all", *(_sum(measured, column) for column in columns)))
+        return f"{head}\n{self.states[name]} {measured.day}, {measured.machine}.\n\n{_table(('', *columns), rows)}\n"
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -72,44 +232,10 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value).replace("|", "\\|").replace("\n", " ")
 
 
-# ---- seeds
-
-
-def _seeds(results: Results) -> str:
-    within, beyond = results.counts("chaos"), results.counts("beyond")
-    lost = sum(found.startswith(C1) for _, _, all_found in results.failed() for found in all_found)
-    rows = [
-        ("seeds", _runs(results, "chaos"), _runs(results, "beyond")),
-        ("simulated hours", *(round(counts["simulated_s"] / 3600, 1) for counts in (within, beyond))),
-        ("appends", *(int(counts["appends"]) for counts in (within, beyond))),
-        ("acknowledged", *(int(counts["acked"]) for counts in (within, beyond))),
-        ("messages read", *(int(counts["reads"]) for counts in (within, beyond))),
-        ("takeovers", *(int(counts["takeovers"]) for counts in (within, beyond))),
-        ("CPU hours", *(round(counts["cpu_s"] / 3600, 1) for counts in (within, beyond))),
-        ("seeds that fail", *(_failures(results, profile) for profile in ("chaos", "beyond"))),
-        ("acknowledged messages lost", lost, "not promised"),
-    ]
-    text = [
-        "## Seeds",
-        "",
-        "Each seed is a cluster, a workload and faults of its own; after the chaos all is healed, read and checked.",
-        "",
-        _table(("", "within the contract", "beyond it"), rows),
-        "",
-        _table(("commit", "profile", "seeds", "runs", "from", "to", "machine"), map(_part, results.parts)),
-        "",
-    ]
-    for profile, seed, found in results.failed():
-        text += [f"Seed {seed} ({profile}) FAILS: {found[0]}", ""]
-    return "\n".join(text)
-
-
-def _runs(results: Results, profile: str) -> int:
-    return len(results.passed(profile)) + _failures(results, profile)
-
-
-def _failures(results: Results, profile: str) -> int:
-    return sum(failed == profile for failed, _, _ in results.failed())
+def _sum(measured: Measurement, column: str) -> object:
+    values = [row[column] for row in measured.rows.values() if column in row]
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return sum(numbers) if len(numbers) == len(values) else ""
 
 
 def _part(part: Part) -> tuple[object, ...]:
@@ -119,19 +245,14 @@ def _part(part: Part) -> tuple[object, ...]:
     return (f"`{part.commit}`", part.profile, seeds, part.runs, part.first_day, part.last_day, part.machine)
 
 
-# ---- the rest
+def _old_failure(failure: OldFailure) -> str:
+    return f"- {failure.seed} ({failure.profile}), commit `{failure.commit}`: {' '.join(failure.finding.split())}"
 
 
-def _faults(results: Results) -> str:
-    counted = results.faults()
-    rows = [
-        (group, f"`{kind}`", meaning, counted.get(kind, 0))
-        for group, kinds in FAULTS.items()
-        for kind, meaning in kinds.items()
-    ]
-    rows += [("other", f"`{kind}`", "", counted[kind]) for kind in sorted(unnamed(counted))]
-    head = "## Faults\n\nEach is counted when it takes effect, over all seeds above.\n"
-    return f"{head}\n{_table(('where', 'kind', 'what happened', 'times'), rows)}\n"
+def _runs_needed(bug: PlantedBug) -> str:
+    if not bug.runs:
+        return "not tried"
+    return f"{bug.runs:,}" if bug.found else f"not in {bug.runs:,}"
 
 
 def _checks(checks: str) -> str:
@@ -141,50 +262,9 @@ def _checks(checks: str) -> str:
     )
 
 
-def _bugs(bugs: list[PlantedBug]) -> str:
-    head = (
-        "## Planted bugs\n\nMistakes that somebody could make were planted one at a time, "
-        "and seeds were run until a check found them (`python -m tests.helpers.mutations`).\n"
-    )
-    if not bugs:
-        return head + "\nNone has been tried yet.\n"
-    rows = [
-        (
-            f"`{bug.name}`",
-            bug.rule,
-            bug.seeds,
-            "narrowed" if bug.focused else "any",
-            bug.whole_swarm,
-            f"`{bug.check}`",
-        )
-        for bug in bugs
-    ]
-    return f"{head}\n{_table(_BUG_HEAD, rows)}\n"
-
-
-def _images(results: Results) -> str:
-    head = (
-        "## Crash images\n\nThe power is cut before each effect on the disk of short scenarios; what it may leave "
-        "is booted, and must hold all that was answered and nothing that was never asked for "
-        "(`python -m tests.helpers.crash.images`).\n"
-    )
-    images = results.images
-    if images is None:
-        return head + "\nNone has been booted yet.\n"
-    rows: list[tuple[object, ...]] = [
-        (scenario.replace("_", " "), images.images[scenario], images.boots[scenario])
-        for scenario in images.boots
-    ]
-    rows.append(("all", sum(images.images.values()), sum(images.boots.values())))
-    text = _table(("scenario", "distinct images", "boots"), rows)
-    return f"{head}\n{text}\n\nCommit `{images.commit}`, {images.day}; nothing was lost.\n"
-
-
-def _findings(descriptions: Mapping[str, str]) -> str:
-    text = "\n".join(
-        f"- `{name}`: {' '.join(description.split())}" for name, description in descriptions.items()
-    )
+def _stories(stories: Mapping[str, str]) -> str:
+    text = "\n".join(f"- `{name}`: {' '.join(story.split())}" for name, story in stories.items())
     return (
-        "## What it has found\n\n"
-        f"Seeds that failed are kept and run with the tests; so are crash images that did not boot.\n\n{text}\n"
+        "## What it has found\n\nRuns that failed are kept and run with the tests: seeds of the swarm, crash images "
+        f"that did not boot, input that a parser did not survive.\n\n{text}\n"
     )

@@ -1,6 +1,7 @@
-"""What the evidence runs have brought, as it stands in results.json: one part for each commit that was run.
+"""What the runs found, as it stands in results.json, each with the commit and the fingerprint of what it exercised.
 
-So a long run can be interrupted, go on, and be split over days; the page says what ran on which commit.
+So a long run can be interrupted, continued and split over days. What belongs to other code than the current one is
+dropped when the same is run again: totals are over one fingerprint only.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.helpers.evidence.measurement import Measurement
+from tests.helpers.evidence.rotation import STEPS
+
 PATH = Path(__file__).with_name("results.json")
-STEPS = {"chaos": 1, "beyond": 10}
-"""Every so many-th seed runs in the profile."""
 COUNTED = ("simulated_s", "steps", "appends", "acked", "reads", "takeovers", "cpu_s")
+LOST = ("c1_", "DataLossError")
+"""How a finding begins that says that something acknowledged is lost."""
+_FINDING_CHARACTERS_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,7 @@ class Run:
 class Part:
     """All seeds of one profile that were run on one commit."""
 
+    fingerprint: str
     commit: str
     profile: str
     machine: str
@@ -63,60 +69,88 @@ class Part:
         for kind, count in run.faults.items():
             self.faults[kind] = self.faults.get(kind, 0) + count
         if run.findings:
-            self.failed[str(run.seed)] = list(run.findings)
+            self.failed[str(run.seed)] = [each[:_FINDING_CHARACTERS_MAX] for each in run.findings]
         else:
             self.seeds = ranges(self.passed() | {run.seed}, self.step)
 
 
-@dataclass(slots=True)
-class Images:
-    """Crash images that were booted; by scenario."""
+@dataclass(frozen=True, slots=True)
+class OldFailure:
+    """A seed that failed on code that has changed since."""
 
+    profile: str
+    seed: int
     commit: str
-    day: str
-    boots: dict[str, int]
-    images: dict[str, int]
+    finding: str
 
 
 @dataclass(slots=True)
 class Results:
+    """All of it. Parts are of one fingerprint."""
+
     parts: list[Part] = field(default_factory=list)
-    images: Images | None = None
+    measured: dict[str, Measurement] = field(default_factory=dict)
+    """Of everything else that `make evidence` runs, by name."""
+    old_failures: list[OldFailure] = field(default_factory=list)
 
     @classmethod
     def load(cls, path: Path = PATH) -> Results:
         if not path.exists():
             return cls()
         found = json.loads(path.read_text("utf-8"))
-        images = found["images"]
-        return cls([_part(each) for each in found["parts"]], None if images is None else Images(**images))
+        return cls(
+            [_part(each) for each in found["parts"]],
+            {name: Measurement(**each) for name, each in found["measured"].items()},
+            [OldFailure(**each) for each in found["old_failures"]],
+        )
 
     def save(self, path: Path = PATH) -> None:
-        """At once or not at all: whoever is interrupted loses nothing that was there."""
+        """All of it or nothing: an interruption loses nothing that was there."""
+        fields = {
+            "parts": [asdict(each) for each in self.parts],
+            "measured": {name: asdict(each) for name, each in self.measured.items()},
+            "old_failures": [asdict(each) for each in self.old_failures],
+        }
         temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
+        temporary.write_text(json.dumps(fields, indent=1) + "\n", "utf-8")
         temporary.replace(path)
 
-    def part(self, commit: str, profile: str, machine: str, day: str) -> Part:
+    def drop_other_code(self, fingerprint: str) -> None:
+        """Drop seeds that were run on other code; those that failed are remembered as such."""
+        for part in self.parts:
+            if part.fingerprint != fingerprint:
+                self.old_failures += [
+                    OldFailure(part.profile, int(seed), part.commit, found[0])
+                    for seed, found in part.failed.items()
+                ]
+        self.parts = [part for part in self.parts if part.fingerprint == fingerprint]
+
+    def part(self, fingerprint: str, commit: str, profile: str, machine: str, day: str) -> Part:
         """The part to add to."""
         for part in self.parts:
             if (part.commit, part.profile, part.machine) == (commit, profile, machine):
                 return part
-        self.parts.append(Part(commit, profile, machine, day, day))
+        self.parts.append(Part(fingerprint, commit, profile, machine, day, day))
         return self.parts[-1]
 
-    def passed(self, profile: str) -> set[int]:
-        """Seeds that need not be run again."""
-        return {seed for part in self.parts if part.profile == profile for seed in part.passed()}
+    def done(self, profile: str) -> set[int]:
+        """Seeds that were run: on the same code they would do the same."""
+        of_profile = [part for part in self.parts if part.profile == profile]
+        return {seed for part in of_profile for seed in (*part.passed(), *map(int, part.failed))}
 
     def failed(self) -> list[tuple[str, int, list[str]]]:
-        """Profile, seed and findings of those that nobody has seen pass since."""
+        """Profile, seed and findings of all that failed."""
         return [
-            (part.profile, int(seed), found)
-            for part in self.parts
-            for seed, found in part.failed.items()
-            if int(seed) not in self.passed(part.profile)
+            (part.profile, int(seed), found) for part in self.parts for seed, found in part.failed.items()
         ]
+
+    def lost(self, profile: str) -> int:
+        """In how many runs something acknowledged was lost."""
+        return sum(
+            any(each.startswith(LOST) for each in found)
+            for failed, _, found in self.failed()
+            if failed == profile
+        )
 
     def counts(self, profile: str) -> dict[str, float]:
         parts = [part for part in self.parts if part.profile == profile]

@@ -12,6 +12,7 @@ from types import FrameType
 from dlog.testing.swarm.plan import make_plan
 from dlog.testing.swarm.run import Report, run_plan
 from tests.helpers.evidence.results import Run
+from tests.helpers.evidence.rotation import Job
 
 MEMORY_BYTES_MAX = 3 << 29
 """Of one process. A seed that needs more has failed, and so has one that needs more time than this:"""
@@ -19,26 +20,20 @@ REAL_S_MAX = 900
 _SEEDS_A_PROCESS = 100
 """Then another takes its place: what a process does not give back it keeps no longer than that."""
 
-_FINDING_CHARACTERS_MAX = 300
-"""Enough to know it again; the seed shows the rest."""
-
 
 class TooLongError(SystemExit):
     """asyncio lets this through, whatever runs when it comes; an Exception would end in somebody's task."""
 
 
-Job = tuple[str, int]
-"""Profile and seed."""
-
-
 def run_all(jobs: Sequence[Job], processes: int) -> Generator[Run, None, None]:
     """In the order in which they end. Whoever stops to ask for more ends the processes."""
     context = multiprocessing.get_context("spawn")
-    with context.Pool(processes, _prepare, maxtasksperchild=_SEEDS_A_PROCESS) as pool:
+    with context.Pool(processes, prepare_process, maxtasksperchild=_SEEDS_A_PROCESS) as pool:
         yield from pool.imap_unordered(run_one, jobs)
 
 
-def _prepare() -> None:
+def prepare_process() -> None:
+    """Limits for a process that runs seeds: a seed that reaches one has failed."""
     # Ctrl-C is for the parent, which writes down what it has.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, _too_long)
@@ -46,7 +41,7 @@ def _prepare() -> None:
 
 
 def _too_long(_signal: int, _frame: FrameType | None) -> None:
-    raise TooLongError(f"not at its end after {REAL_S_MAX} s of real time")
+    raise TooLongError("not at its end when its time was over: it hangs, or the machine does")
 
 
 def run_one(job: Job) -> Run:
@@ -69,5 +64,4 @@ def run_one(job: Job) -> Run:
         "takeovers": report.takeovers,
         "cpu_s": time.process_time() - began,
     }
-    findings = tuple(found[:_FINDING_CHARACTERS_MAX] for found in report.findings)
-    return Run(profile, seed, counts, dict(report.faults), findings)
+    return Run(profile, seed, counts, dict(report.faults), tuple(report.findings))

@@ -3,17 +3,18 @@
 python -m tests.helpers.mutations --list
 python -m tests.helpers.mutations --only fence-not-journaled --seeds 2000
 python -m tests.helpers.mutations --write -j 2
+python -m tests.helpers.mutations --whole --seconds 200 -j 2
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from statistics import median
 
-from dlog.testing.swarm.plan import Plan
 from tests.helpers.mutations.parallel_search import SearchOptions, search_all
 from tests.helpers.mutations.search import SearchResult, run_planted
-from tests.helpers.mutations.table import Search, Table, row_of
+from tests.helpers.mutations.table import Table, row_of
+from tests.helpers.mutations.whole_swarm import WholeSwarm, search_whole_swarm
 from tests.simulation.mutations.catalogue import MUTATIONS
 
 SEEDS_MAX = 2000
@@ -28,6 +29,8 @@ def main(arguments: list[str] | None = None) -> int:
         for name in names:
             print(f"{name}\n    {MUTATIONS[name].rule}")
         return 0
+    if given.whole:
+        return _search_whole_swarm(names, given)
     missed = _replay(names) if given.replay else _search(names, given)
     print(f"{len(names) - len(missed)} of {len(names)} planted bugs were found")
     if missed:
@@ -42,8 +45,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", choices=MUTATIONS, metavar="NAME", help="plant this one")
     parser.add_argument("--seeds", type=int, default=SEEDS_MAX, help="give up after so many")
     parser.add_argument("--first", type=int, default=0, help="begin with this seed")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="give up on each after so long")
-    parser.add_argument("--whole-swarm", action="store_true", help="let the seed alone decide about the plan")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=float("inf"),
+        help="give up on each after this CPU time; with --whole stop after this real time, to go on later",
+    )
+    parser.add_argument(
+        "--whole", action="store_true", help="go on with the search in the whole swarm (whole_swarm.json)"
+    )
     parser.add_argument("--write", action="store_true", help="write what was found into table.json")
     parser.add_argument("--replay", action="store_true", help="only run what table.json holds")
     parser.add_argument("-j", "--processes", type=int, default=1, help="hunt so many at a time")
@@ -59,8 +69,7 @@ def _search(names: list[str], given: argparse.Namespace) -> list[str]:
     options = SearchOptions(
         seeds=range(given.first, given.first + given.seeds),
         seconds_max=given.seconds,
-        whole_swarm=given.whole_swarm,
-        shrinks=given.write and not given.whole_swarm,
+        shrinks=given.write,
     )
     missed = []
     for found, short in search_all(names, options, given.processes):
@@ -68,20 +77,11 @@ def _search(names: list[str], given: argparse.Namespace) -> list[str]:
         print(_describe(found), flush=True)
         if found.plan is None:
             missed.append(name)
-        if given.write:
-            _write(name, found, short, whole_swarm=given.whole_swarm)
+        if given.write and short is not None:
+            table = Table.load()
+            table.rows[name] = row_of(found, short)
+            table.save()
     return missed
-
-
-def _write(name: str, found: SearchResult, short: Plan | None, *, whole_swarm: bool) -> None:
-    table = Table.load()
-    before = table.rows.get(name)
-    if whole_swarm and before is not None:
-        seed = None if found.plan is None else found.plan.seed
-        table.rows[name] = replace(before, whole_swarm=Search(found.seeds, seed))
-    elif short is not None:
-        table.rows[name] = row_of(found, short, None if before is None else before.whole_swarm)
-    table.save()
 
 
 def _describe(found: SearchResult) -> str:
@@ -93,6 +93,30 @@ def _describe(found: SearchResult) -> str:
     if found.not_counted:
         lines.append(f"    not counted, since they fail without it, too: {list(found.not_counted)}")
     return "\n".join(lines)
+
+
+def _search_whole_swarm(names: list[str], given: argparse.Namespace) -> int:
+    """0: all were found. 1: one was not, or not yet."""
+    for name, progress in search_whole_swarm(names, given.seeds, given.seconds, given.processes):
+        if progress.found is not None:
+            profile, seed = progress.found
+            print(f"{name}: run {progress.runs}, seed {seed} ({profile}): {progress.check}", flush=True)
+    so_far = WholeSwarm.of_current_code()
+    found = sorted(so_far.progress(name).runs for name in names if so_far.progress(name).found is not None)
+    print(f"found {len(found)} of {len(names)}, the median after {median(found) if found else 0:.0f} runs")
+    for runs, missed in sorted(_not_found(names, so_far).items(), reverse=True):
+        print(f"not found in {runs} runs: {', '.join(missed)}")
+    return 1 if len(found) < len(names) else 0
+
+
+def _not_found(names: list[str], so_far: WholeSwarm) -> dict[int, list[str]]:
+    """By the number of runs that were tried."""
+    missed: dict[int, list[str]] = {}
+    for name in names:
+        progress = so_far.progress(name)
+        if progress.found is None:
+            missed.setdefault(progress.runs, []).append(name)
+    return missed
 
 
 # ---- what has been found before

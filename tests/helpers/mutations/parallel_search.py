@@ -19,7 +19,6 @@ class SearchOptions:
 
     seeds: range
     seconds_max: float
-    whole_swarm: bool
     shrinks: bool
     """Whether a run that found it is also made short."""
 
@@ -38,5 +37,5 @@ def search_all(
 
 def _search_one(name: str, options: SearchOptions) -> tuple[SearchResult, Plan | None]:
     mutation = MUTATIONS[name]
-    found = search(mutation, options.seeds, whole_swarm=options.whole_swarm, seconds_max=options.seconds_max)
+    found = search(mutation, options.seeds, seconds_max=options.seconds_max)
     return found, shortened(mutation, found.plan) if options.shrinks and found.plan is not None else None

@@ -53,21 +53,15 @@ class SearchResult:
     seconds: float = 0.0
 
 
-def search(
-    mutation: Mutation, seeds: Iterable[int], *, whole_swarm: bool = False, seconds_max: float = float("inf")
-) -> SearchResult:
-    """Run seeds with the bug planted until one fails that does not fail without it.
-
-    `whole_swarm`: with plans as the seeds draw them, whatever the bug needs to show.
-    """
+def search(mutation: Mutation, seeds: Iterable[int], *, seconds_max: float = float("inf")) -> SearchResult:
+    """Run seeds with the bug planted until one fails that does not fail without it."""
     began, count = time.process_time(), 0
     not_counted: list[int] = []
     for seed in seeds:
         if time.process_time() - began > seconds_max:
             break
         count += 1
-        fixed = {} if whole_swarm else mutation.plan
-        plan = make_plan(seed, mutation.profile, {"progress_s": PROGRESS_S, **fixed})
+        plan = make_plan(seed, mutation.profile, {"progress_s": PROGRESS_S, **mutation.plan})
         verdict = run_planted(plan, (*mutation.given, *mutation.edits))
         if not verdict.findings:
             continue

@@ -50,8 +50,6 @@ class Row:
     """Of the short run that shows it."""
     plan: Mapping[str, Any]
     """Of the short run: all fields that are not as in a plan without a seed."""
-    whole_swarm: Search | None = None
-    """With plans as the seeds draw them; None: not tried."""
 
     def run(self) -> Plan:
         """The short run that shows it."""
@@ -65,7 +63,7 @@ def _value(name: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def row_of(found: SearchResult, short: Plan, whole_swarm: Search | None) -> Row:
+def row_of(found: SearchResult, short: Plan) -> Row:
     """What a successful search is written down as."""
     assert found.plan is not None
     mutation = found.mutation
@@ -79,7 +77,6 @@ def row_of(found: SearchResult, short: Plan, whole_swarm: Search | None) -> Row:
         finding=_FILLING.sub("...", found.verdict.finding)[:_FINDING_CHARACTERS_MAX],
         seed=short.seed,
         plan=short.changed(),
-        whole_swarm=whole_swarm,
     )
 
 
@@ -103,11 +100,7 @@ class Table:
 
 
 def _row(fields: dict[str, Any]) -> Row:
-    whole = fields["whole_swarm"]
-    return Row(
-        **fields
-        | {"focused": Search(**fields["focused"]), "whole_swarm": None if whole is None else Search(**whole)}
-    )
+    return Row(**fields | {"focused": Search(**fields["focused"])})
 
 
 def stale(mutation: Mutation, row: Row) -> bool:

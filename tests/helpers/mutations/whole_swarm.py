@@ -1,0 +1,172 @@
+"""Finds planted bugs with the runs that the whole swarm makes, whatever a bug needs to show.
+
+All bugs see the same runs, in the order of the rotation. What has been tried is kept in a file, so that a search goes
+on where the last one stopped; it begins anew when the code that the runs exercise has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+from dlog.testing.swarm.plan import make_plan
+from tests.helpers.evidence.machine import commit, day, machine
+from tests.helpers.evidence.rotation import Job, jobs_of
+from tests.helpers.evidence.running import TooLongError, prepare_process
+from tests.helpers.evidence.sources import fingerprint, fingerprint_of
+from tests.helpers.mutations.mutation import Mutation
+from tests.helpers.mutations.planting import Edit
+from tests.helpers.mutations.search import PROGRESS_S, Verdict, run_planted
+from tests.simulation.mutations.catalogue import MUTATIONS
+
+PATH = Path(__file__).parents[2] / "simulation" / "mutations" / "whole_swarm.json"
+_ROUNDS = (5, 10, 20, 40, 80)
+"""Runs of each bug after the first rounds; from then on as many more in each. Easy bugs are done first."""
+_REAL_S_MAX = 90
+"""Of one run. Sound code needs a second: what needs this long never ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the search for one bug has come."""
+
+    bug: str
+    """A fingerprint of the edits: another bug under the same name is searched anew."""
+    runs: int = 0
+    """Runs made, in the order of the rotation; the last one found the bug, if any did."""
+    found: Job | None = None
+    check: str = ""
+    not_counted: tuple[Job, ...] = ()
+    """Runs that fail without the bug, too."""
+    cpu_s: float = 0.0
+
+
+@dataclass(slots=True)
+class WholeSwarm:
+    """What has been tried on one state of the code."""
+
+    fingerprint: str
+    commit: str
+    day: str
+    machine: str
+    bugs: dict[str, Progress] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, path: Path = PATH) -> WholeSwarm | None:
+        if not path.exists():
+            return None
+        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        return cls(**found | {"bugs": {name: _progress(each) for name, each in found["bugs"].items()}})
+
+    @classmethod
+    def of_current_code(cls, path: Path = PATH) -> WholeSwarm:
+        """With what the file has of this code, and nothing of any other."""
+        current = cls(fingerprint("seeds"), commit(), day(), machine())
+        before = cls.load(path)
+        if before is not None and before.fingerprint == current.fingerprint:
+            for name, progress in before.bugs.items():
+                if name in MUTATIONS and progress.bug == bug_fingerprint(MUTATIONS[name]):
+                    current.bugs[name] = progress
+        return current
+
+    def save(self, path: Path = PATH) -> None:
+        bugs = {name: self.bugs[name] for name in MUTATIONS if name in self.bugs}
+        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(asdict(each))}" for name, each in bugs.items())
+        head = {name: getattr(self, name) for name in ("fingerprint", "commit", "day", "machine")}
+        fields = "".join(f" {json.dumps(name)}: {json.dumps(value)},\n" for name, value in head.items())
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(f'{{\n{fields} "bugs": {{\n{lines}\n }}\n}}\n', "utf-8")
+        temporary.replace(path)
+
+    def progress(self, name: str) -> Progress:
+        return self.bugs.get(name) or Progress(bug_fingerprint(MUTATIONS[name]))
+
+    def open(self, names: Sequence[str], runs: int) -> list[str]:
+        """Those not found so far in this number of runs, the cheapest first."""
+        found = [name for name in names if self.progress(name).found is None]
+        return sorted(
+            (name for name in found if self.progress(name).runs < runs),
+            key=lambda name: self.progress(name).cpu_s,
+        )
+
+
+def bug_fingerprint(mutation: Mutation) -> str:
+    return fingerprint_of({mutation.name: repr((mutation.given, mutation.edits))})
+
+
+def _progress(fields: dict[str, Any]) -> Progress:
+    found = fields["found"]
+    not_counted = tuple((profile, seed) for profile, seed in fields["not_counted"])
+    return Progress(**fields | {"found": None if found is None else tuple(found), "not_counted": not_counted})
+
+
+# ---- searching
+
+
+def search_whole_swarm(
+    names: Sequence[str], runs_max: int, seconds: float, processes: int, path: Path = PATH
+) -> Iterator[tuple[str, Progress]]:
+    """Search for all of them, in rounds; the file has each result when it is returned. Ends after `seconds`."""
+    so_far = WholeSwarm.of_current_code(path)
+    deadline = time.monotonic() + seconds
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(processes, prepare_process) as pool:
+        for runs in _limits(runs_max):
+            tasks = [(name, so_far.progress(name)) for name in so_far.open(names, runs)]
+            for name, progress in pool.imap_unordered(partial(_go_on, runs, deadline), tasks):
+                if progress != so_far.progress(name):
+                    so_far.bugs[name] = progress
+                    so_far.save(path)
+                    yield name, progress
+            if time.monotonic() >= deadline:
+                return
+
+
+def _limits(runs_max: int) -> Iterator[int]:
+    yield from (each for each in _ROUNDS if each < runs_max)
+    yield from range(2 * _ROUNDS[-1], runs_max, _ROUNDS[-1])
+    yield runs_max
+
+
+def _go_on(runs: int, deadline: float, task: tuple[str, Progress]) -> tuple[str, Progress]:
+    """Search until the bug is found, or this number of runs is reached in all."""
+    name, progress = task
+    mutation = MUTATIONS[name]
+    for job in islice(jobs_of(count(1)), progress.runs, runs):
+        if time.monotonic() >= deadline:
+            break
+        progress = _tried(mutation, job, progress)
+        if progress.found is not None:
+            break
+    return name, progress
+
+
+def _tried(mutation: Mutation, job: Job, progress: Progress) -> Progress:
+    began = time.process_time()
+    verdict = _run(job, (*mutation.given, *mutation.edits))
+    if not verdict.findings:
+        progress = replace(progress, runs=progress.runs + 1)
+    elif _run(job, mutation.given).findings:
+        progress = replace(progress, runs=progress.runs + 1, not_counted=(*progress.not_counted, job))
+    else:
+        progress = replace(progress, runs=progress.runs + 1, found=job, check=verdict.check)
+    return replace(progress, cpu_s=round(progress.cpu_s + time.process_time() - began, 2))
+
+
+def _run(job: Job, edits: tuple[Edit, ...]) -> Verdict:
+    profile, seed = job
+    signal.alarm(_REAL_S_MAX)
+    try:
+        return run_planted(make_plan(seed, profile, {"progress_s": PROGRESS_S}), edits)
+    except TooLongError as error:
+        return Verdict((f"c17_progress: {error}",))
+    finally:
+        signal.alarm(0)
