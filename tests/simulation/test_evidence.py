@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.evidence import __main__ as evidence
+from tests.helpers.evidence import campaigns
 from tests.helpers.evidence.fault_kinds import FAULTS
 from tests.helpers.evidence.measurement import Measurement
 from tests.helpers.evidence.page import SECTIONS, Page, PlantedBug
@@ -20,7 +21,9 @@ from tests.helpers.evidence.rotation import Job
 from tests.helpers.evidence.running import run_one
 from tests.helpers.evidence.sources import PACKAGES, ROOTS, files_of, fingerprint, fingerprint_of, tree_of
 from tests.helpers.evidence.state import CURRENT, STALE
+from tests.helpers.fuzz.executions import Executions
 from tests.helpers.mutations.whole_swarm import WholeSwarm
+from tests.helpers.nemesis.result import NemesisResult, load_results, save_result
 from tests.helpers.repository import ROOT
 
 
@@ -122,7 +125,7 @@ def test_parts_of_two_commits_stand_side_by_side() -> None:
 
 def test_a_table_has_its_commit_and_its_sums() -> None:
     rows = {"fences": {"boots": 3, "slowest": "a"}, "limits": {"boots": 4}}
-    text = page_with(Results(), measured={"images": Measurement("f", "aaa", "2026-01-01", "m", rows)})
+    text = page_with(Results(), measured={"images": [Measurement("f", "aaa", "2026-01-01", "m", rows)]})
     assert "State of images. 2026-01-01, m.\n\n|  | boots | slowest |" in text
     assert "| limits | 4 |  |\n| all | 7 |  |" in text
 
@@ -168,6 +171,32 @@ def test_every_fault_that_chaos_knows_is_on_the_page() -> None:
         "leave_bookie": "leave",
     }
     assert {other_names.get(kind, kind) for kind in (*WITHIN, *BEYOND)} <= named
+
+
+def test_campaigns_of_other_tools_are_on_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fuzzed, nemesis = Executions.load(tmp_path / "fuzz.json"), tmp_path / "nemesis.json"
+    fuzzed.add("frames", 2_000_000, 0)
+    fuzzed.save(tmp_path / "fuzz.json")
+    counts = dict.fromkeys(
+        ("seeds", "appends", "acked", "lost", "takeovers", "whole_reads", "resolutions"), 4
+    )
+    result = NemesisResult(
+        commit="abc with changes",
+        day="2026-01-01",
+        metadata="sqlite",
+        seconds=90,
+        faults={"kill": 6},
+        **counts,
+    )
+    save_result(result, nemesis)
+    monkeypatch.setattr(campaigns, "FUZZ_PATH", tmp_path / "fuzz.json")
+    monkeypatch.setattr(campaigns, "load_results", lambda: load_results(nemesis))
+    page = evidence.page_of(Results())
+    text = page.text()
+    assert f"Commit `{fuzzed.commit}`; {CURRENT}" in text
+    assert "| frames | 2,000,000 | 0 |" in text
+    assert f"Commit `abc with changes`; {STALE}" in text
+    assert "| sqlite | 1.5 | 4 | 4 | 4 | 4 | 4 | 4 | 4 | 6 | 0 |" in text
 
 
 # ---- what a result exercises
@@ -225,15 +254,15 @@ def test_the_page_is_true_of_the_commit_that_it_names() -> None:
     except subprocess.CalledProcessError:
         pytest.skip(f"git does not have commit {written_for}")
     page = evidence.page_of(Results.load())
-    recorded = {name: (each.fingerprint, each.commit) for name, each in page.measured.items()}
-    if page.results.parts:
-        latest = page.results.parts[-1]
-        recorded["seeds"] = (latest.fingerprint, latest.commit)
+    recorded = [
+        (name, each.fingerprint, each.commit) for name in page.measured for each in page.measured[name]
+    ]
+    recorded += [("seeds", part.fingerprint, part.commit) for part in page.results.parts[-1:]]
     if (swarm := WholeSwarm.load()) is not None:
-        recorded["whole swarm"] = (swarm.fingerprint, swarm.commit)
-    for name, (of_code, commit) in recorded.items():
+        recorded.append(("seeds", swarm.fingerprint, swarm.commit))
+    for name, of_code, commit in recorded:
         try:
-            its_code = fingerprint({"whole swarm": "seeds"}.get(name, name), written_for)
+            its_code = fingerprint(name, written_for)
         except LookupError:
             continue  # where it begins is another module now
         state = f"Commit `{commit}`; {CURRENT if of_code == its_code else STALE}"

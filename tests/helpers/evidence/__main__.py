@@ -18,8 +18,9 @@ from contextlib import closing
 from itertools import takewhile
 from pathlib import Path
 
+from tests.helpers.evidence.campaigns import campaigns
 from tests.helpers.evidence.machine import ROOT, commit, day, machine
-from tests.helpers.evidence.measurement import FOLDER, Measurement
+from tests.helpers.evidence.measurement import Measurement
 from tests.helpers.evidence.page import SECTIONS, Page, PlantedBug
 from tests.helpers.evidence.results import PATH, Results, Run
 from tests.helpers.evidence.rotation import Job, jobs_of
@@ -132,10 +133,11 @@ def _run_tables(results: Results, given: argparse.Namespace) -> None:
 
 def page_of(results: Results) -> Page:
     """With everything else that stands in files."""
-    measured = results.measured | {
-        name: Measurement.load(path) for name in SECTIONS if (path := FOLDER / f"{name}.json").exists()
+    measured = {name: (each,) for name, each in results.measured.items()} | campaigns()
+    states = {
+        name: " ".join(dict.fromkeys(state_of(name, each.fingerprint, each.commit) for each in tables))
+        for name, tables in measured.items()
     }
-    states = {name: state_of(name, each.fingerprint, each.commit) for name, each in measured.items()}
     if results.parts:
         latest = results.parts[-1]
         states["seeds"] = state_of("seeds", latest.fingerprint, latest.commit)

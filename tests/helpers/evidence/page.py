@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from tests.helpers.evidence.fault_kinds import FAULTS, unnamed
-from tests.helpers.evidence.measurement import Measurement
+from tests.helpers.evidence.measurement import Measurement, Rows
 from tests.helpers.evidence.results import OldFailure, Part, Results
 from tests.helpers.evidence.rotation import STEPS
 
@@ -92,7 +92,7 @@ class Page:
     results: Results
     states: Mapping[str, str]
     """Of each section, by the name of its result: which commit was run, and whether that is the current code."""
-    measured: Mapping[str, Measurement] = field(default_factory=dict)
+    measured: Mapping[str, Sequence[Measurement]] = field(default_factory=dict)
     bugs: tuple[PlantedBug, ...] = ()
     stories: Mapping[str, str] = field(default_factory=dict)
     """Of each kept run: what it found."""
@@ -210,16 +210,18 @@ class Page:
     def _measured(self, name: str) -> str:
         title, sentence = SECTIONS[name]
         head = f"## {title}\n\n{sentence}\n"
-        measured = self.measured.get(name)
-        if measured is None:
+        tables = self.measured.get(name, ())
+        if not tables:
             return f"{head}\nNothing was run on this code.\n"
-        columns = list(dict.fromkeys(column for row in measured.rows.values() for column in row))
+        when = "; ".join(dict.fromkeys(", ".join(filter(None, (each.day, each.machine))) for each in tables))
+        counted = {row: counts for each in tables for row, counts in each.rows.items()}
+        columns = list(dict.fromkeys(column for counts in counted.values() for column in counts))
         rows: list[tuple[object, ...]] = [
-            (row, *(counts.get(column, "") for column in columns)) for row, counts in measured.rows.items()
+            (row, *(counts.get(column, "") for column in columns)) for row, counts in counted.items()
         ]
         if len(rows) > 1:
-            rows.append(("all", *(_sum(measured, column) for column in columns)))
-        return f"{head}\n{self.states[name]} {measured.day}, {measured.machine}.\n\n{_table(('', *columns), rows)}\n"
+            rows.append(("all", *(_sum(counted, column) for column in columns)))
+        return f"{head}\n{self.states[name]} {when}.\n\n{_table(('', *columns), rows)}\n"
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -232,8 +234,8 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value).replace("|", "\\|").replace("\n", " ")
 
 
-def _sum(measured: Measurement, column: str) -> object:
-    values = [row[column] for row in measured.rows.values() if column in row]
+def _sum(counted: Rows, column: str) -> object:
+    values = [counts[column] for counts in counted.values() if column in counts]
     numbers = [value for value in values if isinstance(value, int | float)]
     return sum(numbers) if len(numbers) == len(values) else ""
 

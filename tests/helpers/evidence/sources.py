@@ -22,6 +22,7 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "interruptions": ("tests.helpers.interruptions.runner",),
     "images": ("tests.helpers.crash.images",),
     "nemesis": ("tests.helpers.nemesis.*", "bookie_server.*", "ledger.metadata.*", "dlog.client"),
+    "fuzz": ("tests.helpers.fuzz.targets.*",),
     "mutants": ("bookie_server.*", "dlog.core.*", "dlog.format.*", "ledger.core.*", "ledger.wire.*"),
 }
 """Results, and the modules at which what they exercise begins. Imports at the top of a module are followed; a module

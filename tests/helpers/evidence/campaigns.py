@@ -1,0 +1,59 @@
+"""Results that other tools write into files of their own: nemesis.json and fuzz.json."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+from tests.helpers.evidence.measurement import FOLDER, Measurement
+from tests.helpers.evidence.sources import fingerprint
+from tests.helpers.fuzz.executions import PATH as FUZZ_PATH
+from tests.helpers.fuzz.executions import Executions
+from tests.helpers.nemesis.result import load_results
+
+
+def campaigns() -> dict[str, tuple[Measurement, ...]]:
+    """By the name of the section; tables of one section may be of different commits."""
+    found = {"nemesis": tuple(_nemesis()), "fuzz": tuple(_fuzz())}
+    path = FOLDER / "mutants.json"
+    if path.exists():
+        found["mutants"] = (Measurement.load(path),)
+    return {name: measurements for name, measurements in found.items() if measurements}
+
+
+def _nemesis() -> Iterator[Measurement]:
+    for each in load_results():
+        row = {
+            "minutes": round(each.seconds / 60, 1),
+            "seeds": each.seeds,
+            "appends": each.appends,
+            "acknowledged": each.acked,
+            "lost": each.lost,
+            "takeovers": each.takeovers,
+            "whole reads": each.whole_reads,
+            "resolutions": each.resolutions,
+            "faults": sum(each.faults.values()),
+            "seeds that failed": ", ".join(map(str, each.failed_seeds)) or 0,
+        }
+        code = _code_of("nemesis", each.commit)
+        yield Measurement(code, each.commit, each.day, "", {each.metadata: row})
+
+
+def _fuzz() -> Iterator[Measurement]:
+    saved = Executions.saved(FUZZ_PATH)
+    if saved is not None:
+        rows = {
+            target: {"executions": executions, "open findings": saved.findings.get(target, 0)}
+            for target, executions in saved.targets.items()
+        }
+        yield Measurement(saved.code, saved.commit, saved.day, "", rows)
+
+
+def _code_of(result: str, commit: str) -> str:
+    """Empty, which no code has, if git does not have what was run."""
+    if " " in commit:
+        return ""
+    try:
+        return fingerprint(result, commit)
+    except (subprocess.CalledProcessError, LookupError):
+        return ""
