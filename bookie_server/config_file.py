@@ -40,7 +40,8 @@ def read_settings(path: Path) -> dict[str, Any]:
             return tomllib.load(file)
     except OSError as error:
         raise ConfigurationError(f"cannot read settings file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
+        # Not only TOMLDecodeError: Python refuses thousands of digits, and tables nested as deep, in its own way.
         raise ConfigurationError(f"settings file {path} is not valid TOML: {error}") from error
 
 

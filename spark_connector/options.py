@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from dlog.model import MessageId, check_log_name
+from ledger.digits import whole_number
 from ledger.errors import InvalidNameError
 from spark_connector.errors import BadOptionError
 
@@ -138,12 +139,12 @@ def _number(given: Mapping[str, str], name: str, default: int, least: int, most:
     text = given.get(name.lower())
     if text is None:
         return default
-    digits = text.strip().replace("_", "")
-    if not digits.isascii() or not digits.isdigit() or not least <= int(digits) <= most:
+    number = whole_number(text.strip().replace("_", ""), most)
+    if number is None or number < least:
         raise BadOptionError(
             f"option {name!r} must be a whole number from {least} to {most}, got {text!r}", option=name
         )
-    return int(digits)
+    return number
 
 
 def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:

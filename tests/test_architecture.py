@@ -26,6 +26,7 @@ MAY_IMPORT = {
         "ledger.metadata",
         "ledger.model",
         "ledger.errors",
+        "ledger.digits",
         "ledger.environment",
         "ledger.extras",
         "ledger.command_line",  # the boundary of both programs
@@ -40,7 +41,8 @@ LOWER_LAYERS = {
     "ledger.errors": (),
     "ledger.arguments": ("ledger.errors",),
     "ledger.field_docs": (),
-    "ledger.model": ("ledger.errors", "ledger.arguments", "ledger.field_docs"),
+    "ledger.digits": (),
+    "ledger.model": ("ledger.errors", "ledger.arguments", "ledger.field_docs", "ledger.digits"),
     # A core needs the enumerations of settings and of a bookie's answer, no bytes.
     "ledger.core": (
         "ledger.core",
@@ -53,6 +55,7 @@ LOWER_LAYERS = {
     "ledger.metadata": (
         "ledger.metadata",
         "ledger.arguments",
+        "ledger.digits",
         "ledger.model",
         "ledger.errors",
         "ledger.environment",
@@ -63,6 +66,7 @@ LOWER_LAYERS = {
         "dlog.errors",
         "dlog.format",
         "ledger.arguments",
+        "ledger.digits",
         "ledger.field_docs",
         "ledger.model",
         "ledger.errors",

@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
+from ledger.digits import whole_number
 from ledger.errors import ConfigurationError
 
 PORT_FILE = "port"
@@ -18,11 +19,12 @@ def kept_port(disk: Disk, directory: Path) -> int | None:
     if not disk.exists(path):
         return None
     text = disk.read_file(path).decode("ascii", "replace").strip()
-    if not text.isdigit() or not 0 < int(text) <= 65535:
+    port = whole_number(text, 65535)
+    if not port:
         raise ConfigurationError(
             f"{path} must contain a port in 1..65535, got {text[:20]!r}: correct it, or start with --port"
         )
-    return int(text)
+    return port
 
 
 def keep_port(disk: Disk, directory: Path, port: int) -> None:

@@ -12,8 +12,11 @@ from enum import Enum
 
 from dlog.core import metadata_keys
 from dlog.model import LogMetadata, LogName, NameNode, NameState
+from ledger.digits import whole_number
 from ledger.errors import InvalidNameError
 from ledger.model import LedgerId, LedgerMetadata
+
+_TIME_US_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,7 @@ def origin_of(metadata: LedgerMetadata) -> Origin | None:
             root=root,
             log=LogName(namespace=namespace, name=name),
             log_uuid=tags[metadata_keys.TAG_LOG_UUID].decode(),
-            created_us=int(created) if created.isdigit() else 0,
+            created_us=whole_number(created, _TIME_US_MAX) or 0,
         )
     except (UnicodeDecodeError, InvalidNameError):
         return None

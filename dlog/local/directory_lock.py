@@ -15,8 +15,10 @@ from typing import IO
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from dlog.errors import StandaloneError
+from ledger.digits import whole_number
 
 _RETRY_S = 0.1
+_PROCESS_ID_MAX = 2**31 - 1
 
 
 class _StillHeldError(StandaloneError):
@@ -96,8 +98,7 @@ class DirectoryLock:
 def _holder(file: IO[str]) -> int:
     """Process id in the lock file; 0 while it is being written."""
     file.seek(0)
-    text = file.read().strip()
-    return int(text) if text.isdecimal() else 0
+    return whole_number(file.read().strip(), _PROCESS_ID_MAX) or 0
 
 
 def _alive(process_id: int) -> bool:

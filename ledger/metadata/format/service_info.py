@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from google.protobuf.message import DecodeError
 
+from ledger.digits import whole_number
 from ledger.errors import MetadataFormatError
 from ledger.metadata.format.data_formats_pb2 import BookieServiceInfoFormat
 from ledger.model import BookieId, BookieInfo
@@ -108,8 +109,9 @@ def _endpoint(message: BookieServiceInfoFormat.Endpoint) -> Endpoint:
 
 def _legacy_address(bookie_id: BookieId) -> tuple[str, int]:
     host, colon, port = bookie_id.partition(":")
-    if not (host and colon and port.isascii() and port.isdigit() and len(port) <= 5):
+    number = whole_number(port, 65535)
+    if not (host and colon) or number is None:
         raise MetadataFormatError(
             f"bookie {bookie_id} publishes no bookie-rpc endpoint and its id is no host:port"
         )
-    return host, int(port)
+    return host, number

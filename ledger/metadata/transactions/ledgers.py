@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ledger.digits import whole_number
 from ledger.errors import AlreadyExistsError, MetadataFormatError
 from ledger.metadata.refusals import is_own_create, ledger_moved_on, ledger_not_found
 from ledger.metadata.transactions.key_value import Node, Transaction
-from ledger.model import LedgerId
+from ledger.model import LEDGER_ID_MAX, LedgerId
 
 PREFIX = "ledgers/"
 LAST_ID_KEY = "cluster/last-ledger-id"
@@ -17,9 +18,12 @@ def new_id(tx: Transaction) -> int:
     if node is None:
         tx.create(LAST_ID_KEY, b"1")
         return 1
-    if not node.value.isdigit():
-        raise MetadataFormatError(f"the last ledger id is {node.value[:40]!r}, not a number", key=LAST_ID_KEY)
-    ledger_id = int(node.value) + 1
+    last = whole_number(node.value, LEDGER_ID_MAX - 1)
+    if last is None:
+        raise MetadataFormatError(
+            f"the last ledger id is {node.value[:40]!r}, not a number below {LEDGER_ID_MAX}", key=LAST_ID_KEY
+        )
+    ledger_id = last + 1
     tx.update(LAST_ID_KEY, b"%d" % ledger_id, node.version)
     return ledger_id
 

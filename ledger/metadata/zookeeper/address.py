@@ -15,13 +15,14 @@ import re
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
+from ledger.digits import whole_number
 from ledger.errors import ConfigurationError
 from ledger.metadata.format.layout import LayoutType
 from ledger.metadata.uri import MetadataUri, without_password
 
 DEFAULT_PORT = 2181
 TIMEOUT_MS = 10_000
-_TIMEOUT_MS_RANGE = range(100, 3_600_001)
+_TIMEOUT_MS_MIN, _TIMEOUT_MS_MAX = 100, 3_600_000
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 _PART = re.compile(r"[!-.0-~]+")
@@ -79,7 +80,7 @@ def _server(uri: MetadataUri, text: str) -> str:
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, str(DEFAULT_PORT)
-    if not _HOST.fullmatch(host) or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+    if not _HOST.fullmatch(host) or not whole_number(port, 65535):
         raise _wrong(uri, f"{text!r} is no host:port")
     return f"{host}:{port}"
 
@@ -98,9 +99,10 @@ def _root(uri: MetadataUri, path: str) -> str:
 
 def _timeout(uri: MetadataUri, options: dict[str, str], name: str) -> int:
     text = options.get(name, str(TIMEOUT_MS))
-    if not (text.isascii() and text.isdigit() and int(text) in _TIMEOUT_MS_RANGE):
-        raise _wrong(uri, f"{name} is {text!r}, not 100 to 3600000")
-    return int(text)
+    number = whole_number(text, _TIMEOUT_MS_MAX)
+    if number is None or number < _TIMEOUT_MS_MIN:
+        raise _wrong(uri, f"{name} is {text[:40]!r}, not {_TIMEOUT_MS_MIN} to {_TIMEOUT_MS_MAX}")
+    return number
 
 
 def _wrong(uri: MetadataUri, why: str) -> ConfigurationError:

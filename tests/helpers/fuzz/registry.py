@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tests.helpers.fuzz.target import Target
-from tests.helpers.fuzz.targets import wire
+from tests.helpers.fuzz.targets import inputs, log, metadata, wire
 
-TARGETS: dict[str, Target] = {target.name: target for module in (wire,) for target in module.TARGETS}
+TARGETS: dict[str, Target] = {
+    target.name: target for module in (wire, metadata, log, inputs) for target in module.TARGETS
+}

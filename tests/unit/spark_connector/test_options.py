@@ -41,6 +41,10 @@ def test_words_and_ids_bound_a_read() -> None:
         ({"endingId": "earliest"}, "or use latest"),
         ({"startingId": "2:0:0", "endingId": "1:0:0"}, "startingId 2:0:0 is after endingId 1:0:0"),
         ({"includeHeaders": "yes"}, "option 'includeHeaders' must be true or false, got 'yes'"),
+        (
+            {"minPartitions": "7" * 5000},
+            "option 'minPartitions' must be a whole number from 1 to 100000, got '77",
+        ),
         ({"minPartitions": "0"}, "option 'minPartitions' must be a whole number from 1 to 100000, got '0'"),
         ({"targetPartitionBytes": "64MiB"}, "option 'targetPartitionBytes' must be a whole number"),
         ({"batchRows": "-1"}, "got '-1'"),

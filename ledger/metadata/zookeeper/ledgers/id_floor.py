@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
+from ledger.digits import whole_number
 from ledger.errors import ConfigurationError, MetadataFormatError
 from ledger.metadata.format.layout import LayoutType
 from ledger.metadata.zookeeper.paths import Paths, high_bits_of
 from ledger.metadata.zookeeper.session.session import ZooKeeperSession
 
+HIGH_BITS_MAX = 2**31 - 1
 WITH_LONG_IDS = (LayoutType.HIERARCHICAL, LayoutType.LONG_HIERARCHICAL)
 
 
@@ -66,9 +68,10 @@ class IdFloor:
             text = bytes((await self._session.get_fresh(self._paths.id_floor))[0])
         except NoNodeError:
             return 0
-        if not text.isdigit():
+        floor = whole_number(text, HIGH_BITS_MAX + 1)
+        if floor is None:
             raise MetadataFormatError(
                 f"{self._paths.id_floor} holds {text[:20]!r}, not a number: restore it, or use another path",
                 key=self._paths.id_floor,
             )
-        return int(text)
+        return floor

@@ -19,13 +19,12 @@ from ledger.errors import ConfigurationError, MetadataOutcomeUnknownError, Metad
 from ledger.metadata.format.layout import LayoutType
 from ledger.metadata.ledger_paths import SHORT_ID_END
 from ledger.metadata.zookeeper.cluster import create_quietly
-from ledger.metadata.zookeeper.ledgers.id_floor import WITH_LONG_IDS
+from ledger.metadata.zookeeper.ledgers.id_floor import HIGH_BITS_MAX, WITH_LONG_IDS
 from ledger.metadata.zookeeper.paths import ID_PREFIX, Paths, high_bits_of
 from ledger.metadata.zookeeper.session.session import ZooKeeperSession
 from ledger.model import LedgerId
 
 _HIGH_BITS_KEPT = 3
-_HIGH_BITS_MAX = 2**31 - 1
 
 
 class LedgerIds:
@@ -87,7 +86,7 @@ class LedgerIds:
     async def _long(self) -> tuple[LedgerId, str]:
         """NoNodeError where ids are not long."""
         high = await self._high_bits()
-        while high <= _HIGH_BITS_MAX:
+        while high <= HIGH_BITS_MAX:
             try:
                 counted = await self._count(self._paths.high_bits(high))
             except NoNodeError:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dlog.core.metadata_keys import TAG_KIND, TAG_ROOT, ledger_tags
+from dlog.core.metadata_keys import TAG_CREATED_US, TAG_KIND, TAG_ROOT, ledger_tags
 from dlog.core.orphans import Verdict, absence_is_final, origin_of, verdict_of
 from dlog.model import LogName, NameNode, NameState, PendingDelete
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, QuorumSizes
@@ -77,3 +77,12 @@ def test_that_a_record_is_absent_proves_nothing_unless_the_name_moved_on(
     assert origin is not None and older is not None
     assert absence_is_final(origin, name) is final
     assert not absence_is_final(older, name), "its root is not known"
+
+
+def test_a_creation_time_that_is_no_number_is_unknown() -> None:
+    """Another program's tag may hold anything; it must not end the sweep."""
+    for value in (b"", b"soon", b"7" * 5000, b"9" * 20):
+        custom = [(name, value if name == TAG_CREATED_US else each) for name, each in TAGS]
+        origin = origin_of(tagged(*custom))
+        assert origin is not None
+        assert origin.created_us == 0
