@@ -151,6 +151,10 @@ class JournalDamagedError(CorruptionError):
     offset: int
 
 
+class JournalRecordError(CorruptionError):
+    """A journal record has the right checksum, but not a body of its type."""
+
+
 class IndexDamagedError(CorruptionError):
     """The index is damaged, missing or older than the log mark."""
 

@@ -32,8 +32,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from bookie_server.errors import JournalDamagedError, JournalVersionError
+from bookie_server.errors import JournalDamagedError, JournalRecordError, JournalVersionError
 from ledger.wire.crc32c import crc32c
+from ledger.wire.entry import STORED_BYTES_MIN
 
 SUFFIX = ".journal"
 MAGIC = b"DLOGJRNL"
@@ -144,7 +145,7 @@ def decode_record(header: FileHeader, data: memoryview, offset: int) -> Record |
 
 _KNOWN = frozenset(RecordType)
 
-# ---- bodies
+# ---- bodies. Those who decode raise JournalRecordError before they return anything.
 
 
 def adds_body(lengths: Sequence[int], entries: Sequence[memoryview | bytes]) -> bytes:
@@ -153,9 +154,13 @@ def adds_body(lengths: Sequence[int], entries: Sequence[memoryview | bytes]) -> 
 
 def decode_adds(body: memoryview) -> Iterator[tuple[int, int, int, memoryview]]:
     """(ledger id, entry id, LAC, entry) of each add, as slices of the body."""
+    _require(body, _COUNT.size, "adds")
     (count,) = _COUNT.unpack_from(body)
-    lengths = struct.unpack_from(f">{count}I", body, 4)
-    offset = 4 + 4 * count
+    offset = _COUNT.size + 4 * count
+    _require(body, offset, "adds")
+    lengths = struct.unpack_from(f">{count}I", body, _COUNT.size)
+    if offset + sum(lengths) != len(body) or min(lengths, default=STORED_BYTES_MIN) < STORED_BYTES_MIN:
+        raise JournalRecordError(f"a record of {count} adds has {len(body)} bytes, which are not its entries")
     for length in lengths:
         entry = body[offset : offset + length]
         ledger_id, entry_id, lac = _IDS.unpack_from(entry)
@@ -177,6 +182,7 @@ def explicit_lac_body(ledger_id: int, lac: int, packet: bytes) -> bytes:
 
 
 def ledger_of(body: memoryview) -> int:
+    _require(body, _LEDGER.size, "a ledger")
     ledger_id: int = _LEDGER.unpack_from(body)[0]
     return ledger_id
 
@@ -186,5 +192,11 @@ def decode_key(body: memoryview) -> tuple[int, bytes]:
 
 
 def decode_explicit_lac(body: memoryview) -> tuple[int, int, bytes]:
+    _require(body, _LEDGER_LAC.size, "an explicit LAC")
     ledger_id, lac = _LEDGER_LAC.unpack_from(body)
     return ledger_id, lac, bytes(body[16:])
+
+
+def _require(body: memoryview, size: int, what: str) -> None:
+    if len(body) < size:
+        raise JournalRecordError(f"a record of {what} has {len(body)} bytes, at least {size} are needed")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
-from bookie_server.errors import JournalDamagedError
+from bookie_server.errors import JournalDamagedError, JournalRecordError
 from bookie_server.journal.files import Segment, file_ids
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import (
@@ -156,13 +156,18 @@ class _Walk:
                 return
 
     def _take(self, record: Record) -> None:
+        offset = self.offset
         self.offset += 32 + len(record.body)
         self.sequence = record.sequence + 1
         self.group_start = record.group_start
-        if record.type is RecordType.NEXT_FILE:
-            self.successor = ledger_of(record.body)
-        else:
-            self._replay.deliver(record)
+        try:
+            if record.type is RecordType.NEXT_FILE:
+                self.successor = ledger_of(record.body)
+            else:
+                self._replay.deliver(record)
+        except JournalRecordError as error:
+            # Never taken for a torn tail: its checksum is right, so it may have been acknowledged.
+            self._replay.damage_at(self._file_id, offset, str(error))
 
     def _skip_damage(self) -> bool:
         """At a bad place: False for a torn tail; else report, and stand at the next valid record."""

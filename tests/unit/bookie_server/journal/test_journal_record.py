@@ -1,6 +1,7 @@
 """Bytes of journal files, without files."""
 
 import struct
+from collections.abc import Callable
 
 import pytest
 
@@ -8,6 +9,7 @@ from bookie_server.errors import (
     IndexDamagedError,
     IndexVersionError,
     JournalDamagedError,
+    JournalRecordError,
     JournalVersionError,
 )
 from bookie_server.journal.log_mark import LogMark, decode_log_mark, encode_log_mark
@@ -17,10 +19,13 @@ from bookie_server.journal.record import (
     RecordType,
     adds_body,
     decode_adds,
+    decode_explicit_lac,
     decode_file_header,
+    decode_key,
     decode_record,
     encode_file_header,
     encode_record,
+    ledger_of,
 )
 from tests.helpers.bookie.storage import make_entry
 
@@ -66,6 +71,38 @@ def test_one_record_holds_a_whole_run_of_adds() -> None:
     assert [(found[0], found[1], found[2], bytes(found[3])) for found in decode_adds(memoryview(body))] == [
         (3, entry_id, entry_id - 1, bytes(entry)) for entry_id, entry in zip((5, 6, 9), entries, strict=True)
     ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\0\0",
+        (3).to_bytes(4, "big"),
+        (2**32 - 1).to_bytes(4, "big") + bytes(100),
+        adds_body([40], [make_entry(3, 1)[:39]]),
+        adds_body([39], [make_entry(3, 1)[:40]]),
+        adds_body([8, 24], [make_entry(3, 1)[:32]]),
+    ],
+    ids=[
+        "empty",
+        "half a count",
+        "no lengths",
+        "a huge count",
+        "too short",
+        "too long",
+        "an entry of 8 bytes",
+    ],
+)
+def test_a_body_that_is_not_its_entries_is_refused(body: bytes) -> None:
+    with pytest.raises(JournalRecordError):
+        list(decode_adds(memoryview(body)))
+
+
+@pytest.mark.parametrize("decode", [ledger_of, decode_key, decode_explicit_lac])
+def test_a_body_without_a_ledger_is_refused(decode: Callable[[memoryview], object]) -> None:
+    with pytest.raises(JournalRecordError):
+        decode(memoryview(bytes(7)))
 
 
 def test_a_marker_is_never_zero() -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from bookie_server.disk.system_disk import SystemDisk
-from bookie_server.errors import JournalDamagedError
+from bookie_server.errors import JournalDamagedError, JournalRecordError
 from bookie_server.journal.files import JournalFiles, file_ids
 from bookie_server.journal.log_mark import LogMark
-from bookie_server.journal.record import FILE_HEADER_BYTES, RecordType, file_name
+from bookie_server.journal.record import FILE_HEADER_BYTES, Record, RecordType, file_name
 from bookie_server.journal.replay import ReplayEnd, reopen_at, replay
 
 SEGMENT_BYTES = 64 * 1024
@@ -214,3 +214,20 @@ def test_writing_goes_on_after_a_cut_tail(journal: Path) -> None:
     files.write([(RecordType.FENCE, b"d")])
     files.close()
     assert read_back(journal.parent)[0] == [*BEFORE_LAST, b"c1", b"d"]
+
+
+def test_a_record_with_an_impossible_body_is_damage_even_at_the_end(tmp_path: Path) -> None:
+    """Its checksum is right, so it may have been acknowledged: it is no torn tail."""
+    write_groups(tmp_path, [[b"before"], [b"impossible"]])
+
+    def handle(record: Record) -> None:
+        if record.body == b"impossible":
+            raise JournalRecordError("planted")
+        found.append(bytes(record.body))
+
+    found: list[bytes] = []
+    with pytest.raises(JournalDamagedError, match="planted"):
+        replay(SystemDisk(), tmp_path, START, handle)
+    found.clear()
+    end = replay(SystemDisk(), tmp_path, START, handle, accept_damage=True)
+    assert (found, end.damaged, end.position.sequence) == ([b"before"], True, 3)
