@@ -1,4 +1,4 @@
-"""Inputs that failed once: tests/fuzz/kept/TARGET/NAME. Each is part of the corpus, and of the suite."""
+"""Inputs that failed once: tests/fuzz/kept/TARGET/NAME.bin. Each is part of the corpus, and of the suite."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ def kept_inputs(target: str) -> dict[str, bytes]:
     directory = KEPT / target
     if not directory.is_dir():
         return {}
-    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+    return {path.stem: path.read_bytes() for path in sorted(directory.glob("*.bin"))}
