@@ -5,8 +5,10 @@ Times are any one clock that rises; payloads are unique, so that messages are di
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
 
 from dlog.model import EARLIEST_ID, MessageId
 
@@ -18,12 +20,12 @@ class Outcome(Enum):
     INDETERMINATE = "indeterminate"
     """At its would-be id or nowhere."""
     CANCELLED = "cancelled"
-    """Its caller gave up in time, perhaps: there once or not at all."""
+    """Its caller did not wait for the outcome: there once or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One append of one writer handle; `number` counts the handle's submissions."""
+    """One message of one writer handle; `number` counts the handle's messages in the order of the calls."""
 
     writer: str
     number: int
@@ -32,14 +34,19 @@ class Append:
     returned: float
     outcome: Outcome
     message_id: MessageId | None = None
+    batch: int | None = None
+    """The number of the first message of the same `append_many`; None for a single append."""
 
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """The handle `writer` was opened; from `returned` on, no earlier writer may get an acknowledgement."""
+    """The handle `writer` was opened; nothing that an earlier one is given after `returned` may be committed."""
 
     writer: str
     returned: float
+    epoch: int | None = None
+    invoked: float = -inf
+    """When the handle was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,33 @@ class WholeRead:
     opened: float
     message_ids: frozenset[MessageId]
     start: MessageId = EARLIEST_ID
+    ended: float = inf
+
+
+@dataclass(frozen=True, slots=True)
+class Trim:
+    """`shrink` was called, whatever became of the call.
+
+    A reader had returned `before`, so everything below it is decided: the log never changes there any more.
+    """
+
+    before: MessageId
+    invoked: float
+    shadow: tuple[tuple[MessageId, bytes], ...]
+    """The log below `before`, read in advance, from the highest `before` of the trims that were asked for earlier."""
+    returned: float = inf
+    """When the call succeeded, if it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """`resolve` was asked for the outcome of an append that had ended indeterminate."""
+
+    payload: bytes
+    message_id: MessageId
+    answer: str
+    invoked: float = -inf
+    returned: float = inf
 
 
 @dataclass(slots=True)
@@ -72,8 +106,34 @@ class History:
     """Whether the last read came to its end. If not, `final` is what readers have seen at any time."""
     whole_reads: list[WholeRead] = field(default_factory=list)
     trimmed_before: MessageId = EARLIEST_ID
-    """Nobody can read what lies below; what was asked for may be higher than what was granted."""
-    resolutions: list[tuple[bytes, MessageId, str]] = field(default_factory=list)
-    """Reported outcomes of indeterminate appends: payload, would-be id, answer."""
+    """The trim position at the end: the highest of `trims` that took effect."""
+    trims: list[Trim] = field(default_factory=list)
+    resolutions: list[Resolved] = field(default_factory=list)
     strict: bool = True
     """Whether an acknowledged message must be seen by every reader opened afterwards."""
+    skipping: set[str] = field(default_factory=set)
+    """Readers that continue after trimmed messages without a word, as they were asked to."""
+
+    @property
+    def log(self) -> list[tuple[MessageId, bytes]]:
+        """Every message that was ever committed: below the trim position from the shadows, then `final`."""
+        if not self.trims:
+            return self.final
+        below = {
+            message_id: payload
+            for trim in self.trims
+            for message_id, payload in trim.shadow
+            if message_id < self.trimmed_before
+        }
+        return sorted(below.items()) + self.final
+
+    def observed(self) -> Iterator[tuple[str, list[Observation]]]:
+        """What every reader returned; the shadows are readers, too."""
+        yield from self.readers.items()
+        for number, trim in enumerate(self.trims):
+            shadow = [Observation(message_id, payload, trim.invoked) for message_id, payload in trim.shadow]
+            yield f"shadow {number}", shadow
+
+    def trim_asked_until(self, moment: float) -> MessageId:
+        """Everything from here on was readable at that moment."""
+        return max((trim.before for trim in self.trims if trim.invoked <= moment), default=EARLIEST_ID)

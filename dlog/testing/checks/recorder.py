@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from dlog.model import NO_MESSAGE, MessageId
-from dlog.testing.checks.history import Append, History, Observation, Outcome, Takeover, WholeRead
+from dlog.model import EARLIEST_ID, NO_MESSAGE, MessageId
+from dlog.testing.checks.history import (
+    Append,
+    History,
+    Observation,
+    Outcome,
+    Resolved,
+    Takeover,
+    Trim,
+    WholeRead,
+)
 
 _Key = tuple[str, int]
 LogEvent = Callable[[str, str, str], None]
@@ -26,13 +37,16 @@ class Recorder:
         self._now = now
         self._log_event = log_event
         self._log_read = log_read
-        self._invoked: dict[_Key, tuple[bytes, float]] = {}
+        self._invoked: dict[_Key, tuple[bytes, float, int | None]] = {}
         self._ended: dict[_Key, tuple[float, Outcome, MessageId | None]] = {}
         self._numbers: dict[str, int] = {}
+        self._asked: dict[str, float] = {}
         self._takeovers: list[tuple[int, Takeover]] = []
         self._readers: dict[str, list[Observation]] = {}
+        self._skipping: set[str] = set()
         self.whole_reads: list[WholeRead] = []
-        self.resolutions: list[tuple[bytes, MessageId, str]] = []
+        self._resolutions: list[Resolved] = []
+        self._trims: list[Trim] = []
         self._payloads = 0
         self._waiting: list[asyncio.Future[MessageId]] = []
         self.on_acked: Callable[[MessageId], None] = lambda _: None
@@ -51,9 +65,15 @@ class Recorder:
         self._payloads += 1
         return self._payloads
 
+    def asked_for(self, writer: str) -> None:
+        """The handle is about to be opened."""
+        self._asked[writer] = self._now()
+
     def takeover(self, writer: str, epoch: int) -> None:
-        """The handle is open."""
-        self._takeovers.append((epoch, Takeover(writer, self._now())))
+        """The handle is open; `asked_for` has noted when it was asked for."""
+        assert all(each.writer != writer for _, each in self._takeovers), f"{writer} names two handles"
+        asked = self._asked.pop(writer, -math.inf)
+        self._takeovers.append((epoch, Takeover(writer, self._now(), epoch, asked)))
         self._log_event("has the log", writer, f"epoch {epoch}")
 
     @property
@@ -61,12 +81,17 @@ class Recorder:
         """The highest of any handle that was opened."""
         return max((epoch for epoch, _ in self._takeovers), default=0)
 
-    def invoke(self, writer: str, payload: bytes) -> int:
+    def invoke(self, writer: str, payload: bytes, batch: int | None = None) -> int:
         """The handle is about to be given this payload; returns the number of this append."""
         number = self._numbers.get(writer, 0)
         self._numbers[writer] = number + 1
-        self._invoked[writer, number] = (payload, self._now())
+        self._invoked[writer, number] = (payload, self._now(), batch)
         return number
+
+    def invoke_many(self, writer: str, payloads: Iterable[bytes]) -> list[int]:
+        """The handle is about to be given these payloads in one `append_many`; returns their numbers."""
+        first = self._numbers.get(writer, 0)
+        return [self.invoke(writer, payload, first) for payload in payloads]
 
     def end(self, writer: str, number: int, outcome: Outcome, message_id: MessageId | None = None) -> None:
         self._ended[writer, number] = (self._now(), outcome, message_id)
@@ -98,11 +123,42 @@ class Recorder:
         self.seen.append(message_id)
         self.highest = max(self.highest, message_id)
 
+    def may_skip(self, reader: str) -> None:
+        """The reader was opened to skip what is trimmed."""
+        self._skipping.add(reader)
+
+    # ---- administrators
+
+    def resolved(self, payload: bytes, message_id: MessageId, answer: str, invoked: float) -> None:
+        """`resolve` has answered."""
+        self._resolutions.append(Resolved(payload, message_id, answer, invoked, self._now()))
+        self._log_event("resolved", str(message_id), answer)
+
+    @property
+    def shadowed(self) -> MessageId:
+        """The shadows of the log are complete up to here; the next one begins here."""
+        return max((trim.before for trim in self._trims), default=EARLIEST_ID)
+
+    def trim(self, before: MessageId, shadow: Iterable[tuple[MessageId, bytes]]) -> int:
+        """`shrink` is about to be called, and the log from `shadowed` to `before` was read; returns its number."""
+        self._trims.append(Trim(before, self._now(), tuple(shadow)))
+        return len(self._trims) - 1
+
+    def trimmed(self, number: int) -> None:
+        """The call has succeeded."""
+        self._trims[number] = replace(self._trims[number], returned=self._now())
+
     def history(self) -> History:
         """All of it, still without the last read."""
-        history = History(readers=self._readers, whole_reads=self.whole_reads, resolutions=self.resolutions)
+        history = History(
+            readers=self._readers,
+            whole_reads=self.whole_reads,
+            trims=self._trims,
+            resolutions=self._resolutions,
+            skipping=self._skipping,
+        )
         history.takeovers = [takeover for _, takeover in sorted(self._takeovers, key=lambda each: each[0])]
-        for (writer, number), (payload, invoked) in self._invoked.items():
-            end = self._ended.get((writer, number), (float("inf"), Outcome.INDETERMINATE, None))
-            history.appends.append(Append(writer, number, payload, invoked, *end))
+        for (writer, number), (payload, invoked, batch) in self._invoked.items():
+            end = self._ended.get((writer, number), (math.inf, Outcome.INDETERMINATE, None))
+            history.appends.append(Append(writer, number, payload, invoked, *end, batch))
         return history

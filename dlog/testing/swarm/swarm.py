@@ -23,7 +23,7 @@ from dlog.testing.swarm.processes.neighbours import Belongings, SwarmNeighbour
 from dlog.testing.swarm.processes.readers import SwarmReader
 from dlog.testing.swarm.processes.witnesses import SwarmWitness
 from dlog.testing.swarm.processes.writers import SwarmWriter
-from dlog.testing.swarm.verification import Verification, forget_last_append
+from dlog.testing.swarm.verification import Verification
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 
 T = TypeVar("T")
@@ -91,7 +91,6 @@ class Swarm:
         self.chaos.leave_the_dead()
         await self._in_time("bookies stop", self._cluster.stop())
         self.wrong += leaks(self._cluster, self._plan)
-        forget_last_append(history)
         return history
 
     def violations(self) -> list[str]:

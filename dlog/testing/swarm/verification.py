@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dlog.client import LogClient
+from dlog.model import LogMetadata, MessageId
 from dlog.testing.checks.copies import audit
-from dlog.testing.checks.history import History
+from dlog.testing.checks.history import History, Outcome
 from dlog.testing.checks.recorder import Recorder
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.swarm.garbage import garbage_is_deleted
 from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.processes.administrators import OTHER_LOG
+from dlog.testing.swarm.processes.writers import outcome_of
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 from ledger.model import LedgerId
 
 Connect = Callable[[], Awaitable[LogClient]]
-HEALED = b"healed"
 BEYOND_S_MAX = 60.0
 """Beyond the contract nothing is promised but errors: after so long without an answer it is one."""
 _TRY_AGAIN_S = 0.5
@@ -50,15 +52,13 @@ class Verification:
             await self._bookies_are_back(client)
             last_id = await self._append_last(client)
             history = self._recorder.history()
-            history.final = await self._read_all(client)
-            if not history.final or history.final[-1] != (last_id, HEALED):
+            history.strict = not self._plan.fast
+            record = await self._read_all(client, history)
+            if not history.final or history.final[-1][0] != last_id:
                 self._wrong.append(
                     f"c17_progress: the log ends with {history.final[-1:]}, expected {last_id}"
                 )
             await self._readers_reach(last_id)
-            record = (await client.describe(self._log)).record
-            history.trimmed_before = record.trim_before
-            history.strict = not self._plan.fast
             self._wrong += await self._audit(client, [listed.ledger_id for listed in record.ledgers])
             if self._plan.waits_for_garbage:
                 await garbage_is_deleted(client, self._cluster, (self._log, OTHER_LOG))
@@ -69,25 +69,20 @@ class Verification:
     async def beyond_the_contract(self) -> History:
         """C18: each step succeeds or says that it does not; whatever is read is right."""
         client = await self._connect()
-        history = self._recorder.history()
-        history.strict = not self._plan.fast
         try:
             async with asyncio.timeout(BEYOND_S_MAX):
                 await self._append_last(client)
-                history.trimmed_before = (await client.describe(self._log)).record.trim_before
-                history.final = await self._read_all(client)
+                history = self._recorder.history()
+                await self._read_all(client, history)
         except (TimeoutError, LogStoreError) as error:
             self._cluster.trace.note("beyond", "verifier", type(error).__name__)
+            history = self._recorder.history()
             history.complete = False
-            history.final = sorted(
-                {
-                    seen.message_id: seen.payload
-                    for observations in history.readers.values()
-                    for seen in observations
-                }.items()
-            )
+            seen = {each.message_id: each.payload for _, found in history.observed() for each in found}
+            history.final = sorted(seen.items())
         finally:
             await client.close()
+        history.strict = not self._plan.fast
         return history
 
     async def _bookies_are_back(self, client: LogClient) -> None:
@@ -99,22 +94,38 @@ class Verification:
         while not back <= {info.bookie_id for info in client.ledgers.bookies().writable}:  # noqa: ASYNC110 - as below
             await asyncio.sleep(_TRY_AGAIN_S)
 
-    async def _append_last(self, client: LogClient) -> Any:
-        while True:
+    async def _append_last(self, client: LogClient) -> MessageId:
+        """A message like any other: the history has it, and the takeover."""
+        for term in itertools.count(1):
+            handle = f"verifier.{term}"
+            self._recorder.asked_for(handle)
             try:
                 async with client.open_writer(self._log, create=True) as writer:
-                    return await writer.append(HEALED)
+                    self._recorder.takeover(handle, writer.epoch)
+                    payload = b"healed %d" % term
+                    number = self._recorder.invoke(handle, payload)
+                    outcome, message_id = await outcome_of(writer.append(payload))
+                    self._recorder.end(handle, number, outcome, message_id)
+                    if outcome is Outcome.ACKED and message_id is not None:
+                        return message_id
             except (UnavailableError, OutcomeUnknownError, OwnershipLostError):
-                await asyncio.sleep(_TRY_AGAIN_S)
+                pass
+            await asyncio.sleep(_TRY_AGAIN_S)
+        raise AssertionError("unreachable")
 
-    async def _read_all(self, client: LogClient) -> list[Any]:
+    async def _read_all(self, client: LogClient, history: History) -> LogMetadata:
+        """Read the log; its record as it was before and after. A trim that is still under way may come in between."""
         while True:
             try:
+                record = (await client.describe(self._log)).record
                 reader = client.reader(
                     self._log, until="latest", on_trimmed="skip", config=self._plan.reader_config()
                 )
                 async with reader:
-                    return [(message.id, message.payload or b"") async for message in reader]
+                    history.final = [(message.id, message.payload or b"") async for message in reader]
+                history.trimmed_before = record.trim_before
+                if (await client.describe(self._log)).record.trim_before == record.trim_before:
+                    return record
             except UnavailableError:
                 await asyncio.sleep(_TRY_AGAIN_S)
 
@@ -129,10 +140,3 @@ class Verification:
                 return await audit(client.ledgers, ledger_ids, self._cluster.bookies)
             except UnavailableError:
                 await asyncio.sleep(_TRY_AGAIN_S)
-
-
-def forget_last_append(history: History) -> None:
-    """Remove the verification's own message, which no writer of the history appended."""
-    history.final = [each for each in history.final if each[1] != HEALED]
-    for observations in history.readers.values():
-        observations[:] = [seen for seen in observations if seen.payload != HEALED]

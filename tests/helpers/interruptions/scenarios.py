@@ -121,7 +121,7 @@ async def _shrink(stage: Stage) -> None:
     async with stage.client() as client:
         middle = sorted(stage.recorder.seen)[len(stage.recorder.seen) // 2]
         with suppress(*TROUBLE):
-            await client.shrink(LOG, middle)
+            await stage.shrink_to(client, middle)
             await client.collect(LOG)
 
 

@@ -52,6 +52,7 @@ class Stage:
                 await asyncio.sleep(_AGAIN_S)
 
     async def take_over(self, client: LogClient, name: str) -> LogWriter:
+        self.recorder.asked_for(name)
         writer = await client.open_writer(LOG, create=True)
         self.recorder.takeover(name, writer.epoch)
         return writer
@@ -91,10 +92,22 @@ class Stage:
             while True:
                 with suppress(UnavailableError, LogNotFoundError, TrimmedError):
                     async with client.reader(LOG, on_trimmed="skip") as messages:
+                        name = f"tailer {id(messages)}"
+                        self.recorder.may_skip(name)
                         async for message in messages:
                             assert message.payload is not None, "no writer appends tombstones"
-                            self.recorder.returned(f"tailer {id(messages)}", message.id, message.payload)
+                            self.recorder.returned(name, message.id, message.payload)
                 await asyncio.sleep(_AGAIN_S)
+
+    async def shrink_to(self, client: LogClient, before: MessageId) -> None:
+        """Read what is to be trimmed first, so that the checks know it."""
+        shadow = []
+        async with client.reader(LOG, self.recorder.shadowed, until=before) as messages:
+            async for message in messages:
+                shadow.append((message.id, message.payload or b""))
+        number = self.recorder.trim(before, shadow)
+        await client.shrink(LOG, before)
+        self.recorder.trimmed(number)
 
     # ---- the end
 

@@ -4,12 +4,12 @@ A line is written before its event is acted upon and reaches the kernel immediat
 without a line about its end was in flight when its process died. All times are CLOCK_MONOTONIC, which the processes
 of one machine share.
 
-    t <writer> <returned> <epoch>                         a takeover
+    t <writer> <asked> <returned> <epoch>                 a takeover
     i <writer> <number> <invoked> <payload, hex>          an append is submitted
     e <writer> <number> <returned> <outcome> <id or ->    it ended
     s <writer> <asked> <answered> <answer> <id> <payload> its outcome, which was unknown, was resolved
     r <reader> <id> <at> <payload, hex>                   a reader returned a message
-    w <reader> <opened> <start or ->                      what it returned is everything from there to the tail
+    w <reader> <opened> <ended> <start or ->              what it returned is everything from there to the tail
     x <who> <text>                                        what must not happen did
 """
 
@@ -17,10 +17,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from dlog.model import EARLIEST_ID, MessageId
-from dlog.testing.checks.history import Append, History, Observation, Outcome, Takeover, WholeRead
+from dlog.testing.checks.history import (
+    Append,
+    History,
+    Observation,
+    Outcome,
+    Resolved,
+    Takeover,
+    WholeRead,
+)
 
 
 class HistoryFile:
@@ -29,8 +38,8 @@ class HistoryFile:
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-    def takeover(self, writer: str, returned: float, epoch: int) -> None:
-        self._write(f"t {writer} {returned!r} {epoch}")
+    def takeover(self, writer: str, asked: float, returned: float, epoch: int) -> None:
+        self._write(f"t {writer} {asked!r} {returned!r} {epoch}")
 
     def invoked(self, writer: str, number: int, at: float, payload: bytes) -> None:
         self._write(f"i {writer} {number} {at!r} {payload.hex()}")
@@ -48,8 +57,8 @@ class HistoryFile:
     def returned(self, reader: str, message_id: MessageId, at: float, payload: bytes) -> None:
         self._write(f"r {reader} {message_id} {at!r} {payload.hex()}")
 
-    def whole_read(self, reader: str, opened: float, start: MessageId | None) -> None:
-        self._write(f"w {reader} {opened!r} {start or '-'}")
+    def whole_read(self, reader: str, opened: float, ended: float, start: MessageId | None) -> None:
+        self._write(f"w {reader} {opened!r} {ended!r} {start or '-'}")
 
     def wrong(self, who: str, text: str) -> None:
         self._write(f"x {who} {text}")
@@ -64,23 +73,25 @@ def read_history(lines: Iterable[str]) -> History:
     invoked: dict[tuple[str, int], tuple[float, bytes]] = {}
     ended: dict[tuple[str, int], tuple[float, Outcome, MessageId | None]] = {}
     takeovers: list[tuple[int, Takeover]] = []
-    whole: dict[str, tuple[float, MessageId]] = {}
+    whole: dict[str, tuple[float, float, MessageId]] = {}
     for line in lines:
         match line.split(" "):
-            case ["t", writer, returned, epoch]:
-                takeovers.append((int(epoch), Takeover(writer, float(returned))))
+            case ["t", writer, asked, returned, epoch]:
+                takeovers.append((int(epoch), Takeover(writer, float(returned), int(epoch), float(asked))))
             case ["i", writer, number, at, payload]:
                 invoked[writer, int(number)] = (float(at), bytes.fromhex(payload))
             case ["e", writer, number, at, outcome, text]:
                 message_id = None if text == "-" else MessageId.parse(text)
                 ended[writer, int(number)] = (float(at), Outcome(outcome), message_id)
-            case ["s", _, _, _, answer, text, payload]:
-                history.resolutions.append((bytes.fromhex(payload), MessageId.parse(text), answer))
+            case ["s", _, asked, answered, answer, text, payload]:
+                resolved = Resolved(bytes.fromhex(payload), MessageId.parse(text), answer)
+                history.resolutions.append(replace(resolved, invoked=float(asked), returned=float(answered)))
             case ["r", reader, text, at, payload]:
                 seen = Observation(MessageId.parse(text), bytes.fromhex(payload), float(at))
                 history.readers.setdefault(reader, []).append(seen)
-            case ["w", reader, opened, text]:
-                whole[reader] = (float(opened), EARLIEST_ID if text == "-" else MessageId.parse(text))
+            case ["w", reader, opened, ended_at, text]:
+                start = EARLIEST_ID if text == "-" else MessageId.parse(text)
+                whole[reader] = (float(opened), float(ended_at), start)
             case ["x", who, *words]:
                 raise AssertionError(f"{who}: {' '.join(words)}")
             case _:
@@ -89,9 +100,9 @@ def read_history(lines: Iterable[str]) -> History:
     for (writer, number), (at, payload) in invoked.items():
         end = ended.get((writer, number), (float("inf"), Outcome.INDETERMINATE, None))
         history.appends.append(Append(writer, number, payload, at, end[0], end[1], end[2]))
-    for reader, (opened_at, start) in whole.items():
+    for reader, (opened_at, closed_at, start) in whole.items():
         ids = frozenset(seen.message_id for seen in history.readers.get(reader, ()))
-        history.whole_reads.append(WholeRead(reader, opened_at, ids, start))
+        history.whole_reads.append(WholeRead(reader, opened_at, ids, start, closed_at))
     return history
 
 

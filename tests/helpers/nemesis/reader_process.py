@@ -89,7 +89,8 @@ class ReaderProcess:
             async with asyncio.timeout(timeout_s), self._client.reader(LOG, start, until=until) as reader:
                 async for message in reader:
                     self._record(name, message.id, message.payload)
-                self._history.whole_read(name, opened, start if isinstance(start, MessageId) else None)
+                ended, first = time.monotonic(), start if isinstance(start, MessageId) else None
+                self._history.whole_read(name, opened, ended, first)
         except TimeoutError:
             return  # what it has read so far counts
         except (UnavailableError, LogNotFoundError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -17,6 +18,7 @@ from dlog.testing.checks.history import History, Outcome
 from dlog.testing.checks.ledger_ends import c12_recoverers_agree, c15_fences_are_permanent
 from dlog.testing.checks.leftovers import c17_no_file_is_left_over
 from dlog.testing.checks.promises import c15_no_ledger_ends_below_its_lac
+from dlog.testing.checks.recorder import Recorder
 from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from ledger.model import BookieId
 from tests.helpers.nemesis.cluster import NemesisCluster, nemesis_cluster
@@ -75,7 +77,7 @@ class Run:
         for append in self.history.appends:
             counts[append.outcome.value] += 1
         ended = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-        answers = [answer for *_, answer in self.history.resolutions]
+        answers = [each.answer for each in self.history.resolutions]
         resolved = ", ".join(f"{answers.count(answer)} {answer}" for answer in sorted(set(answers)))
         return (
             f"seed {self.plan.seed} on {self.plan.metadata}: appends {ended}; resolved {resolved or 'none'}; "
@@ -129,8 +131,13 @@ async def _after_healing(
     config = log_config(striped="striped" in options)
     uri = await cluster.store.uri_for("auditor")
     async with asyncio.timeout(_AFTER_HEALING_S), await connect(uri, config=config) as client:
+        own = Recorder(time.monotonic)
+        own.asked_for("auditor")
         async with client.open_writer(LOG, create=True) as writer:
+            own.takeover("auditor", writer.epoch)
+            number = own.invoke("auditor", _HEALED)
             last_id = await writer.append(_HEALED)
+            own.end("auditor", number, Outcome.ACKED, last_id)
         wrong = await _readers_reach(faults, str(last_id))
         await faults.end_readers()
         history = read_history(line for path in faults.histories for line in whole_lines(path))
@@ -140,9 +147,8 @@ async def _after_healing(
         ]
         wrong += _tails_are_whole(history, list(faults.readers))
         assert history.final[-1:] == [(last_id, _HEALED)], history.final[-1:]
-        history.final.pop()
-        for observations in history.readers.values():
-            observations[:] = [seen for seen in observations if seen.payload != _HEALED]
+        history.appends += own.history().appends
+        history.takeovers += own.history().takeovers
         return history, wrong + await audit(client.ledgers, await _sealed_ledgers(client))
 
 

@@ -55,12 +55,13 @@ class WriterProcess:
             await asyncio.sleep(self._random.uniform(0.2, 2.0))
 
     async def _take_over(self, handle: str) -> LogWriter | None:
+        asked = time.monotonic()
         try:
             writer = await self._client.open_writer(LOG, create=True)
         except (TakeoverLostError, UnavailableError, OutcomeUnknownError) as error:
             print(f"{handle} no takeover: {error}", flush=True)
             return None
-        self._history.takeover(handle, time.monotonic(), writer.epoch)
+        self._history.takeover(handle, asked, time.monotonic(), writer.epoch)
         print(f"{handle} took over at epoch {writer.epoch}", flush=True)
         return writer
 

@@ -8,12 +8,15 @@ from random import Random
 
 from dlog.client import LogClient
 from dlog.errors import LogExistsError, LogNotFoundError, LogSealedError, ShrinkRefusedError
+from dlog.model import MessageId
 from dlog.testing.checks.recorder import Recorder
 from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 
 OTHER_LOG = "other"
 _SWEEP_AGE_S = 0.5
+_SHADOW_S = 5.0
+"""For reading what is to be trimmed; if that takes longer, nothing is trimmed this time."""
 
 
 class SwarmAdministrator:
@@ -78,9 +81,31 @@ class SwarmAdministrator:
         """To somewhere in the older half, mostly: the younger one is to be checked."""
         seen = self._recorder.seen
         if seen and self._chance.random() < 0.1:
-            await self._client.shrink(self._log, seen[-1])
+            await self._shrink_to(seen[-1])
         elif seen:
-            await self._client.shrink(self._log, seen[self._chance.randrange(len(seen) // 2 + 1)])
+            await self._shrink_to(seen[self._chance.randrange(len(seen) // 2 + 1)])
+
+    async def _shrink_to(self, before: MessageId) -> None:
+        """Read what is to be trimmed first, so that the checks know it; what cannot be read now is left alone."""
+        try:
+            async with asyncio.timeout(_SHADOW_S):
+                shadow = await self._shadow(self._recorder.shadowed, before)
+        except TimeoutError:
+            return
+        number = self._recorder.trim(before, shadow)
+        await self._client.shrink(self._log, before)
+        self._recorder.trimmed(number)
+
+    async def _shadow(self, start: MessageId, before: MessageId) -> list[tuple[MessageId, bytes]]:
+        """What is not yet in the shadow of an earlier trim."""
+        if start >= before:
+            return []
+        found = []
+        async with self._client.reader(self._log, start, until=before) as messages:
+            async for message in messages:
+                assert message.payload is not None, "no writer appends tombstones"
+                found.append((message.id, message.payload))
+        return found
 
     async def _live_another_life(self) -> None:
         """Create, write, perhaps seal, read, delete; nothing of an earlier life may be seen in a later one."""

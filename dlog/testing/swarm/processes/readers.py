@@ -95,4 +95,5 @@ class SwarmReader:
                     assert message.payload is not None, "no writer appends tombstones"
                     self._recorder.returned(reader, message.id, message.payload)
                     found.append(message.id)
-        self._recorder.whole_reads.append(WholeRead(reader, opened, frozenset(found)))
+        ended = asyncio.get_running_loop().time()
+        self._recorder.whole_reads.append(WholeRead(reader, opened, frozenset(found), ended=ended))

@@ -47,4 +47,5 @@ class SwarmWitness(SwarmReader):
         except LogStoreError as error:
             self.loud.append(f"{reader} from {message_id}: {error!r}")
             return
-        self._recorder.whole_reads.append(WholeRead(reader, opened, frozenset(found), message_id))
+        ended = asyncio.get_running_loop().time()
+        self._recorder.whole_reads.append(WholeRead(reader, opened, frozenset(found), message_id, ended))

@@ -65,6 +65,7 @@ class SwarmWriter:
 
     async def _take_over(self, handle: str) -> LogWriter | None:
         epoch = self._recorder.epoch
+        self._recorder.asked_for(handle)
         try:
             writer = await self._client.open_writer(self._log, create=True)
         except TakeoverLostError as error:
@@ -142,11 +143,12 @@ class SwarmWriter:
 
     async def _resolve(self, payload: bytes, message_id: MessageId) -> None:
         await asyncio.sleep(3.0 * self._chance.random())
+        invoked = asyncio.get_running_loop().time()
         try:
             answer = await self._client.resolve(self._log, message_id)
         except (UnavailableError, UnknownPositionError):
             return
-        self._recorder.resolutions.append((payload, message_id, answer.value))
+        self._recorder.resolved(payload, message_id, answer.value, invoked)
 
     async def _submit(self, writer: LogWriter, handle: str) -> None:
         payload = self._payload()
@@ -156,7 +158,7 @@ class SwarmWriter:
 
     async def _append_many(self, writer: LogWriter, handle: str) -> None:
         payloads = [self._payload() for _ in range(self._chance.randint(1, 5))]
-        numbers = [self._recorder.invoke(handle, payload) for payload in payloads]
+        numbers = self._recorder.invoke_many(handle, payloads)
         outcome, first = await outcome_of(_first_of_many(writer, payloads))
         for index, number in enumerate(numbers):
             place = None if first is None else first._replace(batch_index=first.batch_index + index)
