@@ -7,6 +7,8 @@ refused: all proposals agree on a ledger's end, and agree with the ledger's own 
 C1: an acknowledged message lies within its ledger, even if it was trimmed later. A writer that was paused while its
 ledger ended must not report success for an append after that end.
 
+C6: a message is in a ledger of its writer's epoch.
+
 C15: a recovered ledger stays fenced. Checked at the end of a run, when bookies have been killed, powered off and
 restarted: in each write set of the fenced ensemble fewer than an ack quorum still take a normal add. For a log that is
 docs/log-semantics.md#i12.
@@ -19,10 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from dlog.core.metadata_keys import record_key
+from dlog.core.metadata_keys import TAG_EPOCH, record_key
 from dlog.core.orphans import Origin, origin_of
 from dlog.format.log_metadata import decode_record
 from dlog.testing.checks.history import History, Outcome
+from dlog.testing.checks.order import places
 from dlog.testing.checks.transitions import values
 from dlog.testing.metadata.history import CallOutcome, RegisterCall, RegisterHistory
 from ledger.metadata.format.ledger import decode_ledger_metadata
@@ -80,6 +83,34 @@ def c1_acknowledged_within_its_ledger(history: History, registers: RegisterHisto
                 yield f"{append.message_id} of {append.writer} was acknowledged, but its ledger ends at {end}"
 
 
+# ---- C6: epochs
+
+
+def c6_each_ledger_has_the_messages_of_one_epoch(
+    history: History, registers: RegisterHistory
+) -> Iterator[str]:
+    """A message is in a ledger that was made for its writer's epoch (docs/log-semantics.md#rule-4, #i12)."""
+    made_for = {
+        int(register.removeprefix("ledger/")): dict(metadata.custom).get(TAG_EPOCH, b"").decode()
+        for register, metadata in _created(registers)
+    }
+    epochs = {each.writer: each.epoch for each in history.takeovers}
+    place_of = places(history)
+    for append in history.appends:
+        place, epoch = place_of.get(append.payload), epochs.get(append.writer)
+        if place is None or epoch is None or append.outcome is Outcome.REJECTED:
+            continue
+        found = made_for.get(place.ledger_id)
+        if found != str(epoch):
+            yield f"{place} of {append.writer}, whose epoch is {epoch}, is in a ledger made for epoch {found}"
+
+
+def _created(registers: RegisterHistory) -> Iterator[tuple[str, LedgerMetadata]]:
+    for call in registers.calls:
+        if call.operation == "create" and call.register.startswith("ledger/") and call.value is not None:
+            yield call.register, decode_ledger_metadata(call.value)
+
+
 # ---- C15: fences stay
 
 IsFenced = Callable[[BookieId, int], bool]
@@ -134,11 +165,7 @@ def c13_ledgers_are_deleted_by_their_own_log(
 
 
 def _origins(history: RegisterHistory) -> dict[str, Origin | None]:
-    return {
-        call.register: origin_of(decode_ledger_metadata(call.value))
-        for call in history.calls
-        if call.operation == "create" and call.register.startswith("ledger/") and call.value is not None
-    }
+    return {register: origin_of(metadata) for register, metadata in _created(history)}
 
 
 def _is_listed_later(history: RegisterHistory, origin: Origin, removal: RegisterCall) -> bool:

@@ -45,6 +45,7 @@ class _Register:
             return
         yield from self._bounds()
         yield from self._moments()
+        yield from self._removed()
 
     # ---- values
 
@@ -103,6 +104,25 @@ class _Register:
                 self._gone_after = min(self._gone_after, call.invoked)
             if call.outcome is CallOutcome.DONE:
                 self._gone_before = min(self._gone_before, _end(call))
+        self._high[-1] = min(self._high[-1], self._gone_before)
+
+    # ---- removals
+
+    def _removed(self) -> Iterator[str]:
+        """A register is removed once, at the version that the call named, and never comes back."""
+        done = [
+            call for call in self._calls if call.operation == "remove" and call.outcome is CallOutcome.DONE
+        ]
+        for again in done[1:]:
+            yield f"was removed twice: {_describe(done[0])}, {_describe(again)}"
+        last = len(self._low) - 1
+        for call in done:
+            expected = last if call.expected is None else call.expected
+            if expected < last:
+                yield f"was removed at version {expected}, but has version {last}: {_describe(call)}"
+            for version in range(last + 1, expected + 1):
+                if not self._writers_of(version):
+                    yield f"was removed at version {version}, which no client can have written: {_describe(call)}"
 
     def _moments(self) -> Iterator[str]:
         for version, (low, high) in enumerate(zip(self._low, self._high, strict=True)):
@@ -117,8 +137,10 @@ class _Register:
 
     def _impossible(self, call: RegisterCall) -> str | None:
         match call.outcome:
-            case CallOutcome.DONE if call.operation == "read" and call.invoked > self._gone_before:
-                return "read what had been removed"
+            case CallOutcome.DONE if call.operation != "remove" and call.invoked > self._gone_before:
+                return "found what had been removed"
+            case CallOutcome.REFUSED if call.invoked > self._gone_before:
+                return "was refused for a version, although the register had been removed"
             case CallOutcome.ABSENT if call.invoked > self._high[0] and _end(call) < self._gone_after:
                 return "found nothing, although it was there all the time"
             case CallOutcome.REFUSED if call.operation == "create" and _end(call) < self._low[0]:

@@ -7,6 +7,7 @@ from dlog.testing.checks.checks import first_findings
 from dlog.testing.checks.history import History
 from dlog.testing.checks.ledger_ends import (
     c1_acknowledged_within_its_ledger,
+    c6_each_ledger_has_the_messages_of_one_epoch,
     c12_recoverers_agree,
     c13_ledgers_are_deleted_by_their_own_log,
     c15_fences_are_permanent,
@@ -28,14 +29,15 @@ def root_of(process: str) -> str:
 
 
 def metadata_findings(history: History, changes: RegisterHistory) -> list[str]:
-    """C16, C12, C13, and of C1 what metadata shows."""
+    """C16, C12, C13, and of C1 and C6 what metadata shows."""
     found = first_findings("c16_registers_are_linearizable", c16_registers_are_linearizable(changes))
     for check in (c12_recoverers_agree, c13_ledger_metadata_moves_legally, c13_log_records_move_legally):
         found += first_findings(check.__name__, check(changes))
     deletions = c13_ledgers_are_deleted_by_their_own_log(changes, root_of)
     found += first_findings("c13_ledgers_are_deleted_by_their_own_log", deletions)
-    within = c1_acknowledged_within_its_ledger(history, changes)
-    return found + first_findings("c1_acknowledged_within_its_ledger", within)
+    for of_both in (c1_acknowledged_within_its_ledger, c6_each_ledger_has_the_messages_of_one_epoch):
+        found += first_findings(of_both.__name__, of_both(history, changes))
+    return found
 
 
 def broken_promises(cluster: SimulatedCluster) -> list[str]:

@@ -7,9 +7,10 @@ import pytest
 from dlog.core.metadata_keys import DEFAULT_ROOT, ledger_tags, record_key
 from dlog.format.log_metadata import encode_record
 from dlog.model import ListedLedger, LogName, MessageId
-from dlog.testing.checks.history import Append, History, Outcome
+from dlog.testing.checks.history import Append, History, Outcome, Takeover
 from dlog.testing.checks.ledger_ends import (
     c1_acknowledged_within_its_ledger,
+    c6_each_ledger_has_the_messages_of_one_epoch,
     c12_recoverers_agree,
     c13_ledgers_are_deleted_by_their_own_log,
     c15_fences_are_permanent,
@@ -72,6 +73,30 @@ def test_an_acknowledgement_after_the_end_is_found(
     appends = [Append("one", 0, b"m", 1, 2, outcome, MessageId(ledger_id, entry_id, 0))]
     recorded = history("ledger/1", *map(encode_ledger_metadata, (CHANGED, CLOSED)))
     assert (not list(c1_acknowledged_within_its_ledger(History(appends), recorded))) == sound
+
+
+# ---- C6
+
+
+@pytest.mark.parametrize(
+    ("epoch", "ledger_id", "outcome", "sound"),
+    [
+        (1, 7, Outcome.ACKED, True),
+        (2, 7, Outcome.ACKED, False),
+        (2, 7, Outcome.INDETERMINATE, False),
+        (2, 7, Outcome.REJECTED, True),
+        (1, 8, Outcome.ACKED, False),
+    ],
+)
+def test_a_message_in_a_ledger_of_another_epoch_is_found(
+    epoch: int, ledger_id: int, outcome: Outcome, sound: bool
+) -> None:
+    place = MessageId(ledger_id, 0, 0)
+    appended = History([Append("one", 0, b"m", 1, 2, outcome, place)], [Takeover("one", 0.5, epoch)])
+    appended.final = [(place, b"m")]
+    recorded = RegisterHistory()
+    recorded.calls += [call(1, "ledger/7", "create", metadata(TAGS))]
+    assert (not list(c6_each_ledger_has_the_messages_of_one_epoch(appended, recorded))) == sound
 
 
 # ---- C15

@@ -61,6 +61,12 @@ def unknown(client: str, when: tuple[int, int | None], expected: int, value: byt
         [call("a", "create", (3, 4), version=0)],
         [call("b", "remove", (3, 4)), call("a", "read", (5, 6), CallOutcome.ABSENT)],
         [call("b", "write", (3, 4), CallOutcome.NOT_DONE, expected=0, value=b"x")],
+        [call("b", "remove", (3, 6), expected=1), write("a", (4, 7), 1)],
+        [call("b", "remove", (3, 4), CallOutcome.UNKNOWN, expected=0), write("a", (5, 6), 1)],
+        [call("b", "remove", (3, 4), CallOutcome.UNKNOWN), call("c", "remove", (5, 6), expected=0)],
+        [unknown("a", (3, 4), 0, b"v1"), call("b", "remove", (5, 6), expected=1)],
+        [call("b", "remove", (3, 6)), call("c", "remove", (4, 7), CallOutcome.ABSENT)],
+        [call("b", "remove", (3, 6)), read("a", (4, 5), 0)],
     ],
 )
 def test_what_can_be_explained_passes(calls: list[RegisterCall]) -> None:
@@ -86,6 +92,22 @@ def test_what_can_be_explained_passes(calls: list[RegisterCall]) -> None:
         ),
         ([call("b", "read", (3, 4), CallOutcome.ABSENT)], "there all the time"),
         ([call("b", "remove", (3, 4)), read("a", (5, 6), 0)], "removed"),
+        ([write("a", (3, 4), 1), call("b", "remove", (5, 6), expected=0)], "removed at version 0"),
+        ([call("b", "remove", (3, 4), expected=0), write("a", (5, 6), 1)], "came after"),
+        ([call("b", "remove", (3, 4), expected=0), write("a", (3, 6), 1)], "removed at version 0"),
+        ([call("b", "remove", (3, 4)), write("a", (5, 6), 1)], "came after"),
+        ([call("b", "remove", (3, 4)), call("a", "create", (5, 6), version=0)], "found what had been"),
+        ([call("b", "remove", (3, 4)), call("c", "remove", (5, 6))], "removed twice"),
+        ([call("b", "remove", (3, 6)), call("c", "remove", (4, 5))], "removed twice"),
+        ([call("b", "remove", (3, 4), expected=1)], "which no client can have written"),
+        (
+            [call("b", "remove", (3, 4)), call("a", "create", (5, 6), CallOutcome.REFUSED, value=b"x")],
+            "although the register had been removed",
+        ),
+        (
+            [call("b", "remove", (3, 4), CallOutcome.REFUSED, expected=0)],
+            "as expected all the time",
+        ),
         (
             [call("b", "write", (3, 4), CallOutcome.NOT_DONE, expected=0, value=b"v1"), read("a", (5, 6), 1)],
             "no client",
