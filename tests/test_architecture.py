@@ -28,6 +28,7 @@ MAY_IMPORT = {
         "ledger.errors",
         "ledger.digits",
         "ledger.environment",
+        "ledger.buggify",
         "ledger.extras",
         "ledger.command_line",  # the boundary of both programs
         "ledger.printing",  # their tables and JSON
@@ -39,6 +40,7 @@ MAY_IMPORT = {
 LOWER_LAYERS = {
     # A module under the prefix may import of ours only what is listed: the arrows inside a package.
     "ledger.errors": (),
+    "ledger.buggify": (),
     "ledger.arguments": ("ledger.errors",),
     "ledger.field_docs": (),
     "ledger.digits": (),
@@ -59,6 +61,7 @@ LOWER_LAYERS = {
         "ledger.model",
         "ledger.errors",
         "ledger.environment",
+        "ledger.buggify",
     ),
     "dlog.core": (
         "dlog.core",

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable
 from enum import Enum, auto
 
+from ledger.buggify import buggify
+
 
 class Wake(Enum):
     """Why a waiter woke."""
@@ -54,7 +56,7 @@ class LacWatchers:
         """
         waiter = Waiter(ledger_id, beyond, wake)
         loop = asyncio.get_running_loop()
-        delay_s = min(timeout_s, self._wait_s_max)
+        delay_s = min(timeout_s, self._wait_s_max) * (buggify("bookie.short-poll") or 1.0)
         waiter.timer = loop.call_later(delay_s, self._finish, waiter, Wake.TIMED_OUT)
         self._by_ledger.setdefault(ledger_id, {})[waiter] = None
         self._count += 1

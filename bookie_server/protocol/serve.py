@@ -34,6 +34,7 @@ from bookie_server.protocol.requests import (
 from bookie_server.protocol.service import status_of
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.stored_entry import StoredEntry
+from ledger.buggify import buggify
 from ledger.errors import LogStoreError
 from ledger.wire.constants import LAST_ENTRY
 from ledger.wire.status import Status
@@ -130,9 +131,8 @@ def _send_entry(peer: Peer, request: Read, ledger: StoredLedger, entry: StoredEn
 
 
 async def _read_batch(peer: Peer, request: BatchRead, ledger: StoredLedger) -> None:
-    status, entries = await peer.service.read_batch(
-        ledger, request.entry_id, request.count_max, request.bytes_max
-    )
+    count_max = 1 if buggify("bookie.short-batch") else request.count_max
+    status, entries = await peer.service.read_batch(ledger, request.entry_id, count_max, request.bytes_max)
     encoder = request.encoder
     peer.send(encoder.entries(entries) if status is Status.EOK else encoder.refusal(status))
 

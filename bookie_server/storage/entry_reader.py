@@ -20,6 +20,7 @@ from bookie_server.storage.entry_logs.entry_log import EntryLogReader
 from bookie_server.storage.entry_logs.format import Block
 from bookie_server.storage.index import Index, Interval
 from bookie_server.storage.ranges import Range, dense_ranges
+from ledger.buggify import buggify
 
 _RECENT_BLOCKS = 32
 _READ_POSITIONS_MAX = 4096
@@ -136,8 +137,9 @@ class EntryReader:
         return self._keep(ledger_id, self._own.load(ledger_id, entry_id, 0))
 
     def _keep(self, ledger_id: int, blocks: list[Block]) -> Block | None:
-        for block in blocks:
-            self._cache.put(block)
+        if not buggify("bookie.forget-block"):
+            for block in blocks:
+                self._cache.put(block)
         if not blocks:
             return None
         self._next_expected[ledger_id] = blocks[-1].last + 1

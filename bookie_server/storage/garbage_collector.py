@@ -21,6 +21,7 @@ from functools import partial
 from bookie_server.disk.durable import until_durable
 from bookie_server.errors import StorageError
 from bookie_server.storage.ledger_storage import LedgerStorage
+from ledger.buggify import linger
 from ledger.errors import ConfigurationError, LedgerNotFoundError, LogStoreError
 from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId
@@ -80,6 +81,7 @@ class GarbageCollector:
             ripe = await self._ripe()
             for ledger_id in ripe:
                 if await self._is_proved_absent(ledger_id):
+                    await linger("bookie.slow-deletion")
                     await self._delete(ledger_id)
                     deleted += 1
             if deleted:

@@ -22,6 +22,7 @@ from bookie_server.storage.entry_logs.entry_log import log_ids
 from bookie_server.storage.entry_logs.format import file_name
 from bookie_server.storage.entry_reader import EntryReader
 from bookie_server.storage.start.opening import Parts
+from ledger.buggify import buggify
 from ledger.errors import LogStoreError
 
 
@@ -82,7 +83,7 @@ class StorageMaintenance:
 
     async def _repeat(self, interval_s: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await asyncio.sleep(interval_s)
+            await asyncio.sleep(interval_s * (buggify("bookie.early-checkpoint") or 1.0))
             await work()
 
     def give_up(self) -> None:

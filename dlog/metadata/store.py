@@ -18,6 +18,7 @@ from dlog.core.metadata_update import Applied, Look, NotOurs, look_again
 from dlog.errors import LogExistsError, LogNotFoundError, RecordFormatError
 from dlog.format.log_metadata import decode_name, decode_record, encode_name, encode_record
 from dlog.model import GRACE_US, LogMetadata, LogName, NameNode, NameState
+from ledger.buggify import linger
 from ledger.environment import Environment
 from ledger.errors import (
     AlreadyExistsError,
@@ -177,7 +178,10 @@ class LogMetadataStore:
         backoff = Backoff(self._environment)
         while True:
             try:
-                return Applied(record, await self._store.write_record(key, value, version))
+                await linger("metadata.slow-record-change")
+                applied = Applied(record, await self._store.write_record(key, value, version))
+                await linger("metadata.slow-record-answer")
+                return applied
             except RecordNotFoundError:
                 return NotOurs(None, definite=not in_doubt)
             except MetadataVersionError:

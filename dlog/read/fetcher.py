@@ -32,6 +32,7 @@ from dlog.metadata.store import LogMetadataStore, LogRef
 from dlog.model import MessageId
 from dlog.read.config import ReaderConfig
 from dlog.read.entry_count import message_count
+from ledger.buggify import buggify
 from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError, UnavailableError
 from ledger.metadata.store import Unwatch
@@ -231,10 +232,11 @@ class Fetcher:
         handle = self._handle
         assert handle is not None and handle.ledger_id == step.ledger_id
         first_index = self._machine.position.batch_index
+        entries_max = 1 if buggify("reader.small-fetch") else self._config.fetch_entries_max
         try:
             entries = await handle.read_batch(
                 step.first,
-                max_entries=min(step.last - step.first + 1, self._config.fetch_entries_max),
+                max_entries=min(step.last - step.first + 1, entries_max),
                 max_bytes=self._config.fetch_bytes,
             )
         except EntryNotFoundError:
@@ -259,6 +261,9 @@ class Fetcher:
         handle = self._handle
         assert handle is not None and handle.ledger_id == step.ledger_id
         self._waits_for = step.why
+        if buggify("reader.forget-record"):
+            self._machine.on_record_changed()
+            return
         poll_s = self._next_poll_s()
         waited = await self._unless_record_changes(
             self._update(handle, lambda: handle.wait_for_lac(step.beyond, poll_s))

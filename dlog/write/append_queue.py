@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from dlog.config import LogConfig
 from dlog.core.batching import Batch, Batcher, Headers
@@ -25,6 +26,7 @@ from dlog.write.active_ledger import ActiveLedger
 from dlog.write.append_deadline import AppendDeadline
 from dlog.write.byte_budget import ByteBudget
 from dlog.write.pending_entry import PendingEntry, Waiter
+from ledger.buggify import buggify
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 
@@ -38,12 +40,14 @@ class AppendQueue:
         self, config: LogConfig, environment: Environment, *, epoch: int, last_append_us: int = 0
     ) -> None:
         self.limits = config.batching
+        if buggify("writer.no-batching"):
+            self.limits = replace(config.batching, batch_bytes=1, linger_s=0.0)
         self._codec = config.codec
         self._environment = environment
         self._epoch = epoch
         self._last_append_us = last_append_us
         self._loop = asyncio.get_running_loop()
-        self._batcher: Batcher[Waiter] = Batcher(config.batching)
+        self._batcher: Batcher[Waiter] = Batcher(self.limits)
         self._budget = ByteBudget(config.buffer_bytes_max)
         self.buffer_bytes_max = config.buffer_bytes_max
         self._held: deque[PendingEntry] = deque()

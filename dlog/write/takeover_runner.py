@@ -30,6 +30,7 @@ from dlog.metadata.store import LogMetadataStore, LogRef
 from dlog.model import LogMetadata, LogState, Owner, SealFacts
 from dlog.write.active_ledger import ActiveLedger, LedgerMaker
 from dlog.write.ledger_recovery import RecoveredLedgers, recover_ledgers
+from ledger.buggify import linger
 from ledger.client import LedgerClient
 from ledger.environment import Environment
 from ledger.errors import LogStoreError, OutcomeUnknownError, UnavailableError
@@ -164,6 +165,7 @@ class TakeoverRunner:
                 return self._machine.on_waited()
             case CreateLedger(epoch):
                 self._active_ledger = await self._maker.create(epoch)
+                await linger("takeover.slow-candidate")
                 return self._machine.on_ledger_created(self._active_ledger.ledger_id, self._stamp())
             case WriteRecord(record, version):
                 self._confirmed_at = self._environment.boot_s()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ledger.buggify import linger
 from ledger.environment import Environment
 from ledger.errors import MetadataOutcomeUnknownError, MetadataVersionError, UnavailableError
 from ledger.metadata.format.ledger import rewritten
@@ -41,7 +42,9 @@ async def update_ledger(
     while needs_update(local.value):
         wanted = rewritten(transform(local.value))
         try:
+            await linger("metadata.slow-ledger-change")
             version = await store.write_ledger(ledger_id, wanted, local.version)
+            await linger("metadata.slow-ledger-answer")
             return Versioned(wanted, version)
         except MetadataVersionError as error:
             await rounds.again(error)

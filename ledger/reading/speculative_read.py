@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from ledger.buggify import buggify
 from ledger.core.read import EntryRead, Verdict
 from ledger.model import BookieId
 from ledger.reading.bookie_reads import BookieAnswer
@@ -25,6 +26,8 @@ async def speculative_read(
     The next replica is asked after every answer that is no copy, and in addition to one that is slow. Answers that are
     no copy are added to `failures`. Requests still pending at the end are cancelled.
     """
+    if buggify("client.early-speculation"):
+        speculative_s = 0.0
     tasks: dict[asyncio.Task[BookieAnswer], BookieId] = {}
     loop = asyncio.get_running_loop()
     try:

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Generic, TypeVar
 
+from ledger.buggify import buggify
 from ledger.config import LedgerClientConfig, WireProtocol
 from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId, BookieInfo
@@ -51,6 +52,9 @@ class ConnectionSet(Generic[C]):
             BookieUnavailableError: it could not be made.
         """
         connection = self.now(bookie_id)
+        if connection is not None and connection.is_stale(0.0) and buggify("client.idle-connection"):
+            connection.give_up(f"the connection to bookie {bookie_id} is closed by force")
+            connection = None
         if connection is not None:
             return connection
         if self._ended is not None:

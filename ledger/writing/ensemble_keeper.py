@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from ledger.buggify import buggify
 from ledger.client_context import ClientContext
 from ledger.core.bookie_quarantine import BookieQuarantine
 from ledger.core.metadata_changes import needs_replacement, replace_members
@@ -259,6 +260,13 @@ class EnsembleKeeper:
             elif member.missing_since is None:
                 member.missing_since = now
                 lost = True
+        if (share := buggify("client.replace-member")) and self._has_spare():
+            member = self._stream.members[int(share * (len(self._stream.members) - 1))]
+            if member.failed is None:
+                reason = f"bookie {member.bookie_id} is replaced by force"
+                self._stream.on_member_lost(
+                    member, BookieUnavailableError(reason, bookie_id=member.bookie_id)
+                )
         self.wake()
         return lost
 

@@ -118,6 +118,8 @@ class Plan:
     """Whether at the end all garbage is waited for, which takes a while."""
     limbo: bool = False
     """Whether a bookie whose journal is damaged starts in limbo instead of refusing to start."""
+    buggify: bool = False
+    """Whether points in production code force behaviour that is legal but rare."""
     sync_s_max: float = 2e-3
     """How long a disk takes for a sync, at the most; if that is long, much is under way at any time."""
     patience: float = 1.0
@@ -290,6 +292,7 @@ def _with_lasting_faults(draw: _Draw, drawn: dict[str, Any]) -> dict[str, Any]:
     """Drawn apart from all others. A run that loses bookies often has spare ones for them."""
     faults = [name for name in (*LASTING, MISDIRECTED_READ) if draw.maybe(0.12)]
     changed: dict[str, Any] = {"faults": (*drawn["faults"], *faults), "limbo": draw.maybe(0.5)}
+    changed["buggify"] = draw.maybe(0.3)
     if {"lost_bookie", "minor_rot"} & {*faults} and draw.maybe(0.5):
         changed["bookies"] = max(drawn["bookies"], min(6, drawn["ensemble"] + 1))
     return changed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from dlog.testing.checks.checks import findings, first_findings
@@ -16,6 +17,7 @@ from dlog.testing.kernel.seeds import Seeds
 from dlog.testing.metadata.timing import MetadataTiming
 from dlog.testing.swarm.actions import Action
 from dlog.testing.swarm.audits import metadata_findings
+from dlog.testing.swarm.forced_points import ForcedPoints
 from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.swarm import Swarm
 
@@ -33,6 +35,8 @@ class Report:
     simulated_s: float = 0.0
     steps: int = 0
     faults: dict[str, int] = field(default_factory=dict)
+    forced: dict[str, int] = field(default_factory=dict)
+    """How often each point of ledger/buggify.py fired."""
     actions: tuple[Action, ...] = ()
     """What went wrong; a plan that gives them is the same run."""
     struck: tuple[Action, ...] = ()
@@ -67,8 +71,9 @@ def _report(plan: Plan, *, detailed: bool, timeline: int) -> Report:
         metadata=store,
         gc_interval_s=plan.gc_interval_s,
     )
+    points = ForcedPoints(loop.seeds, loop.trace)
     try:
-        with logging_into(loop):
+        with logging_into(loop), points.installed() if plan.buggify else nullcontext():
             _run(plan, loop, config, report)
     finally:
         loop.close()
@@ -78,6 +83,7 @@ def _report(plan: Plan, *, detailed: bool, timeline: int) -> Report:
             for kind, count in sorted(counts.items())
             if kind.startswith("fault.")
         } | loop.network.disorder()
+        report.forced = dict(sorted(points.counts.items()))
         report.digest = loop.trace.digest()
         report.simulated_s = loop.time() - START_S
         report.steps = loop.steps

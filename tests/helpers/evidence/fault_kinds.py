@@ -47,6 +47,9 @@ FAULTS: dict[str, dict[str, str]] = {
         "watch_lost": "a watch was called only after the connection was made anew",
         "watch_spurious": "a watch was called without a change",
     },
+    "production code": {
+        "buggify": "a point in the code forced behaviour that is legal but rare",
+    },
     "processes and clocks": {
         "kill": "kill -9",
         "pause": "a process was stopped and went on later",
