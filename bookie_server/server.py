@@ -109,12 +109,8 @@ class BookieServer:
         self.bookie_id = self._config.identity(self.port)
         await self._prove_identity(instance_id)
         storage = await self._open_storage()
-        limits = self._config.limits
-        watchers = LacWatchers(limits.long_polls_max, limits.long_poll_s_max)
-        service = BookieService(storage, watchers, self._environment)
-        service.writability = writability_of(storage)
-        self.service = service
-        self._connections = Connections(limits, service)
+        service = self.service = self._make_service(storage)
+        self._connections = Connections(self._config.limits, service)
         self._stack.push_async_callback(_close_connections, self._connections, storage)
         await listener.start_serving()
         follow_disks(service, await self._register(service))
@@ -181,6 +177,13 @@ class BookieServer:
         if storage.failed is not None:
             raise storage.failed
         return storage
+
+    def _make_service(self, storage: LedgerStorage) -> BookieService:
+        limits = self._config.limits
+        watchers = LacWatchers(limits.long_polls_max, limits.long_poll_s_max)
+        service = BookieService(storage, watchers, self._environment)
+        service.writability = writability_of(storage)
+        return service
 
     async def _register(self, service: BookieService) -> Presence:
         writable = service.writability.adds

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from bookie_server.config import BookieConfig
+from bookie_server.protocol.service import BookieService
 from bookie_server.server import BookieServer
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
@@ -187,10 +188,9 @@ class SimulatedBookie:
         store = self._metadata.connect(self.name, environment)
         server = _Server(self._config(node), store, self.disk, environment)
         server.on_storage = self.durable.hold
+        server.on_service = self.promises.hold
         try:
             await server.start()
-            assert server.service is not None, "it has started"
-            self.promises.hold(server.service)
             self.server = server
             self._serving.set()
             self._loop.trace.note("bookie.serves", node.label, "")
@@ -243,14 +243,20 @@ class SimulatedBookie:
 
 
 class _Server(BookieServer):
-    """Tells of its storage before anybody can ask for anything."""
+    """Shows its storage and its service before it listens."""
 
     on_storage: Callable[[LedgerStorage], None]
+    on_service: Callable[[BookieService], None]
 
     async def _open_storage(self) -> LedgerStorage:
         storage = await super()._open_storage()
         self.on_storage(storage)
         return storage
+
+    def _make_service(self, storage: LedgerStorage) -> BookieService:
+        service = super()._make_service(storage)
+        self.on_service(service)
+        return service
 
 
 async def _first_of(*events: asyncio.Event) -> None:

@@ -90,7 +90,7 @@ class SimulatedCluster:
         )
         self.bookies = [self._new_bookie(number) for number in range(self.config.bookies)]
         if loop.trace.with_events:
-            self.metadata.on_change = self._log_change
+            self.metadata.on_change.append(self._log_change)
 
     def _new_bookie(self, number: int) -> SimulatedBookie:
         return SimulatedBookie(

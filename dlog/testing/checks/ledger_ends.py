@@ -129,10 +129,11 @@ def c15_fences_are_permanent(history: RegisterHistory, is_fenced: IsFenced) -> I
         recovered = [state for state in states if state.state is LedgerState.IN_RECOVERY]
         if recovered and states[-1].closed:
             ledger_id = int(register.removeprefix("ledger/"))
-            yield from _open_write_sets(ledger_id, recovered[-1], is_fenced)
+            yield from open_write_sets(ledger_id, recovered[-1], is_fenced)
 
 
-def _open_write_sets(ledger_id: int, metadata: LedgerMetadata, is_fenced: IsFenced) -> Iterator[str]:
+def open_write_sets(ledger_id: int, metadata: LedgerMetadata, is_fenced: IsFenced) -> Iterator[str]:
+    """The write sets of the last ensemble in which an ack quorum is not fenced."""
     ensemble, quorum = metadata.last_fragment.ensemble, metadata.quorum
     fenced = [is_fenced(bookie_id, ledger_id) for bookie_id in ensemble]
     for first in range(len(ensemble)):

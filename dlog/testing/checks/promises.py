@@ -2,7 +2,7 @@
 
 A fence that was answered is there after every start, and no add of a normal writer is answered well after it.
 Entries whose add was answered are known after every start, and so is the LAC in them: it never decreases.
-A ledger is deleted when metadata has it no more.
+A ledger is deleted when metadata has it no more, and stays deleted.
 Beside that each LAC is kept that any writer has reported: recovery must not end a ledger below it.
 """
 
@@ -17,6 +17,7 @@ from bookie_server.errors import StorageError
 from bookie_server.protocol.service import BookieService
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.stored_entry import EntryRun
+from dlog.testing.checks.instants.denials import AcknowledgedEntries
 from dlog.testing.checks.transitions import values
 from dlog.testing.metadata.history import RegisterHistory
 from ledger.metadata.format.ledger import decode_ledger_metadata
@@ -45,6 +46,13 @@ class BookiePromises:
         self._bookie = bookie
         self._exists = exists
         self._ledgers: dict[int, _Promised] = {}
+        self._deleted: dict[int, None] = {}
+        self._entries = AcknowledgedEntries(self._broken)
+
+    def has_confirmed_fence(self, ledger_id: int) -> bool:
+        """Whether it refuses a normal writer's adds to this ledger for good, as it has answered."""
+        promised = self._ledgers.get(ledger_id)
+        return ledger_id in self._deleted or (promised is not None and promised.fenced)
 
     def hold(self, service: BookieService) -> None:
         """A process has started: compare what it knows with what was promised, and listen to what it answers."""
@@ -54,6 +62,9 @@ class BookiePromises:
             except StorageError:
                 continue  # an error of the disk; it answers nothing
             self._compare(ledger_id, promised, state)
+        for ledger_id in self._deleted:
+            self._compare_deleted(service, ledger_id)
+        self._entries.listen(service)
         self._listen(service)
 
     def _compare(self, ledger_id: int, promised: _Promised, state: StoredLedger | None) -> None:
@@ -61,10 +72,19 @@ class BookiePromises:
             self._broken(f"forgot ledger {ledger_id}, of which it had promised {promised}")
         elif state.deleted:
             del self._ledgers[ledger_id]
+            self._entries.forget(ledger_id)
         elif promised.fenced and not state.fenced:
             self._broken(f"forgot the fence of ledger {ledger_id}")
         elif state.last_entry < promised.last_entry or state.lac < promised.lac:
             self._broken(f"had promised {promised}, but has {state} after a restart")
+
+    def _compare_deleted(self, service: BookieService, ledger_id: int) -> None:
+        try:
+            state = service.storage.ledger(ledger_id)
+        except StorageError:
+            return
+        if state is None or not state.deleted:
+            self._broken(f"has ledger {ledger_id} again, which it had deleted")
 
     def _broken(self, text: str) -> None:
         self.broken.append(f"c15_promises_are_kept: {self._bookie} {text}")
@@ -76,8 +96,16 @@ class BookiePromises:
         storage: Any = service.storage
         outer: Any = service
         outer.add = partial(self._add, service, service.add)
+        outer.ledger = partial(self._ledger, service.ledger)
         storage.fence = partial(self._fence, service.storage.fence)
         storage.delete_ledger = partial(self._delete, service.storage.delete_ledger)
+
+    def _ledger(self, ledger: Callable[[int], StoredLedger | None], ledger_id: int) -> StoredLedger | None:
+        found = ledger(ledger_id)
+        if found is not None and found.fence_durable and not found.deleted:
+            # A fence of an earlier process that was never confirmed: from now on it is.
+            self._ledgers.setdefault(ledger_id, _Promised()).fenced = True
+        return found
 
     def _add(
         self,
@@ -104,6 +132,7 @@ class BookiePromises:
             answered = True
             if status is Status.EOK and not refused:
                 self._added(ledger_id, max(run.ids), known_lac)
+                self._entries.acknowledged(ledger_id, list(run.ids))
                 if too_late:
                     self._took_too_late(ledger_id, limbo=service.storage.limbo)
             done(status, refused)
@@ -135,6 +164,8 @@ class BookiePromises:
             if error is None:
                 self._ledgers.setdefault(state.ledger_id, _Promised()).fenced = True
             on_durable(error)
+            if state.fence_durable and not self.has_confirmed_fence(state.ledger_id):
+                self._broken(f"takes the fence of ledger {state.ledger_id} for durable, although it is not")
 
         fence(state, answer)
 
@@ -147,7 +178,14 @@ class BookiePromises:
         if self._exists(ledger_id):
             self._broken(f"deleted ledger {ledger_id}, which still has metadata")
         self._ledgers.pop(ledger_id, None)
-        delete(ledger_id, on_durable)
+        self._entries.forget(ledger_id)
+
+        def answer(error: Exception | None) -> None:
+            if error is None:
+                self._deleted[ledger_id] = None
+            on_durable(error)
+
+        delete(ledger_id, answer)
 
 
 def c15_no_ledger_ends_below_its_lac(history: RegisterHistory, reported: Mapping[int, int]) -> Iterator[str]:

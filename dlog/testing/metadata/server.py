@@ -49,8 +49,8 @@ class SimulatedMetadata:
         self.timing = timing or MetadataTiming()
         self.faults: Faults[MetadataFault] = Faults(stream("metadata.faults"), notes, "metadata")
         self.history = RegisterHistory()
-        self.on_change: Callable[[str, str, Node | None], None] | None = None
-        """Told who changed which key, and what it holds then."""
+        self.on_change: list[Callable[[str, str, Node | None], None]] = []
+        """Each is called with who changed which key, and what it holds then."""
         self.on_change_sent: Callable[[str], None] = lambda _: None
         """Called with the node's name when it sends a request that is to change something."""
         self._chance = stream("metadata.timing")
@@ -183,8 +183,8 @@ class SimulatedMetadata:
         result = job(tx)
         for key in sorted(tx.changed):  # a set: its own order is another in each process
             self._notes.note("metadata.change", self.name, key)
-            if self.on_change is not None:
-                self.on_change(node, key, tx.get(key))
+            for changed in self.on_change:
+                changed(node, key, tx.get(key))
             self._fire(key)
         return result
 

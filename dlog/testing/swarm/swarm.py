@@ -9,9 +9,12 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from dlog.client import LogClient
+from dlog.model import MessageId
 from dlog.testing.checks.checks import first_findings
 from dlog.testing.checks.copies import AckedCopies
 from dlog.testing.checks.history import History
+from dlog.testing.checks.instants.recovered_fences import RecoveredFences
+from dlog.testing.checks.instants.visible_acks import VisibleAcks
 from dlog.testing.checks.recorder import Recorder
 from dlog.testing.checks.waits import c17_appends_end_in_time
 from dlog.testing.cluster import SimulatedCluster
@@ -63,7 +66,7 @@ class Swarm:
 
     async def run(self) -> History:
         if self._plan.profile != "beyond":
-            self.recorder.on_acked = AckedCopies(self._cluster, self._plan.ack, self.wrong).check
+            self._watch_instants()
         for name in self._names:
             self._start(name)
         await self.chaos.run()
@@ -101,6 +104,18 @@ class Swarm:
             if self._plan.profile != "beyond":
                 found += worker.loud
         return found
+
+    def _watch_instants(self) -> None:
+        copies = AckedCopies(self._cluster, self._plan.ack, self.wrong)
+        visible = VisibleAcks(self._cluster, self.wrong)
+
+        def acked(message_id: MessageId) -> None:
+            copies.check(message_id)
+            if not self._plan.fast:
+                visible.check(message_id)
+
+        self.recorder.on_acked = acked
+        RecoveredFences(self._cluster, self.wrong)
 
     # ---- processes
 

@@ -177,3 +177,41 @@ def test_a_ledger_that_is_deleted_although_metadata_has_it_is_found(exists: bool
 def test_a_ledger_that_ends_below_a_lac_is_found(told: dict[int, int], sound: bool) -> None:
     recorded = history("ledger/1", *map(encode_ledger_metadata, (CHANGED, CLOSED)))
     assert (not list(c15_no_ledger_ends_below_its_lac(recorded, told))) == sound
+
+
+def test_a_deleted_ledger_that_is_there_again_after_a_restart_is_found() -> None:
+    promises, disk = BookiePromises("b"), new_disk()
+
+    async def main() -> None:
+        service = await start(promises, disk)
+        await add(service, 0)
+        await durable(lambda done: service.storage.delete_ledger(1, done))
+        promises.hold(service)
+        assert promises.broken == []
+        state_of(service).deleted = False
+        promises.hold(service)
+
+    run(main())
+    assert promises.broken == ["c15_promises_are_kept: b has ledger 1 again, which it had deleted"]
+
+
+def test_a_fence_that_is_taken_for_durable_although_it_failed_is_found() -> None:
+    promises, disk = BookiePromises("b"), new_disk()
+
+    async def main() -> None:
+        service = await start(promises, disk)
+        await add(service, 0)
+        storage = service.storage
+
+        def fence_and_fail(state: StoredLedger, on_durable: Callable[[Exception | None], None]) -> None:
+            state.fenced = state.fence_durable = True
+            on_durable(OSError("no space"))
+
+        storage.fence = fence_and_fail  # type: ignore[method-assign]
+        promises.hold(service)
+        await fence_it(service)
+
+    run(main())
+    assert promises.broken == [
+        "c15_promises_are_kept: b takes the fence of ledger 1 for durable, although it is not"
+    ]

@@ -1,0 +1,1 @@
+"""Checks of one instant: what bookies hold and answer just then. The end of a run shows little of it."""
