@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bookie_server.disk.rocksdb_store import KeyValues
-from bookie_server.errors import IndexVersionError
+from bookie_server.errors import IndexVersionError, StorageError
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.ranges import dense_ranges
 
@@ -162,7 +162,7 @@ class Index:
     def ledger_ids(self) -> Iterator[int]:
         """Ascending ids of ledgers that are not deleted."""
         for key, value in self._store.scan(b"S", b"T"):
-            if not value[0] & _DELETED:
+            if not _state_fields(value)[0] & _DELETED:
                 yield _STATE_KEY.unpack(key)[1]
 
     def state_records(self, first: int = 0) -> Iterator[tuple[bytes, bytes]]:
@@ -193,7 +193,7 @@ class Index:
         """The ledger's bytes in the log with `written` more; an upper bound if a flush had to be repeated."""
         key = _LOG_KEY.pack(b"L", log_id, ledger_id)
         value = self._store.get(key)
-        before = 0 if value is None else _LOG_VALUE.unpack(value)[0]
+        before = 0 if value is None else _unpacked(_LOG_VALUE, value)[0]
         return key, _LOG_VALUE.pack(before + written)
 
     def has_live_ledger(self, log_id: int) -> bool:
@@ -207,7 +207,7 @@ class Index:
 
     def _is_deleted(self, ledger_id: int) -> bool:
         value = self._store.get(_STATE_KEY.pack(b"S", ledger_id))
-        return value is not None and bool(value[0] & _DELETED)
+        return value is not None and bool(_state_fields(value)[0] & _DELETED)
 
     def log_ids(self) -> Iterator[int]:
         """Ascending ids of the entry logs that hold blocks of a ledger that is not deleted. StorageError."""
@@ -223,7 +223,7 @@ class Index:
         value = self._store.get(b"E")
         if value is None:
             return None
-        version, log_id, offset = _END_VALUE.unpack(value)
+        version, log_id, offset = _unpacked(_END_VALUE, value)
         if version > VERSION:
             raise IndexVersionError(
                 f"the index has version {version}, this bookie reads up to {VERSION}: start a newer version",
@@ -257,7 +257,7 @@ class Index:
 
     def _number(self, key: bytes) -> int | None:
         value = self._store.get(key)
-        return None if value is None else _NUMBER.unpack(value)[0]
+        return None if value is None else _unpacked(_NUMBER, value)[0]
 
     def sync(self, generation: int) -> None:
         """Everything written so far is durable on return, together with its generation."""
@@ -274,7 +274,7 @@ class Index:
 
 def _interval(key: bytes, value: bytes) -> Interval:
     _, _, first = _BLOCK_KEY.unpack(key)
-    log_id, offset, block_bytes, last, flags = _BLOCK_VALUE.unpack(value)
+    log_id, offset, block_bytes, last, flags = _unpacked(_BLOCK_VALUE, value)
     return Interval(first, last, log_id, offset, block_bytes, bool(flags & _DENSE))
 
 
@@ -300,8 +300,8 @@ def state_record(state: StoredLedger) -> tuple[bytes, bytes]:
 
 
 def state_of(ledger_id: int, value: bytes) -> StoredLedger:
-    """The state that `state_record` made the value of."""
-    flags, last_entry, lac, explicit_value, key_bytes, packet_bytes = _STATE_VALUE.unpack_from(value)
+    """The state that `state_record` made the value of. StorageError if it made no such value."""
+    flags, last_entry, lac, explicit_value, key_bytes, packet_bytes = _state_fields(value)
     key_end = _STATE_VALUE.size + key_bytes
     state = StoredLedger(ledger_id, value[_STATE_VALUE.size : key_end])
     state.fenced = state.fence_durable = bool(flags & _FENCED)
@@ -309,3 +309,25 @@ def state_of(ledger_id: int, value: bytes) -> StoredLedger:
     state.last_entry, state.lac, state.explicit_lac_value = last_entry, lac, explicit_value
     state.explicit_lac = value[key_end : key_end + packet_bytes] if packet_bytes else None
     return state
+
+
+def _state_fields(value: bytes) -> tuple[int, ...]:
+    if len(value) >= _STATE_VALUE.size:
+        fields = _STATE_VALUE.unpack_from(value)
+        if len(value) == _STATE_VALUE.size + fields[-2] + fields[-1]:
+            return fields
+    raise _wrong_size(value)
+
+
+def _unpacked(layout: struct.Struct, value: bytes) -> tuple[int, ...]:
+    if len(value) != layout.size:
+        raise _wrong_size(value)
+    return layout.unpack(value)
+
+
+def _wrong_size(value: bytes) -> StorageError:
+    # RocksDB's own checksums find flipped bits: a size like this one is of another program, or a bug.
+    return StorageError(
+        f"a record of the index has {len(value)} bytes, which no record of its kind has: run `bookie rebuild-index` "
+        "on this bookie's directories"
+    )

@@ -35,6 +35,7 @@ from itertools import accumulate, pairwise
 from bookie_server.errors import StorageError
 from bookie_server.storage.stored_entry import StoredEntry
 from ledger.wire.crc32c import crc32c
+from ledger.wire.entry import STORED_BYTES_MIN
 
 SUFFIX = ".log"
 MAGIC = b"DLOGELOG"
@@ -157,10 +158,18 @@ def _decoded(data: memoryview, log_id: int, offset: int, ledger_id: int) -> Bloc
         return None
     lengths = struct.unpack_from(f">{count}I", data, BLOCK_HEADER_BYTES)
     ends = list(accumulate(lengths, initial=BLOCK_HEADER_BYTES + 4 * count))
-    return Block(data, ledger_id, first, last, ends, _ids(data, first, last, count, ends))
+    if not count or ends[-1] != len(data):
+        return None
+    ids = _ids(data, first, last, count, ends)
+    return None if ids is None else Block(data, ledger_id, first, last, ends, ids)
 
 
-def _ids(data: memoryview, first: int, last: int, count: int, ends: Sequence[int]) -> Sequence[int]:
+def _ids(data: memoryview, first: int, last: int, count: int, ends: Sequence[int]) -> Sequence[int] | None:
+    """None if they are not ascending ids from `first` to `last`: no writer of ours made this block."""
     if count == last - first + 1:
         return range(first, last + 1)
-    return [_ID.unpack_from(data, start + 8)[0] for start in ends[:-1]]
+    if any(end - start < STORED_BYTES_MIN for start, end in pairwise(ends)):
+        return None
+    ids = [_ID.unpack_from(data, start + 8)[0] for start in ends[:-1]]
+    ascending = all(earlier < later for earlier, later in pairwise(ids))
+    return ids if ascending and (ids[0], ids[-1]) == (first, last) else None

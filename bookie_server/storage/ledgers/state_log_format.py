@@ -22,7 +22,7 @@ reach that of the log mark.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ledger.wire.crc32c import crc32c
@@ -43,6 +43,7 @@ _PLACE = struct.Struct(">Q")
 _RECORD = struct.Struct(">HI")
 _LOG = struct.Struct(">cQ")
 _NUMBER = struct.Struct(">Q")
+_LOG_END_BYTES = (_LOG.size, _NUMBER.size)
 
 Record = tuple[bytes, bytes]
 
@@ -84,7 +85,10 @@ def decode_state_file(data: bytes) -> StateFile:
     offset = FILE_HEADER_BYTES
     while (frame := _frame_at(data, offset)) is not None:
         generation, body = frame
-        for key, value in _records(body):
+        records = _records(body)
+        if records is None:
+            break
+        for key, value in records:
             if key[:1] != LOG_END:
                 found.records[key] = value
             elif value == _NUMBER.pack(REMOVED):
@@ -109,10 +113,18 @@ def _frame_at(data: bytes, offset: int) -> tuple[int, memoryview] | None:
     return generation, memoryview(data)[start:end]
 
 
-def _records(body: memoryview) -> Iterator[Record]:
+def _records(body: memoryview) -> list[Record] | None:
+    """None if the body is not whole records, which its checksum alone does not show."""
+    found: list[Record] = []
     offset = 0
     while offset < len(body):
+        start = offset + _RECORD.size
+        if start > len(body):
+            return None
         key_bytes, value_bytes = _RECORD.unpack_from(body, offset)
-        middle = offset + _RECORD.size + key_bytes
-        yield bytes(body[offset + _RECORD.size : middle]), bytes(body[middle : middle + value_bytes])
-        offset = middle + value_bytes
+        middle, offset = start + key_bytes, start + key_bytes + value_bytes
+        key, value = bytes(body[start:middle]), bytes(body[middle:offset])
+        if offset > len(body) or (key[:1] == LOG_END and (len(key), len(value)) != _LOG_END_BYTES):
+            return None
+        found.append((key, value))
+    return found
