@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from dlog.testing.relay import Relay
+from dlog.testing.relay import Direction, Relay
 from tests.helpers.nemesis.chaos import Action, Chaos
 from tests.helpers.processes.zookeeper_ensemble import ZooKeeperEnsemble
 
@@ -39,11 +39,12 @@ class ZooKeeperStore:
 
     def actions(self, chaos: Chaos) -> list[tuple[int, Action]]:
         return [
-            (2, lambda: self._kill_server(chaos)),
-            (2, lambda: self._pause_server(chaos)),
-            (2, lambda: self._cut_off_server(chaos)),
-            (2, lambda: self._stall_client(chaos)),
-            (2, lambda: self._reset_clients(chaos)),
+            (2, lambda: self.kill_server(chaos)),
+            (2, lambda: self.pause_server(chaos)),
+            (2, lambda: self.cut_off_server(chaos)),
+            (2, lambda: self.stall_client(chaos)),
+            (2, lambda: self.reset_clients(chaos)),
+            (2, lambda: self.lose_responses(chaos)),
         ]
 
     async def heal(self) -> None:
@@ -60,7 +61,7 @@ class ZooKeeperStore:
 
     # ---- one server at a time
 
-    async def _kill_server(self, chaos: Chaos) -> None:
+    async def kill_server(self, chaos: Chaos) -> None:
         number = self._take_victim(chaos)
         if number is None:
             return
@@ -75,7 +76,7 @@ class ZooKeeperStore:
 
         chaos.later(chaos.random.uniform(0.0, 3.0), start)
 
-    async def _pause_server(self, chaos: Chaos) -> None:
+    async def pause_server(self, chaos: Chaos) -> None:
         number = self._take_victim(chaos)
         if number is None:
             return
@@ -91,7 +92,7 @@ class ZooKeeperStore:
 
         chaos.later(chaos.random.uniform(0.5, 6.0), resume)
 
-    async def _cut_off_server(self, chaos: Chaos) -> None:
+    async def cut_off_server(self, chaos: Chaos) -> None:
         """From its peers and from all clients; what is sent waits."""
         number = self._take_victim(chaos)
         if number is None:
@@ -120,7 +121,7 @@ class ZooKeeperStore:
 
     # ---- links of clients
 
-    async def _stall_client(self, chaos: Chaos) -> None:
+    async def stall_client(self, chaos: Chaos) -> None:
         """Sometimes for longer than its session lives."""
         client = chaos.random.choice(sorted(self._relays))
         chaos.fault("cut off client from ZooKeeper", client)
@@ -134,7 +135,40 @@ class ZooKeeperStore:
 
         chaos.later(chaos.random.choice([1.0, 2.0, _SESSION_TIMEOUT_MS / 1000 + 1.0]), reconnect)
 
-    async def _reset_clients(self, chaos: Chaos) -> None:
+    async def lose_responses(self, chaos: Chaos) -> None:
+        """A client's changes are made, and the connection breaks before their responses arrive."""
+        client = chaos.random.choice(sorted(self._relays))
+        chaos.fault("lose responses of ZooKeeper", client)
+        for relay in self._relays[client]:
+            relay.stall(directions=frozenset({Direction.RESPONSES}))
+
+        async def reset() -> None:
+            for relay in self._relays[client]:
+                relay.reset()
+                relay.heal()
+
+        chaos.later(chaos.random.uniform(0.01, 0.5), reset)
+
+    async def pause_quorum(self, chaos: Chaos) -> None:
+        """Two of three do not respond: nothing can be changed, and reads by the third are refused or old."""
+        if self._in_trouble:
+            return
+        self._in_trouble = True
+        victims = chaos.random.sample(self._ensemble.servers, 2)
+        chaos.fault("pause two ZooKeeper servers", "of three")
+        for server in victims:
+            server.pause()
+
+        async def resume() -> None:
+            for server in victims:
+                server.resume()
+            for server in self._ensemble.servers:
+                await asyncio.to_thread(server.wait_until_serving)
+            self._in_trouble = False
+
+        chaos.later(chaos.random.uniform(0.5, 4.0), resume)
+
+    async def reset_clients(self, chaos: Chaos) -> None:
         """An answer under way is lost: the change was made or not."""
         chaos.fault("reset connections to ZooKeeper", "all")
         for relay in self._all_relays():

@@ -1,0 +1,1 @@
+"""Fault campaigns of single components: programs that use one, and what happens to them."""
