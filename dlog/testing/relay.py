@@ -9,7 +9,6 @@ A fault concerns all clients, or the one with this source address.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -170,11 +169,13 @@ class Relay:
     ) -> None:
         while data := await reader.read(_CHUNK_BYTES):
             await self._pass(client, direction)
+            if writer.is_closing():  # it was reset while the data waited, or the other end has closed it
+                return
             writer.write(data)
             self.passed_bytes += len(data)
             await writer.drain()
         await self._pass(client, direction)  # a partition hides the end of the stream, too
-        with suppress(OSError):
+        if not writer.is_closing():
             writer.write_eof()
 
 

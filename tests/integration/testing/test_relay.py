@@ -156,3 +156,20 @@ async def test_a_delayed_link_passes_everything_in_order() -> None:
         assert await is_silent(stream[0])
         stream[1].write(b"two")
         assert await asyncio.wait_for(stream[0].readexactly(6), SOON_S) == b"onetwo"
+
+
+async def test_what_waits_for_a_client_that_has_left_is_dropped() -> None:
+    problems: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(str(context)))
+    async with relayed() as (relay, echo):
+        async with client(relay) as stream, client(relay, OTHER) as other:
+            relay.stall(directions=frozenset({Direction.RESPONSES}))
+            for each in (stream, other):
+                each[1].write(b"answered to no one")
+            assert await is_silent(stream[0])
+            relay.reset(ONE)
+        relay.heal()
+        async with client(relay) as stream:
+            assert await exchange(stream, b"next") == b"next"
+        assert echo.received.endswith(b"next")
+    assert problems == []
