@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from ledger.early_interrupt import interruptible
 from ledger.extras import require_for_command
 
 
 def main() -> None:
     """Run the command."""
-    require_for_command("bookie", "server", "rocksdict", "typer")
-    from bookie_server.tools.cli import main as run
+    with interruptible("bookie"):
+        require_for_command("bookie", "server", "rocksdict", "typer")
+        from bookie_server.tools.cli import main as run
 
-    run()
+        run()
 
 
 if __name__ == "__main__":

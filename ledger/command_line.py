@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from ledger.early_interrupt import EarlyInterrupt
 from ledger.errors import ConfigurationError, LogStoreError
 
 DONE, FAILED, WRONG_USE = 0, 1, 2
@@ -81,7 +82,7 @@ def _reported(program: str, ending: _Ending) -> Iterator[None]:
 
 @contextmanager
 def _terminable() -> Iterator[_Ending]:
-    """Handle SIGTERM as SIGINT, with another exit code, so that both clean up alike."""
+    """Handle SIGTERM as SIGINT, with another exit code, so that both clean up alike: by KeyboardInterrupt."""
     ending = _Ending()
 
     def terminate(_: int, frame: FrameType | None) -> None:
@@ -92,9 +93,14 @@ def _terminable() -> Iterator[_Ending]:
         interrupt(signal.SIGINT, frame)
 
     before = signal.signal(signal.SIGTERM, terminate)
+    early = signal.getsignal(signal.SIGINT)
+    if isinstance(early, EarlyInterrupt):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield ending
     finally:
+        if isinstance(early, EarlyInterrupt):
+            signal.signal(signal.SIGINT, early)
         signal.signal(signal.SIGTERM, before)
 
 

@@ -30,6 +30,7 @@ MAY_IMPORT = {
         "ledger.environment",
         "ledger.buggify",
         "ledger.extras",
+        "ledger.early_interrupt",
         "ledger.command_line",  # the boundary of both programs
         "ledger.printing",  # their tables and JSON
     ),
@@ -107,6 +108,7 @@ SEAM = {
 OWNERS = {
     "ledger/environment.py": "clocks, chance and identity",
     "ledger/command_line.py": "the terminal",
+    "ledger/early_interrupt.py": "the end of a process that is still loading",
     "ledger/printing.py": "the terminal's width",
     "ledger/metadata/sqlite": "the thread that owns the SQLite connection, its files and locks",
     "bookie_server/disk/system_disk.py": "files and the threads that write them",

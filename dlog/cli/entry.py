@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from ledger.early_interrupt import interruptible
 from ledger.extras import require_for_command
 
 
 def main() -> None:
     """Run the command."""
-    require_for_command("dlog", "cli", "typer", "rich")
-    from dlog.cli.main import main as run
+    with interruptible("dlog"):
+        require_for_command("dlog", "cli", "typer", "rich")
+        from dlog.cli.main import main as run
 
-    run()
+        run()
