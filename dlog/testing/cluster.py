@@ -267,8 +267,8 @@ def simulate(
     Raises:
         DeadlockError: `main` has not ended and nothing can ever happen any more.
         LimitReachedError: more steps or virtual time than `limits` allow.
-        UncaughtProblemsError: `main` ended well, but an exception was lost in a callback or a task, or our packages
-            logged an error.
+        UncaughtProblemsError: `main` ended well, but an exception was lost in a callback or a task, or an error was
+            only logged.
     """
     simulation = Simulation(seed, config=config, limits=limits, with_events=timeline > 0)
     try:

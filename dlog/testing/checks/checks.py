@@ -26,6 +26,7 @@ from dlog.testing.checks.outcomes import (
     c8_batches_are_all_or_nothing,
     c8_no_holes,
 )
+from dlog.testing.checks.reading import c11_readers_begin_where_they_were_asked
 from dlog.testing.checks.visibility import (
     c9_nothing_is_readable_before_it_was_sent,
     c9_what_a_later_append_confirmed_is_seen_by_every_later_reader,
@@ -114,6 +115,7 @@ CHECKS: tuple[Check, ...] = (
     c10_only_what_was_asked_for_is_trimmed,
     c11_reader_ids_increase,
     c11_whole_reads_leave_nothing_out,
+    c11_readers_begin_where_they_were_asked,
 )
 
 
@@ -127,6 +129,7 @@ OF_WHOLE_LOGS: tuple[Check, ...] = (
     c10_once_read_always_readable,
     c11_reader_ids_increase,
     c11_whole_reads_leave_nothing_out,
+    c11_readers_begin_where_they_were_asked,
 )
 """Not checked if the log could not be read to its end, which was reported as an error."""
 

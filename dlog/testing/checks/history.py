@@ -5,12 +5,22 @@ Times are any one clock that rises; payloads are unique, so that messages are di
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 
 from dlog.model import EARLIEST_ID, MessageId
+
+
+def content_of(payload: bytes | None, key: bytes | None = None, headers: Sequence[object] = ()) -> bytes:
+    """All of a message as one value, which a history calls its payload: of a message without key and headers, its own.
+
+    Two different messages have different contents as long as payloads do not begin with `key=`.
+    """
+    if key is None and not headers and payload is not None:
+        return payload
+    return b"key=%r headers=%r payload=%r" % (key, tuple(headers), payload)
 
 
 class Outcome(Enum):
@@ -95,6 +105,23 @@ class Resolved:
     returned: float = inf
 
 
+@dataclass(frozen=True, slots=True)
+class ReadFrom:
+    """Where a reader was asked to begin, and where it says that this is."""
+
+    place: str
+    """`earliest` or `latest`; `id` or `after` `message_id`; the `last` `count` messages."""
+    message_id: MessageId
+    count: int
+    asked: float
+    """When the client was asked to open the reader."""
+    opened: float
+    position: MessageId
+    """The reader's position once it was open, before it returned anything."""
+    complete: bool = False
+    """Whether it read to the tail as of its opening and ended there."""
+
+
 @dataclass(slots=True)
 class History:
     appends: list[Append] = field(default_factory=list)
@@ -105,6 +132,8 @@ class History:
     complete: bool = True
     """Whether the last read came to its end. If not, `final` is what readers have seen at any time."""
     whole_reads: list[WholeRead] = field(default_factory=list)
+    starts: dict[str, ReadFrom] = field(default_factory=dict)
+    """Of readers that were opened, by name."""
     trimmed_before: MessageId = EARLIEST_ID
     """The trim position at the end: the highest of `trims` that took effect."""
     trims: list[Trim] = field(default_factory=list)

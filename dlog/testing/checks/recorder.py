@@ -7,16 +7,18 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from dlog.model import EARLIEST_ID, NO_MESSAGE, MessageId
+from dlog.model import EARLIEST_ID, Message, MessageId
 from dlog.testing.checks.history import (
     Append,
     History,
     Observation,
     Outcome,
+    ReadFrom,
     Resolved,
     Takeover,
     Trim,
     WholeRead,
+    content_of,
 )
 
 _Key = tuple[str, int]
@@ -47,6 +49,8 @@ class Recorder:
         self.whole_reads: list[WholeRead] = []
         self._resolutions: list[Resolved] = []
         self._trims: list[Trim] = []
+        self.starts: dict[str, ReadFrom] = {}
+        """Where each reader that was opened was asked to begin."""
         self._payloads = 0
         self._waiting: list[asyncio.Future[MessageId]] = []
         self.on_acked: Callable[[MessageId], None] = lambda _: None
@@ -54,7 +58,6 @@ class Recorder:
         self.acked = 0
         self.seen: list[MessageId] = []
         """Of every message that any reader returned."""
-        self.highest = NO_MESSAGE
 
     def now(self) -> float:
         """By the clock of the history."""
@@ -121,7 +124,14 @@ class Recorder:
         self._readers.setdefault(reader, []).append(Observation(message_id, payload, self._now()))
         self._log_read("reads", reader, str(message_id))
         self.seen.append(message_id)
-        self.highest = max(self.highest, message_id)
+
+    def returned_message(self, reader: str, message: Message) -> None:
+        """The same, with the message's key and headers."""
+        self.returned(reader, message.id, content_of(message.payload, message.key, message.headers))
+
+    def has_returned(self, reader: str) -> bool:
+        """Whether the reader has returned any message."""
+        return reader in self._readers
 
     def may_skip(self, reader: str) -> None:
         """The reader was opened to skip what is trimmed."""
@@ -156,6 +166,7 @@ class Recorder:
             trims=self._trims,
             resolutions=self._resolutions,
             skipping=self._skipping,
+            starts=self.starts,
         )
         history.takeovers = [takeover for _, takeover in sorted(self._takeovers, key=lambda each: each[0])]
         for (writer, number), (payload, invoked, batch) in self._invoked.items():

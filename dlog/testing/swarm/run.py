@@ -45,6 +45,8 @@ class Report:
     appends: int = 0
     takeovers: int = 0
     reads: int = 0
+    phases_s: dict[str, float] = field(default_factory=dict)
+    """How long each phase after the chaos took."""
     timeline: str = ""
 
 
@@ -119,6 +121,7 @@ def _run(plan: Plan, loop: SimulatedLoop, config: ClusterConfig, report: Report)
         report.findings += swarm.violations()
         report.actions = tuple(swarm.chaos.drawn) if plan.actions is None else plan.actions
         report.struck = tuple(swarm.chaos.struck)
+        report.phases_s = swarm.phases_s
 
 
 def _count(report: Report, history: History) -> None:

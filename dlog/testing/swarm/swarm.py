@@ -62,6 +62,10 @@ class Swarm:
         self._workers: list[Worker] = []
         self._stopping = asyncio.Event()
         self._incarnations: dict[str, asyncio.Task[None]] = {}
+        self._readers: dict[str, SwarmReader | None] = {}
+        """By process; None until it has connected."""
+        self.phases_s: dict[str, float] = {}
+        """How long each phase after the chaos took."""
         self._writing = True
 
     async def run(self) -> History:
@@ -74,10 +78,23 @@ class Swarm:
         self._heal()
         await self._in_time("writers end", self._end_writers())
         self._loop.trace.note("phase", "world", "verify")
-        verification = Verification(self._plan, self._cluster, LOG, self.recorder, self._connect, self.wrong)
+        verification = Verification(
+            self._plan,
+            self._cluster,
+            LOG,
+            self.recorder,
+            self._connect,
+            self.wrong,
+            self._in_time,
+            self._readers_reach,
+        )
         within = self._plan.profile != "beyond"
-        verify = verification.within_the_contract if within else verification.beyond_the_contract
-        history = await self._in_time("the log is written and read", self._cluster.run("verifier", verify))
+        if within:
+            # Each of its steps has a limit of its own.
+            history = await self._cluster.run("verifier", verification.within_the_contract)
+        else:
+            verify = self._cluster.run("verifier", verification.beyond_the_contract)
+            history = await self._in_time("the log is written and read", verify)
         if self._plan.neighbours and within:
             look = self._cluster.run("neighbour-verifier", self._missing_of_neighbours)
             self.wrong += await self._in_time("the neighbours' log is written and read", look)
@@ -125,6 +142,8 @@ class Swarm:
             return
         if name.startswith("writer") and not self._writing:
             return
+        if name.startswith("reader"):
+            self._readers[name] = None
         self._incarnations[name] = self._cluster.run(name, lambda: self._process(name))
 
     async def _process(self, name: str) -> None:
@@ -139,7 +158,7 @@ class Swarm:
                 )
             case "reader":
                 config = self._plan.reader_config()
-                worker = SwarmReader(client, LOG, self.recorder, label, chance, config)
+                worker = self._readers[name] = SwarmReader(client, LOG, self.recorder, label, chance, config)
             case "witness":
                 config = self._plan.reader_config()
                 worker = SwarmWitness(client, LOG, self.recorder, label, chance, config)
@@ -181,8 +200,9 @@ class Swarm:
             self._start(name)
 
     async def _in_time(self, what: str, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T:
-        task = asyncio.ensure_future(work)
+        task, began = asyncio.ensure_future(work), self._loop.now
         await asyncio.wait([task], timeout=self._plan.progress_s)
+        self.phases_s[what] = self._loop.now - began
         if not task.done():
             raise StuckError(
                 f"c17_progress: not finished within {self._plan.progress_s} s: {what}; waiting tasks:\n"
@@ -202,6 +222,12 @@ class Swarm:
         for name in self._names:
             if name.startswith("writer") and self._cluster.process(name).alive:
                 await self._incarnations[name]
+
+    async def _readers_reach(self, message_id: MessageId) -> None:
+        """C17: each reader process comes to the end of the log by its own tail."""
+        for reader in list(self._readers):
+            while (worker := self._readers[reader]) is None or not worker.has_passed(message_id):  # noqa: ASYNC110
+                await asyncio.sleep(_TRY_AGAIN_S)
 
     async def _missing_of_neighbours(self) -> list[str]:
         client = await self._connect("neighbour-verifier")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
 from dlog.client import LogClient
 from dlog.model import LogMetadata, MessageId
 from dlog.testing.checks.copies import audit
-from dlog.testing.checks.history import History, Outcome
+from dlog.testing.checks.history import History, Outcome, content_of
 from dlog.testing.checks.recorder import Recorder
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.swarm.garbage import garbage_is_deleted
@@ -20,10 +20,17 @@ from dlog.testing.swarm.processes.writers import outcome_of
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 from ledger.model import LedgerId
 
-Connect = Callable[[], Awaitable[LogClient]]
+T = TypeVar("T")
+Connect = Callable[[], Coroutine[Any, Any, LogClient]]
 BEYOND_S_MAX = 60.0
 """Beyond the contract nothing is promised but errors: after so long without an answer it is one."""
 _TRY_AGAIN_S = 0.5
+
+
+class InTime(Protocol):
+    """Waits for one phase of the run, and fails it if it takes too long."""
+
+    async def __call__(self, what: str, work: Coroutine[Any, Any, T]) -> T: ...
 
 
 class Verification:
@@ -37,6 +44,8 @@ class Verification:
         recorder: Recorder,
         connect: Connect,
         wrong: list[str],
+        in_time: InTime,
+        readers_reach: Callable[[MessageId], Coroutine[Any, Any, None]],
     ) -> None:
         self._plan = plan
         self._cluster = cluster
@@ -44,24 +53,29 @@ class Verification:
         self._recorder = recorder
         self._connect = connect
         self._wrong = wrong
+        self._in_time = in_time
+        self._readers_reach = readers_reach
 
     async def within_the_contract(self) -> History:
         """Every step is tried until it succeeds. The history that is returned has been read to its end."""
-        client = await self._connect()
+        in_time = self._in_time
+        client = await in_time("the verifier connects", self._connect())
         try:
-            await self._bookies_are_back(client)
-            last_id = await self._append_last(client)
+            await in_time("bookies serve again", self._bookies_are_back(client))
+            last_id = await in_time("the log is taken over and written", self._append_last(client))
             history = self._recorder.history()
             history.strict = not self._plan.fast
-            record = await self._read_all(client, history)
+            record = await in_time("the log is read", self._read_all(client, history))
             if not history.final or history.final[-1][0] != last_id:
                 self._wrong.append(
                     f"c17_progress: the log ends with {history.final[-1:]}, expected {last_id}"
                 )
-            await self._readers_reach(last_id)
-            self._wrong += await self._audit(client, [listed.ledger_id for listed in record.ledgers])
+            await in_time("every reader reaches the end of the log", self._readers_reach(last_id))
+            ledger_ids = [listed.ledger_id for listed in record.ledgers]
+            self._wrong += await in_time("every copy is audited", self._audit(client, ledger_ids))
             if self._plan.waits_for_garbage:
-                await garbage_is_deleted(client, self._cluster, (self._log, OTHER_LOG))
+                collected = garbage_is_deleted(client, self._cluster, (self._log, OTHER_LOG))
+                await in_time("garbage is deleted", collected)
             return history
         finally:
             await client.close()
@@ -122,17 +136,15 @@ class Verification:
                     self._log, until="latest", on_trimmed="skip", config=self._plan.reader_config()
                 )
                 async with reader:
-                    history.final = [(message.id, message.payload or b"") async for message in reader]
+                    history.final = [
+                        (message.id, content_of(message.payload, message.key, message.headers))
+                        async for message in reader
+                    ]
                 history.trimmed_before = record.trim_before
                 if (await client.describe(self._log)).record.trim_before == record.trim_before:
                     return record
             except UnavailableError:
                 await asyncio.sleep(_TRY_AGAIN_S)
-
-    async def _readers_reach(self, message_id: Any) -> None:
-        """C17: those that were there all the time come to the end too."""
-        while self._recorder.highest < message_id:  # noqa: ASYNC110 - in no hurry
-            await asyncio.sleep(_TRY_AGAIN_S)
 
     async def _audit(self, client: LogClient, ledger_ids: list[LedgerId]) -> list[str]:
         while True:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from dlog.model import MessageId
+from dlog.model import EARLIEST_ID, MessageId
 from dlog.testing.checks.history import (
     Append,
     History,
     Observation,
     Outcome,
+    ReadFrom,
     WholeRead,
 )
 from tests.helpers.simulation.histories import (
@@ -181,3 +182,22 @@ def what_was_trimmed_is_returned_to_a_later_reader(history: History) -> None:
 def what_was_trimmed_is_read_at_the_end(history: History) -> None:
     history.final.insert(0, EVERYTHING[3])
     history.trims[0] = replace(history.trims[0], shadow=history.trims[0].shadow[:3])
+
+
+@refused_by(WRONG_READS, "c11_readers_begin_where_they_were_asked")
+def a_read_begins_one_message_too_late(history: History) -> None:
+    late = history.readers["late"]
+    history.starts["late"] = ReadFrom("id", late[0].message_id, 0, 0.0, 0.0, late[0].message_id)
+    del late[0]
+
+
+@refused_by(WRONG_READS, "c11_readers_begin_where_they_were_asked")
+def a_read_after_a_message_returns_it(history: History) -> None:
+    first = history.readers["late"][0].message_id
+    history.starts["late"] = ReadFrom("after", first, 0, 0.0, 0.0, first)
+
+
+@refused_by(WRONG_READS, "c11_readers_begin_where_they_were_asked")
+def a_tail_is_opened_below_what_was_acknowledged(history: History) -> None:
+    last = history.final[-1][0]
+    history.starts["new"] = ReadFrom("latest", EARLIEST_ID, 0, inf, inf, last)

@@ -22,9 +22,6 @@ HARMLESS: dict[str, str] = {
     "exactly where one of its own begins. Then it is once more what its sender has not been told to be durable, or, "
     "if its number is too high, passes for damage. The lengths must agree to the byte, so a unit test of the journal "
     "stands for it; the bug that does harm is written-behind-a-torn-tail.",
-    "tail-taken-from-the-last-ledger": "Nothing is submitted to a ledger before the one before it is drained, so "
-    "what the last one has confirmed is there for good: a tail in it is late, not wrong. The bug that does harm is "
-    "tail-taken-from-the-last-seal.",
     "orphan-deleted-with-its-entries": "What no record lists holds nothing, unless records were lost or restored from "
     "an older backup, which the simulation does not do: tests/conformance/test_sweep.py does.",
     "absent-record-taken-for-a-deleted-log": "A record is removed only after its name says that the log is deleted; "

@@ -95,4 +95,92 @@ MUTATIONS = (
         ),
         plan=focused(**THREE, readers=3, append_every_s=0.02),
     ),
+    Mutation(
+        "tail-taken-from-the-last-ledger",
+        "While the next ledger is listed and its writer does not know it yet, appends go to the one before: "
+        "a tail in the next one leaves them out.",
+        (edit("dlog.read.tail:_tail_of_record", ("if not sealed:", "if False:")),),
+        plan=focused(**THREE, witnesses=1, rotation_entries=5, append_every_s=0.02),
+    ),
+    Mutation(
+        "tail-misses-the-seal-it-waits-for",
+        "A tail that waits in a ledger leaves it when it is sealed, also if the seal brings no new entry.",
+        (
+            edit(
+                "dlog.core.tailing:Tailing.on_ledger",
+                (
+                    "_Ledger(ledger_id, readable, sealed)",
+                    "_Ledger(ledger_id, readable, sealed and (known is None or readable > known.readable))",
+                ),
+            ),
+            edit(
+                "dlog.read.fetcher:Fetcher._wait_for_entries",
+                (
+                    "poll_s = self._next_poll_s()",
+                    "poll_s = self._next_poll_s()\n    await asyncio.sleep(0.5)",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "read-ahead-is-not-given-back",
+        "What a reader has taken no longer counts as read ahead; else a tail stops after a while.",
+        (
+            edit(
+                "dlog.read.fetcher:Fetcher.take",
+                ("-= found.entry_bytes", "-= len(found.entries[0].payload)"),
+            ),
+        ),
+    ),
+    Mutation(
+        "tail-skips-the-first-message-of-the-next-ledger",
+        "The next ledger is read from its first message on.",
+        (
+            edit(
+                "dlog.core.tailing:Tailing._leave_ledger",
+                ("MessageId(following.ledger_id, 0, 0)", "MessageId(following.ledger_id, 0, 1)"),
+            ),
+        ),
+    ),
+    Mutation(
+        "rest-of-a-batch-is-lost-on-resume",
+        "A reader that was left within a batch goes on with its next message, whichever way it is read then.",
+        (
+            edit(
+                "dlog.read.reader:Reader._rest_of_batch",
+                (
+                    "return batch.slice(returned.id.batch_index + 1, self._last.batch_index + 1)",
+                    "return None",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "stored-position-is-after-the-batch",
+        "The position within a batch is the one of the next message, not of the next batch.",
+        (
+            edit(
+                "dlog.read.reader:Reader.position",
+                (
+                    "self._returned.id._replace(batch_index=self._returned.id.batch_index + 1)",
+                    "self._position",
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "last-n-is-one-more",
+        "A reader of the last n messages begins at the n-th before the tail.",
+        (
+            edit(
+                "dlog.read.reader:Reader._resolve",
+                ("start_of_last(wanted.last,", "start_of_last(wanted.last + 1,"),
+            ),
+        ),
+    ),
+    Mutation(
+        "after-is-inclusive",
+        "A reader after an id does not return the message with that id.",
+        (edit("dlog.read.range:_next_id", ("found.batch_index + 1", "found.batch_index")),),
+    ),
 )

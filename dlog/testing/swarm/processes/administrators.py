@@ -9,6 +9,7 @@ from random import Random
 from dlog.client import LogClient
 from dlog.errors import LogExistsError, LogNotFoundError, LogSealedError, ShrinkRefusedError
 from dlog.model import MessageId
+from dlog.testing.checks.history import content_of
 from dlog.testing.checks.recorder import Recorder
 from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
@@ -103,8 +104,7 @@ class SwarmAdministrator:
         found = []
         async with self._client.reader(self._log, start, until=before) as messages:
             async for message in messages:
-                assert message.payload is not None, "no writer appends tombstones"
-                found.append((message.id, message.payload))
+                found.append((message.id, content_of(message.payload, message.key, message.headers)))
         return found
 
     async def _live_another_life(self) -> None:

@@ -1,20 +1,32 @@
-"""Readers of the swarm: they tail, or read everything, from random places, one time after another."""
+"""Readers of the swarm: each has one tail for as long as it lives, and reads from random places next to it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
+from typing import TypeVar
 
 from dlog.client import LogClient
+from dlog.core.tailing import Gap, OnMissing
 from dlog.errors import LogNotFoundError, TrimmedError
 from dlog.model import MessageId
 from dlog.read.config import ReaderConfig
+from dlog.read.reader import Reader
 from dlog.testing.checks.history import WholeRead
 from dlog.testing.checks.recorder import Recorder
+from dlog.testing.swarm.processes.starts import Start, draw_start
 from ledger.errors import LogStoreError, UnavailableError
 
-_ENOUGH = (20, 200, 1000)
-"""Messages after which a reader starts anew somewhere else."""
+T = TypeVar("T")
+_ENOUGH = (5, 50, 500)
+"""Messages after which a reader goes on in another way, or starts anew somewhere else."""
+_MORE = 20
+"""Messages for which a reader looks for a batch of several to stop in."""
+_TRY_AGAIN_S = 0.2
+_WAYS = ("messages", "batches", "poll", "items")
 
 
 class SwarmReader:
@@ -35,65 +47,165 @@ class SwarmReader:
         self._name = name
         self._chance = chance
         self._config = config
+        self._tail: Reader | None = None
         self.wrong: list[str] = []
         """What must not happen and did."""
         self.loud: list[str] = []
         """Errors that only a fault beyond the contract excuses."""
 
+    def has_passed(self, message_id: MessageId) -> bool:
+        """Whether its tail has returned everything up to this message, or began after it."""
+        return self._tail is not None and self._tail.position > message_id
+
     async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow(), name=f"{self._name} tail")
+            group.create_task(self._read_again_and_again(), name=f"{self._name} reads")
+
+    # ---- the tail
+
+    async def _follow(self) -> None:
+        """A reader without an end that is never given up from here. It may end by itself only before it has begun."""
+        turn = 0
+        while True:
+            turn += 1
+            name, start = f"{self._name}.tail{turn}", draw_start(self._chance, self._recorder.seen)
+            reader = start.reader(self._client, self._log, self._config, on_trimmed=OnMissing.SKIP)
+            self._recorder.may_skip(name)
+            try:
+                async with start.opened(reader, name, self._recorder):
+                    self._tail = reader
+                    while not await self._take(
+                        name,
+                        reader,
+                        self._chance.choice(("messages", "batches")),
+                        self._chance.randint(1, 50),
+                    ):
+                        pass
+            except (UnavailableError, LogNotFoundError) as error:
+                if self._recorder.has_returned(name):
+                    self.wrong.append(
+                        f"c17_progress: {name} had read before and must wait, but raised {error!r}"
+                    )
+            except LogStoreError as error:
+                self.loud.append(f"{name} from {start}: {error!r}")
+            await asyncio.sleep(_TRY_AGAIN_S)
+
+    # ---- reads from random places
+
+    async def _read_again_and_again(self) -> None:
         turn = 0
         while True:
             turn += 1
             await self._read(f"{self._name}.{turn}")
-            await asyncio.sleep(0.2 * self._chance.random())
+            await asyncio.sleep(3.0 * self._chance.random())
 
-    async def _read(self, reader: str) -> None:
-        start: MessageId | str = "earliest"
+    async def _read(self, name: str) -> None:
+        start = Start()
         try:
             async with asyncio.timeout(self._chance.uniform(0.2, 10.0)):
-                if self._chance.random() < 0.15:
-                    await self._read_all(reader)
-                else:
-                    start = self._start()
-                    await self._tail(reader, start)
+                match self._chance.random():
+                    case kind if kind < 0.15:
+                        await self._read_all(name)
+                    case kind if kind < 0.3:
+                        start = Start("last", count=self._chance.choice((1, 2, 3, 10, 200)))
+                        await self._read_last(name, start)
+                    case _:
+                        start = draw_start(self._chance, self._recorder.seen)
+                        await self._read_from(name, start)
         except (TimeoutError, UnavailableError, LogNotFoundError, TrimmedError):
             return  # what it has read so far counts
         except LogStoreError as error:
-            self.loud.append(f"{reader} from {start}: {error!r}")
+            self.loud.append(f"{name} from {start}: {error!r}")
 
-    def _start(self) -> MessageId | str:
-        """Somewhere: mostly at or near what some reader has seen. An id need not exist."""
-        kind, seen = self._chance.random(), self._recorder.seen
-        if kind < 0.25 or not seen:
-            return "earliest"
-        if kind < 0.4:
-            return "latest"
-        near = self._chance.choice(seen)
-        if kind < 0.6:
-            return MessageId(
-                near.ledger_id, near.entry_id + self._chance.randrange(3), self._chance.randrange(3)
-            )
-        return near
+    async def _read_from(self, name: str, start: Start) -> None:
+        """In up to three parts, each in its own way, by the same reader or by one that begins at the stored position.
 
-    async def _tail(self, reader: str, start: MessageId | str) -> None:
-        enough = self._chance.choice(_ENOUGH)
-        async with self._client.reader(self._log, start, config=self._config) as messages:
-            async for message in messages:
-                assert message.payload is not None, "no writer appends tombstones"
-                if isinstance(start, MessageId) and message.id < start:
-                    self.wrong.append(f"c11_reader_ids_increase: {reader} from {start} returned {message.id}")
-                self._recorder.returned(reader, message.id, message.payload)
-                enough -= 1
-                if not enough:
-                    break
+        All of them are one reader to the checks: between two parts nothing may be missing.
+        """
+        on_trimmed = self._chance.choice(tuple(OnMissing))
+        if on_trimmed is not OnMissing.FAIL:
+            self._recorder.may_skip(name)
+        first = start
+        for _ in range(3):
+            reader = start.reader(self._client, self._log, self._config, on_trimmed=on_trimmed)
+            async with start.opened(reader, name, self._recorder) if start is first else reader:
+                ways = ("items",) if on_trimmed is OnMissing.GAP else _WAYS
+                for _ in range(self._chance.randint(1, 2)):
+                    if await self._take(
+                        name, reader, self._chance.choice(ways), self._chance.choice(_ENOUGH)
+                    ):
+                        return
+                start = Start("id", reader.position)
+            if self._chance.random() < 0.5:
+                return
 
-    async def _read_all(self, reader: str) -> None:
-        opened, found = self._recorder.now(), []
-        async with self._client.reader(self._log, until="latest", config=self._config) as messages:
-            async for batch in messages.batches():
+    async def _read_last(self, name: str, start: Start) -> None:
+        reader = start.reader(self._client, self._log, self._config, until="latest")
+        async with start.opened(reader, name, self._recorder) as began:
+            await self._take(name, reader, self._chance.choice(("messages", "batches")))
+        self._recorder.starts[name] = replace(began, complete=True)
+
+    async def _read_all(self, name: str) -> None:
+        found: list[MessageId] = []
+        start = Start()
+        reader = start.reader(self._client, self._log, self._config, until="latest")
+        async with start.opened(reader, name, self._recorder) as began, _closing(reader.batches()) as batches:
+            async for batch in batches:
                 for message in batch:
-                    assert message.payload is not None, "no writer appends tombstones"
-                    self._recorder.returned(reader, message.id, message.payload)
+                    self._recorder.returned_message(name, message)
                     found.append(message.id)
-        ended = asyncio.get_running_loop().time()
-        self._recorder.whole_reads.append(WholeRead(reader, opened, frozenset(found), ended=ended))
+        ended = self._recorder.now()
+        self._recorder.whole_reads.append(WholeRead(name, began.asked, frozenset(found), ended=ended))
+
+    # ---- ways to read
+
+    async def _take(self, name: str, reader: Reader, way: str, enough: int = 1 << 30) -> bool:
+        """Record what the reader returns, until these are enough messages. True if it has ended before.
+
+        The reader can go on after it in any way: only whole batches are taken as batches.
+        """
+        match way:
+            case "messages":
+                async for message in reader:
+                    self._recorder.returned_message(name, message)
+                    enough -= 1
+                    # Better within a batch, where it is harder to go on, than behind one.
+                    if enough <= (0 if message.id.batch_index else -_MORE):
+                        return False
+            case "batches":
+                async with _closing(reader.batches()) as batches:
+                    async for batch in batches:
+                        for message in batch:
+                            self._recorder.returned_message(name, message)
+                        enough -= len(batch)
+                        if enough <= 0:
+                            return False
+            case "poll":
+                while enough > 0:
+                    found = await reader.poll(0.3)
+                    if found is not None:
+                        self._recorder.returned_message(name, found)
+                    elif reader.ended:
+                        return True
+                    enough -= 1
+                return False
+            case _:
+                async with _closing(reader.items()) as items:
+                    async for item in items:
+                        if not isinstance(item, Gap):
+                            self._recorder.returned_message(name, item)
+                        enough -= 1
+                        if enough <= 0:
+                            return False
+        return True
+
+
+@asynccontextmanager
+async def _closing(iterator: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """The iterator, closed at the end if it is a generator: left to the collector, it would go on at any moment."""
+    try:
+        yield iterator
+    finally:
+        if isinstance(iterator, AsyncGenerator):
+            await iterator.aclose()

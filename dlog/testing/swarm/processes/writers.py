@@ -143,7 +143,7 @@ class SwarmWriter:
 
     async def _resolve(self, payload: bytes, message_id: MessageId) -> None:
         await asyncio.sleep(3.0 * self._chance.random())
-        invoked = asyncio.get_running_loop().time()
+        invoked = self._recorder.now()
         try:
             answer = await self._client.resolve(self._log, message_id)
         except (UnavailableError, UnknownPositionError):

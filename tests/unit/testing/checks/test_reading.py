@@ -1,0 +1,94 @@
+"""Where a reader begins, against where it was asked to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dlog.model import EARLIEST_ID, MessageId
+from dlog.testing.checks.history import Append, History, Observation, Outcome, ReadFrom
+from dlog.testing.checks.reading import c11_readers_begin_where_they_were_asked
+
+IDS = [MessageId(1, 0, 0), MessageId(1, 1, 0), MessageId(1, 1, 1), MessageId(1, 1, 2), MessageId(4, 0, 0)]
+BATCH = IDS[1]
+
+
+def violations(start: ReadFrom, returned: list[MessageId], *, strict: bool = True) -> list[str]:
+    """Message n was sent at second n and acknowledged half a second later."""
+    history = History(strict=strict)
+    for number, message_id in enumerate(IDS):
+        payload = b"%d" % number
+        history.final.append((message_id, payload))
+        history.appends.append(Append("w", number, payload, number, number + 0.5, Outcome.ACKED, message_id))
+    history.starts["r"] = start
+    history.readers["r"] = [Observation(message_id, b"", 9.0) for message_id in returned]
+    return list(c11_readers_begin_where_they_were_asked(history))
+
+
+def asked(place: str, message_id: MessageId = EARLIEST_ID, count: int = 0, *, at: float = 9.0) -> ReadFrom:
+    return ReadFrom(place, message_id, count, at, at, message_id)
+
+
+def tail(position: MessageId, *, at: float) -> ReadFrom:
+    return replace(asked("latest", at=at), position=position)
+
+
+@pytest.mark.parametrize(
+    ("start", "first"),
+    [
+        (asked("earliest"), 0),
+        (asked("id", IDS[0]), 0),
+        (asked("id", MessageId(1, 0, 1)), 1),
+        (asked("id", MessageId(1, 1, 1)), 2),
+        (asked("id", MessageId(1, 1, 7)), 4),
+        (asked("id", MessageId(2, 5, 0)), 4),
+        (asked("after", MessageId(1, 1, 0)), 2),
+        (asked("after", MessageId(1, 1, 2)), 4),
+    ],
+)
+def test_a_read_begins_with_the_first_message_at_or_above_its_place(start: ReadFrom, first: int) -> None:
+    assert violations(start, IDS[first:]) == []
+    assert violations(start, []) == []  # it may not have come to it
+    if first:
+        assert "before it" in violations(start, IDS[first - 1 :])[0]
+    assert first == 4 or "skipped 1 messages" in violations(start, IDS[first + 1 :])[0]
+
+
+def test_what_was_trimmed_may_be_skipped() -> None:
+    assert violations(asked("id", MessageId(0, 3, 0)), IDS) == []
+
+
+def test_a_tail_is_above_what_was_acknowledged_and_not_above_what_was_sent_later() -> None:
+    assert violations(tail(MessageId(1, 2, 0), at=3.7), IDS[4:]) == []
+    assert (
+        violations(tail(MessageId(1, 1, 2), at=3.2), IDS[3:]) == []
+    )  # sent and not acknowledged: either way
+    assert violations(tail(MessageId(1, 2, 0), at=3.2), IDS[4:]) == []
+    assert "had been acknowledged before" in violations(tail(MessageId(1, 1, 2), at=3.7), [])[0]
+    assert "was appended after that" in violations(tail(MessageId(4, 1, 0), at=3.7), [])[0]
+    assert "skipped 1 messages" in violations(tail(MessageId(1, 1, 2), at=3.2), IDS[4:])[0]
+
+
+def test_with_fast_visibility_a_tail_may_be_below_what_was_acknowledged() -> None:
+    assert violations(tail(MessageId(1, 1, 0), at=3.7), [], strict=False) == []
+
+
+def test_the_last_n_up_to_the_tail_are_exactly_n_unless_the_log_has_fewer() -> None:
+    whole = replace(asked("last", count=2), complete=True)
+    assert violations(whole, IDS[3:]) == []
+    assert violations(replace(whole, count=9), IDS) == []
+    assert "returned 3 messages" in violations(whole, IDS[2:])[0]
+    assert "the log begins with" in violations(whole, IDS[4:])[0]
+    assert "had been acknowledged before" in violations(whole, IDS[2:4])[0]
+
+
+def test_a_tail_of_the_last_n_begins_n_before_what_could_be_the_tail() -> None:
+    def last(position: MessageId, *, at: float) -> list[str]:
+        return violations(replace(asked("last", count=2, at=at), position=position), [])
+
+    assert last(IDS[2], at=3.7) == []
+    assert last(IDS[1], at=3.2) == last(IDS[2], at=3.2) == []
+    assert "begins 3 messages before" in last(IDS[1], at=3.7)[0]
+    assert "begins at message 3 of the 4" in last(IDS[3], at=3.7)[0]
+    assert last(IDS[0], at=0.7) == []
