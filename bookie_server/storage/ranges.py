@@ -8,7 +8,9 @@ Range = tuple[int, int]
 
 
 def dense_ranges(ids: Sequence[int]) -> Iterator[Range]:
-    """Maximal ranges of consecutive ids in a non-empty ascending sequence."""
+    """Maximal ranges of consecutive ids in an ascending sequence."""
+    if not ids:
+        return
     first = previous = ids[0]
     for entry_id in ids[1:]:
         if entry_id != previous + 1:

@@ -222,6 +222,21 @@ def test_entries_may_come_in_any_order_and_with_gaps(
     with_storage(body)
 
 
+def test_a_piece_between_late_entries_that_holds_nothing_is_not_listed(
+    with_storage: Callable[..., None],
+) -> None:
+    """Late entries split the interval of the block with 0 and 5; of its ids none is in the piece from 2 to 2."""
+
+    async def body(storage: LedgerStorage) -> None:
+        state = storage.create_ledger(5, KEY)
+        for ids in ([0, 5], [3], [1]):
+            await add(storage, state, ids)
+            await storage.checkpoint()
+        assert await storage.entry_ranges(state) == [(0, 1), (3, 3), (5, 5)]
+
+    with_storage(body)
+
+
 def test_batch_reads_stop_at_gaps_counts_and_bytes(with_storage: Callable[..., None]) -> None:
     async def body(storage: LedgerStorage) -> None:
         state = storage.create_ledger(5, KEY)
