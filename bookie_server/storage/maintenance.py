@@ -14,6 +14,7 @@ from functools import partial
 
 from bookie_server.disk.disk import DiskWorker
 from bookie_server.disk.disk_limits import DirectoryUsage, DiskLimits
+from bookie_server.disk.durable import until_durable
 from bookie_server.errors import DiskFullError
 from bookie_server.journal.writer import Journal
 from bookie_server.storage.checkpoint import CheckpointJob
@@ -115,7 +116,8 @@ class StorageMaintenance:
     def _begin(self) -> asyncio.Task[None]:
         if self._job is None:
             # One moment on the loop: what is in the frozen half was journaled at or after `durable`, or
-            # is still on its way there, so everything before `durable` is in this or an earlier job.
+            # is still on its way there, so everything before `durable` is in this or an earlier job. `_run` waits
+            # until all of it is in the journal.
             deleted, self._parts.deleted = self._parts.deleted, []
             self._job = CheckpointJob(
                 self._parts.caches.freeze(), self._parts.states.take_changed(), deleted, self._journal.durable
@@ -125,6 +127,7 @@ class StorageMaintenance:
 
     async def _run(self, job: CheckpointJob) -> None:
         try:
+            await self._journaled()
             await self._storage_worker.run(partial(self._parts.checkpointer.run, job))
         except DiskFullError as full:
             self._full = self.shortage = full
@@ -139,6 +142,16 @@ class StorageMaintenance:
             self._callbacks.wake()
         if self._parts.caches.active.size >= self._config.write_cache_bytes_max and self._job is None:
             self.flush()
+
+    async def _journaled(self) -> None:
+        """Write-ahead rule: what a job stores is durable in the journal before the index may hold it.
+
+        A crash would otherwise leave entries and fences in the index alone: a later boot serves them, and a rebuilt
+        index lacks them. What the journal refused on a full disk is stored all the same; no client was answered.
+        """
+        error = await until_durable(self._journal.barrier)
+        if error is not None and not isinstance(error, DiskFullError):
+            raise error
 
     def _stored(self, job: CheckpointJob) -> None:
         self._full, self._job, self._marked = None, None, job.mark

@@ -142,7 +142,9 @@ class StorageReads:
         before = self._caches.ranges(state.ledger_id)
         stored = await self._reader.ranges(state.ledger_id)
         # A flush may have ended in the meantime: then the entries are in both or only in the first two.
-        found = merge_ranges([*before, *stored, *self._caches.ranges(state.ledger_id)])
+        merged = merge_ranges([*before, *stored, *self._caches.ranges(state.ledger_id)])
+        # After the last entry: left by a checkpoint that a crash ended before it stored the ledger's state.
+        found = [(first, min(last, state.last_entry)) for first, last in merged if first <= state.last_entry]
         if not found or found[-1][1] < state.last_entry:
             _require_not_lost(state, state.last_entry)
         return found
