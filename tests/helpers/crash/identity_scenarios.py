@@ -40,6 +40,10 @@ class Known:
     formatting: bool = False
     """Somebody has begun to format it."""
 
+    @classmethod
+    def empty(cls) -> Known:
+        return cls(MemoryCluster(), {})
+
     def copy(self) -> Known:
         cluster = MemoryCluster()
         cluster.nodes, cluster.sorted_keys = dict(self.cluster.nodes), list(self.cluster.sorted_keys)
@@ -54,7 +58,7 @@ class Known:
 
 
 async def new_known() -> Known:
-    known = Known(MemoryCluster(), {})
+    known = Known.empty()
     await known.store().init_cluster()
     return known
 

@@ -115,9 +115,9 @@ MUTATIONS = (
             edit(
                 "bookie_server.journal.replay:_Walk._take",
                 (
-                    "else:\n        self._replay.deliver(record)",
+                    "else:\n            self._replay.deliver(record)",
                     "elif decode_record(self._header, self._view, self.offset) is not None:\n"
-                    "        self._replay.deliver(record)",
+                    "            self._replay.deliver(record)",
                 ),
             ),
         ),

@@ -1,0 +1,309 @@
+"""Bugs of a bookie's storage that only a crash shows, in addition to those of tests/simulation/mutations/storage.py.
+
+`python -m tests.helpers.crash.stories.search` plants each and counts the boots until a story fails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.helpers.mutations.planting import Edit, edit
+from tests.simulation.mutations import storage
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedBug:
+    name: str
+    rule: str
+    edits: tuple[Edit, ...]
+
+
+def _bug(name: str, rule: str, *edits: Edit) -> PlantedBug:
+    return PlantedBug(name, rule, edits)
+
+
+BUGS = (
+    _bug(
+        "mark-taken-after-the-freeze",
+        "The log mark is the end of the journal at the moment in which the write cache was frozen.",
+        edit(
+            "bookie_server.storage.maintenance:StorageMaintenance._run",
+            (
+                "await self._journaled()",
+                'await self._journaled()\n        object.__setattr__(job, "mark", self._journal.durable)',
+            ),
+        ),
+    ),
+    _bug(
+        "ledger-changed-during-a-checkpoint-forgotten",
+        "A state that changes while a checkpoint stores it stays for the next one.",
+        edit(
+            "bookie_server.storage.ledgers.stored_ledgers:StoredLedgers.stored",
+            ("self._storing = {}", "self._storing, self._dirty = {}, {}"),
+        ),
+    ),
+    _bug(
+        "entry-log-synced-after-the-index",
+        "Blocks are durable before an interval names them.",
+        edit("bookie_server.storage.checkpoint:Checkpointer._append", ("self._writer.sync()", "pass")),
+        edit(
+            "bookie_server.storage.checkpoint:Checkpointer._store",
+            (
+                "self._index.sync(self._generation + 1)",
+                "self._index.sync(self._generation + 1)\n        self._writer.sync()",
+            ),
+        ),
+    ),
+    _bug(
+        "stored-before-it-is-journaled",
+        "The index holds nothing that is not durable in the journal.",
+        edit(
+            "bookie_server.storage.maintenance:StorageMaintenance._run",
+            ("await self._journaled()", "pass"),
+        ),
+    ),
+    _bug(
+        "fence-answered-before-its-record",
+        "A fence is answered when its record is durable.",
+        edit(
+            "bookie_server.storage.ledger_storage:LedgerStorage.fence",
+            (
+                "self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), on_fence_durable)",
+                "self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), None)\n"
+                "    self._loop.call_soon(on_fence_durable, None)",
+            ),
+        ),
+    ),
+    _bug(
+        "refused-fence-taken-for-durable",
+        "A fence that met a full disk is journaled again when it is asked for again.",
+        edit(
+            "bookie_server.storage.ledger_storage:LedgerStorage.fence",
+            ("state.fenced = True", "state.fenced = state.fence_durable = True"),
+        ),
+    ),
+    _bug(
+        "lower-lac-answered-early",
+        "A LAC that is not the highest is answered when a higher one is durable.",
+        edit(
+            "bookie_server.storage.ledger_storage:LedgerStorage.set_explicit_lac",
+            (
+                "if state.explicit_lac is None:",
+                "if state.explicit_lac is None or lac < state.explicit_lac_value:",
+            ),
+        ),
+    ),
+    _bug(
+        "replay-lowers-the-lac",
+        "Replay keeps the highest explicit LAC, whatever the order.",
+        edit(
+            "bookie_server.storage.start.journal_recovery:keep_explicit_lac",
+            ("if lac < state.explicit_lac_value:", "if lac < -1:"),
+        ),
+    ),
+    _bug(
+        "log-with-one-dead-ledger-removed",
+        "An entry log goes away when every ledger in it is deleted.",
+        edit(
+            "bookie_server.storage.index:Index.has_live_ledger",
+            ("return any(", "return all("),
+        ),
+    ),
+    _bug(
+        "replay-stops-at-a-gap",
+        "Replay takes entries in any order, gaps included.",
+        edit(
+            "bookie_server.storage.start.journal_recovery:Recovery._on_adds",
+            (
+                "if ids and entry_id <= ids[-1]:",
+                "if ids and entry_id > ids[-1] + 1:\n            break\n        if ids and entry_id <= ids[-1]:",
+            ),
+        ),
+    ),
+    _bug(
+        "late-add-ends-the-run",
+        "Replay stores what comes out of order.",
+        edit(
+            "bookie_server.storage.start.journal_recovery:Recovery._on_adds",
+            (
+                "if state.deleted or (entry_id <= state.last_entry and self._is_here(state, entry_id)):",
+                "if state.deleted or entry_id <= state.last_entry:",
+            ),
+        ),
+    ),
+    _bug(
+        "torn-record-accepted",
+        "A record without its CRC is no record.",
+        edit(
+            "bookie_server.journal.record:decode_record",
+            (
+                "if crc32c(bytes(body), crc32c(covered, header.crc_seed)) != crc or kind not in _KNOWN:",
+                "if kind not in _KNOWN:",
+            ),
+        ),
+    ),
+    _bug(
+        "directory-not-synced-after-a-rename",
+        "A new name is durable when its directory is synced.",
+        edit(
+            "bookie_server.disk.disk:Disk.rename_durably",
+            ("self.sync_directory(target.parent)", "pass"),
+        ),
+    ),
+    _bug(
+        "deletion-answered-before-its-record",
+        "A deletion is answered when its record is durable.",
+        edit(
+            "bookie_server.storage.ledger_storage:LedgerStorage.delete_ledger",
+            (
+                "self._journal.append(RecordType.TOMBSTONE, ledger_body(ledger_id), on_durable)",
+                "self._journal.append(RecordType.TOMBSTONE, ledger_body(ledger_id), None)\n"
+                "    self._loop.call_soon(on_durable, None)",
+            ),
+        ),
+    ),
+    _bug(
+        "tombstone-not-replayed",
+        "A deletion is replayed like everything else.",
+        edit(
+            "bookie_server.storage.start.journal_recovery:Recovery._on_tombstone",
+            ("self._state(ledger_id).deleted = True", "pass"),
+        ),
+    ),
+    _bug(
+        "fence-not-replayed",
+        "A fence is replayed like everything else.",
+        edit(
+            "bookie_server.storage.start.journal_recovery:Recovery._on_fence",
+            ("state.fenced = state.fence_durable = True", "pass"),
+        ),
+    ),
+    _bug(
+        "full-checkpoint-taken-for-done",
+        "A checkpoint that met a full disk is repeated before the next one.",
+        edit(
+            "bookie_server.storage.maintenance:StorageMaintenance._run",
+            (
+                "self._full = self.shortage = full",
+                "self._full = self.shortage = full\n        self._stored(job)",
+            ),
+        ),
+    ),
+    _bug(
+        "states-missing-in-their-second-copy",
+        "With the log mark of a generation the state log has all states up to it.",
+        edit(
+            "bookie_server.storage.checkpoint:Checkpointer.run",
+            ("job.states, end", "(), end"),
+        ),
+    ),
+    _bug(
+        "state-log-not-synced",
+        "The state log is durable before the log mark names its generation.",
+        edit("bookie_server.storage.ledgers.state_log:StateLog._append", ("file.sync()", "pass")),
+    ),
+    _bug(
+        "journal-removed-before-the-mark",
+        "Journal files go away after the log mark has passed them.",
+        edit(
+            "bookie_server.storage.checkpoint:Checkpointer.run",
+            ("try:\n", "remove_before(self._disk, self._paths.journal, mark)\n    try:\n"),
+        ),
+    ),
+    _bug(
+        "cookie-in-the-store-first",
+        "The metadata store knows a bookie when its directories are complete.",
+        edit(
+            "bookie_server.cookie:prove_identity",
+            (
+                "await worker.run(partial(_prepare, disk, ours, config, environment))",
+                "await _create_in_store(store, ours)\n"
+                "            await worker.run(partial(_prepare, disk, ours, config, environment))\n"
+                "            return verdict",
+            ),
+        ),
+    ),
+    _bug(
+        "interval-cut-short-by-a-late-add",
+        "A late entry splits the interval around its gap in two.",
+        edit(
+            "bookie_server.storage.index:Index.insert",
+            ("if older.last > interval.last:", "if False:"),
+        ),
+    ),
+    _bug(
+        "journal-goes-on-after-an-error",
+        "After an error the journal writes nothing more.",
+        edit("bookie_server.journal.writer:Journal._write_group", ("self._broken = error", "pass")),
+    ),
+    _bug(
+        "queued-before-a-full-disk-was-known",
+        "What was queued before the loop knew of a full disk is refused with it.",
+        edit(
+            "bookie_server.journal.writer:Journal._refuse_late",
+            ("while refused < len(items) and", "while False and"),
+        ),
+    ),
+    _bug(
+        "end-of-the-last-file-not-written-again",
+        "The NEXT_FILE record that led to the last file is durable before that file gets more.",
+        edit(
+            "bookie_server.journal.replay:reopen_at",
+            ("_write_again(disk, directory, end.next_file).file.close()", "pass"),
+        ),
+    ),
+    _bug(
+        "spare-file-of-another-id",
+        "A spare journal file becomes the file for which it was made.",
+        edit(
+            "bookie_server.journal.files:JournalFiles._take_spare",
+            ("spare.header.file_id == file_id and ", ""),
+        ),
+    ),
+    _bug(
+        "salt-used-twice",
+        "Each journal file has its own salt, so that old bytes are no records.",
+        edit(
+            "bookie_server.journal.files:JournalFiles._made",
+            ("header = FileHeader(file_id, self._new_salt())", "header = FileHeader(file_id, 7)"),
+        ),
+    ),
+    _bug(
+        "key-not-journaled",
+        "The key of a ledger is durable before its first add.",
+        edit(
+            "bookie_server.storage.ledger_storage:LedgerStorage.create_ledger",
+            ("self._journal_key(state)", "pass"),
+        ),
+    ),
+    _bug(
+        "listed-after-the-last-entry",
+        "An interval after a ledger's last entry is left over from a checkpoint that a crash has ended.",
+        edit(
+            "bookie_server.storage.reads:StorageReads.entry_ranges",
+            (
+                "[(first, min(last, state.last_entry)) for first, last in merged if first <= state.last_entry]",
+                "merged",
+            ),
+        ),
+    ),
+    _bug(
+        "empty-piece-of-an-interval-listed",
+        "A piece between two late entries may hold nothing.",
+        edit("bookie_server.storage.ranges:dense_ranges", ("return", "pass")),
+    ),
+    _bug(
+        "blocks-overwritten-after-a-full-disk",
+        "What a checkpoint has appended before it met a full disk is given up in the index, too.",
+        edit(
+            "bookie_server.storage.checkpoint:Checkpointer._store",
+            ("self._writer.back_to(start)\n        self._index.reopen()", "self._writer.back_to(start)"),
+        ),
+    ),
+)
+
+STORAGE_BUGS: dict[str, PlantedBug] = {
+    each.name: each
+    for each in (*(PlantedBug(one.name, one.rule, one.edits) for one in storage.MUTATIONS), *BUGS)
+}
+"""All that a crash of one bookie may show."""
