@@ -128,7 +128,7 @@ class FaultInjector:
         bookie = self._cluster.bookie(action.who)
         if bookie.running:
             bookie.kill()
-            bookie.start()
+            self._start(bookie)
 
     def _do_power_cut(self, action: Action) -> None:
         bookie = self._cluster.bookie(action.who)

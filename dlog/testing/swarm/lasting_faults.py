@@ -101,6 +101,11 @@ class LastingFaults:
 
 
 def victims_max(plan: Plan) -> int:
-    """How many bookies this run may lose: their copies are not needed, and the others can still make ledgers."""
-    needed = plan.ack if plan.degraded else plan.ensemble
-    return max(0, min(plan.ack - 1, plan.bookies - needed))
+    """How many bookies this run may lose: their copies are not needed, and the others can still store ledgers.
+
+    A recovery writes what it finds back to an ack quorum of each write set. So there is a spare for each victim, or
+    there is one victim and write sets can spare a member.
+    """
+    spares = plan.bookies - plan.ensemble
+    without_spare = 1 if plan.degraded and plan.write > plan.ack else 0
+    return min(plan.ack - 1, max(0, spares, without_spare))
