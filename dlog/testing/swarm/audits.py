@@ -19,13 +19,20 @@ from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.metadata.history import RegisterHistory
 from dlog.testing.swarm.plan import Plan
+from dlog.testing.swarm.processes.cancellers import CANCELLER_ROOT
 from dlog.testing.swarm.processes.neighbours import NEIGHBOUR_ROOT
 from ledger.model import BookieId
 
 
 def root_of(process: str) -> str:
     """Where the records of its logs are."""
-    return NEIGHBOUR_ROOT if process.startswith("neighbour") else metadata_keys.DEFAULT_ROOT
+    match process.partition("-")[0]:
+        case "neighbour":
+            return NEIGHBOUR_ROOT
+        case "canceller":
+            return CANCELLER_ROOT
+        case _:
+            return metadata_keys.DEFAULT_ROOT
 
 
 def metadata_findings(history: History, changes: RegisterHistory) -> list[str]:

@@ -97,6 +97,8 @@ class Plan:
     """Who open a reader whenever an append was just acknowledged."""
     neighbours: int = 0
     """Processes of another cluster of logs, under another root of the same store, and of another application."""
+    cancellers: int = 0
+    """Processes that cancel what they have begun."""
     chaos_s: float = 20.0
     append_every_s: float = 0.1
     fault_every_s: float = 1.0
@@ -293,6 +295,7 @@ def _with_lasting_faults(draw: _Draw, drawn: dict[str, Any]) -> dict[str, Any]:
     faults = [name for name in (*LASTING, MISDIRECTED_READ) if draw.maybe(0.12)]
     changed: dict[str, Any] = {"faults": (*drawn["faults"], *faults), "limbo": draw.maybe(0.5)}
     changed["buggify"] = draw.maybe(0.3)
+    changed["cancellers"] = int(draw.maybe(0.15))
     if {"lost_bookie", "minor_rot"} & {*faults} and draw.maybe(0.5):
         changed["bookies"] = max(drawn["bookies"], min(6, drawn["ensemble"] + 1))
     return changed

@@ -5,7 +5,7 @@ every copy looked at, and what the cluster promised is checked.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from dlog.client import LogClient
@@ -22,6 +22,7 @@ from dlog.testing.swarm.audits import broken_promises, leaks, root_of
 from dlog.testing.swarm.chaos import Chaos
 from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.processes.administrators import SwarmAdministrator
+from dlog.testing.swarm.processes.cancellers import Appended, SwarmCanceller
 from dlog.testing.swarm.processes.neighbours import Belongings, SwarmNeighbour
 from dlog.testing.swarm.processes.readers import SwarmReader
 from dlog.testing.swarm.processes.witnesses import SwarmWitness
@@ -30,7 +31,7 @@ from dlog.testing.swarm.verification import Verification
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 
 T = TypeVar("T")
-Worker = SwarmWriter | SwarmReader | SwarmWitness | SwarmNeighbour | SwarmAdministrator
+Worker = SwarmWriter | SwarmReader | SwarmWitness | SwarmNeighbour | SwarmCanceller | SwarmAdministrator
 LOG = "swarm"
 _TRY_AGAIN_S = 0.5
 
@@ -54,11 +55,13 @@ class Swarm:
             *(f"reader-{number}" for number in range(plan.readers)),
             *(f"witness-{number}" for number in range(plan.witnesses)),
             *(f"neighbour-{number}" for number in range(plan.neighbours)),
+            *(f"canceller-{number}" for number in range(plan.cancellers)),
             "administrator",
         ]
         self.chaos = Chaos(plan, cluster, self._names, self._start)
         self.wrong: list[str] = []
         self._belongings = Belongings()
+        self._appended = Appended()
         self._workers: list[Worker] = []
         self._stopping = asyncio.Event()
         self._incarnations: dict[str, asyncio.Task[None]] = {}
@@ -98,6 +101,9 @@ class Swarm:
         if self._plan.neighbours and within:
             look = self._cluster.run("neighbour-verifier", self._missing_of_neighbours)
             self.wrong += await self._in_time("the neighbours' log is written and read", look)
+        if self._plan.cancellers and within:
+            look = self._cluster.run("canceller-verifier", self._wrong_of_cancellers)
+            self.wrong += await self._in_time("the cancellers' log is written and read", look)
         await self._in_time("clients close", self._end_everybody())
         if within:
             self.wrong += broken_promises(self._cluster)
@@ -164,6 +170,9 @@ class Swarm:
                 worker = SwarmWitness(client, LOG, self.recorder, label, chance, config)
             case "neighbour":
                 worker = SwarmNeighbour(client, LOG, self._belongings, chance)
+            case "canceller":
+                trace, strict = self._loop.trace, not self._plan.fast
+                worker = SwarmCanceller(client, self._appended, label, chance, trace, strict=strict)
             case _:
                 worker = SwarmAdministrator(
                     client,
@@ -214,7 +223,9 @@ class Swarm:
         """And the administrator: what was read at the end is not to be trimmed afterwards. And the neighbours."""
         self._stopping.set()
         ended = [
-            task for name, task in self._incarnations.items() if name.startswith(("administrator", "neighb"))
+            task
+            for name, task in self._incarnations.items()
+            if name.startswith(("administrator", "neighb", "cancell"))
         ]
         for task in ended:
             task.cancel()
@@ -230,11 +241,17 @@ class Swarm:
                 await asyncio.sleep(_TRY_AGAIN_S)
 
     async def _missing_of_neighbours(self) -> list[str]:
-        client = await self._connect("neighbour-verifier")
+        return await self._asked("neighbour-verifier", lambda client: self._belongings.missing(client, LOG))
+
+    async def _wrong_of_cancellers(self) -> list[str]:
+        return await self._asked("canceller-verifier", self._appended.wrong_in_the_end)
+
+    async def _asked(self, process: str, ask: Callable[[LogClient], Awaitable[list[str]]]) -> list[str]:
+        client = await self._connect(process)
         try:
             while True:
                 try:
-                    return await self._belongings.missing(client, LOG)
+                    return await ask(client)
                 except (UnavailableError, OutcomeUnknownError, OwnershipLostError):
                     await asyncio.sleep(_TRY_AGAIN_S)
         finally:

@@ -48,6 +48,7 @@ FAULTS: dict[str, dict[str, str]] = {
         "watch_spurious": "a watch was called without a change",
     },
     "production code": {
+        "cancel": "a call of a program was cancelled",
         "buggify": "a point in the code forced behaviour that is legal but rare",
     },
     "processes and clocks": {

@@ -1,0 +1,67 @@
+"""Programs that cancel what they have begun: nothing is lost, nothing is left over, and the check sees if it were."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dlog.client import LogClient
+from dlog.testing.swarm.plan import make_plan
+from dlog.testing.swarm.processes.cancellers import Appended
+from dlog.testing.swarm.run import Report, run_plan
+
+ONE: dict[str, Any] = {"cancellers": 1, "chaos_s": 16.0, "writers": 1, "readers": 1, "other_log": False}
+
+
+def played(seed: int, profile: str) -> Report:
+    return run_plan(make_plan(seed, profile, ONE))
+
+
+@pytest.mark.parametrize("seed", range(1, 3))
+@pytest.mark.parametrize("profile", ["calm", "chaos"])
+def test_calls_are_cancelled_and_nothing_is_lost_or_left_over(profile: str, seed: int) -> None:
+    report = played(seed, profile)
+    assert report.findings == []
+    assert report.faults["cancel"] > 3
+
+
+def test_a_task_that_outlives_a_cancelled_call_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = LogClient.describe
+    left = []
+
+    async def describe(self: LogClient, log: str) -> Any:
+        left.append(asyncio.ensure_future(asyncio.sleep(3600)))
+        return await honest(self, log)
+
+    monkeypatch.setattr(LogClient, "describe", describe)
+    assert any("c17_no_leaks" in found for found in played(1, "calm").findings)
+
+
+def test_a_writer_that_outlives_a_cancelled_open_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = LogClient._open_writer
+
+    async def open_writer(self: LogClient, *arguments: Any) -> Any:
+        return await asyncio.shield(honest(self, *arguments))
+
+    monkeypatch.setattr(LogClient, "_open_writer", open_writer)
+    assert any("c17_no_leaks" in found for seed in (1, 2, 3) for found in played(seed, "calm").findings)
+
+
+def appended() -> Appended:
+    log = Appended()
+    log.acked, log.absent = [b"1", b"2"], {b"3"}
+    return log
+
+
+@pytest.mark.parametrize("found", [[b"1", b"2"], [b"1", b"9", b"2"]])
+def test_a_read_with_every_acknowledged_message_in_order_is_sound(found: list[bytes]) -> None:
+    assert appended().faults_of(found, 2) == []
+
+
+@pytest.mark.parametrize(
+    "found", [[b"1"], [b"2", b"1"], [b"1", b"2", b"2"], [b"1", b"2", b"9", b"9"], [b"1", b"2", b"3"]]
+)
+def test_a_read_that_lacks_repeats_or_reorders_a_message_is_not(found: list[bytes]) -> None:
+    assert appended().faults_of(found, 2)
