@@ -1,9 +1,10 @@
-"""C14: every entry has its ack quorum of intact, equal copies, when it is acknowledged and after healing.
+"""C14: every entry has its ack quorum of intact, equal copies, when it is acknowledged or read, and after healing.
 
 `AllCommittedEntriesReachAckQuorum` of BookKeeper's TLA+ specification. `AckedCopies` checks at the instant of an
-acknowledgement: an add that was under way then mostly arrives a moment later, so the copies at the end of a run do not
-show that one was missing. `CopyAudit` reads each replica after healing. The write quorum is reached only by repair:
-that half is checked when asked for (`repaired`), and its test is skipped by name until repair exists.
+acknowledgement, and when a reader is the first to return the message: an add that was under way then mostly arrives a
+moment later, so the copies at the end of a run do not show that one was missing. `CopyAudit` reads each replica after
+healing. The write quorum is reached only by repair: that half is checked when asked for (`repaired`), and its test is
+skipped by name until repair exists.
 """
 
 from __future__ import annotations
@@ -138,8 +139,15 @@ class AckedCopies:
         self._wrong = wrong
         self._found = 0
 
-    def check(self, message_id: MessageId) -> None:
+    def on_acked(self, message_id: MessageId) -> None:
         """Check the copies of this message's entry; its append has just been acknowledged."""
+        self._check(message_id, "c14_acknowledged_on_an_ack_quorum", "acknowledged")
+
+    def on_read(self, message_id: MessageId) -> None:
+        """A reader has just returned the message, before its append or after it was acknowledged."""
+        self._check(message_id, "c14_read_from_an_ack_quorum", "returned to a reader")
+
+    def _check(self, message_id: MessageId, name: str, what: str) -> None:
         ledger_id, entry_id = message_id.ledger_id, message_id.entry_id
         metadata = self._metadata.ledger(ledger_id)
         if metadata is None or self._found == FINDINGS_MAX:
@@ -155,6 +163,6 @@ class AckedCopies:
         if len(have) < self._ack:
             self._found += 1
             self._wrong.append(
-                f"c14_acknowledged_on_an_ack_quorum: {message_id} was acknowledged when at most {len(have)} of "
+                f"{name}: {message_id} was {what} when at most {len(have)} of "
                 f"{', '.join(sorted(members))} had it, it needs {self._ack}"
             )

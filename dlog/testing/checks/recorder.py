@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from dlog.model import EARLIEST_ID, Message, MessageId
+from dlog.model import EARLIEST_ID, NO_MESSAGE, Message, MessageId
 from dlog.testing.checks.history import (
     Append,
     History,
@@ -55,6 +55,9 @@ class Recorder:
         self._waiting: list[asyncio.Future[MessageId]] = []
         self.on_acked: Callable[[MessageId], None] = lambda _: None
         """Called when an append has been acknowledged."""
+        self._highest_read = NO_MESSAGE
+        self.on_first_read: Callable[[MessageId], None] = lambda _: None
+        """Called when a reader returns a message above all that any reader had returned."""
         self.acked = 0
         self.seen: list[MessageId] = []
         """Of every message that any reader returned."""
@@ -124,6 +127,9 @@ class Recorder:
         self._readers.setdefault(reader, []).append(Observation(message_id, payload, self._now()))
         self._log_read("reads", reader, str(message_id))
         self.seen.append(message_id)
+        if message_id > self._highest_read:
+            self._highest_read = message_id
+            self.on_first_read(message_id)
 
     def returned_message(self, reader: str, message: Message) -> None:
         """The same, with the message's key and headers."""

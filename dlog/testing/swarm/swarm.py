@@ -133,11 +133,11 @@ class Swarm:
         visible = VisibleAcks(self._cluster, self.wrong)
 
         def acked(message_id: MessageId) -> None:
-            copies.check(message_id)
+            copies.on_acked(message_id)
             if not self._plan.fast:
                 visible.check(message_id)
 
-        self.recorder.on_acked = acked
+        self.recorder.on_acked, self.recorder.on_first_read = acked, copies.on_read
         RecoveredFences(self._cluster, self.wrong)
 
     # ---- processes

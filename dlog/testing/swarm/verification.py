@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from dlog.client import LogClient
@@ -25,6 +26,8 @@ Connect = Callable[[], Coroutine[Any, Any, LogClient]]
 BEYOND_S_MAX = 60.0
 """Beyond the contract nothing is promised but errors: after so long without an answer it is one."""
 _TRY_AGAIN_S = 0.5
+_FOLLOW_S = 10.0
+"""Far more than `lac_interval_s`, for slow disks and connections that are made anew."""
 
 
 class InTime(Protocol):
@@ -121,11 +124,27 @@ class Verification:
                     outcome, message_id = await outcome_of(writer.append(payload))
                     self._recorder.end(handle, number, outcome, message_id)
                     if outcome is Outcome.ACKED and message_id is not None:
+                        if self._plan.fast and self._plan.profile != "beyond":
+                            await self._readers_follow(client, message_id)
                         return message_id
             except (UnavailableError, OutcomeUnknownError, OwnershipLostError):
                 pass
             await asyncio.sleep(_TRY_AGAIN_S)
         raise AssertionError("unreachable")
+
+    async def _readers_follow(self, client: LogClient, message_id: MessageId) -> None:
+        """With fast visibility, and while the writer is idle (docs/log-semantics.md#rule-13)."""
+        ends_at = asyncio.get_running_loop().time() + _FOLLOW_S
+        while asyncio.get_running_loop().time() < ends_at:
+            with suppress(UnavailableError):
+                async with client.reader(self._log, message_id, until="latest") as reader:
+                    if [message.id async for message in reader]:
+                        return
+            await asyncio.sleep(client.config.ledger.lac_interval_s)
+        self._wrong.append(
+            f"c9_readers_follow_an_idle_writer: {message_id} was acknowledged {_FOLLOW_S} s ago, and a reader that "
+            "opens now does not see it"
+        )
 
     async def _read_all(self, client: LogClient, history: History) -> LogMetadata:
         """Read the log; its record as it was before and after. A trim that is still under way may come in between."""
