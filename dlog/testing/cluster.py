@@ -61,6 +61,9 @@ class ClusterConfig:
     storage: StorageConfig = field(default_factory=small_storage)
     """Storage of each bookie: small, so that checkpoints and new files come often."""
 
+    storage_of: Callable[[str], StorageConfig] | None = None
+    """Storage of the bookie of this name, where bookies differ; None: `storage` for all."""
+
     disk: DiskTiming = field(default_factory=DiskTiming)
     """How long reads, writes and syncs of a bookie's disk take."""
 
@@ -93,11 +96,13 @@ class SimulatedCluster:
             self.metadata.on_change.append(self._log_change)
 
     def _new_bookie(self, number: int) -> SimulatedBookie:
+        name, storage_of = f"bookie-{number}", self.config.storage_of
+        storage = self.config.storage if storage_of is None else storage_of(name)
         return SimulatedBookie(
             self.loop,
             self.metadata,
-            f"bookie-{number}",
-            storage=self.config.storage,
+            name,
+            storage=storage,
             timing=self.config.disk,
             gc_interval_s=self.config.gc_interval_s,
             gc_grace_s=self.config.gc_grace_s,

@@ -19,6 +19,10 @@ T = TypeVar("T")
 Run = Callable[[Plan], Report]
 
 _SIMPLER: tuple[dict[str, Any], ...] = (
+    {"mixed_settings": False},
+    {"buggify": False},
+    {"cancellers": 0},
+    {"limbo": False},
     {"other_log": False},
     {"shrinks": False},
     {"readers": 1},

@@ -20,6 +20,7 @@ from dlog.testing.bookies import KIB, small_storage
 from dlog.testing.kernel.faults import MetadataFault
 from dlog.testing.kernel.seeds import Seeds
 from dlog.testing.swarm.actions import Action
+from dlog.testing.swarm.mixed_settings import mixed_log_config, mixed_storage
 from ledger.config import LedgerClientConfig, Visibility, WireProtocol
 from ledger.model import DigestType, QuorumSizes
 
@@ -120,6 +121,8 @@ class Plan:
     """Whether at the end all garbage is waited for, which takes a while."""
     limbo: bool = False
     """Whether a bookie whose journal is damaged starts in limbo instead of refusing to start."""
+    mixed_settings: bool = False
+    """Whether each client and each bookie has settings of its own."""
     buggify: bool = False
     """Whether points in production code force behaviour that is legal but rare."""
     sync_s_max: float = 2e-3
@@ -143,6 +146,13 @@ class Plan:
     """Each phase after the chaos must be over by then, whatever was broken."""
 
     def log_config(self, process: str = "") -> LogConfig:
+        """Of one process; the same for all unless settings are mixed."""
+        config = self._log_config(process)
+        if self.mixed_settings and process:
+            return mixed_log_config(config, Seeds(self.seed).stream(f"settings of {process}"))
+        return config
+
+    def _log_config(self, process: str) -> LogConfig:
         """Short patience and small ledgers, so that much happens within seconds."""
         patience = self.patience
         role, _, number = process.partition("-")
@@ -191,7 +201,14 @@ class Plan:
             read_ahead_bytes=self.read_ahead_bytes, fetch_bytes=8 * KIB, fetch_entries_max=50, slow_poll_s=2.0
         )
 
-    def storage(self) -> StorageConfig:
+    def storage(self, bookie: str = "") -> StorageConfig:
+        """Of one bookie; the same for all unless settings are mixed."""
+        config = self._storage()
+        if self.mixed_settings and bookie:
+            return mixed_storage(config, Seeds(self.seed).stream(f"settings of {bookie}"))
+        return config
+
+    def _storage(self) -> StorageConfig:
         size = 16 * KIB if self.small_disks else 64 * KIB
         return small_storage(
             checkpoint_interval_s=self.checkpoint_s,
@@ -296,6 +313,7 @@ def _with_lasting_faults(draw: _Draw, drawn: dict[str, Any]) -> dict[str, Any]:
     changed: dict[str, Any] = {"faults": (*drawn["faults"], *faults), "limbo": draw.maybe(0.5)}
     changed["buggify"] = draw.maybe(0.3)
     changed["cancellers"] = int(draw.maybe(0.15))
+    changed["mixed_settings"] = draw.maybe(0.2)
     if {"lost_bookie", "minor_rot"} & {*faults} and draw.maybe(0.5):
         changed["bookies"] = max(drawn["bookies"], min(6, drawn["ensemble"] + 1))
     return changed

@@ -69,6 +69,7 @@ def _report(plan: Plan, *, detailed: bool, timeline: int) -> Report:
     config = ClusterConfig(
         bookies=plan.bookies,
         storage=plan.storage(),
+        storage_of=plan.storage,
         disk=disk,
         metadata=store,
         gc_interval_s=plan.gc_interval_s,
