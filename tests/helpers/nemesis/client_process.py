@@ -12,7 +12,9 @@ from random import Random
 from typing import Any
 
 from dlog.blocking.loop_thread import fastest_loop
+from dlog.client import LogClient, connect
 from dlog.config import LogConfig
+from ledger.errors import UnavailableError
 from tests.helpers.mutations.planting import planted
 from tests.helpers.nemesis.history_file import HistoryFile
 from tests.helpers.nemesis.planted_bugs import PLANTED_BUGS
@@ -61,6 +63,16 @@ def parse_arguments(arguments: list[str]) -> ClientArguments:
     return ClientArguments(
         found.uri, Path(found.history), found.name, found.seed, found.source, tuple(found.options)
     )
+
+
+async def connected(arguments: ClientArguments) -> LogClient:
+    """A client, as soon as there is metadata to connect to."""
+    while True:
+        try:
+            return await connect(arguments.uri, config=arguments.config)
+        except UnavailableError as error:
+            print(f"{arguments.name} is not connected: {error}", flush=True)
+            await asyncio.sleep(0.2)
 
 
 def run(main: Coroutine[Any, Any, None], arguments: ClientArguments) -> None:

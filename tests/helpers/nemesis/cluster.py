@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from ledger.metadata.drivers import open_store
 from tests.helpers.nemesis.chaos import Action, Chaos
 from tests.helpers.nemesis.sqlite_store import SqliteStore
 from tests.helpers.nemesis.zookeeper_store import ZooKeeperStore
-from tests.helpers.processes.python import Child, start_python
+from tests.helpers.processes.python import Child, ChildFailedError, start_python
 
 
 class Store(Protocol):
@@ -33,6 +34,8 @@ class Store(Protocol):
 
     async def close(self) -> None: ...
 
+
+_START_S = 60.0
 
 STORES: dict[str, type[SqliteStore] | type[ZooKeeperStore]] = {
     "sqlite": SqliteStore,
@@ -79,14 +82,18 @@ class NemesisCluster:
         await self.store.close()
 
     async def _start_bookie(self, number: int) -> Child:
+        """It ends if it finds no metadata store, and is then started again, as its supervisor would do."""
         port = str(self.relays[number].port)
-        return await start_python(
-            [
-                *("-m", "bookie_server", "start", "--metadata", self._uris[number]),
-                *("--data", str(self.bookie_directory(number))),
-                *("--host", BEHIND, "--advertised", FRONT, "--port", port),
-            ]
-        )
+        command = ["-m", "bookie_server", "start", "--metadata", self._uris[number]]
+        command += ["--data", str(self.bookie_directory(number))]
+        command += ["--host", BEHIND, "--advertised", FRONT, "--port", port]
+        give_up_at = time.monotonic() + _START_S
+        while True:
+            try:
+                return await start_python(command)
+            except ChildFailedError:
+                if time.monotonic() > give_up_at:
+                    raise
 
 
 @asynccontextmanager

@@ -18,11 +18,11 @@ import sys
 import time
 from random import Random
 
-from dlog.client import LogClient, connect
+from dlog.client import LogClient
 from dlog.errors import LogNotFoundError
 from dlog.model import MessageId
 from ledger.errors import LogStoreError, UnavailableError
-from tests.helpers.nemesis.client_process import READY, ClientArguments, parse_arguments, run
+from tests.helpers.nemesis.client_process import READY, ClientArguments, connected, parse_arguments, run
 from tests.helpers.nemesis.history_file import AckedTail, HistoryFile
 from tests.helpers.nemesis.settings import LOG
 
@@ -120,17 +120,17 @@ class ReaderProcess:
 
 
 async def main(arguments: ClientArguments) -> None:
-    async with await connect(arguments.uri, config=arguments.config) as client:
-        acked = AckedTail(arguments.history_path.parent)
-        process = ReaderProcess(client, arguments.open_history(), arguments.name, arguments.random, acked)
-        task = asyncio.current_task()
-        assert task is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        print(READY, flush=True)
-        try:
-            await process.run()
-        except asyncio.CancelledError:
-            print(f"{arguments.name} ended", flush=True)
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    print(READY, flush=True)
+    acked = AckedTail(arguments.history_path.parent)
+    try:
+        async with await connected(arguments) as client:
+            history = arguments.open_history()
+            await ReaderProcess(client, history, arguments.name, arguments.random, acked).run()
+    except asyncio.CancelledError:
+        print(f"{arguments.name} ended", flush=True)
 
 
 if __name__ == "__main__":

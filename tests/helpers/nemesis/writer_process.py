@@ -13,7 +13,7 @@ import sys
 import time
 from random import Random
 
-from dlog.client import LogClient, connect
+from dlog.client import LogClient
 from dlog.errors import AppendIndeterminateError, TakeoverLostError
 from dlog.model import MessageId
 from dlog.testing.checks.history import Outcome
@@ -25,7 +25,7 @@ from ledger.errors import (
     OwnershipLostError,
     UnavailableError,
 )
-from tests.helpers.nemesis.client_process import READY, ClientArguments, parse_arguments, run
+from tests.helpers.nemesis.client_process import READY, ClientArguments, connected, parse_arguments, run
 from tests.helpers.nemesis.history_file import HistoryFile
 from tests.helpers.nemesis.settings import LOG
 
@@ -34,16 +34,21 @@ _RESOLVED_WITHIN_S = 2.0
 
 
 class WriterProcess:
-    def __init__(self, client: LogClient, history: HistoryFile, name: str, random: Random) -> None:
+    def __init__(
+        self,
+        client: LogClient,
+        history: HistoryFile,
+        name: str,
+        random: Random,
+        stopping: asyncio.Event,
+    ) -> None:
+        """`stopping`: set from outside, when all that was accepted is to be settled."""
         self._client = client
         self._history = history
         self._name = name
         self._random = random
-        self._stopping = asyncio.Event()
+        self._stopping = stopping
         self._appends: set[asyncio.Task[None]] = set()
-
-    def stop(self) -> None:
-        self._stopping.set()
 
     async def run(self) -> None:
         for term in range(1000):
@@ -127,11 +132,12 @@ async def _outcome(writer: LogWriter, payload: bytes) -> tuple[Outcome, MessageI
 
 
 async def main(arguments: ClientArguments) -> None:
-    async with connect(arguments.uri, config=arguments.config) as client:
-        process = WriterProcess(client, arguments.open_history(), arguments.name, arguments.random)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, process.stop)
-        print(READY, flush=True)
-        await process.run()
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    print(READY, flush=True)
+    async with await connected(arguments) as client:
+        history = arguments.open_history()
+        await WriterProcess(client, history, arguments.name, arguments.random, stopping).run()
 
 
 if __name__ == "__main__":
