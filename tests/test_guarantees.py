@@ -1,0 +1,74 @@
+"""Whether docs/simulation.md names for every guarantee a check, and something that shows that the check can fail."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from dlog.testing.checks import checks
+from tests.helpers.repository import ROOT, tracked_files
+
+README = (ROOT / "README.md").read_text("utf-8")
+RULES = (ROOT / "docs" / "log-semantics.md").read_text("utf-8")
+_, _, SECTION = (
+    (ROOT / "docs" / "simulation.md").read_text("utf-8").partition("\n## Guarantees and their checks\n")
+)
+TABLES = [
+    [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()[2:]]
+    for table in re.findall(r"(?:^\|.*\n)+", SECTION, re.MULTILINE)
+]
+PROMISES, OF_RULES = TABLES
+ROWS = PROMISES + OF_RULES
+SOURCES = {path: path.read_text("utf-8") for path in tracked_files() if path.suffix == ".py"}
+OF_THE_REST = {"c14_write_quorum_after_repair"}
+"""Skipped by name: re-replication is not implemented, and not promised."""
+
+
+def quoted(cell: str) -> list[str]:
+    return re.findall(r"`([\w-]+)`", cell)
+
+
+def defined(packages: tuple[str, ...], pattern: str) -> set[str]:
+    """What the pattern finds in the files below these directories."""
+    sources = (
+        text for path, text in SOURCES.items() if path.relative_to(ROOT).as_posix().startswith(packages)
+    )
+    return {found for text in sources for found in re.findall(pattern, text)}
+
+
+CHECKS = defined(("dlog/testing",), r"\bc\d+_[A-Za-z_]+\w")
+SHOWN = defined(("tests/",), r"def (\w+)\(") | set(
+    json.loads((ROOT / "tests" / "simulation" / "mutations" / "table.json").read_text("utf-8"))
+)
+
+
+def test_every_promise_of_the_readme_is_in_the_table_in_its_words() -> None:
+    _, _, text = README.partition("\n**Durable.**")
+    text, _, _ = f"**Durable.**{text}".partition("\n[The checks")
+    promises = [re.sub(r"^\*\*.*?\*\* ", "", line) for line in text.splitlines() if line]
+    assert len(promises) > 15
+    assert [row[0] for row in PROMISES] == promises
+
+
+def test_every_rule_of_the_log_is_in_the_table() -> None:
+    headings = re.findall(r"^### ((?:Rule|I)\s?\w+|Orphan sweep)$", RULES, re.MULTILINE)
+    assert len(headings) > 50
+    assert [re.sub(r"^\[(.*)\]\(.*\)$", r"\1", row[0]) for row in OF_RULES] == headings
+
+
+def test_the_tables_name_every_check() -> None:
+    named = {name for row in ROWS for name in quoted(row[1])}
+    assert {check.__name__ for check in checks.CHECKS} <= CHECKS
+    assert sorted(named - CHECKS) == []
+    of_every_history = {check.__name__ for check in checks.CHECKS} | {
+        name for name in CHECKS if not name.startswith(("c13", "c16", "c17"))
+    }
+    assert sorted(of_every_history - named - OF_THE_REST) == []
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
+def test_every_row_is_shown_by_something_that_exists(row: list[str]) -> None:
+    assert quoted(row[2])
+    assert [name for name in quoted(row[2]) if name not in SHOWN] == []
