@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dlog.model import MessageId
 from dlog.testing.checks.history import History, Outcome
 from dlog.testing.checks.order import (
+    c6_conditional_appends_follow_what_they_expect,
     c6_each_takeover_has_a_higher_epoch,
     c6_nothing_of_a_deposed_writer_is_committed,
     c6_real_time_order,
@@ -104,6 +105,7 @@ CHECKS: tuple[Check, ...] = (
     c6_nothing_of_a_deposed_writer_is_committed,
     c6_writers_follow_one_another,
     c6_each_takeover_has_a_higher_epoch,
+    c6_conditional_appends_follow_what_they_expect,
     c7_per_handle_order,
     c8_no_holes,
     c8_batches_are_all_or_nothing,
@@ -121,6 +123,7 @@ CHECKS: tuple[Check, ...] = (
 
 OF_WHOLE_LOGS: tuple[Check, ...] = (
     c1_no_acknowledged_message_is_lost,
+    c6_conditional_appends_follow_what_they_expect,
     c8_no_holes,
     c8_batches_are_all_or_nothing,
     c9_what_was_acknowledged_is_seen_by_every_later_reader,

@@ -134,6 +134,8 @@ class History:
     whole_reads: list[WholeRead] = field(default_factory=list)
     starts: dict[str, ReadFrom] = field(default_factory=dict)
     """Of readers that were opened, by name."""
+    expected: dict[bytes, MessageId] = field(default_factory=dict)
+    """Of conditional appends, by payload: the id that the log's last message had to have."""
     trimmed_before: MessageId = EARLIEST_ID
     """The trim position at the end: the highest of `trims` that took effect."""
     trims: list[Trim] = field(default_factory=list)

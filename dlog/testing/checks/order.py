@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from math import inf
 
-from dlog.model import NO_MESSAGE, MessageId
+from dlog.model import EARLIEST_ID, NO_MESSAGE, MessageId
 from dlog.testing.checks.history import Append, History, Outcome
 from dlog.testing.checks.outcomes import by_writer
 
@@ -141,3 +141,13 @@ def _not_rising(reader: str, found: list[MessageId]) -> Iterator[str]:
     for before, after in itertools.pairwise(found):
         if after <= before:
             yield f"{reader} returned {after} after {before}"
+
+
+def c6_conditional_appends_follow_what_they_expect(history: History) -> Iterator[str]:
+    """Source: docs/log-semantics.md#rule-12."""
+    before: MessageId | None = None if history.trimmed_before > EARLIEST_ID else NO_MESSAGE
+    for message_id, payload in history.log:
+        expected = history.expected.get(payload)
+        if expected is not None and before is not None and before != expected:
+            yield f"{message_id} was to be appended after {expected}, but follows {before}"
+        before = message_id

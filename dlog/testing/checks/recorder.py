@@ -51,6 +51,10 @@ class Recorder:
         self._trims: list[Trim] = []
         self.starts: dict[str, ReadFrom] = {}
         """Where each reader that was opened was asked to begin."""
+        self.expected: dict[bytes, MessageId] = {}
+        """Of conditional appends, by payload: the id that the log's last message had to have."""
+        self.last_acked = NO_MESSAGE
+        """The id that was acknowledged last, by any writer."""
         self._payloads = 0
         self._waiting: list[asyncio.Future[MessageId]] = []
         self.on_acked: Callable[[MessageId], None] = lambda _: None
@@ -107,6 +111,7 @@ class Recorder:
         if outcome is Outcome.ACKED:
             assert message_id is not None
             self.acked += 1
+            self.last_acked = message_id
             self._report_acked(message_id)
 
     async def next_acked(self) -> MessageId:
@@ -173,6 +178,7 @@ class Recorder:
             resolutions=self._resolutions,
             skipping=self._skipping,
             starts=self.starts,
+            expected=self.expected,
         )
         history.takeovers = [takeover for _, takeover in sorted(self._takeovers, key=lambda each: each[0])]
         for (writer, number), (payload, invoked, batch) in self._invoked.items():

@@ -91,7 +91,7 @@ class Plan:
     codec: str = "none"
     password: str = ""
     wire: str = "v2"
-    """The version of the protocol in which entries go; no seed draws another."""
+    """The version of the protocol in which entries go."""
     writers: int = 2
     readers: int = 2
     witnesses: int = 0
@@ -142,6 +142,14 @@ class Plan:
     """The share of appends of unknown outcome that are resolved."""
     graces_s: tuple[float, ...] = ()
     """What the writers ask for as the log's grace, one after the other; nothing: seven days."""
+    keys: bool = False
+    """Messages have keys and headers, and some are tombstones."""
+    more_ways: bool = False
+    """Writers also append conditionally, without waiting, and in bursts."""
+    tight_buffer: bool = False
+    """A writer's buffer holds one full entry, so that appends often wait for it."""
+    huge_bytes: int = 0
+    """Size of a few messages that are far larger than the others; 0: none."""
     progress_s: float = 400.0
     """Each phase after the chaos must be over by then, whatever was broken."""
 
@@ -157,6 +165,7 @@ class Plan:
         patience = self.patience
         role, _, number = process.partition("-")
         graces = self.graces_s if role == "writer" else ()
+        entry_bytes = (16 if self.tight_buffer else 64) * KIB + self.huge_bytes
         return LogConfig(
             quorum=QuorumSizes(ensemble=self.ensemble, write=self.write, ack=self.ack),
             visibility=Visibility.FAST if self.fast else Visibility.STRICT,
@@ -171,11 +180,11 @@ class Plan:
                 interval_min_s=0.3,
             ),
             batching=BatchLimits(
-                entry_bytes_max=64 * KIB,
+                entry_bytes_max=entry_bytes,
                 batch_bytes=4 * KIB if self.batching else 1,
                 linger_s=0.001 if self.batching else 0.0,
             ),
-            buffer_bytes_max=256 * KIB,
+            buffer_bytes_max=entry_bytes if self.tight_buffer else 4 * entry_bytes,
             candidate_wait_s=0.5 * patience,
             late_success_s=1.0 * patience,
             hold_limit_s=self.hold_s,
@@ -294,9 +303,23 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
     drawn["neighbours"] = chance.choice((0, 0, 1))
     if profile != "calm":
         drawn |= _with_lasting_faults(_Draw(Random(chance.getrandbits(64))), drawn)
+    drawn |= _with_a_richer_workload(_Draw(Random(f"workload {seed}")))
     if drawn["digest"] == "DUMMY" and (profile == "beyond" or "minor_rot" in drawn["faults"]):
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))
+
+
+def _with_a_richer_workload(draw: _Draw) -> dict[str, Any]:
+    """What clients use besides the plain append, from a stream of its own."""
+    chance = draw.chance
+    return {
+        "keys": draw.maybe(0.4),
+        "more_ways": draw.maybe(0.5),
+        "tight_buffer": draw.maybe(0.25),
+        "codec": chance.choice(("none", "none", "none", "zstd", "lz4")),
+        "wire": chance.choice(("v2", "v2", "v2", "v3")),
+        "huge_bytes": 1 << 20 if draw.maybe(0.04) else 0,
+    }
 
 
 def _with_returning_bookies(ensemble: int, bookies: int) -> dict[str, Any]:

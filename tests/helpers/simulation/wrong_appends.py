@@ -313,3 +313,8 @@ def a_message_is_in_the_log_twice(history: History) -> None:
 @refused_by(WRONG_APPENDS, "c4_no_duplicates")
 def a_trimmed_message_comes_back(history: History) -> None:
     history.final.append((two(2), b"a0"))
+
+
+@refused_by(WRONG_APPENDS, "c6_conditional_appends_follow_what_they_expect")
+def a_conditional_append_follows_another_message_than_it_expects(history: History) -> None:
+    history.expected[b"t1"] = one(5)

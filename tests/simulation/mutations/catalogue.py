@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.helpers.mutations.mutation import Mutation
 from tests.simulation.mutations import (
+    appends,
     ensemble_changes,
     fences,
     ledger_recovery,
@@ -29,7 +30,7 @@ HARMLESS: dict[str, str] = {
 }
 """Thought of, and not planted since other rules make up for them."""
 
-_AREAS = (quorums, ensemble_changes, ledger_recovery, fences, storage, takeovers, rotations, readers)
+_AREAS = (quorums, ensemble_changes, ledger_recovery, fences, storage, takeovers, rotations, readers, appends)
 
 MUTATIONS: dict[str, Mutation] = {each.name: each for area in _AREAS for each in area.MUTATIONS}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlog.client import LogClient
 from dlog.errors import AppendIndeterminateError, TakeoverLostError, UnknownPositionError
 from dlog.model import MessageId
-from dlog.testing.checks.history import Outcome
+from dlog.testing.checks.history import Outcome, content_of
 from dlog.testing.checks.recorder import Recorder
 from dlog.testing.swarm.plan import Plan
 from dlog.write.writer import LogWriter
@@ -22,9 +22,24 @@ from ledger.errors import (
     UnavailableError,
 )
 
+_HUGE = 0.04
+"""Share of messages that are huge, in a plan that has any."""
 IN_FLIGHT_MAX = 32
 CLOSE_S_MAX = 200.0
 """Longer than everything that a writer may wait for; beyond it, it is stuck."""
+
+
+class Content(NamedTuple):
+    """What is appended, as the arguments of `append`."""
+
+    payload: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+    @property
+    def recorded(self) -> bytes:
+        """As the history has it."""
+        return content_of(*self)
 
 
 class SwarmWriter:
@@ -110,6 +125,8 @@ class SwarmWriter:
     def _ways(self) -> list[Any]:
         """Each term has its habits."""
         all_ways = [self._append, self._append, self._append_many, self._submit, self._cancel, self._rotate]
+        if self._plan.more_ways:
+            all_ways += [self._append_at_tail, self._submit_now, self._burst]
         return [all_ways[0], *(way for way in all_ways if self._chance.random() < 0.4)]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -125,14 +142,26 @@ class SwarmWriter:
 
     # ---- ways to append
 
-    def _payload(self) -> bytes:
+    def _content(self) -> Content:
+        """A message unlike all others."""
         size = self._chance.choice((0, 10, self._plan.payload_bytes_max))
-        return b"%s:%d:" % (self._name.encode(), self._recorder.new_payload()) + b"." * size
+        if self._plan.huge_bytes and self._chance.random() < _HUGE:
+            size = self._plan.huge_bytes
+        name = b"%s:%d:" % (self._name.encode(), self._recorder.new_payload())
+        kind = self._chance.random() if self._plan.keys else 1.0
+        if kind < 0.15:
+            return Content(None, name)
+        if kind < 0.3:
+            return Content(name + b"." * size, b"")
+        if kind < 0.5:
+            return Content(name + b"." * size, b"key", ((b"a", b"1"), (b"a", b""), (b"", name)))
+        return Content(name + b"." * size)
 
     async def _append(self, writer: LogWriter, handle: str) -> None:
-        payload = self._payload()
+        content = self._content()
+        payload = content.recorded
         number = self._recorder.invoke(handle, payload)
-        outcome, message_id = await outcome_of(writer.append(payload))
+        outcome, message_id = await outcome_of(writer.append(*content))
         self._recorder.end(handle, number, outcome, message_id)
         if (
             outcome is Outcome.INDETERMINATE
@@ -150,30 +179,50 @@ class SwarmWriter:
             return
         self._recorder.resolved(payload, message_id, answer.value, invoked)
 
+    async def _append_at_tail(self, writer: LogWriter, handle: str) -> None:
+        """Only behind the message that was acknowledged last, which others in flight may no longer leave the last."""
+        expected, content = self._recorder.last_acked, self._content()
+        number = self._recorder.invoke(handle, content.recorded)
+        self._recorder.expected[content.recorded] = expected
+        outcome, message_id = await outcome_of(writer.append(*content, expect_tail=expected))
+        self._recorder.end(handle, number, outcome, message_id)
+
     async def _submit(self, writer: LogWriter, handle: str) -> None:
-        payload = self._payload()
-        number = self._recorder.invoke(handle, payload)
-        outcome, message_id = await outcome_of(_submitted(writer, payload))
+        content = self._content()
+        number = self._recorder.invoke(handle, content.recorded)
+        outcome, message_id = await outcome_of(_submitted(writer, content))
+        self._recorder.end(handle, number, outcome, message_id)
+
+    async def _submit_now(self, writer: LogWriter, handle: str) -> None:
+        content = self._content()
+        number = self._recorder.invoke(handle, content.recorded)
+        outcome, message_id = await outcome_of(_submitted_now(writer, content))
         self._recorder.end(handle, number, outcome, message_id)
 
     async def _append_many(self, writer: LogWriter, handle: str) -> None:
-        payloads = [self._payload() for _ in range(self._chance.randint(1, 5))]
-        numbers = self._recorder.invoke_many(handle, payloads)
-        outcome, first = await outcome_of(_first_of_many(writer, payloads))
+        contents = [self._content() for _ in range(self._chance.randint(1, 5))]
+        numbers = self._recorder.invoke_many(handle, [content.recorded for content in contents])
+        outcome, first = await outcome_of(_first_of_many(writer, contents))
         for index, number in enumerate(numbers):
             place = None if first is None else first._replace(batch_index=first.batch_index + index)
             self._recorder.end(handle, number, outcome, place)
 
     async def _cancel(self, writer: LogWriter, handle: str) -> None:
-        payload = self._payload()
-        number = self._recorder.invoke(handle, payload)
+        content = self._content()
+        number = self._recorder.invoke(handle, content.recorded)
         patience_s = self._chance.choice((0.0, 0.001, 0.02, 1.0)) * self._chance.random()
         try:
             async with asyncio.timeout(patience_s):
-                outcome, message_id = await outcome_of(_submitted(writer, payload))
+                outcome, message_id = await outcome_of(_submitted(writer, content))
         except TimeoutError:
             outcome, message_id = Outcome.CANCELLED, None
         self._recorder.end(handle, number, outcome, message_id)
+
+    async def _burst(self, writer: LogWriter, handle: str) -> None:
+        """More than the buffer may hold."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._chance.choice((3, 10, 40))):
+                group.create_task(self._chance.choice((self._submit, self._submit_now))(writer, handle))
 
     async def _rotate(self, writer: LogWriter, handle: str) -> None:
         if self._chance.random() < 0.9:
@@ -185,12 +234,23 @@ class SwarmWriter:
             return  # the old ledger stays in use
 
 
-async def _submitted(writer: LogWriter, payload: bytes) -> MessageId:
-    return await (await writer.submit(payload))
+async def _submitted(writer: LogWriter, content: Content) -> MessageId:
+    return await (await writer.submit(*content))
 
 
-async def _first_of_many(writer: LogWriter, payloads: list[bytes]) -> MessageId:
-    return (await writer.append_many(payloads))[0]
+async def _submitted_now(writer: LogWriter, content: Content) -> MessageId:
+    return await writer.submit_nowait(*content)
+
+
+async def _first_of_many(writer: LogWriter, contents: list[Content]) -> MessageId:
+    if not any(content.key is not None or content.headers for content in contents):
+        return (await writer.append_many([content.payload for content in contents]))[0]
+    ids = await writer.append_many(
+        [content.payload for content in contents],
+        keys=[content.key for content in contents],
+        headers=[content.headers for content in contents],
+    )
+    return ids[0]
 
 
 async def outcome_of(append: Coroutine[Any, Any, MessageId]) -> tuple[Outcome, MessageId | None]:
