@@ -34,7 +34,9 @@ async def speculative_read(
         while machine.verdict is Verdict.PENDING:
             if (replica := machine.ask_next()) is not None:
                 tasks[loop.create_task(ask(replica))] = replica
-            await asyncio.wait(tasks, timeout=speculative_s, return_when=asyncio.FIRST_COMPLETED)
+            # With every replica asked, only an answer changes anything: each request has a timeout of its own.
+            timeout_s = None if replica is None else speculative_s
+            await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             # In the order in which they were asked: `wait` returns a set, whose order differs between processes.
             for task in [each for each in tasks if each.done()]:
                 replica, answer = tasks.pop(task), task.result()

@@ -23,12 +23,11 @@ from collections.abc import Callable, Iterator
 
 from dlog.core.metadata_keys import TAG_EPOCH, record_key
 from dlog.core.orphans import Origin, origin_of
-from dlog.format.log_metadata import decode_record
+from dlog.testing.checks.decoded import decode_ledger_metadata, decode_record
 from dlog.testing.checks.history import History, Outcome
 from dlog.testing.checks.order import places
 from dlog.testing.checks.transitions import values
 from dlog.testing.metadata.history import CallOutcome, RegisterCall, RegisterHistory
-from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.model import BookieId, LedgerMetadata, LedgerState
 
 # ---- C12: recoveries agree

@@ -17,10 +17,10 @@ from bookie_server.errors import StorageError
 from bookie_server.protocol.service import BookieService
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.stored_entry import EntryRun
+from dlog.testing.checks.decoded import decode_ledger_metadata
 from dlog.testing.checks.instants.denials import AcknowledgedEntries
 from dlog.testing.checks.transitions import values
 from dlog.testing.metadata.history import RegisterHistory
-from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.wire.status import Status
 
 Added = Callable[[Status, frozenset[int]], None]

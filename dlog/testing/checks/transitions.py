@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from dlog.format.log_metadata import decode_record
 from dlog.model import LogMetadata
+from dlog.testing.checks.decoded import decode_ledger_metadata, decode_record
 from dlog.testing.metadata.history import RegisterHistory
-from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.model import LedgerMetadata, LedgerState
 
 _UNSEALED_MAX = 2

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from dlog.testing.checks.checks import findings, first_findings
+from dlog.testing.checks.decoded import forget_decoded
 from dlog.testing.checks.history import History, Outcome
 from dlog.testing.cluster import ClusterConfig, SimulatedCluster, logging_into
 from dlog.testing.disk.timing import DiskTiming
@@ -60,6 +61,7 @@ def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report
 
 
 def _report(plan: Plan, *, detailed: bool, timeline: int) -> Report:
+    forget_decoded()
     loop = SimulatedLoop(Seeds(plan.seed), _LIMITS)
     loop.trace.with_events, loop.trace.detailed = detailed or timeline > 0, detailed
     report = Report(plan)

@@ -6,10 +6,10 @@ from an acknowledgement is that they were when the end of the ledger was decided
 
 from __future__ import annotations
 
+from dlog.testing.checks.decoded import decode_ledger_metadata
 from dlog.testing.checks.ledger_ends import open_write_sets
 from dlog.testing.cluster import SimulatedCluster
 from ledger.errors import MetadataFormatError
-from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.metadata.transactions import ledgers
 from ledger.metadata.transactions.key_value import Node
 from ledger.model import BookieId, LedgerMetadata, LedgerState

@@ -1,4 +1,4 @@
-"""Of replicas that answer concurrently, the one that was asked first is taken."""
+"""Of replicas that answer concurrently, the one asked first is taken; slow ones are waited for without work."""
 
 from __future__ import annotations
 
@@ -24,3 +24,20 @@ async def test_of_concurrent_copies_that_of_the_replica_asked_first_is_taken() -
 
         found = await speculative_read(EntryRead(replicas, sizes), ask, 0.001, [])
         assert found is not None and found[0] == replicas[0]
+
+
+async def test_a_read_that_has_asked_every_replica_only_waits_for_answers() -> None:
+    class CountedRead(EntryRead):
+        looked = 0
+
+        def ask_next(self) -> BookieId | None:
+            self.looked += 1
+            return super().ask_next()
+
+    async def ask(_replica: BookieId) -> BookieAnswer:
+        await asyncio.sleep(0.05)
+        return BookieAnswer(Answer.YES)
+
+    machine = CountedRead([BookieId("b0"), BookieId("b1")], QuorumSizes(ensemble=2, write=2, ack=1))
+    assert await speculative_read(machine, ask, 0.0, []) is not None
+    assert machine.looked <= 3
