@@ -88,18 +88,24 @@ def _damaged(directory: Path, error: Exception) -> str:
     )
 
 
-def _is_damage(error: Exception) -> bool:
-    return "Corruption" in str(error)
+def _cause(directory: Path, error: Exception) -> str:
+    """What RocksDB reports, without the path in it: a directory may be called anything."""
+    return str(error).replace(str(directory), "")
+
+
+def _is_damage(directory: Path, error: Exception) -> bool:
+    return "Corruption" in _cause(directory, error)
 
 
 def _write_error(directory: Path, error: Exception) -> DiskFullError | DiskFailedError | IndexDamagedError:
-    if _is_damage(error):  # a compaction in the background met it, and the next write hears of it
+    cause = _cause(directory, error)
+    if _is_damage(directory, error):  # a compaction in the background met it, and the next write hears of it
         return IndexDamagedError(_damaged(directory, error), path=directory)
-    if "No space left" in str(error) or "NoSpace" in str(error):
+    if "No space left" in cause or "NoSpace" in cause:
         return DiskFullError(
             f"no space left to write index {directory}: free space on its disk", path=directory
         )
-    if "Too many open files" in str(error):
+    if "Too many open files" in cause:
         return TooManyFilesError(
             f"cannot write index {directory}: too many open files; raise the limit of open files",
             path=directory,
@@ -158,7 +164,7 @@ class _Rocks:
             raise full from error  # most likely there is no index yet
 
     def _refusal(self, error: Exception) -> IndexDamagedError | StorageInUseError:
-        if "LOCK" in str(error):
+        if "/LOCK: " in _cause(self._directory, error):
             return StorageInUseError(
                 f"index {self._directory} is used by another process: stop the bookie on these directories",
                 path=self._directory,
@@ -230,7 +236,7 @@ class _Rocks:
                 self._changed.notify_all()
 
     def _unreadable(self, error: Exception) -> StorageError:
-        if not _is_damage(error):
+        if not _is_damage(self._directory, error):
             return StorageError(f"cannot read index {self._directory}: {error}", path=self._directory)
         if not self._damage_said:
             self._damage_said = True
