@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from bookie_server.config import BookieConfig
+from bookie_server.errors import StorageError
 from bookie_server.protocol.service import BookieService
 from bookie_server.server import BookieServer
 from bookie_server.storage.config import StorageConfig
@@ -120,7 +121,10 @@ class SimulatedBookie:
     def refuses_adds_to(self, ledger_id: int) -> bool:
         """Whether a normal writer's add to this ledger would be refused now, for good."""
         storage = None if self.server is None else self.server.storage
-        state = None if storage is None else storage.ledger(ledger_id)
+        try:
+            state = None if storage is None else storage.ledger(ledger_id)
+        except StorageError:
+            return True  # its index is damaged there: it answers nothing but errors
         return state is not None and (state.fenced or state.deleted)
 
     # ---- life and death

@@ -283,6 +283,20 @@ class FaultGenerator:
         part = ("entry-logs", "journal", "")
         return [Action(at_s=at_s, kind="bit_rot", who=self._any_bookie(), part=self._chance.choice(part))]
 
+    def _draw_bad_sectors(self, at_s: float) -> list[Action]:
+        part = self._chance.choice(("entry-logs", "journal", "ledgers"))
+        return [Action(at_s=at_s, kind="bad_sectors", who=self._any_bookie(), part=part)]
+
+    def _draw_misread_journal(self, at_s: float) -> list[Action]:
+        """The journal is read when a bookie starts; what it finds elsewhere may look like a torn end."""
+        if (bookie := self._bookie()) is None:
+            return []
+        number = 1 + self._chance.randrange(3)
+        return [
+            Action(at_s=at_s, kind="misdirected_read", who=bookie.name, part="journal", number=number),
+            self._death("kill_bookie", bookie.name, at_s),
+        ]
+
     def _draw_lost_file(self, at_s: float) -> list[Action]:
         part = ("entry-logs", "journal")
         return [Action(at_s=at_s, kind="lost_file", who=self._any_bookie(), part=self._chance.choice(part))]

@@ -60,6 +60,7 @@ LASTING = ("clock_rate", "lost_bookie", "minor_rot", "join_bookie", "leave_booki
 """What lasts until the end of the run, and bookies that come and go: see lasting_faults.py."""
 MISDIRECTED_READ = "misdirected_read"
 WITHIN = (*NETWORK, *PROCESSES, *DISKS, NO_DESCRIPTORS, *STORE, *CLOCKS, TIMELY, *LASTING, MISDIRECTED_READ)
+LATER_BEYOND = ("bad_sectors", "misread_journal")
 BEYOND = ("bit_rot", "lost_file", "misdirected_write", "index_damage")
 SCENES = (
     "filled_disk",
@@ -302,7 +303,10 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         drawn["faults"] = (*drawn["faults"], NO_DESCRIPTORS)
     drawn["neighbours"] = chance.choice((0, 0, 1))
     if profile != "calm":
-        drawn |= _with_lasting_faults(_Draw(Random(chance.getrandbits(64))), drawn)
+        apart = _Draw(Random(chance.getrandbits(64)))
+        drawn |= _with_lasting_faults(apart, drawn)
+        if profile == "beyond":
+            drawn["faults"] = (*drawn["faults"], *(name for name in LATER_BEYOND if apart.maybe(0.3)))
     drawn |= _with_a_richer_workload(_Draw(Random(f"workload {seed}")))
     if drawn["digest"] == "DUMMY" and (profile == "beyond" or "minor_rot" in drawn["faults"]):
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
