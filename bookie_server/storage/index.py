@@ -26,6 +26,7 @@ from bookie_server.storage.ranges import dense_ranges
 
 VERSION = 1
 _ENTRY_MAX = 2**63 - 1
+_BYTES_MAX = 2**64 - 1
 _DELETES_AT_ONCE = 1024
 """Records; bounds the memory that deleting a large ledger takes."""
 
@@ -194,7 +195,7 @@ class Index:
         key = _LOG_KEY.pack(b"L", log_id, ledger_id)
         value = self._store.get(key)
         before = 0 if value is None else _unpacked(_LOG_VALUE, value)[0]
-        return key, _LOG_VALUE.pack(before + written)
+        return key, _LOG_VALUE.pack(min(before + written, _BYTES_MAX))
 
     def has_live_ledger(self, log_id: int) -> bool:
         """Whether a ledger that is not deleted has blocks in the log.

@@ -28,6 +28,10 @@ from tests.helpers.repository import ROOT
 
 DIRECTORY = ROOT / ".fuzz"
 _EXECUTED = re.compile(r"^stat::number_of_executed_units: (\d+)$", re.MULTILINE)
+_TRACEBACK = re.compile(
+    r"^(?: === Uncaught.*|Traceback.*|  .*|\w[\w.]*(?:Error|Exception|Interrupt)\b.*)$(?:\n(?:  .*|\w[\w.]*Error.*))*",
+    re.MULTILINE,
+)
 _DONE = re.compile(r"^#(\d+)\s", re.MULTILINE)
 
 
@@ -110,15 +114,15 @@ def _child(target: Target, seconds: int, directory: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "tests.helpers.fuzz.child", target.name, str(seconds), str(directory)],
         cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,  # where atheris prints the exception
+        stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
         timeout=seconds + 600,
     )
     if done.returncode and not any((directory / "findings").iterdir()):
-        raise RuntimeError(f"the run of {target.name} ended with {done.returncode}:\n{done.stderr[-4000:]}")
-    return done.stderr
+        raise RuntimeError(f"the run of {target.name} ended with {done.returncode}:\n{done.stdout[-4000:]}")
+    return done.stdout
 
 
 def _count(output: str) -> int:
@@ -133,7 +137,7 @@ def _print(outcome: Outcome) -> None:
         flush=True,
     )
     if outcome.findings:
-        print(outcome.output[-3000:])
+        print(*_TRACEBACK.findall(outcome.output)[-3:], sep="\n")
     for path in outcome.findings:
         print(f"  again: python -m tests.helpers.fuzz --replay {outcome.target} {path.relative_to(ROOT)}")
 

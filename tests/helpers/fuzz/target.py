@@ -57,18 +57,27 @@ def plain(run: Run) -> Callable[[], AbstractContextManager[Run]]:
 
 
 def run_measured(target: Target, run: Run, data: bytes) -> None:
-    """Run one input and check both bounds. Slower than the bare call by a factor of five or so."""
-    tracemalloc.start()
-    began = time.process_time()
-    try:
-        run(data)
-        taken_s = time.process_time() - began
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    """Run one input and check both bounds. Slower than the bare call by a factor of five or so.
+
+    What an input took only the first time was a cache or an import, and is no finding.
+    """
+    taken_s, peak = _measured(run, data)
+    if taken_s > CPU_S_MAX or peak > target.memory_max(data):
+        taken_s, peak = _measured(run, data)
     if taken_s > CPU_S_MAX:
         raise TooMuchTimeError(f"{target.name}: {len(data)} bytes took {taken_s:.2f} s of CPU time")
     if peak > target.memory_max(data):
         raise TooMuchMemoryError(
             f"{target.name}: {len(data)} bytes made it allocate {peak}, {target.memory_max(data)} is the bound"
         )
+
+
+def _measured(run: Run, data: bytes) -> tuple[float, int]:
+    """CPU seconds, and the most bytes that were allocated at one time."""
+    tracemalloc.start()
+    began = time.process_time()
+    try:
+        run(data)
+        return time.process_time() - began, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
