@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.evidence import __main__ as evidence
-from tests.helpers.evidence import campaigns
+from tests.helpers.evidence import campaigns, tables
 from tests.helpers.evidence.fault_kinds import FAULTS
 from tests.helpers.evidence.measurement import Measurement
 from tests.helpers.evidence.page import SECTIONS, Page, PlantedBug
@@ -173,6 +174,24 @@ def test_every_fault_that_chaos_knows_is_on_the_page() -> None:
     assert {other_names.get(kind, kind) for kind in (*WITHIN, *BEYOND)} <= named
 
 
+def test_stories_are_counted_and_a_failed_one_fails_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tables, "_STORY_BOOTS", 30)
+    rows = tables.stories(1)
+    boots = [row["boots"] for row in rows.values() if "boots" in row]
+    assert sum(map(int, boots)) >= 30
+    [failed] = [row[tables.FAILED] for row in rows.values() if tables.FAILED in row]
+    assert failed == 0
+
+    results = Results(
+        measured={"stories": Measurement("f", "a", "d", "m", {"9 stories": {tables.FAILED: 1}})}
+    )
+    results.save(tmp_path / "results.json")
+    arguments = ["--results", str(tmp_path / "results.json"), "--page", str(tmp_path / "page.md")]
+    assert evidence.main(arguments) == 1
+
+
 def test_campaigns_of_other_tools_are_on_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fuzzed, nemesis = Executions.load(tmp_path / "fuzz.json"), tmp_path / "nemesis.json"
     fuzzed.add("frames", 2_000_000, 0)
@@ -189,13 +208,21 @@ def test_campaigns_of_other_tools_are_on_the_page(monkeypatch: pytest.MonkeyPatc
         **counts,
     )
     save_result(result, nemesis)
+    mutants = {
+        "modules": {"ledger.core.lac": {"mutants": 8, "survivors_explained": 1}},
+        "commit": "abc",
+        "day": "d",
+    }
+    (tmp_path / "mutants.json").write_text(json.dumps(mutants))
     monkeypatch.setattr(campaigns, "FUZZ_PATH", tmp_path / "fuzz.json")
+    monkeypatch.setattr(campaigns, "MUTANTS_PATH", tmp_path / "mutants.json")
     monkeypatch.setattr(campaigns, "load_results", lambda: load_results(nemesis))
     page = evidence.page_of(Results())
     text = page.text()
     assert f"Commit `{fuzzed.commit}`; {CURRENT}" in text
     assert "| frames | 2,000,000 | 0 |" in text
     assert f"Commit `abc with changes`; {STALE}" in text
+    assert "|  | mutants | survivors explained |\n| --- | --- | --- |\n| ledger.core.lac | 8 | 1 |" in text
     assert "| sqlite | 1.5 | 4 | 4 | 4 | 4 | 4 | 4 | 4 | 6 | 0 |" in text
 
 

@@ -27,7 +27,7 @@ from tests.helpers.evidence.rotation import Job, jobs_of
 from tests.helpers.evidence.running import run_all
 from tests.helpers.evidence.sources import fingerprint
 from tests.helpers.evidence.state import state_of
-from tests.helpers.evidence.tables import TABLES
+from tests.helpers.evidence.tables import FAILED, TABLES
 from tests.helpers.mutations.table import Table
 from tests.helpers.mutations.whole_swarm import WholeSwarm
 
@@ -38,7 +38,7 @@ KEPT = tuple(ROOT / "tests" / area / "kept" for area in ("simulation", "crash", 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0: nothing fails. 1: a seed does."""
+    """0: nothing fails. 1: a seed or a story does."""
     given = _parser().parse_args(arguments)
     results = Results() if given.anew else Results.load(given.results)
     try:
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     for profile, seed, found in results.failed():
         print(f"seed {seed} ({profile}) fails: {found[0]}")
     print(f"written: {given.page}")
-    return 1 if results.failed() else 0
+    return 1 if results.failed() or _tables_failed(results) else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -126,6 +126,10 @@ def _run_tables(results: Results, given: argparse.Namespace) -> None:
             print(f"{SECTIONS[name][0]}: run", flush=True)
             results.measured[name] = Measurement.now(name, count(given.processes))
             results.save(given.results)
+
+
+def _tables_failed(results: Results) -> bool:
+    return any(row.get(FAILED) for each in results.measured.values() for row in each.rows.values())
 
 
 # ---- the page

@@ -1,7 +1,8 @@
-"""Results that other tools write into files of their own: nemesis.json and fuzz.json."""
+"""Results that other tools write into files of their own: nemesis.json, fuzz.json and mutants.json."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 
@@ -11,13 +12,12 @@ from tests.helpers.fuzz.executions import PATH as FUZZ_PATH
 from tests.helpers.fuzz.executions import Executions
 from tests.helpers.nemesis.result import load_results
 
+MUTANTS_PATH = FOLDER / "mutants.json"
+
 
 def campaigns() -> dict[str, tuple[Measurement, ...]]:
     """By the name of the section; tables of one section may be of different commits."""
-    found = {"nemesis": tuple(_nemesis()), "fuzz": tuple(_fuzz())}
-    path = FOLDER / "mutants.json"
-    if path.exists():
-        found["mutants"] = (Measurement.load(path),)
+    found = {"nemesis": tuple(_nemesis()), "fuzz": tuple(_fuzz()), "mutants": tuple(_mutants())}
     return {name: measurements for name, measurements in found.items() if measurements}
 
 
@@ -47,6 +47,16 @@ def _fuzz() -> Iterator[Measurement]:
             for target, executions in saved.targets.items()
         }
         yield Measurement(saved.code, saved.commit, saved.day, "", rows)
+
+
+def _mutants() -> Iterator[Measurement]:
+    if MUTANTS_PATH.exists():
+        saved = json.loads(MUTANTS_PATH.read_text("utf-8"))
+        rows = {
+            module: {column.replace("_", " "): number for column, number in counts.items()}
+            for module, counts in saved["modules"].items()
+        }
+        yield Measurement(_code_of("mutants", saved["commit"]), saved["commit"], saved["day"], "", rows)
 
 
 def _code_of(result: str, commit: str) -> str:

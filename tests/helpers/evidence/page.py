@@ -53,6 +53,11 @@ SECTIONS: dict[str, tuple[str, str]] = {
         "The power is cut before each effect on the disk of short scenarios; what it may leave is booted, and must "
         "hold all that was answered and nothing that was never asked for (`python -m tests.helpers.crash.images`).",
     ),
+    "stories": (
+        "Random crash stories",
+        "A seed draws what a bookie does, with checkpoints, garbage collection and a full disk in between, and cuts "
+        "the power again and again (`python -m tests.helpers.crash.stories`).",
+    ),
     "nemesis": (
         "Real processes",
         "Real bookies, clients and metadata stores, killed, paused and cut off at random; the histories pass the same "

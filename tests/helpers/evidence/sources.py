@@ -21,6 +21,7 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "seeds": ("dlog.testing.swarm.run",),
     "interruptions": ("tests.helpers.interruptions.runner",),
     "images": ("tests.helpers.crash.images",),
+    "stories": ("tests.helpers.crash.stories.running",),
     "nemesis": ("tests.helpers.nemesis.*", "bookie_server.*", "ledger.metadata.*", "dlog.client"),
     "fuzz": ("tests.helpers.fuzz.targets.*",),
     "mutants": ("bookie_server.*", "dlog.core.*", "dlog.format.*", "ledger.core.*", "ledger.wire.*"),
