@@ -44,7 +44,7 @@ def mixed_log_config(config: LogConfig, rng: Random) -> LogConfig:
             batch_bytes=rng.choice((1, 512, 4 * KIB, 32 * KIB)),
             linger_s=rng.choice((0.0, 0.001, 0.05)),
         ),
-        buffer_bytes_max=rng.choice((128 * KIB, 256 * KIB, 1024 * KIB)),
+        buffer_bytes_max=config.buffer_bytes_max * rng.choice((1, 1, 4)),
         candidate_wait_s=config.candidate_wait_s * rng.choice(_FACTORS),
         digest_type=config.digest_type if config.digest_type is DigestType.DUMMY else rng.choice(_DIGESTS),
         ledger=_mixed_ledger_config(config.ledger, rng),
