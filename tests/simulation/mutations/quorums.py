@@ -178,4 +178,15 @@ MUTATIONS = (
         ),
         plan=focused("kill_bookie", "kill_many", **THREE, degraded=True, rotation_age_s=0.7),
     ),
+    Mutation(
+        "fast-writer-keeps-its-lac",
+        "With fast visibility a writer that has nothing more to add stores its LAC, so that readers follow.",
+        (
+            edit(
+                "ledger.core.append:AppendMachine.publish_lac",
+                ("if self.visible >= self.lac", "if not self._strict or self.visible >= self.lac"),
+            ),
+        ),
+        plan=focused(**THREE, writers=1, fast=True, rotation_age_s=1000.0),
+    ),
 )

@@ -330,6 +330,20 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        "shrink-hides-one-entry-more",
+        "Shrink makes invisible what is below the id that it was called with, and that message stays.",
+        (
+            edit(
+                "dlog.core.metadata_changes:shrunk",
+                (
+                    "max(record.trim_before, before)",
+                    "max(record.trim_before, before._replace(entry_id=before.entry_id + 1))",
+                ),
+            ),
+        ),
+        plan=focused(**THREE, writers=1, shrinks=True),
+    ),
+    Mutation(
         "shrink-by-blind-put",  # docs/pitfalls.md#trim-under-a-reader
         "Shrink compares and sets: one that only sets undoes what the writer did meanwhile.",
         (
