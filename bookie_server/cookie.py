@@ -24,7 +24,7 @@ from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.start.first_files import journal_is_unused, ledgers_are_unused, make_first_files
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.environment import Environment
-from ledger.errors import AlreadyExistsError, RecordNotFoundError
+from ledger.errors import AlreadyExistsError, MetadataFormatError, RecordNotFoundError
 from ledger.metadata.format.cookie import Cookie, cookie_differences, decode_cookie, encode_cookie
 from ledger.metadata.store import MetadataStore
 from ledger.model import check_bookie_id
@@ -110,7 +110,12 @@ async def prove_identity(
 def read_cookie(disk: Disk, directory: Path) -> Cookie | None:
     """The cookie in `directory`, None if there is none. MetadataFormatError if it is damaged."""
     path = directory / COOKIE_FILE
-    return decode_cookie(disk.read_file(path)) if disk.exists(path) else None
+    if not disk.exists(path):
+        return None
+    try:
+        return decode_cookie(disk.read_file(path))
+    except MetadataFormatError as error:
+        raise MetadataFormatError(f"{path}: {error}", key=str(path)) from error
 
 
 def _look(disk: Disk, config: StorageConfig) -> list[FoundDirectory]:
@@ -147,9 +152,14 @@ def _prepare(disk: Disk, ours: Cookie, config: StorageConfig, environment: Envir
 
 async def _cookie_in_store(store: MetadataStore, ours: Cookie) -> Cookie | None:
     try:
-        return decode_cookie((await store.read_cookie(ours.bookie_id)).value)
+        value = (await store.read_cookie(ours.bookie_id)).value
     except RecordNotFoundError:
         return None
+    try:
+        return decode_cookie(value)
+    except MetadataFormatError as error:
+        where = f"cookie of bookie {ours.bookie_id} in {store.uri}"
+        raise MetadataFormatError(f"{where}: {error}", key=ours.bookie_id) from error
 
 
 async def _create_in_store(store: MetadataStore, ours: Cookie) -> None:

@@ -72,8 +72,10 @@ def interval_of(ids: Sequence[int], log_id: int, offset: int, block_bytes: int) 
 class Index:
     """Thread-safe: the loop looks up states, readers look up intervals, one worker changes."""
 
-    def __init__(self, store: KeyValues) -> None:
+    def __init__(self, store: KeyValues, path: object = "of this bookie") -> None:
+        """`path` names it in errors."""
         self._store = store
+        self._path = path
 
     # ---- entries
 
@@ -227,7 +229,7 @@ class Index:
         version, log_id, offset = _unpacked(_END_VALUE, value)
         if version > VERSION:
             raise IndexVersionError(
-                f"the index has version {version}, this bookie reads up to {VERSION}: start a newer version",
+                f"index {self._path} has version {version}, this bookie reads up to {VERSION}: start a newer version",
                 version=version,
                 version_max=VERSION,
             )

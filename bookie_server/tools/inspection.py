@@ -205,7 +205,7 @@ class _Opened:
         mark = decode_log_mark(disk.read_file(paths.mark), paths.mark)
         self.tail = [each.record for each in journal_records(disk, paths.journal, mark)]
         self._logs = EntryLogReader(disk, paths.entry_logs)
-        self.index = Index(disk.open_key_values(paths.index))
+        self.index = Index(disk.open_key_values(paths.index), paths.index)
 
     def close(self) -> None:
         self._logs.close()

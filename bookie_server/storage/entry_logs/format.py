@@ -32,7 +32,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from bookie_server.errors import StorageError
+from bookie_server.errors import IndexVersionError, StorageError
 from bookie_server.storage.stored_entry import StoredEntry
 from ledger.wire.crc32c import crc32c
 from ledger.wire.entry import STORED_BYTES_MIN
@@ -58,6 +58,19 @@ def file_name(log_id: int) -> str:
 def encode_file_header(log_id: int) -> bytes:
     blank = _FILE_HEADER.pack(MAGIC, VERSION, 0, log_id)
     return blank[:12] + crc32c(blank[16:], crc32c(blank[:12])).to_bytes(4, "big") + blank[16:]
+
+
+def require_known_version(data: bytes, path: object) -> None:
+    """IndexVersionError if a newer version wrote this header; what else may be wrong with it shows when it is read."""
+    if len(data) < FILE_HEADER_BYTES or data[:8] != MAGIC:
+        return
+    _, version, crc, _ = _FILE_HEADER.unpack(data[:FILE_HEADER_BYTES])
+    if version > VERSION and crc32c(data[16:FILE_HEADER_BYTES], crc32c(data[:12])) == crc:
+        raise IndexVersionError(
+            f"entry log {path} has version {version}, this bookie reads up to {VERSION}: start a newer version",
+            version=version,
+            version_max=VERSION,
+        )
 
 
 def check_file_header(data: bytes, log_id: int, path: object) -> None:

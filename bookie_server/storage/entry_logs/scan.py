@@ -17,6 +17,7 @@ from bookie_server.storage.entry_logs.format import (
     check_file_header,
     decode_block,
     file_name,
+    require_known_version,
 )
 
 _WINDOW_BYTES = 1024 * 1024
@@ -56,8 +57,10 @@ def scan(disk: Disk, directory: Path, log_id: int, end: int | None) -> Iterator[
 
 
 def _scan(file: DiskFile, log_id: int, end: int) -> Iterator[FoundBlock | Damage]:
+    header = _read(file, 0, FILE_HEADER_BYTES)
+    require_known_version(header, file.path)
     try:
-        check_file_header(_read(file, 0, FILE_HEADER_BYTES), log_id, file.path)
+        check_file_header(header, log_id, file.path)
     except StorageError:
         yield Damage(file.path, 0, FILE_HEADER_BYTES)
     offset = FILE_HEADER_BYTES

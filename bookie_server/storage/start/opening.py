@@ -15,6 +15,7 @@ from bookie_server.storage.index import Index
 from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.ledgers.stored_ledgers import StoredLedgers
 from bookie_server.storage.start.journal_recovery import Recovery, read_mark, require_current
+from bookie_server.storage.start.versions import require_known_versions
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage.write_cache import Caches, WriteCache
 from ledger.environment import Environment
@@ -49,7 +50,7 @@ def open_parts(config: StorageConfig, disk: Disk, environment: Environment) -> P
         # A killed process may have renamed files here and not synced. What is done from now on relies on what
         # is found: records go into the journal's last file, files before the log mark go away.
         disk.sync_directory(directory)
-    index = Index(disk.open_key_values(paths.index))
+    index = Index(disk.open_key_values(paths.index), paths.index)
     try:
         return _parts(config, disk, environment, paths, index, mark)
     except LogStoreError:
@@ -66,6 +67,7 @@ def _parts(
     mark: LogMark,
 ) -> Parts:
     end = index.log_end()  # refuses a newer version before anything is written
+    require_known_versions(disk, paths, end)
     require_current(index, mark, paths)
     states = StoredLedgers(index, config.ledger_states_max)
     cache = WriteCache()

@@ -21,7 +21,12 @@ from bookie_server.storage.entry_logs.entry_log import EntryLogReader, log_ids
 from bookie_server.storage.entry_logs.format import Block
 from bookie_server.storage.entry_logs.scan import Damage, FoundBlock, scan
 from bookie_server.storage.index import Index, Interval, LogEnd, interval_of, state_of, state_record
-from bookie_server.storage.ledgers.state_log_format import NOT_KNOWN, StateFile, decode_state_file
+from bookie_server.storage.ledgers.state_log_format import (
+    NOT_KNOWN,
+    StateFile,
+    decode_state_file,
+    require_known_version,
+)
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.start.journal_recovery import read_mark
 from bookie_server.storage.storage_paths import StoragePaths
@@ -85,7 +90,9 @@ class _Rebuild:
 
     def _read_states(self) -> StateFile:
         path = self._paths.states
-        found = decode_state_file(self._disk.read_file(path)) if self._disk.exists(path) else StateFile()
+        data = self._disk.read_file(path) if self._disk.exists(path) else b""
+        require_known_version(data, path)
+        found = decode_state_file(data)
         if found.generation >= self._mark.generation or self._mark.generation == 0:
             return found
         self.result.lost.append(

@@ -68,7 +68,9 @@ def decode_cookie(data: bytes) -> Cookie:
                 return _from_text(int(first), rest)
     except (UnicodeDecodeError, InvalidNameError) as error:
         raise MetadataFormatError(f"the cookie holds an impossible value: {error}") from error
-    raise MetadataFormatError(f"cookie layout version {first[:40]!r} is unknown, 3 to 5 can be read")
+    raise MetadataFormatError(
+        f"a cookie has layout version {first[:40]!r}, this program reads 3 to {COOKIE_VERSION}: use a newer version"
+    )
 
 
 def cookie_differences(ours: Cookie, theirs: Cookie, *, expansion: bool = False) -> list[str]:

@@ -54,7 +54,10 @@ def decode_layout(data: bytes) -> Layout:
     """The layout, or MetadataFormatError. A ledger manager that we do not know is an error too."""
     first, newline, rest = data[:LAYOUT_BYTES_MAX].partition(b"\n")
     if not newline or first not in (b"1", b"2"):
-        raise MetadataFormatError(f"LAYOUT format {first[:20]!r} is unknown, 1 and 2 can be read")
+        raise MetadataFormatError(
+            f"the store's LAYOUT has format {first[:20].decode(errors='replace')!r}, this program reads 1 and 2: use a "
+            "newer version"
+        )
     name, _, version = rest.rpartition(b":")
     kind = _BY_NAME[int(first)].get(name.decode(errors="replace"))
     if kind is None or version != b"1" or len(data) > LAYOUT_BYTES_MAX:

@@ -92,7 +92,9 @@ def _split_header(data: bytes) -> tuple[int, bytes]:
     if not data.startswith(HEADER) or end < 0 or not digits.isdigit():
         raise MetadataFormatError(f"ledger metadata does not start with its format version: {data[:40]!r}")
     if int(digits) not in FORMAT_VERSIONS:
-        raise MetadataFormatError(f"ledger metadata format {int(digits)} is unknown, 1 to 3 can be read")
+        raise MetadataFormatError(
+            f"it has format {int(digits)}, this program reads 1 to {max(FORMAT_VERSIONS)}"
+        )
     return int(digits), data[end + 1 :]
 
 

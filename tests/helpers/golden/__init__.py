@@ -1,0 +1,1 @@
+"""Data directories of earlier releases, which every later one must open."""
