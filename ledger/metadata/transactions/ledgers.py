@@ -66,7 +66,16 @@ def remove(tx: Transaction, ledger_id: int, version: int | None) -> None:
 def page(tx: Transaction, first: int, limit: int) -> list[LedgerId]:
     """Ids from `first` on, ascending, at most `limit`."""
     keys = tx.keys(PREFIX, start=_key(first), limit=limit)
-    return [LedgerId(int(key.removeprefix(PREFIX))) for key in keys]
+    return [_id_of(key) for key in keys]
+
+
+def _id_of(key: str) -> LedgerId:
+    ledger_id = whole_number(key.removeprefix(PREFIX), LEDGER_ID_MAX)
+    if ledger_id is None or key != _key(ledger_id):
+        raise MetadataFormatError(
+            f"the store has a ledger under {key[:60]!r}, which is no key of one", key=key
+        )
+    return LedgerId(ledger_id)
 
 
 def watch_key(ledger_id: int) -> str:

@@ -17,13 +17,14 @@ import json
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from tests.helpers.evidence.machine import commit, day
+from tests.helpers.evidence.measurement import FOLDER, Measurement, Rows
+from tests.helpers.evidence.sources import fingerprint
 from tests.helpers.mutants.children import Ended, run_all
 from tests.helpers.mutants.operators import Site, sites
 from tests.helpers.mutants.planting import function_of, plant
@@ -32,7 +33,7 @@ from tests.helpers.repository import ROOT
 
 WORK = ROOT / ".mutants"
 EXPLAINED = Path(__file__).with_name("explained.toml")
-SUMMARY = ROOT / "tests" / "helpers" / "evidence" / "mutants.json"
+SUMMARY = FOLDER / "mutants.json"
 TESTS = {
     "ledger": ("tests/unit/ledger", "tests/scenarios"),
     "dlog": ("tests/unit/dlog",),
@@ -198,7 +199,13 @@ def _report(module: ModuleType, outcomes: Outcomes) -> int:
     for key, each in outcomes.items():
         if str(each.get("outcome", "")).startswith("error"):
             print(f"  {each['outcome']}: {key}", file=sys.stderr)
-    _write_summary(module.__name__, len(tried), killed, len(survived) - len(open_ones))
+    row = {
+        "mutants": len(tried),
+        "killed": killed,
+        "survivors explained": len(survived) - len(open_ones),
+        "survivors to explain": len(open_ones),
+    }
+    _write_summary(module.__name__, row)
     return len(open_ones)
 
 
@@ -207,12 +214,12 @@ def explanations() -> dict[str, dict[str, str]]:
     return tomllib.loads(EXPLAINED.read_text("utf-8"))
 
 
-def _write_summary(module: str, mutants: int, killed: int, explained: int) -> None:
-    found = json.loads(SUMMARY.read_text("utf-8")) if SUMMARY.exists() else {"modules": {}}
-    found["commit"], found["day"] = commit(), day()
-    found["modules"][module] = {"mutants": mutants, "killed": killed, "survivors_explained": explained}
-    found["modules"] = dict(sorted(found["modules"].items()))
-    SUMMARY.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+def _write_summary(module: str, row: Mapping[str, int]) -> None:
+    """Beside those of other modules, unless these were found on other code."""
+    rows: Rows = {}
+    if SUMMARY.exists() and (found := Measurement.load(SUMMARY)).fingerprint == fingerprint("mutants"):
+        rows = found.rows
+    Measurement.now("mutants", dict(sorted({**rows, module: row}.items()))).save(SUMMARY)
 
 
 if __name__ == "__main__":
