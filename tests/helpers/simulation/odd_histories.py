@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 from dlog.model import MessageId
 from dlog.testing.checks.history import (
+    Append,
     History,
+    Outcome,
     Takeover,
     Trim,
     WholeRead,
@@ -83,7 +86,15 @@ def take_over_twice_concurrently(history: History) -> None:
     del history.final[:4]
 
 
+def pass_a_conditional_append_that_reads_the_tail_first(history: History) -> None:
+    """It would be rejected, and its process dies before."""
+    conditional = Append(TWO, -1, b"conditional", 6.5, inf, Outcome.INDETERMINATE)
+    history.appends.append(conditional)
+    history.expected[b"conditional"] = one(5)
+
+
 ODD: list[Damage] = [
+    pass_a_conditional_append_that_reads_the_tail_first,
     see_an_unconfirmed_message_only_once,
     keep_nothing_of_a_batch,
     overlook_with_fast_visibility_what_nothing_confirmed,
