@@ -80,7 +80,30 @@ class LastingFaults:
                 actions.append(Action(at_s=self._time(), kind=kind, who=name, part=part, number=whole))
             if self._rng.random() < 0.5:  # so that what rotted in the journal is read
                 actions.append(Action(at_s=self._time(), kind="restart_bookie", who=name))
+        if self._victims and self._rng.random() < 0.5:
+            actions += self._rotten_takeover(self._victims[0])
         return actions
+
+    def _rotten_takeover(self, victim: str) -> list[Action]:
+        """A takeover that meets a bookie without the newest entries, and one that has them in a damaged journal.
+
+        A third one, which sleeps at first, has what both lack.
+        """
+        others = [name for name in self._bookies if name not in self._victims]
+        if len(others) < 2:
+            return []
+        denier, silent = self._rng.sample(others, 2)
+        at_s = 0.5 * self._time()
+        spring_s = at_s + 0.3 + 2.0 * self._rng.random() ** 2
+        writers = [name for name in self._clients if name.startswith("writer")]
+        return [
+            Action(at_s=at_s, kind="pause_bookie", who=denier, for_s=30.0),
+            *(Action(at_s=spring_s, kind="kill_client", who=name, for_s=0.3) for name in writers),
+            Action(at_s=spring_s, kind="restart_bookie", who=denier),
+            Action(at_s=spring_s, kind="settled_rot", who=victim, part="journal"),
+            Action(at_s=spring_s + 0.01, kind="restart_bookie", who=victim),
+            Action(at_s=spring_s, kind="pause_bookie", who=silent, for_s=4.0 * self._rng.random()),
+        ]
 
     def _joining_bookies(self) -> list[Action]:
         return [Action(at_s=self._time(), kind="join_bookie") for _ in range(self._rng.choice((1, 1, 2)))]
