@@ -183,6 +183,7 @@ class Swarm:
                     shrinks=self._plan.shrinks,
                     other_log=self._plan.other_log,
                     strict=not self._plan.fast,
+                    cancels=self._plan.cancellers > 0,
                 )
         self._workers.append(worker)
         try:

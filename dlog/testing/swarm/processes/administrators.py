@@ -11,6 +11,7 @@ from dlog.errors import LogExistsError, LogNotFoundError, LogSealedError, Shrink
 from dlog.model import MessageId
 from dlog.testing.checks.history import content_of
 from dlog.testing.checks.recorder import Recorder
+from dlog.testing.swarm.processes.cut_short import CutShortError, cut_short
 from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 
@@ -34,7 +35,10 @@ class SwarmAdministrator:
         shrinks: bool,
         other_log: bool,
         strict: bool,
+        cancels: bool = False,
     ) -> None:
+        """`cancels`: some of what it does is cancelled at any instant."""
+        self._cancels = cancels
         self._client = client
         self._log = log
         self._recorder = recorder
@@ -56,8 +60,10 @@ class SwarmAdministrator:
         while True:
             await asyncio.sleep(4.0 * self._chance.random())
             try:
-                await self._chance.choice(works)()
+                work = self._chance.choice(works)()
+                await (cut_short(work, self._chance, share=0.3) if self._cancels else work)
             except (
+                CutShortError,
                 UnavailableError,
                 OutcomeUnknownError,
                 OwnershipLostError,

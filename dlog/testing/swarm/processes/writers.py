@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from dlog.client import LogClient
 from dlog.errors import AppendIndeterminateError, TakeoverLostError, UnknownPositionError
@@ -13,6 +14,7 @@ from dlog.model import MessageId
 from dlog.testing.checks.history import Outcome, content_of
 from dlog.testing.checks.recorder import Recorder
 from dlog.testing.swarm.plan import Plan
+from dlog.testing.swarm.processes.cut_short import CutShortError, cut_short
 from dlog.write.writer import LogWriter
 from ledger.errors import (
     ConfigurationError,
@@ -24,6 +26,7 @@ from ledger.errors import (
 
 _HUGE = 0.04
 """Share of messages that are huge, in a plan that has any."""
+T = TypeVar("T")
 IN_FLIGHT_MAX = 32
 CLOSE_S_MAX = 200.0
 """Longer than everything that a writer may wait for; beyond it, it is stuck."""
@@ -82,7 +85,9 @@ class SwarmWriter:
         epoch = self._recorder.epoch
         self._recorder.asked_for(handle)
         try:
-            writer = await self._client.open_writer(self._log, create=True)
+            writer = await self._perhaps(self._opened())
+        except CutShortError:
+            return None  # the takeover may have happened
         except TakeoverLostError as error:
             winner = error.facts.get("epoch")
             if isinstance(winner, int) and winner <= epoch:
@@ -97,6 +102,13 @@ class SwarmWriter:
             return None
         self._recorder.takeover(handle, writer.epoch)
         return writer
+
+    async def _opened(self) -> LogWriter:
+        return await self._client.open_writer(self._log, create=True)
+
+    async def _perhaps(self, work: Coroutine[Any, Any, T]) -> T:
+        """CutShortError: in a run with cancellers some of a writer's calls are cancelled."""
+        return await (cut_short(work, self._chance, share=0.2) if self._plan.cancellers else work)
 
     async def _append_until_lost(self, writer: LogWriter, handle: str) -> None:
         ways = self._ways()
@@ -116,6 +128,8 @@ class SwarmWriter:
     async def _close(self, writer: LogWriter, handle: str) -> None:
         try:
             async with asyncio.timeout(CLOSE_S_MAX):
+                with suppress(CutShortError):
+                    await self._perhaps(writer.close())
                 await writer.close()
                 while self._tasks:
                     await asyncio.wait(self._tasks)
@@ -229,8 +243,8 @@ class SwarmWriter:
             await self._append(writer, handle)
             return
         try:
-            await writer.rotate()
-        except LogStoreError:
+            await self._perhaps(writer.rotate())
+        except (LogStoreError, CutShortError):
             return  # the old ledger stays in use
 
 
