@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bookie_server.config import BookieConfig
+from bookie_server.config import BookieConfig, Limits
 from bookie_server.errors import StorageError
 from bookie_server.protocol.service import BookieService
 from bookie_server.server import BookieServer
@@ -65,6 +65,7 @@ class SimulatedBookie:
         timing: DiskTiming | None = None,
         gc_interval_s: float = 5.0,
         gc_grace_s: float = 2.0,
+        limits: Limits | None = None,
     ) -> None:
         self.name = name
         self.disk = SimulatedDisk(loop.seeds.stream, loop.trace, name, timing=timing)
@@ -87,6 +88,7 @@ class SimulatedBookie:
         self._metadata = metadata
         self._storage = storage
         self._gc = (gc_interval_s, gc_grace_s)
+        self._limits = limits or Limits()
         self._node: Node | None = None
         self._serving = asyncio.Event()
         self._asked_to_stop = asyncio.Event()
@@ -216,6 +218,7 @@ class SimulatedBookie:
             port=PORT,
             gc_interval_s=interval_s,
             gc_grace_s=grace_s,
+            limits=self._limits,
         )
 
     def _ended(self, node: Node, task: asyncio.Task[str]) -> None:

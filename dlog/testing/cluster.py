@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from bookie_server.config import Limits as BookieLimits
 from bookie_server.storage.config import StorageConfig
 from dlog.client import DEFAULT_NAMESPACE, LogClient
 from dlog.config import LogConfig
@@ -78,6 +79,9 @@ class ClusterConfig:
     gc_grace_s: float = 2.0
     """How long a ledger must be absent from metadata before bookies delete its entries."""
 
+    bookie_limits: BookieLimits = field(default_factory=BookieLimits)
+    """What connections may hold in a bookie."""
+
     def __post_init__(self) -> None:
         require_fields(self)
 
@@ -106,6 +110,7 @@ class SimulatedCluster:
             timing=self.config.disk,
             gc_interval_s=self.config.gc_interval_s,
             gc_grace_s=self.config.gc_grace_s,
+            limits=self.config.bookie_limits,
         )
 
     def _log_change(self, node: str, key: str, now: StoredValue | None) -> None:

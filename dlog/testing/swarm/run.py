@@ -75,6 +75,7 @@ def _report(plan: Plan, *, detailed: bool, timeline: int) -> Report:
         disk=disk,
         metadata=store,
         gc_interval_s=plan.gc_interval_s,
+        bookie_limits=plan.bookie_limits(),
     )
     points = ForcedPoints(loop.seeds, loop.trace)
     try:

@@ -211,11 +211,11 @@ class Swarm:
 
     async def _in_time(self, what: str, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T:
         task, began = asyncio.ensure_future(work), self._loop.now
-        await asyncio.wait([task], timeout=self._plan.progress_s)
+        await asyncio.wait([task], timeout=self._plan.phase_s_max)
         self.phases_s[what] = self._loop.now - began
         if not task.done():
             raise StuckError(
-                f"c17_progress: not finished within {self._plan.progress_s} s: {what}; waiting tasks:\n"
+                f"c17_progress: not finished within {self._plan.phase_s_max:g} s: {what}; waiting tasks:\n"
                 + "\n".join(self._loop.waiting())
             )
         return task.result()

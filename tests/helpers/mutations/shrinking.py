@@ -40,7 +40,7 @@ def _shorter(plan: Plan) -> Iterator[Plan]:
 
 def _with_less_to_do(plan: Plan) -> Iterator[Plan]:
     """The greatest saving first."""
-    if plan.progress_s > _PROGRESS_S:
+    if plan.phase_s_max > _PROGRESS_S:
         yield replace(plan, progress_s=_PROGRESS_S)
     for part in (0.25, 0.5, 0.75):
         if plan.chaos_s * part >= _CHAOS_S_MIN:

@@ -1,0 +1,1 @@
+"""Which functions of production code the simulation calls."""

@@ -1,0 +1,68 @@
+"""A function of production code that no simulated run calls is tested by no seed: it is listed with the reason."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlog.testing.swarm.plan import Plan, make_plan
+from dlog.testing.swarm.run import run_plan
+from tests.helpers.coverage.functions import called_by, defined
+
+LISTED = tomllib.loads(Path(__file__).with_name("uncalled.toml").read_text("utf-8"))
+SOMETIMES = LISTED["rare"]["functions"] + LISTED["open"]["functions"]
+BUSY: dict[str, Any] = {"keys": True, "more_ways": True, "tight_buffer": True}
+RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
+    *(("calm", seed, {}) for seed in (1, 2)),
+    *(("chaos", seed, {}) for seed in range(1, 6)),
+    *(("beyond", seed, {}) for seed in (1, 2)),
+    *(("scenes", seed, {}) for seed in (1, 2, 3)),
+    ("chaos", 11, {**BUSY, "wire": "v3", "codec": "zstd", "shrinks": True, "digest": "DUMMY"}),
+    ("chaos", 12, {**BUSY, "codec": "lz4", "digest": "CRC32", "hold_s": 2.0, "shrinks": True}),
+    (
+        "chaos",
+        13,
+        {"huge_bytes": 1 << 20, "digest": "HMAC", "small_disks": True, "tight_bookies": True, "readers": 3},
+    ),
+    ("scenes", 14, {**BUSY, "hold_s": 2.0, "tight_bookies": True}),
+)
+
+
+@pytest.fixture(scope="module")
+def called() -> frozenset[str]:
+    plans: list[Plan] = [make_plan(seed, profile, fields) for profile, seed, fields in RUNS]
+    return called_by(partial(run_plan, plan) for plan in plans)
+
+
+def matching(patterns: Iterable[str], names: Iterable[str]) -> set[str]:
+    known = set(names)
+    exact = {pattern for pattern in patterns if pattern in known}
+    globs = [pattern for pattern in patterns if "*" in pattern]
+    return exact | {name for name in known if any(fnmatchcase(name, pattern) for pattern in globs)}
+
+
+def test_each_function_is_called_or_listed_with_a_reason(called: frozenset[str]) -> None:
+    never = [pattern for group in LISTED["never"] for pattern in group["functions"]]
+    functions = defined()
+    uncalled = functions - called
+    unlisted = uncalled - matching([*never, *SOMETIMES], functions)
+    assert not unlisted, (
+        "no run calls these: reach them with a fault or a workload, or list them in uncalled.toml"
+    )
+
+
+def test_no_function_is_called_that_is_listed_as_never_called(called: frozenset[str]) -> None:
+    never = [pattern for group in LISTED["never"] for pattern in group["functions"]]
+    assert not matching(never, defined() & called), "remove them from uncalled.toml"
+
+
+def test_the_list_names_functions_that_exist() -> None:
+    functions = defined()
+    listed = [LISTED["rare"], LISTED["open"], *LISTED["never"]]
+    assert all(matching([pattern], functions) for group in listed for pattern in group["functions"])
