@@ -338,10 +338,27 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         drawn |= _with_lasting_faults(apart, drawn)
         if profile == "beyond":
             drawn["faults"] = (*drawn["faults"], *(name for name in LATER_BEYOND if apart.maybe(0.3)))
+    if profile == "beyond":
+        drawn |= _with_a_scene_beyond(_Draw(Random(f"scene beyond {seed}")))
     drawn |= _with_a_richer_workload(_Draw(Random(f"workload {seed}")))
     if drawn["digest"] == "DUMMY" and (profile == "beyond" or "minor_rot" in drawn["faults"]):
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))
+
+
+def _with_a_scene_beyond(draw: _Draw) -> dict[str, Any]:
+    """Half of these runs have one schedule again and again, with time for each, and no other damage in the way."""
+    if draw.maybe(0.5):
+        return {}
+    return {
+        "faults": (draw.chance.choice(BEYOND_SCENES), *((TIMELY,) if draw.maybe(0.5) else ())),
+        "chaos_s": 12.0,
+        "fault_every_s": 4.0,
+        "append_every_s": 0.2,
+        "writers": 2,
+        "checkpoint_s": 20.0,
+        "fast": False,
+    }
 
 
 def _with_a_richer_workload(draw: _Draw) -> dict[str, Any]:

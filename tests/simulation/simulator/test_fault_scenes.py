@@ -42,3 +42,10 @@ def played(scene: str) -> Report:
 def test_it_comes_breaks_nothing_and_can_be_given_again(scene: str) -> None:
     report = played(scene)
     assert run_plan(replace(report.plan, actions=report.actions)).digest == report.digest
+
+
+def test_half_of_the_seeds_beyond_the_guarantees_have_a_scene_of_their_own() -> None:
+    drawn = [set(make_plan(seed, "beyond", {}).faults) & set(BEYOND_SCENES) for seed in range(100)]
+    assert set.union(*drawn) == set(BEYOND_SCENES)
+    assert 35 < sum(len(scenes) == 1 for scenes in drawn) < 65
+    assert not set(make_plan(1, "scenes", {}).faults) & set(BEYOND_SCENES)
