@@ -12,7 +12,7 @@ _SIZES = ((20,), (20, 20, 300), (20, 300, 3 * KIB), (8 * KIB,), (20, 8 * KIB, 20
 """Payload sizes of a story: many small entries, a few large ones that fill files, both."""
 _WEIGHTS = {
     "add": 30, "late": 14, "rewrite": 5, "conflict": 2, "fence": 6, "lac": 7, "delete": 5, "force": 1,
-    "checkpoint": 12, "collect": 5, "check": 3, "trouble": 3,
+    "checkpoint": 12, "collect": 5, "check": 3, "trouble": 5,
 }  # fmt: skip
 _FAULTS = (
     ("sync_error", ".journal"), ("sync_error", "entry-logs"), ("sync_error", "index"), ("sync_error", "log-mark"),
@@ -138,8 +138,11 @@ class _Drawing:
         if draw.random() < 0.5:
             kind, part = draw.choice(_FAULTS)
             return [Step(do="fault", kind=kind, part=part, number=draw.choice((1, 2, 3, 6)))]
-        room = draw.choice((0, 2 * KIB, 30 * KIB, 70 * KIB, 140 * KIB))
-        under = [self._steps_untroubled() for _ in range(draw.choice((2, 5, 10)))]
+        # The journal's file and its spare are there already: only large entries meet the full disk in it.
+        room = draw.choice((0, 0, 2 * KIB, 30 * KIB, 70 * KIB, 140 * KIB))
+        sizes, self._sizes = self._sizes, draw.choice((self._sizes, (20, 8 * KIB, 20 * KIB)))
+        under = [self._steps_untroubled() for _ in range(draw.choice((2, 6, 16)))]
+        self._sizes = sizes
         return [Step(do="fill", number=room), *under, Step(do="space", wait_s=ANSWERED)]
 
     def _steps_untroubled(self) -> Step:
