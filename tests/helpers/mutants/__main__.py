@@ -41,6 +41,8 @@ TESTS = {
 }
 PACKAGES = ("ledger.core", "dlog.core")
 TIMEOUT_S = 60.0
+QUICK_TESTS = 20
+"""Run before all others: they kill most mutants, and a property test takes seconds."""
 Outcomes = dict[str, dict[str, object]]
 
 
@@ -52,7 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
     failed = 0
     for package in given.package or PACKAGES:
         modules = [importlib.import_module(name) for name in _modules(package)]
-        found = _tests(package, modules, given.retest)
+        paths = tuple(given.tests or TESTS[package.partition(".")[0]])
+        found = _tests(package, modules, paths, given.retest)
         for module in modules:
             outcomes = _run(module, found, given.processes, until)
             failed += _report(module, outcomes)
@@ -66,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--package", action="append", help="or one module; default: the cores")
     parser.add_argument("-j", "--processes", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this time, to go on later")
+    parser.add_argument(
+        "--tests", action="append", metavar="PATH", help="these tests only: quicker, and kills less"
+    )
     parser.add_argument("--retest", action="store_true", help="find out again which tests execute what")
     return parser
 
@@ -74,18 +80,21 @@ def _modules(package: str) -> list[str]:
     path = ROOT / package.replace(".", "/")
     if not path.is_dir():
         return [package]
-    return [f"{package}.{file.stem}" for file in sorted(path.glob("*.py")) if file.stem != "__init__"]
+    files = sorted(path.glob("*.py"), key=lambda file: file.stat().st_size)  # what is short is done first
+    return [f"{package}.{file.stem}" for file in files if file.stem != "__init__"]
 
 
 # ---- tests
 
 
-def _tests(package: str, modules: list[ModuleType], retest: bool) -> dict[str, list[str]]:
+def _tests(
+    package: str, modules: list[ModuleType], paths: tuple[str, ...], retest: bool
+) -> dict[str, list[str]]:
     """`module:function` → tests, from the last call if the production code and the tests are the same."""
-    paths = TESTS[package.partition(".")[0]]
     digest = _digest(
+        *paths,
         *(file.read_text("utf-8") for path in paths for file in sorted((ROOT / path).rglob("*.py"))),
-        *(Path(str(module.__file__)).read_text("utf-8") for module in modules),
+        *sorted(Path(str(module.__file__)).read_text("utf-8") for module in modules),
     )
     kept = WORK / f"tests-of-{package}.json"
     if kept.exists() and not retest:
@@ -146,7 +155,7 @@ def _work(module: ModuleType, site: Site, tests: list[str]) -> Callable[[], int]
             return 0
         load_profile()
         plant(module, site.function, site.tree)
-        for chosen in _by_file(module, tests):
+        for chosen in (tests[:QUICK_TESTS], *_by_file(module, tests[QUICK_TESTS:])):
             status = int(pytest.main([*OPTIONS, "-x", "--timeout=20", *chosen]))
             if status:
                 return status
