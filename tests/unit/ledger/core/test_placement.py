@@ -29,6 +29,10 @@ def test_every_writable_bookie_is_chosen_equally_often_and_never_twice() -> None
     assert all(1080 < times < 1320 for times in counted.values())
 
 
+def test_just_enough_bookies_are_enough() -> None:
+    assert sorted(choose_ensemble(BOOKIES, 5, Random(1))) == ["a", "b", "c", "d", "e"]
+
+
 def test_read_only_bookies_do_not_count() -> None:
     with pytest.raises(
         NotEnoughBookiesError, match="needs 6 writable bookies and 5 are registered"
