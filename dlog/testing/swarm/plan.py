@@ -103,6 +103,8 @@ class Plan:
     """Processes of another cluster of logs, under another root of the same store, and of another application."""
     cancellers: int = 0
     """Processes that cancel what they have begun."""
+    copiers: int = 0
+    """Processes that copy entries between bookies."""
     chaos_s: float = 20.0
     append_every_s: float = 0.1
     fault_every_s: float = 1.0
@@ -390,6 +392,8 @@ def _with_lasting_faults(draw: _Draw, drawn: dict[str, Any]) -> dict[str, Any]:
     changed["buggify"] = draw.maybe(0.3)
     changed["cancellers"] = int(draw.maybe(0.15))
     changed["mixed_settings"] = draw.maybe(0.2)
+    if draw.maybe(0.3):
+        changed |= {"copiers": 1, "bookies": max(drawn["bookies"], min(6, drawn["ensemble"] + 1))}
     if {"lost_bookie", "minor_rot"} & {*faults} and draw.maybe(0.5):
         changed["bookies"] = max(drawn["bookies"], min(6, drawn["ensemble"] + 1))
     return changed

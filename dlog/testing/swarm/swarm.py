@@ -23,6 +23,7 @@ from dlog.testing.swarm.chaos import Chaos
 from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.processes.administrators import SwarmAdministrator
 from dlog.testing.swarm.processes.cancellers import Appended, SwarmCanceller
+from dlog.testing.swarm.processes.copiers import SwarmCopier
 from dlog.testing.swarm.processes.neighbours import Belongings, SwarmNeighbour
 from dlog.testing.swarm.processes.readers import SwarmReader
 from dlog.testing.swarm.processes.witnesses import SwarmWitness
@@ -31,7 +32,15 @@ from dlog.testing.swarm.verification import Verification
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 
 T = TypeVar("T")
-Worker = SwarmWriter | SwarmReader | SwarmWitness | SwarmNeighbour | SwarmCanceller | SwarmAdministrator
+Worker = (
+    SwarmWriter
+    | SwarmReader
+    | SwarmWitness
+    | SwarmNeighbour
+    | SwarmCanceller
+    | SwarmCopier
+    | SwarmAdministrator
+)
 LOG = "swarm"
 _TRY_AGAIN_S = 0.5
 
@@ -56,6 +65,7 @@ class Swarm:
             *(f"witness-{number}" for number in range(plan.witnesses)),
             *(f"neighbour-{number}" for number in range(plan.neighbours)),
             *(f"canceller-{number}" for number in range(plan.cancellers)),
+            *(f"copier-{number}" for number in range(plan.copiers)),
             "administrator",
         ]
         self.chaos = Chaos(plan, cluster, self._names, self._start)
@@ -173,6 +183,8 @@ class Swarm:
             case "canceller":
                 trace, strict = self._loop.trace, not self._plan.fast
                 worker = SwarmCanceller(client, self._appended, label, chance, trace, strict=strict)
+            case "copier":
+                worker = SwarmCopier(client, LOG, label, chance)
             case _:
                 worker = SwarmAdministrator(
                     client,
@@ -226,7 +238,7 @@ class Swarm:
         ended = [
             task
             for name, task in self._incarnations.items()
-            if name.startswith(("administrator", "neighb", "cancell"))
+            if name.startswith(("administrator", "neighb", "cancell", "copier"))
         ]
         for task in ended:
             task.cancel()

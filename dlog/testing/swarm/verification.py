@@ -75,6 +75,7 @@ class Verification:
                 )
             await in_time("every reader reaches the end of the log", self._readers_reach(last_id))
             ledger_ids = [listed.ledger_id for listed in record.ledgers]
+            await in_time("bookies start anew", self._restart_some())
             self._wrong += await in_time("every copy is audited", self._audit(client, ledger_ids))
             if self._plan.waits_for_garbage:
                 collected = garbage_is_deleted(client, self._cluster, (self._log, OTHER_LOG))
@@ -110,6 +111,20 @@ class Verification:
         back = {bookie.bookie_id for bookie in sound}
         while not back <= {info.bookie_id for info in client.ledgers.bookies().writable}:  # noqa: ASYNC110 - as below
             await asyncio.sleep(_TRY_AGAIN_S)
+
+    async def _restart_some(self) -> None:
+        """What the audit reads then comes from the journal, the index and the entry logs, not from memory."""
+        chance = self._cluster.loop.seeds.stream("verification")
+        for bookie in self._cluster.bookies:
+            way = chance.choice(("stop", "kill", "leave"))
+            if not bookie.sound or way == "leave":
+                continue
+            if way == "stop":
+                await bookie.stop()
+            else:
+                bookie.kill()
+            bookie.start()
+            await bookie.wait_until_serving()
 
     async def _append_last(self, client: LogClient) -> MessageId:
         """A message like any other: the history has it, and the takeover."""

@@ -269,6 +269,26 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        "late-entries-dropped",
+        "A run that falls into the gaps of another one is merged with it.",
+        (
+            edit(
+                "bookie_server.storage.write_cache:LedgerRuns._merge",
+                (
+                    "pairs = dict(zip(ids, entries, strict=True))",
+                    "pairs = {} if high > low else dict(zip(ids, entries, strict=True))",
+                ),
+            ),
+        ),
+        plan=focused(**THREE, bookies=4, copiers=2),
+    ),
+    Mutation(
+        "rest-of-a-split-interval-forgotten",
+        "A late entry splits the interval that it falls into, and both parts stay.",
+        (edit("bookie_server.storage.index:Index.insert", ("if older.last > interval.last:", "if False:")),),
+        plan=focused(**THREE, bookies=4, copiers=2),
+    ),
+    Mutation(
         "entry-log-in-use-removed",
         "An entry log goes away when no ledger lives in it.",
         (
