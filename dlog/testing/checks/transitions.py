@@ -1,7 +1,7 @@
 """C13: metadata moves only as the rules allow. Looks at each version of a value and the one before it.
 
-Of ledgers: OPEN → IN_RECOVERY → CLOSED, never back; closed is final; fragments only grow, and what an earlier one
-holds stays. Of logs: docs/log-semantics.md#i1, #i2, #i3, #i10.
+Of ledgers: OPEN → IN_RECOVERY → CLOSED, never back, and only its writer leaves the mark out; closed is final;
+fragments only grow, and what an earlier one holds stays. Of logs: docs/log-semantics.md#i1, #i2, #i3, #i10.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from dlog.model import LogMetadata
 from dlog.testing.checks.decoded import decode_ledger_metadata, decode_record
-from dlog.testing.metadata.history import RegisterHistory
+from dlog.testing.metadata.history import CallOutcome, RegisterHistory
 from ledger.model import LedgerMetadata, LedgerState
 
 _UNSEALED_MAX = 2
@@ -33,6 +33,28 @@ def c13_ledger_metadata_moves_legally(history: RegisterHistory) -> Iterator[str]
             for before, after in pairwise(decoded):
                 for wrong in _ledger_change(before, after):
                     yield f"{register}: {wrong}"
+    yield from _closed_unmarked(history)
+
+
+def _closed_unmarked(history: RegisterHistory) -> Iterator[str]:
+    """Only its writer closes an open ledger: a recovery marks it first, so that the writer's next change fails."""
+    creators: dict[str, str] = {}
+    for call in history.calls:
+        if call.operation == "create":
+            creators[call.register] = call.client
+    found = values(history)
+    for call in history.calls:
+        if call.operation != "write" or call.outcome is not CallOutcome.DONE or call.register not in creators:
+            continue
+        before = None if call.version is None else found[call.register].get(call.version - 1)
+        if before is None or call.client == creators[call.register] or call.value is None:
+            continue
+        if (
+            call.register.startswith("ledger/")
+            and decode_ledger_metadata(call.value).closed
+            and decode_ledger_metadata(before).state is LedgerState.OPEN
+        ):
+            yield f"{call.register}: {call.client} closed it without marking it, {creators[call.register]} wrote it"
 
 
 def _ledger_change(before: LedgerMetadata, after: LedgerMetadata) -> Iterator[str]:

@@ -62,6 +62,20 @@ def test_an_illegal_change_of_a_ledger_is_found(before: LedgerMetadata, after: L
     assert ledger_findings(before, after)
 
 
+@pytest.mark.parametrize(
+    ("closed_by", "marked", "sound"), [("a", False, True), ("b", True, True), ("b", False, False)]
+)
+def test_an_open_ledger_that_another_client_closes_is_found(
+    closed_by: str, marked: bool, sound: bool
+) -> None:
+    states = (CHANGED, RECOVERING, CLOSED) if marked else (CHANGED, CLOSED)
+    changes = history("ledger/1", *map(encode_ledger_metadata, states))
+    changes.calls[0].operation = "create"
+    for call in changes.calls[1:]:
+        call.client = closed_by
+    assert (not list(c13_ledger_metadata_moves_legally(changes))) == sound
+
+
 START = record(listed(1, 4), listed(2))
 
 
