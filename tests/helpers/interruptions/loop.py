@@ -23,16 +23,16 @@ Ts = TypeVarTuple("Ts")
 class InterruptingLoop(SimulatedLoop):
     """Counts the callbacks from `watch` on."""
 
-    def __init__(self, seeds: Seeds, at: int) -> None:
+    def __init__(self, seeds: Seeds, point: int) -> None:
         super().__init__(seeds, Limits(steps_max=1_000_000, virtual_s_max=5000.0))
-        self.at = at
+        self.point = point
         self._count = 0
         self._name = ""
         self._interrupt: Callable[[], None] = _nothing
         self.interrupted = False
 
     def watch(self, name: str, interrupt: Callable[[], None]) -> None:
-        """Call `interrupt` at the callback `at` of the process, counted from one."""
+        """Call `interrupt` at the callback `point` of the process, counted from one."""
         self._name, self._interrupt = name, interrupt
 
     def unwatch(self) -> None:
@@ -46,7 +46,7 @@ class InterruptingLoop(SimulatedLoop):
         node = self.node if context is None else context.get(NODE, self.world)
         if node.name == self._name:
             self._count += 1
-            if self._count == self.at:
+            if self._count == self.point:
                 self.interrupted = True
                 self._interrupt()
         return handle

@@ -61,7 +61,7 @@ async def _run(scenario: Scenario, fault: str, stage: Stage, loop: InterruptingL
     cluster.run("reader", stage.tail)
     await scenario.before(stage)
     if fault in REQUESTS:
-        cluster.metadata.faults.arm(REQUESTS[fault], VICTIM, number=loop.at)
+        cluster.metadata.faults.arm(REQUESTS[fault], VICTIM, number=loop.point)
     else:
         loop.watch(scenario.interrupted, lambda: _interrupt(cluster, scenario.interrupted, fault))
     victim = cluster.run(VICTIM, lambda: scenario.victim(stage))
