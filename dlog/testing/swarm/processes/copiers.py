@@ -89,7 +89,7 @@ class SwarmCopier:
             return
         ledger_id = self._chance.choice(sealed)
         metadata = (await self._client.ledgers.store.read_ledger(ledger_id)).value
-        if not metadata.closed or metadata.last_entry < 0:
+        if not metadata.closed or metadata.last_entry < 0 or not self._client.ledgers.bookies().writable:
             return
         entry_ids = range(metadata.last_entry + 1)
         target = self._target(metadata)
