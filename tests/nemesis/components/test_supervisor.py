@@ -100,7 +100,8 @@ def test_what_is_acknowledged_outlives_kills_of_everything(tmp_path: Path) -> No
             eventually(lambda: _answers(uri))
             with dlog.connect(uri, config=config) as client:
                 for number in range(3):
-                    eventually(partial(_append, client, b"%d:%d" % (turn, number), acked))
+                    # A takeover needs both bookies, and the supervisor pauses before it starts one again.
+                    eventually(partial(_append, client, b"%d:%d" % (turn, number), acked), within_s=90)
                     os.kill(random.choice(bookies_of(data)), signal.SIGKILL)
                     time.sleep(random.uniform(0.0, 0.5))
             process.kill()
