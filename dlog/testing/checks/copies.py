@@ -10,7 +10,7 @@ skipped by name until repair exists.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dlog.model import MessageId
@@ -68,7 +68,7 @@ class CopyAudit:
         for entry_id in range(metadata.last_entry + 1):
             copies = _Copies()
             needed = quorum
-            for bookie_id in _holders(metadata, entry_id):
+            for bookie_id in write_set_of(metadata, entry_id):
                 unsound = self._unsound.get(bookie_id)
                 if unsound is None or unsound.serving:
                     await self._ask(bookie_id, ledger_id, entry_id, digester, copies)
@@ -104,11 +104,10 @@ class CopyAudit:
         copies.lacking.append(str(reason))
 
 
-def _holders(metadata: LedgerMetadata, entry_id: int) -> Iterator[BookieId]:
-    """The write set of the entry."""
+def write_set_of(metadata: LedgerMetadata, entry_id: int) -> list[BookieId]:
+    """The bookies that the entry is written to."""
     ensemble = metadata.fragment_of(entry_id).ensemble
-    for offset in range(metadata.quorum.write):
-        yield ensemble[(entry_id + offset) % len(ensemble)]
+    return [ensemble[position] for position in write_set(entry_id, metadata.quorum)]
 
 
 async def audit(
@@ -152,8 +151,7 @@ class AckedCopies:
         metadata = self._metadata.ledger(ledger_id)
         if metadata is None or self._found == FINDINGS_MAX:
             return  # trimmed in the meantime, or enough violations are reported
-        ensemble = metadata.fragment_of(entry_id).ensemble
-        members = {ensemble[position] for position in write_set(entry_id, metadata.quorum)}
+        members = {*write_set_of(metadata, entry_id)}
         lacking = {
             each.bookie_id
             for each in self._bookies

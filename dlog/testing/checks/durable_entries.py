@@ -1,4 +1,9 @@
-"""Which entries one bookie has said to be durable, over all its lives; for checks that look at one instant."""
+"""Which entries one bookie may have, over all its lives; for checks that look at one instant.
+
+An entry counts as soon as storage reports it durable, also if the bookie dies before it answers the add: a check that
+counts copies must not take it for missing. `AcknowledgedEntries` (instants/denials.py) has the opposite bound, what the
+bookie must have: only adds that were answered with EOK, and none of a ledger that is being deleted.
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def c3_an_id_belongs_to_one_message(history: History) -> Iterator[str]:
 
 
 def c3_what_was_resolved_stays_so(history: History) -> Iterator[str]:
-    """Committed and absent are final, whoever asks and however often (docs/log-semantics.md#i6).
+    """Committed and absent are final, for every client and however often it asks (docs/log-semantics.md#i6).
 
     What could not be read to its end proves no absence.
     """

@@ -41,7 +41,7 @@ class Report:
     actions: tuple[Action, ...] = ()
     """What went wrong; a plan that gives them is the same run."""
     struck: tuple[Action, ...] = ()
-    """What went wrong besides, by rates."""
+    """Faults that struck by rates, in addition to `actions`."""
     acked: int = 0
     appends: int = 0
     takeovers: int = 0

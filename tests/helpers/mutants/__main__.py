@@ -224,7 +224,7 @@ def explanations() -> dict[str, dict[str, str]]:
 
 
 def _write_summary(module: str, row: Mapping[str, int]) -> None:
-    """Beside those of other modules, unless these were found on other code."""
+    """Next to those of other modules, unless these were found on other code."""
     rows: Rows = {}
     if SUMMARY.exists() and (found := Measurement.load(SUMMARY)).fingerprint == fingerprint("mutants"):
         rows = found.rows

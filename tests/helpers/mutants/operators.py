@@ -46,7 +46,7 @@ class Site:
     old: str
     new: str
     number: int
-    """Tells apart what is changed alike twice in one function."""
+    """Distinguishes what is changed alike twice in one function."""
     tree: ast.Module
     """The module with the change."""
 

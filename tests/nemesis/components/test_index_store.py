@@ -119,7 +119,7 @@ def damage(path: Path, kind: str, random: Random) -> None:
 
 
 def test_damage_is_refused_or_leaves_a_beginning(sound: Path, tmp_path: Path) -> None:
-    """In any one file. A cut list of tables reads as an older store, which the index tells by its generation."""
+    """In any one file. A cut list of tables reads as an older store, which the index detects by its generation."""
     random, refused, read_back = Random(2), 0, 0
     for number, (name, kind) in enumerate(damages(sound)):
         copy = tmp_path / str(number)

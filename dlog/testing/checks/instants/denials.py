@@ -22,7 +22,10 @@ _ENTRY_ID = slice(8, 16)
 
 
 class AcknowledgedEntries:
-    """The entries that one bookie has acknowledged, over all its lives, and the answers that contradict them."""
+    """The entries that one bookie has acknowledged, over all its lives, and the answers that contradict them.
+
+    What it may have in addition, because storage had it when the process died, is in `DurableEntries`.
+    """
 
     def __init__(self, broken: Callable[[str], None]) -> None:
         """`broken` is called with each contradiction, as a sentence."""

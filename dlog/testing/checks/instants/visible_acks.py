@@ -1,4 +1,4 @@
-"""C9 at the instant of an acknowledgement: whoever opens a reader now sees the message.
+"""C9 at the instant of an acknowledgement: every reader that is opened now sees the message.
 
 A witness sees a LAC that is stored on too few bookies only if those that have it are slow to answer just then. Here
 each bookie is asked directly. Source: docs/log-semantics.md#rule-13.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dlog.model import MessageId
 from dlog.testing.bookies import SimulatedBookie
+from dlog.testing.checks.checks import FINDINGS_MAX
 from dlog.testing.cluster import SimulatedCluster
 from ledger.core.quorum import stored_on_quorum
 from ledger.model import LedgerMetadata
 
-_FINDINGS_MAX = 5
 _ANY = 2**62
 
 
@@ -29,7 +29,7 @@ class VisibleAcks:
     def check(self, message_id: MessageId) -> None:
         """The append of this message has just been acknowledged, strictly."""
         metadata = self._metadata.ledger(message_id.ledger_id)
-        if metadata is None or self._found == _FINDINGS_MAX:
+        if metadata is None or self._found == FINDINGS_MAX:
             return  # trimmed in the meantime, or enough violations are reported
         if metadata.closed or message_id.entry_id < metadata.last_fragment.first_entry:
             return  # metadata itself shows it

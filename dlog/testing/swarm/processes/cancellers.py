@@ -75,7 +75,7 @@ class Appended:
 
 
 class SwarmCanceller:
-    """One process, which does one thing after the other; so nobody else changes what it looks at."""
+    """One process, which does one thing after the other; so no other process changes what it looks at."""
 
     def __init__(
         self, client: LogClient, appended: Appended, name: str, rng: Random, trace: Trace, *, strict: bool

@@ -15,8 +15,8 @@ from random import Random
 
 from dlog.client import LogClient
 from dlog.errors import LogNotFoundError
+from dlog.testing.checks.copies import write_set_of
 from ledger.config import WireProtocol
-from ledger.core.distribution import write_set
 from ledger.errors import DigestMismatchError, LedgerNotFoundError, UnavailableError
 from ledger.model import BookieId, BookieInfo, LedgerId, LedgerMetadata
 from ledger.transport.entry_connection import EntryConnection
@@ -34,7 +34,7 @@ _ROUNDS = 4
 
 
 class _Answers:
-    """What became of the adds on one connection."""
+    """The outcomes of the adds on one connection."""
 
     def __init__(self) -> None:
         self.conflicts: list[int] = []
@@ -50,7 +50,7 @@ class _Answers:
             self.conflicts.append(entry_id)
 
     def on_connection_lost(self, error: Exception) -> None:
-        """Some entries are not copied: nobody relies on it."""
+        """Some entries are not copied; no check expects them to be."""
 
 
 class SwarmCopier:
@@ -115,7 +115,7 @@ class SwarmCopier:
         writer.attach(ledger_id, answers)
         try:
             for entry_id in entry_ids:
-                source = await self._pool.entries(self._chance.choice(_holders(metadata, entry_id)))
+                source = await self._pool.entries(self._chance.choice(write_set_of(metadata, entry_id)))
                 entry = await self._read(source, ledger_id, entry_id, digester)
                 if entry is not None:
                     writer.send(_recovery_add(metadata.password, entry), _ANSWER_S)
@@ -152,8 +152,3 @@ class SwarmCopier:
 def _recovery_add(password: bytes, entry: bytes) -> bytes:
     flags = RECOVERY_ADD | HIGH_PRIORITY
     return v2.encode_request(AddRequest(master_key=master_key(password), entry=entry, flags=flags))
-
-
-def _holders(metadata: LedgerMetadata, entry_id: int) -> list[BookieId]:
-    ensemble = metadata.fragment_of(entry_id).ensemble
-    return [ensemble[position] for position in write_set(entry_id, metadata.quorum)]

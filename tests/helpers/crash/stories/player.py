@@ -197,7 +197,7 @@ async def _new_known() -> Known:
 
 
 def _ignore(_effect: Effect) -> None:
-    """Nobody watches."""
+    """No observer is set."""
 
 
 def _nothing() -> None:

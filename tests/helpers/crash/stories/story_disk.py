@@ -145,4 +145,4 @@ class PromptWorker(DiskWorker):
 
 
 def _ignore(_effect: Effect) -> None:
-    """Until somebody watches."""
+    """Until an observer is set."""
