@@ -349,7 +349,8 @@ class LogClient:
         """The outcome of an append that raised AppendIndeterminateError; `message_id` is that error's.
 
         COMMITTED, ABSENT and TRIMMED are final (a committed message may be trimmed later). UNDECIDED: the id is above
-        what is confirmed in a ledger that is not sealed; opening a writer decides it. Fences nothing.
+        what is confirmed in a ledger that is not sealed; opening a writer decides it. Of a message that is COMMITTED, a
+        call that reaches other bookies may say UNDECIDED until its ledger is sealed, and never ABSENT. Fences nothing.
 
         Raises:
             InvalidNameError: `message_id` is not a valid message id.

@@ -29,7 +29,7 @@ from dlog.core.tailing import (
     WaitForLedger,
 )
 from dlog.metadata.store import LogMetadataStore, LogRef
-from dlog.model import MessageId
+from dlog.model import EARLIEST_ID, MessageId
 from dlog.read.config import ReaderConfig
 from dlog.read.entry_count import message_count
 from ledger.buggify import buggify
@@ -68,8 +68,11 @@ class Fetcher:
         config: ReaderConfig,
         *,
         password: bytes = b"",
+        tail: MessageId = EARLIEST_ID,
         waits_forever: bool = False,
     ) -> None:
+        """`tail`: entries of its ledger below it are known to be confirmed."""
+        self._tail = tail
         self._waits_forever = waits_forever
         self._has_worked = False
         self._password = password
@@ -225,6 +228,8 @@ class Fetcher:
         except LedgerNotFoundError:
             self._machine.on_ledger_missing(ledger_id)
             return
+        if ledger_id == self._tail.ledger_id:
+            handle.confirm(self._tail.entry_id - 1)
         self._report(handle)
 
     async def _read_entries(self, step: ReadEntries) -> None:

@@ -152,7 +152,7 @@ class Reader:
 
     async def _open(self) -> None:
         ref = await self._logs.find(self._log)
-        self._position, self._until = await self._resolve(ref)
+        self._position, self._until, tail = await self._resolve(ref)
         machine = Tailing(
             str(self._log),
             position=self._position,
@@ -168,6 +168,7 @@ class Reader:
             self._ledgers,
             self._config,
             password=self._password,
+            tail=tail,
             waits_forever=self._until is None,
         )
         self._fetcher.start()
@@ -196,8 +197,9 @@ class Reader:
     ) -> None:
         await self.close()
 
-    async def _resolve(self, ref: LogRef) -> tuple[MessageId, MessageId | None]:
-        """Begin and end as ids. The tail is determined once, so both mean the same one."""
+    async def _resolve(self, ref: LogRef) -> tuple[MessageId, MessageId | None, MessageId]:
+        """Begin and end as ids, and the tail, determined once, so that all mean the same one; the earliest id if no
+        tail was needed. What is below it is read, whatever the bookies asked next know of it."""
         wanted = self._wanted
         needs_tail = wanted.last is not None or Place.LATEST in (wanted.start, wanted.until)
         tail = await tail_of(self._logs, ref, self._ledgers, self._password) if needs_tail else EARLIEST_ID
@@ -206,7 +208,7 @@ class Reader:
             start = await start_of_last(wanted.last, tail, record, opener(self._ledgers, self._password))
         else:
             start = _place(wanted.start, tail)
-        return start, None if wanted.until is None else _place(wanted.until, tail)
+        return start, None if wanted.until is None else _place(wanted.until, tail), tail
 
     # ---- iteration
 

@@ -107,6 +107,7 @@ async def _search(
     if end == 0:
         return 0
     handle = await open_ledger(ledger_id)
+    handle.confirm(end - 1)  # this handle may have asked other bookies, which know less
     try:
         return await _count_back(handle, end, count, trim_before)
     finally:

@@ -103,6 +103,16 @@ class ReadHandle:
 
     # ---- following an open ledger
 
+    def confirm(self, entry_id: int) -> None:
+        """Entries up to `entry_id` are confirmed, as another handle has shown: they are readable here, too.
+
+        Two handles may ask different bookies, and only some of these may know the newest LAC.
+
+        Source: docs/bookkeeper.md#reading-the-lac.
+        """
+        require_type("the confirmed entry", entry_id, int)
+        self._lac = EntryId(max(self._lac, entry_id))
+
     async def refresh(self) -> EntryId:
         """Read metadata and, while the ledger is open, the LAC from enough bookies; return the last readable entry.
 

@@ -38,6 +38,8 @@ class MemoryLedger:
 
     entries: list[bytes | None] = field(default_factory=list)
     lac: int = -1
+    shown: list[int] = field(default_factory=list)
+    """What the next reads of the LAC see of it, when bookies are asked that lag."""
     sealed: bool = False
     moved: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -58,11 +60,20 @@ class MemoryHandle:
     def __init__(self, ledger_id: int, ledgers: MemoryLedgers) -> None:
         self.ledger_id = ledger_id
         self._ledgers = ledgers
+        self._lac = -1
         self._look()
 
     def _look(self) -> None:
         ledger = self._ledgers.find(self.ledger_id)
-        self.closed, self.last_readable = ledger.sealed, ledger.lac
+        shown = ledger.shown.pop(0) if ledger.shown and not ledger.sealed else ledger.lac
+        self.closed, self._lac = ledger.sealed, max(shown, self._lac)
+
+    @property
+    def last_readable(self) -> int:
+        return self._ledgers.find(self.ledger_id).lac if self.closed else self._lac
+
+    def confirm(self, entry_id: int) -> None:
+        self._lac = max(self._lac, entry_id)
 
     async def read_batch(self, first: int, *, max_entries: int, max_bytes: int) -> list[Entry]:
         self._ledgers.reads += 1

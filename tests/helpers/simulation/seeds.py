@@ -17,7 +17,6 @@ TWICE_EVERY = 100
 OPEN: dict[int, str] = {
     144: "not finished within 70 s: the log is taken over and written",
     239: "canceller-0 read [] from a log that it had created again",
-    285: "are not readable: the range must rise and end at or below",
 }
 """Seeds of the profile `chaos` that fail, and with what: faults that are found and not fixed yet."""
 

@@ -102,6 +102,25 @@ def test_the_frozen_tail_lies_in_the_first_unsealed_ledger(request: pytest.Fixtu
     play(request, scene)
 
 
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [({"last": 3, "until": "latest"}, [b"b", b"c", b"d"]), ({"until": "latest"}, [b"a", b"b", b"c", b"d"])],
+)
+def test_what_is_below_the_tail_is_read_where_bookies_lag(
+    request: pytest.FixtureRequest, said: dict[str, Any], expected: list[bytes]
+) -> None:
+    """Only the handle that found the tail saw the newest LAC: those opened next ask bookies that do not know it."""
+
+    async def scene(log: MemoryLog) -> None:
+        ledger = log.add_ledger(3, (b"a",), (b"b",), (b"c",), (b"d",))
+        ledger.shown = [3, 1, *[1] * 99]
+        await log.record(3)
+        async with log.reader(read_range(**said)) as reader:
+            assert await payloads(reader) == expected
+
+    play(request, scene)
+
+
 # ---- tailing
 
 
