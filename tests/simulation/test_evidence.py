@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from tests.helpers.evidence.running import run_one
 from tests.helpers.evidence.sources import PACKAGES, ROOTS, files_of, fingerprint, fingerprint_of, tree_of
 from tests.helpers.evidence.state import CURRENT, STALE
 from tests.helpers.fuzz.executions import Executions
+from tests.helpers.mutants import __main__ as mutants
 from tests.helpers.mutations.whole_swarm import WholeSwarm
 from tests.helpers.nemesis.result import NemesisResult, load_results, save_result
 from tests.helpers.repository import ROOT
@@ -208,12 +208,8 @@ def test_campaigns_of_other_tools_are_on_the_page(monkeypatch: pytest.MonkeyPatc
         **counts,
     )
     save_result(result, nemesis)
-    mutants = {
-        "modules": {"ledger.core.lac": {"mutants": 8, "survivors_explained": 1}},
-        "commit": "abc",
-        "day": "d",
-    }
-    (tmp_path / "mutants.json").write_text(json.dumps(mutants))
+    monkeypatch.setattr(mutants, "SUMMARY", tmp_path / "mutants.json")
+    mutants.write_summary("ledger.core.lac", {"mutants": 8, "survivors explained": 1})
     monkeypatch.setattr(campaigns, "FUZZ_PATH", tmp_path / "fuzz.json")
     monkeypatch.setattr(campaigns, "MUTANTS_PATH", tmp_path / "mutants.json")
     monkeypatch.setattr(campaigns, "load_results", lambda: load_results(nemesis))

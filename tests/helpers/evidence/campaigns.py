@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Iterator
 
@@ -51,12 +50,7 @@ def _fuzz() -> Iterator[Measurement]:
 
 def _mutants() -> Iterator[Measurement]:
     if MUTANTS_PATH.exists():
-        saved = json.loads(MUTANTS_PATH.read_text("utf-8"))
-        rows = {
-            module: {column.replace("_", " "): number for column, number in counts.items()}
-            for module, counts in saved["modules"].items()
-        }
-        yield Measurement(_code_of("mutants", saved["commit"]), saved["commit"], saved["day"], "", rows)
+        yield Measurement.load(MUTANTS_PATH)
 
 
 def _code_of(result: str, commit: str) -> str:

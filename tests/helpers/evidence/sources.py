@@ -24,7 +24,7 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "stories": ("tests.helpers.crash.stories.running",),
     "nemesis": ("tests.helpers.nemesis.*", "bookie_server.*", "ledger.metadata.*", "dlog.client"),
     "fuzz": ("tests.helpers.fuzz.targets.*",),
-    "mutants": ("bookie_server.*", "dlog.core.*", "dlog.format.*", "ledger.core.*", "ledger.wire.*"),
+    "mutants": ("dlog.core.*", "ledger.core.*"),
 }
 """Results, and the modules at which what they exercise begins. Imports at the top of a module are followed; a module
 that is imported inside a function and takes part is a root of its own."""
