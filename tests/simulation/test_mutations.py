@@ -12,7 +12,13 @@ from ledger.model import QuorumSizes
 from tests.helpers.mutations.__main__ import main
 from tests.helpers.mutations.mutation import Mutation
 from tests.helpers.mutations.planting import DoesNotApplyError, edit, planted
-from tests.helpers.mutations.whole_swarm import WholeSwarm, search_whole_swarm
+from tests.helpers.mutations.whole_swarm import (
+    Progress,
+    WholeSwarm,
+    bug_fingerprint,
+    groups,
+    search_whole_swarm,
+)
 from tests.simulation.mutations.catalogue import MUTATIONS
 
 
@@ -59,6 +65,34 @@ def test_a_search_in_the_whole_swarm_goes_on_where_it_stopped(tmp_path: Path) ->
     assert found.found is not None and found.runs <= 20 and found.check
     assert WholeSwarm.of_current_code(path).bugs == {names[0]: found}
     assert not list(search_whole_swarm(names, runs_max=20, seconds=60.0, processes=1, path=path))
+
+
+def test_bugs_that_many_runs_did_not_find_are_planted_together_and_found_one_by_one(tmp_path: Path) -> None:
+    names, path = ["ack-one-copy-short", "recovery-without-fence"], tmp_path / "whole_swarm.json"
+    so_far = WholeSwarm.of_current_code(path)
+    for name in names:
+        so_far.bugs[name] = Progress(bug_fingerprint(MUTATIONS[name]), runs=20)
+    so_far.save(path)
+    assert [sorted(group) for group in groups(so_far.bugs)] == [names]
+    found = dict(search_whole_swarm(names, runs_max=40, seconds=120.0, processes=1, path=path))
+    assert all(each.found is not None and 20 < each.runs <= 40 for each in found.values())
+
+
+def test_bugs_are_planted_together_if_they_change_different_functions_in_the_same_circumstances() -> None:
+    progress = {name: Progress(bug_fingerprint(each), runs=20) for name, each in MUTATIONS.items()}
+    found = groups(progress)
+    assert sorted(name for group in found for name in group) == sorted(MUTATIONS)
+    assert len(found) < len(MUTATIONS) / 3
+    for group in found:
+        edits = [
+            each.target for name in group for each in {e.target: e for e in MUTATIONS[name].edits}.values()
+        ]
+        assert len(edits) == len(set(edits))
+        assert len(group) == 1 or not any(MUTATIONS[name].given for name in group)
+        with planted([each for name in group for each in MUTATIONS[name].edits]):
+            pass
+    fresh = {name: Progress(each.bug) for name, each in progress.items()}
+    assert len(groups(fresh)) == len(fresh)
 
 
 def test_what_was_tried_on_other_code_is_not_counted(tmp_path: Path) -> None:

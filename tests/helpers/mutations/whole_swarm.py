@@ -2,6 +2,10 @@
 
 All bugs see the same runs, in the order of the rotation. What has been tried is kept in a file, so that a search goes
 on where the last one stopped; it begins anew when the code that the runs exercise has changed.
+
+A bug that many runs did not find is planted together with others: a run that fails then is repeated with each of
+them alone, and only that counts as found. So a search costs a fraction, and at worst finds a bug later, if another
+one covers it.
 """
 
 from __future__ import annotations
@@ -30,6 +34,9 @@ from tests.simulation.mutations.catalogue import MUTATIONS
 PATH = Path(__file__).parents[2] / "simulation" / "mutations" / "whole_swarm.json"
 _ROUNDS = (5, 10, 20, 40, 80)
 """Runs of each bug after the first rounds; from then on as many more in each. Easy bugs are done first."""
+_TOGETHER = 8
+"""Bugs planted in one run, once each has been tried alone for as many runs as this:"""
+_RUNS_ALONE = 20
 _REAL_S_MAX = 90
 """Of one run. Sound code needs a second: what needs this long never ends."""
 
@@ -120,12 +127,13 @@ def search_whole_swarm(
     context = multiprocessing.get_context("spawn")
     with context.Pool(processes, prepare_process) as pool:
         for runs in _limits(runs_max):
-            tasks = [(name, so_far.progress(name)) for name in so_far.open(names, runs)]
-            for name, progress in pool.imap_unordered(partial(_go_on, runs, deadline), tasks):
-                if progress != so_far.progress(name):
-                    so_far.bugs[name] = progress
+            tasks = groups({name: so_far.progress(name) for name in so_far.open(names, runs)})
+            for group in pool.imap_unordered(partial(_go_on, runs, deadline), tasks):
+                changed = {name: each for name, each in group.items() if each != so_far.progress(name)}
+                so_far.bugs |= changed
+                if changed:
                     so_far.save(path)
-                    yield name, progress
+                yield from changed.items()
             if time.monotonic() >= deadline:
                 return
 
@@ -136,20 +144,66 @@ def _limits(runs_max: int) -> Iterator[int]:
     yield runs_max
 
 
-def _go_on(runs: int, deadline: float, task: tuple[str, Progress]) -> tuple[str, Progress]:
-    """Search until the bug is found, or this number of runs is reached in all."""
-    name, progress = task
-    mutation = MUTATIONS[name]
-    for job in islice(jobs_of(count(1)), progress.runs, runs):
+Group = dict[str, Progress]
+"""Bugs that have seen the same number of runs and change different functions."""
+
+
+def groups(bugs: Group) -> list[Group]:
+    """All of these, in groups that one run can hold."""
+    found: list[Group] = []
+    for name, progress in bugs.items():
+        group = next((each for each in found if _fits(name, progress, each)), None)
+        if group is None:
+            found.append({name: progress})
+        else:
+            group[name] = progress
+    return found
+
+
+def _fits(name: str, progress: Progress, group: Group) -> bool:
+    """What changes the circumstances is never planted together with others."""
+    if progress.runs < _RUNS_ALONE or len(group) >= _TOGETHER:
+        return False
+    targets = {each.target for each in MUTATIONS[name].edits}
+    return all(
+        progress.runs == other.runs
+        and not MUTATIONS[name].given
+        and not MUTATIONS[other_name].given
+        and targets.isdisjoint(each.target for each in MUTATIONS[other_name].edits)
+        for other_name, other in group.items()
+    )
+
+
+def _go_on(runs: int, deadline: float, group: Group) -> Group:
+    """Search until all are found, or this number of runs is reached in all."""
+    pending, found = dict(group), Group()
+    [tried] = {progress.runs for progress in group.values()}
+    for job in islice(jobs_of(count(1)), tried, runs):
         if time.monotonic() >= deadline:
             break
-        progress = _tried(mutation, job, progress)
-        if progress.found is not None:
+        pending = _tried(job, pending)
+        found |= {name: each for name, each in pending.items() if each.found is not None}
+        pending = {name: each for name, each in pending.items() if each.found is None}
+        if not pending:
             break
-    return name, progress
+    return pending | found
 
 
-def _tried(mutation: Mutation, job: Job, progress: Progress) -> Progress:
+def _tried(job: Job, group: Group) -> Group:
+    """All in one run; each by itself if that run fails."""
+    if len(group) == 1:
+        [(name, progress)] = group.items()
+        return {name: _tried_alone(MUTATIONS[name], job, progress)}
+    began = time.process_time()
+    verdict = _run(job, tuple(edit for name in group for edit in MUTATIONS[name].edits))
+    share_s = (time.process_time() - began) / len(group)
+    group = {name: replace(each, cpu_s=round(each.cpu_s + share_s, 2)) for name, each in group.items()}
+    if verdict.findings:
+        return {name: _tried_alone(MUTATIONS[name], job, each) for name, each in group.items()}
+    return {name: replace(each, runs=each.runs + 1) for name, each in group.items()}
+
+
+def _tried_alone(mutation: Mutation, job: Job, progress: Progress) -> Progress:
     began = time.process_time()
     verdict = _run(job, (*mutation.given, *mutation.edits))
     if not verdict.findings:
