@@ -91,6 +91,11 @@ class Journal:
 
     # ---- on the loop
 
+    @property
+    def has_refused(self) -> bool:
+        """Whether anything given to it may be missing, for a full disk that the loop has heard of."""
+        return self._fulls_known > 0
+
     def append_adds(
         self, lengths: Sequence[int], entries: Sequence[StoredEntry], on_durable: OnDurable | None
     ) -> None:

@@ -167,7 +167,7 @@ class LedgerStorage(StorageReads):
         on_durable: OnDurable,
         again: Sequence[StoredEntry] = (),
     ) -> None:
-        """Add new entries with ascending ids, and journal `again` those that are stored already."""
+        """Add new entries with ascending ids, and journal `again` those that are stored and may not be durable."""
         lengths = list(map(len, entries))
         if ids:
             self._advance(state, ids[-1], entries[-1])
@@ -201,8 +201,23 @@ class LedgerStorage(StorageReads):
         if not new.ids and not new.repeated:
             self._loop.call_soon(on_durable, None)
             return
-        # What is here is journaled once more: the first time may have met a full disk.
-        self._accept(state, new.ids, new.entries, on_durable, new.repeated)
+        # What is here is journaled once more if the first time may have met a full disk.
+        again = () if self._barrier_suffices else new.repeated
+        if new.ids or again:
+            self._accept(state, new.ids, new.entries, on_durable, again)
+        else:
+            self._journal.barrier(on_durable)
+
+    @property
+    def _barrier_suffices(self) -> bool:
+        """Whether every stored entry is durable once the journal has written what it was given before.
+
+        Invariant: an entry that is stored is in the journal, or in an index that is synced. The exception is one that
+        the journal refused on a full disk, in this process, or before it in one that was killed in a checkpoint.
+        Recoveries that are tried again repeat their adds: a bookie that wrote each of them again would be too slow
+        for the next try, too.
+        """
+        return self._upkeep.has_checkpointed and not self._journal.has_refused
 
     def _stored(self, state: StoredLedger, entry_id: int) -> StoredEntry | None:
         if entry_id > state.last_entry:

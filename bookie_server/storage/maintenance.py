@@ -67,6 +67,8 @@ class StorageMaintenance:
         self.usages: list[DirectoryUsage] = []
         self.shortage: DiskFullError | None = None
         """What could not be made when this was tried last."""
+        self.has_checkpointed = False
+        """Whether a checkpoint of this process has synced the index, and with it what earlier processes left there."""
         self.writable = True
 
     @property
@@ -155,6 +157,7 @@ class StorageMaintenance:
 
     def _stored(self, job: CheckpointJob) -> None:
         self._full, self._job, self._marked = None, None, job.mark
+        self.has_checkpointed = True
         self._parts.caches.flushed()
         self._parts.states.stored()
 

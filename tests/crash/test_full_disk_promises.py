@@ -126,3 +126,38 @@ def test_a_fence_is_not_durable_without_its_ledgers_key(room: int) -> None:
     run(main())
     disk.capacity_bytes = None
     run(restarted())
+
+
+def test_what_the_journal_refused_is_journaled_when_it_is_added_again() -> None:
+    """The entry is in the write cache, its record nowhere, whatever an earlier checkpoint has stored."""
+    disk = new_disk(timing=replace(PROMPT, prompt=1.0))
+
+    async def main() -> None:
+        storage = await open_storage(HOME, disk, **SETTINGS)
+        state = storage.create_ledger(1, KEY)
+        await durable(partial(storage.add, state, EntryRun([0], [make_entry(1, 0)])))
+        await storage.checkpoint()
+        disk.capacity_bytes = disk.used_bytes
+        large = [make_entry(1, entry_id, payload=bytes(SEGMENT_BYTES // 2)) for entry_id in range(1, 9)]
+        refused = []
+        for entry_id, entry in enumerate(large, 1):
+            try:
+                await durable(partial(storage.add, state, EntryRun([entry_id], [entry])))
+            except DiskFullError:
+                refused.append(entry_id)
+        assert refused, "the disk was never full"
+        disk.capacity_bytes = None
+        again = EntryRun(refused, [large[entry_id - 1] for entry_id in refused])
+        await durable(partial(storage.add, state, again))
+        disk.process_crash()
+
+    async def restarted() -> None:
+        storage = await open_storage(HOME, disk, **SETTINGS)
+        state = storage.ledger(1)
+        assert state is not None
+        assert [await storage.read(state, entry_id) is not None for entry_id in range(9)] == [True] * 9
+        await storage.close()
+
+    run(main())
+    disk.capacity_bytes = None
+    run(restarted())

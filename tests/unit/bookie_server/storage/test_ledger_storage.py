@@ -200,6 +200,31 @@ def test_a_repeated_entry_is_accepted_and_another_one_refused(
     with_storage(body)
 
 
+def test_a_repeated_entry_is_written_again_only_if_it_may_not_be_durable(tmp_path: Path) -> None:
+    """Until its first checkpoint a storage cannot know what a killed process left in the index without a sync."""
+
+    def copies() -> int:
+        return sum(
+            each.read_bytes().count(bytes(make_entry(5, 3))) for each in (tmp_path / "journal").iterdir()
+        )
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        state = storage.create_ledger(5, KEY)
+        await add(storage, state, range(10))
+        await add(storage, state, [3, 4, 9])
+        assert copies() == 2
+        await add(storage, state, [10])
+        await storage.checkpoint()
+        for repeated in ([3], [3, 4, 9], [3, 11]):
+            await add(storage, state, repeated)
+        assert copies() == 2
+        assert await found_ids(storage, 5, 20) == list(range(12))
+        await storage.close()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("flushed", [False, True])
 def test_entries_may_come_in_any_order_and_with_gaps(
     with_storage: Callable[..., None], flushed: bool
