@@ -166,6 +166,7 @@ def test_every_fault_that_chaos_knows_is_on_the_page() -> None:
         "ambush": "pause",
         "power_cut_at_effect": "crash_at_effect",
         "timely": "kill",
+        "outage": "metadata_partition",
         "no_descriptors": "no_descriptor",
         "minor_rot": "bit_rot",
         "join_bookie": "join",

@@ -27,7 +27,10 @@ from dlog.testing.checks.outcomes import (
     c8_batches_are_all_or_nothing,
     c8_no_holes,
 )
-from dlog.testing.checks.reading import c11_readers_begin_where_they_were_asked
+from dlog.testing.checks.reading import (
+    c11_readers_begin_where_they_were_asked,
+    c11_readers_end_where_they_were_asked,
+)
 from dlog.testing.checks.visibility import (
     c9_nothing_is_readable_before_it_was_sent,
     c9_what_a_later_append_confirmed_is_seen_by_every_later_reader,
@@ -118,6 +121,7 @@ CHECKS: tuple[Check, ...] = (
     c11_reader_ids_increase,
     c11_whole_reads_leave_nothing_out,
     c11_readers_begin_where_they_were_asked,
+    c11_readers_end_where_they_were_asked,
 )
 
 
@@ -133,6 +137,7 @@ OF_WHOLE_LOGS: tuple[Check, ...] = (
     c11_reader_ids_increase,
     c11_whole_reads_leave_nothing_out,
     c11_readers_begin_where_they_were_asked,
+    c11_readers_end_where_they_were_asked,
 )
 """Not checked if the log could not be read to its end, which was reported as an error."""
 

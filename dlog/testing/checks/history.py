@@ -119,7 +119,11 @@ class ReadFrom:
     position: MessageId
     """The reader's position once it was open, before it returned anything."""
     complete: bool = False
-    """Whether it read to the tail as of its opening and ended there."""
+    """Whether it came to the end that it was asked for, the tail as of its opening or `until`, and ended there."""
+    until: MessageId | None = None
+    """Before which message it was asked to end, if that was an id."""
+    ended: float = inf
+    """When it came to its end."""
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
-"""C11 for the beginning of each read: a reader leaves out nothing between the place that it was asked for and its first
-message, and returns nothing before that place.
+"""C11 for the ends of each read: a reader leaves out nothing between the place that it was asked for and its first
+message, and returns nothing before that place. If it was asked to end before a message, it returns everything up to
+there and nothing from there on.
 
 What may have been trimmed when the first message was returned may be left out.
 Source: docs/log-semantics.md#rule-29.
@@ -21,6 +22,15 @@ def c11_readers_begin_where_they_were_asked(history: History) -> Iterator[str]:
         for found in log.violations(start, returned):
             place = f"{start.place} {start.count or start.message_id}"
             yield f"{reader}, from {place} and at {start.position} when it was open, {found}"
+
+
+def c11_readers_end_where_they_were_asked(history: History) -> Iterator[str]:
+    """Only those that were asked to end before an id, which may be within a batch."""
+    log = _Log(history)
+    for reader, start in history.starts.items():
+        if start.until is not None:
+            for found in log.violations_of_end(start, start.until, history.readers.get(reader, [])):
+                yield f"{reader}, from {start.position} until {start.until}, {found}"
 
 
 class _Log:
@@ -61,6 +71,21 @@ class _Log:
                 yield from self._of_first(start.message_id, returned)
             case _:
                 yield from self._of_first(EARLIEST_ID, returned)
+
+    def violations_of_end(
+        self, start: ReadFrom, until: MessageId, returned: list[Observation]
+    ) -> Iterator[str]:
+        last = returned[-1].message_id if returned else None
+        if last is not None and last >= until:
+            yield f"returned {last}"
+        if not start.complete:
+            return  # it did not come to its end
+        after_last = start.position if last is None else last._replace(batch_index=last.batch_index + 1)
+        lowest = max(after_last, self._history.trim_asked_until(start.ended))
+        expected = bisect_left(self._ever, lowest)
+        lacking = bisect_left(self._ever, until) - expected
+        if lacking > 0:
+            yield f"ended after {last} and left out {lacking} messages from {self._ever[expected]} on"
 
     def _of_first(self, lowest: MessageId, returned: list[Observation]) -> Iterator[str]:
         if not returned:

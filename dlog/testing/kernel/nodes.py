@@ -15,6 +15,7 @@ from contextvars import Context, ContextVar, copy_context
 from enum import Enum
 from typing import Any
 
+from dlog.testing.background_tasks import has_lost_its_error
 from dlog.testing.errors import Problem, is_unexpected, origin_of
 from dlog.testing.kernel.clocks import HostClock
 from dlog.testing.kernel.handles import KernelTimer, SimulatedHandle, SimulatedTask, SimulatedTimer
@@ -88,9 +89,9 @@ class Node:
         self._tasks = self.pending_tasks()
 
     def failed_tasks(self) -> list[Problem]:
-        """Its tasks that ended with an exception that is unexpected, whether or not anything has retrieved that one.
+        """Its tasks that ended with an exception that is unexpected or that no caller gets (background_tasks.py).
 
-        The tasks of a dead process are included: a kill hides no error.
+        Whether or not something has retrieved that one. Tasks of a dead process are included: a kill hides no error.
         """
         return self._failed + self._failures_now()
 
@@ -99,7 +100,8 @@ class Node:
             Problem(self.label, f"task {task.get_name()} failed at {origin_of(error)}", error)
             for task in self._tasks
             # Looked at without marking it as retrieved, which would hide it from asyncio.
-            if (error := task._exception) is not None and is_unexpected(error)
+            if (error := task._exception) is not None
+            and (is_unexpected(error) or has_lost_its_error(task.get_coro(), error))
         ]
 
     def take_tasks(self) -> list[SimulatedTask[Any]]:

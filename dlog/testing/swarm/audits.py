@@ -21,6 +21,7 @@ from dlog.testing.metadata.history import RegisterHistory
 from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.processes.cancellers import CANCELLER_ROOT
 from dlog.testing.swarm.processes.neighbours import NEIGHBOUR_ROOT
+from dlog.testing.swarm.processes.parallel_logs import PARALLEL_ROOT
 from ledger.model import BookieId
 
 
@@ -31,6 +32,8 @@ def root_of(process: str) -> str:
             return NEIGHBOUR_ROOT
         case "canceller":
             return CANCELLER_ROOT
+        case "parallel":
+            return PARALLEL_ROOT
         case _:
             return metadata_keys.DEFAULT_ROOT
 

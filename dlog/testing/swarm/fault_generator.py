@@ -93,6 +93,9 @@ class FaultGenerator:
         well = [name for name in self._clients if not self._cluster.process(name).stopped]
         return self._chance.choice(well) if well else None
 
+    def _writers(self) -> list[str]:
+        return [name for name in self._clients if name.startswith("writer")]
+
     def _everybody(self) -> list[str]:
         return [*self._clients, *(each.name for each in self._cluster.bookies)]
 
@@ -267,6 +270,21 @@ class FaultGenerator:
     def _draw_metadata_partition(self, at_s: float) -> list[Action]:
         return [
             Action(at_s=at_s, kind="metadata_partition", who=self._anybody(), for_s=self._for_a_while(15))
+        ]
+
+    def _draw_outage(self, at_s: float) -> list[Action]:
+        """No writer gets an answer from the store, or from any bookie, for up to three times what appends wait."""
+        for_s = 6.0 * self._chance.random()
+        if self._chance.random() < 0.5:
+            return [
+                Action(at_s=at_s, kind="metadata_partition", who=name, for_s=for_s)
+                for name in self._writers()
+            ]
+        names = [bookie.name for bookie in self._cluster.bookies if bookie.serving]
+        return [
+            Action(at_s=at_s, kind="clog", who=name, to=writer, for_s=for_s)
+            for name in names
+            for writer in self._writers()
         ]
 
     def _draw_session_loss(self, at_s: float) -> list[Action]:

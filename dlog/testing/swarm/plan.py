@@ -55,12 +55,25 @@ DISKS = ("sync_error", "write_error", "read_error", "slow_sync", "short_write", 
 NO_DESCRIPTORS = "no_descriptors"
 STORE = ("metadata_partition", "session_loss", *get_args(MetadataFault))
 CLOCKS = ("clock_jump",)
+OUTAGE = "outage"
+"""The store, or the bookies, of a writer answer nothing for longer than its appends wait."""
 TIMELY = "timely"
 """The other faults also strike clients that are about to change metadata."""
 LASTING = ("clock_rate", "lost_bookie", "minor_rot", "join_bookie", "leave_bookie", "nearly_full")
 """What lasts until the end of the run, and bookies that come and go: see lasting_faults.py."""
 MISDIRECTED_READ = "misdirected_read"
-WITHIN = (*NETWORK, *PROCESSES, *DISKS, NO_DESCRIPTORS, *STORE, *CLOCKS, TIMELY, *LASTING, MISDIRECTED_READ)
+WITHIN = (
+    *NETWORK,
+    *PROCESSES,
+    *DISKS,
+    NO_DESCRIPTORS,
+    *STORE,
+    *CLOCKS,
+    OUTAGE,
+    TIMELY,
+    *LASTING,
+    MISDIRECTED_READ,
+)
 LATER_BEYOND = ("bad_sectors", "misread_journal")
 BEYOND = ("bit_rot", "lost_file", "misdirected_write", "index_damage")
 SCENES = (
@@ -105,6 +118,10 @@ class Plan:
     """Processes that cancel what they have begun."""
     copiers: int = 0
     """Processes that copy entries between bookies."""
+    parallel_logs: int = 0
+    """Logs that one more client writes and follows at the same time."""
+    rivals: bool = False
+    """Writers without the log ask for it at the same instants."""
     chaos_s: float = 20.0
     append_every_s: float = 0.1
     fault_every_s: float = 1.0
@@ -343,6 +360,8 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
     if profile == "beyond":
         drawn |= _with_a_scene_beyond(_Draw(Random(f"scene beyond {seed}")))
     drawn |= _with_a_richer_workload(_Draw(Random(f"workload {seed}")))
+    if profile != "beyond":
+        drawn |= _with_more_contention(_Draw(Random(f"contention {seed}")), profile, drawn)
     if drawn["digest"] == "DUMMY" and (profile == "beyond" or "minor_rot" in drawn["faults"]):
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))
@@ -375,6 +394,35 @@ def _with_a_richer_workload(draw: _Draw) -> dict[str, Any]:
         "wire": chance.choice(("v2", "v2", "v2", "v3")),
         "huge_bytes": 1 << 20 if draw.maybe(0.04) else 0,
     }
+
+
+def _with_more_contention(draw: _Draw, profile: str, drawn: dict[str, Any]) -> dict[str, Any]:
+    """Few runs have any of it, so that most are as they were before it existed. Drawn from a stream of its own."""
+    chance = draw.chance
+    changed: dict[str, Any] = {}
+    rivals, parallel, slow = draw.maybe(0.08), draw.maybe(0.08), draw.maybe(0.06)
+    graces, outage = draw.maybe(0.08), draw.maybe(0.08)
+    if rivals:
+        changed |= {"rivals": True, "writers": 3, "term_s": 0.7}
+    if parallel and drawn["sync_s_max"] < 0.5:  # more recoveries than such disks can serve in a phase
+        changed["parallel_logs"] = chance.choice((2, 5))
+    if slow:
+        changed |= {"store_s_max": chance.choice((0.2, 0.5)), "rotation_entries": 5, "rotation_age_s": 0.7}
+    if profile == "calm":
+        return changed
+    faults: tuple[str, ...] = ()
+    if graces:  # shorter than writers sleep
+        changed |= {
+            "graces_s": chance.choice(((0.3,), (1.0,), (3.0, 0.5))),
+            "writers": max(2, drawn["writers"]),
+        }
+        changed["shrinks"] = True
+        faults += ("pause_client",)
+    if outage:
+        changed |= {"hold_s": 2.0, "tight_buffer": True, "more_ways": True}
+        faults += (OUTAGE,)
+    changed["faults"] = tuple(dict.fromkeys((*drawn["faults"], *faults)))
+    return changed
 
 
 def _with_returning_bookies(ensemble: int, bookies: int) -> dict[str, Any]:

@@ -40,9 +40,6 @@ class Scenes(FaultGenerator):
         well = [each.name for each in self._cluster.bookies if _is_well(each)]
         return self._chance.sample(well, count) if len(well) >= count else None
 
-    def _writers(self) -> list[str]:
-        return [name for name in self._clients if name.startswith("writer")]
-
     # ---- one bookie
 
     def _draw_filled_disk(self, at_s: float) -> list[Action]:

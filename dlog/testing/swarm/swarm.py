@@ -25,6 +25,7 @@ from dlog.testing.swarm.processes.administrators import SwarmAdministrator
 from dlog.testing.swarm.processes.cancellers import Appended, SwarmCanceller
 from dlog.testing.swarm.processes.copiers import SwarmCopier
 from dlog.testing.swarm.processes.neighbours import Belongings, SwarmNeighbour
+from dlog.testing.swarm.processes.parallel_logs import ParallelLogs, SwarmParallelLogs
 from dlog.testing.swarm.processes.readers import SwarmReader
 from dlog.testing.swarm.processes.witnesses import SwarmWitness
 from dlog.testing.swarm.processes.writers import SwarmWriter
@@ -39,6 +40,7 @@ Worker = (
     | SwarmNeighbour
     | SwarmCanceller
     | SwarmCopier
+    | SwarmParallelLogs
     | SwarmAdministrator
 )
 LOG = "swarm"
@@ -66,12 +68,14 @@ class Swarm:
             *(f"neighbour-{number}" for number in range(plan.neighbours)),
             *(f"canceller-{number}" for number in range(plan.cancellers)),
             *(f"copier-{number}" for number in range(plan.copiers)),
+            *(["parallel-0"] if plan.parallel_logs else []),
             "administrator",
         ]
         self.chaos = Chaos(plan, cluster, self._names, self._start)
         self.wrong: list[str] = []
         self._belongings = Belongings()
         self._appended = Appended()
+        self._parallel = ParallelLogs(plan, lambda: cluster.loop.now, cluster.trace)
         self._workers: list[Worker] = []
         self._stopping = asyncio.Event()
         self._incarnations: dict[str, asyncio.Task[None]] = {}
@@ -114,6 +118,9 @@ class Swarm:
         if self._plan.cancellers and within:
             look = self._cluster.run("canceller-verifier", self._wrong_of_cancellers)
             self.wrong += await self._in_time("the cancellers' log is written and read", look)
+        if self._plan.parallel_logs and within:
+            look = self._cluster.run("parallel-verifier", self._wrong_of_parallel_logs)
+            self.wrong += await self._in_time("the parallel logs are written and read", look)
         await self._in_time("clients close", self._end_everybody())
         if within:
             self.wrong += broken_promises(self._cluster)
@@ -185,6 +192,8 @@ class Swarm:
                 worker = SwarmCanceller(client, self._appended, label, chance, trace, strict=strict)
             case "copier":
                 worker = SwarmCopier(client, LOG, label, chance)
+            case "parallel":
+                worker = SwarmParallelLogs(self._plan, client, self._parallel, label, chance, self._stopping)
             case _:
                 worker = SwarmAdministrator(
                     client,
@@ -258,6 +267,9 @@ class Swarm:
 
     async def _wrong_of_cancellers(self) -> list[str]:
         return await self._asked("canceller-verifier", self._appended.wrong_in_the_end)
+
+    async def _wrong_of_parallel_logs(self) -> list[str]:
+        return await self._asked("parallel-verifier", self._parallel.wrong_in_the_end)
 
     async def _asked(self, process: str, ask: Callable[[LogClient], Awaitable[list[str]]]) -> list[str]:
         client = await self._connect(process)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bookie_server.errors import DiskFullError
 from bookie_server.storage.maintenance import StorageMaintenance
 from dlog.core.tailing import Tailing
 from dlog.testing.swarm.actions import Action
@@ -62,6 +64,17 @@ def test_of_a_bookie_that_closes_as_if_all_was_well(monkeypatch: pytest.MonkeyPa
         raising_once(StorageMaintenance._checkpoint_now_and_then, call=1),
     )
     assert findings().startswith("unexpected_error: bookie-")
+
+
+def test_of_a_background_task_that_an_error_of_the_tree_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would have gone on until the bookie stops, and nothing gets its error."""
+
+    async def failing(_: StorageMaintenance) -> None:
+        raise DiskFullError("planted", path=Path("journal"))
+
+    monkeypatch.setattr(StorageMaintenance, "_checkpoint_now_and_then", failing)
+    found = findings()
+    assert found.startswith("unexpected_error: bookie-") and "DiskFullError" in found
 
 
 def test_of_a_bookie_that_is_killed_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,8 @@ from ledger.errors import LogStoreError, UnavailableError
 T = TypeVar("T")
 _ENOUGH = (5, 50, 500)
 """Messages after which a reader goes on in another way, or starts anew somewhere else."""
+_NEAR = 8
+"""Messages among which a reader that is to end early looks for one within a batch."""
 _MORE = 20
 """Messages for which a reader looks for a batch of several to stop in."""
 _TRY_AGAIN_S = 0.2
@@ -59,12 +61,12 @@ class SwarmReader:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow(), name=f"{self._name} tail")
+            group.create_task(self.follow(), name=f"{self._name} tail")
             group.create_task(self._read_again_and_again(), name=f"{self._name} reads")
 
     # ---- the tail
 
-    async def _follow(self) -> None:
+    async def follow(self) -> None:
         """A reader without an end that is never given up from here. It may end by itself only before it has begun."""
         turn = 0
         while True:
@@ -110,6 +112,9 @@ class SwarmReader:
                     case kind if kind < 0.3:
                         start = Start("last", count=self._chance.choice((1, 2, 3, 10, 200)))
                         await self._read_last(name, start)
+                    case kind if kind < 0.42 and self._recorder.seen:
+                        start = draw_start(self._chance, self._recorder.seen)
+                        await self._read_until(name, start)
                     case _:
                         start = draw_start(self._chance, self._recorder.seen)
                         await self._read_from(name, start)
@@ -145,6 +150,22 @@ class SwarmReader:
         async with start.opened(reader, name, self._recorder) as began:
             await self._take(name, reader, self._chance.choice(("messages", "batches")))
         self._recorder.starts[name] = replace(began, complete=True)
+
+    async def _read_until(self, name: str, start: Start) -> None:
+        """To an id, within a batch if there is one; perhaps one that comes later than all that was seen."""
+        seen = self._recorder.seen
+        near = [self._chance.choice(seen) for _ in range(_NEAR)]
+        end = next((each for each in near if each.batch_index), near[-1])
+        if start.place in ("latest", "last") or start.message_id > end:
+            start = Start()
+        end = end._replace(batch_index=end.batch_index + self._chance.choice((0, 0, 1)))
+        self._recorder.may_skip(name)
+        reader = start.reader(self._client, self._log, self._config, until=end, on_trimmed=OnMissing.SKIP)
+        async with start.opened(reader, name, self._recorder) as began:
+            began = self._recorder.starts[name] = replace(began, until=end)
+            way = self._chance.choice(("messages", "batches", "poll"))
+            if await self._take(name, reader, way):
+                self._recorder.starts[name] = replace(began, complete=True, ended=self._recorder.now())
 
     async def _read_all(self, name: str) -> None:
         found: list[MessageId] = []

@@ -31,7 +31,7 @@ class Start:
         log: str,
         config: ReaderConfig,
         *,
-        until: str | None = None,
+        until: str | MessageId | None = None,
         on_trimmed: OnMissing = OnMissing.FAIL,
     ) -> Reader:
         """A reader that begins there and is not open yet."""

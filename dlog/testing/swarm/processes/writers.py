@@ -26,6 +26,7 @@ from ledger.errors import (
 
 _HUGE = 0.04
 """Share of messages that are huge, in a plan that has any."""
+_COMPETE_EVERY_S = 0.5
 T = TypeVar("T")
 IN_FLIGHT_MAX = 32
 CLOSE_S_MAX = 200.0
@@ -79,7 +80,15 @@ class SwarmWriter:
             writer = await self._take_over(handle)
             if writer is not None:
                 await self._append_until_lost(writer, handle)
-            await asyncio.sleep(self._chance.choice((0.1, 1.0, 5.0)) * self._chance.random())
+            if self._plan.rivals:
+                await self._until_all_compete()
+            else:
+                await asyncio.sleep(self._chance.choice((0.1, 1.0, 5.0)) * self._chance.random())
+
+    async def _until_all_compete(self) -> None:
+        """Every writer without the log asks for it at the same instants, so that candidates meet in each step."""
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(_COMPETE_EVERY_S - now % _COMPETE_EVERY_S)
 
     async def _take_over(self, handle: str) -> LogWriter | None:
         epoch = self._recorder.epoch

@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from dlog.model import EARLIEST_ID, MessageId
-from dlog.testing.checks.history import Append, History, Observation, Outcome, ReadFrom
-from dlog.testing.checks.reading import c11_readers_begin_where_they_were_asked
+from dlog.testing.checks.history import Append, History, Observation, Outcome, ReadFrom, Trim
+from dlog.testing.checks.reading import (
+    c11_readers_begin_where_they_were_asked,
+    c11_readers_end_where_they_were_asked,
+)
 
 IDS = [MessageId(1, 0, 0), MessageId(1, 1, 0), MessageId(1, 1, 1), MessageId(1, 1, 2), MessageId(4, 0, 0)]
 BATCH = IDS[1]
@@ -16,6 +19,10 @@ BATCH = IDS[1]
 
 def violations(start: ReadFrom, returned: list[MessageId], *, strict: bool = True) -> list[str]:
     """Message n was sent at second n and acknowledged half a second later."""
+    return list(c11_readers_begin_where_they_were_asked(history_of(start, returned, strict=strict)))
+
+
+def history_of(start: ReadFrom, returned: list[MessageId], *, strict: bool = True) -> History:
     history = History(strict=strict)
     for number, message_id in enumerate(IDS):
         payload = b"%d" % number
@@ -23,7 +30,7 @@ def violations(start: ReadFrom, returned: list[MessageId], *, strict: bool = Tru
         history.appends.append(Append("w", number, payload, number, number + 0.5, Outcome.ACKED, message_id))
     history.starts["r"] = start
     history.readers["r"] = [Observation(message_id, b"", 9.0) for message_id in returned]
-    return list(c11_readers_begin_where_they_were_asked(history))
+    return history
 
 
 def asked(place: str, message_id: MessageId = EARLIEST_ID, count: int = 0, *, at: float = 9.0) -> ReadFrom:
@@ -92,3 +99,25 @@ def test_a_tail_of_the_last_n_begins_n_before_what_could_be_the_tail() -> None:
     assert "begins 3 messages before" in last(IDS[1], at=3.7)[0]
     assert "begins at message 3 of the 4" in last(IDS[3], at=3.7)[0]
     assert last(IDS[0], at=0.7) == []
+
+
+@pytest.mark.parametrize(("until", "count"), [(IDS[2], 2), (MessageId(1, 1, 7), 4), (MessageId(4, 9, 0), 5)])
+def test_a_read_that_was_asked_to_end_returns_all_up_to_there(until: MessageId, count: int) -> None:
+    def wrong(returned: list[MessageId], *, complete: bool = True) -> list[str]:
+        start = replace(asked("earliest"), until=until, complete=complete, ended=9.0)
+        return list(c11_readers_end_where_they_were_asked(history_of(start, returned)))
+
+    assert wrong(IDS[:count]) == []
+    assert "left out 1 messages" in wrong(IDS[: count - 1])[0]
+    assert "left out" in wrong([])[0]
+    assert wrong(IDS[: count - 1], complete=False) == []  # it did not come to its end
+    assert count == len(IDS) or "returned" in wrong(IDS[: count + 1])[0]
+
+
+def test_a_read_that_was_asked_to_end_may_skip_what_was_trimmed_and_only_that() -> None:
+    start = replace(asked("earliest"), until=IDS[3], complete=True, ended=9.0)
+    history = history_of(start, [])
+    history.trims.append(Trim(IDS[3], 8.0, ()))
+    assert list(c11_readers_end_where_they_were_asked(history)) == []
+    history.trims[0] = Trim(IDS[3], 9.5, ())
+    assert "left out" in next(c11_readers_end_where_they_were_asked(history))
