@@ -404,7 +404,7 @@ def _with_more_contention(draw: _Draw, profile: str, drawn: dict[str, Any]) -> d
     graces, outage = draw.maybe(0.08), draw.maybe(0.08)
     if rivals:
         changed |= {"rivals": True, "writers": 3, "term_s": 0.7}
-    if parallel and drawn["sync_s_max"] < 0.5:  # more recoveries than such disks can serve in a phase
+    if parallel:
         changed["parallel_logs"] = chance.choice((2, 5))
     if slow:
         changed |= {"store_s_max": chance.choice((0.2, 0.5)), "rotation_entries": 5, "rotation_age_s": 0.7}
