@@ -73,6 +73,7 @@ class WriteHandle(AddPolicy):
         self._waiters = Waiters()
         self._capacity_waiters: list[asyncio.Future[None]] = []
         self._closing = False
+        self._fast = visibility is Visibility.FAST
         self._stream = AddStream(
             ledger_id,
             metadata.value,
@@ -232,9 +233,17 @@ class WriteHandle(AddPolicy):
     # ---- time and registrations (OpenWriter)
 
     def tick(self, now: float) -> bool:
-        """Fail members that owe an answer for too long; False if there is nothing left to check."""
-        if self.finished():
+        """Fail members that owe an answer for too long; False if there is nothing left to check.
+
+        While the metadata store keeps a fast writer from closing its ledger, this stores the LAC, without which no
+        reader sees the last entries (docs/log-semantics.md#rule-13).
+        """
+        if self.failed is not None:
             return False
+        if self._closing:
+            if self._fast:
+                self._stream.execute(self._machine.publish_lac(even_if_busy=True))
+            return self._fast and self._machine.visible < self._machine.lac
         self._stream.fail_overdue(now)
         self._keeper.fail_unregistered(now)
         self._stream.execute(self._machine.publish_lac(even_if_busy=True))
@@ -291,6 +300,7 @@ class WriteHandle(AddPolicy):
             raise self.failed.copy()
         self._closing = True  # no answer counts from here on: docs/pitfalls.md#close-below-an-ack
         self._stop()
+        self._context.watch(self)
         async with self.metadata_lock:
             last_entry, length = self._machine.lac, self._stream.pending.confirmed_length
             try:
@@ -302,6 +312,7 @@ class WriteHandle(AddPolicy):
                 raise
         if self.failed is None:
             self.failed = LedgerClosedError(f"ledger {self.ledger_id} is closed", ledger_id=self.ledger_id)
+            self._stop()
             self._context.forget(self)
             # A ledger closed at the LAC shows every entry up to it; those above it are proved absent.
             self._machine.on_closed()

@@ -14,6 +14,7 @@ from ledger.errors import (
     LedgerClosedError,
     LedgerFencedError,
     LedgerNotFoundError,
+    MetadataUnavailableError,
 )
 from ledger.model import QuorumSizes
 from ledger.wire.status import Status
@@ -260,6 +261,22 @@ async def test_two_bookies_that_take_no_explicit_lac_are_replaced() -> None:
         async with asyncio.timeout(GUARD_S):
             await handle.add(b"x")
         assert handle.metadata.last_fragment.first_entry == 1
+
+
+async def test_readers_follow_a_fast_writer_that_cannot_close_its_ledger() -> None:
+    """The store is away when the last add has just been acknowledged: its LAC is stored all the same."""
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes(), visibility=Visibility.FAST)
+        await handle.add(b"zero")
+        cluster.store.before_write = store_away
+        with pytest.raises(MetadataUnavailableError):
+            await handle.close()
+        reader = await cluster.client.open(handle.ledger_id)
+        assert await reader.wait_for_lac(-1, GUARD_S) == 0
+        await until(lambda: handle.visible == 0)
+        cluster.store.before_write = None
+        assert (await handle.close()).last_entry == 0
+        assert not handle.tick(asyncio.get_running_loop().time())
 
 
 # ---- the client
