@@ -231,3 +231,21 @@ def test_a_record_with_an_impossible_body_is_damage_even_at_the_end(tmp_path: Pa
     found.clear()
     end = replay(SystemDisk(), tmp_path, START, handle, accept_damage=True)
     assert (found, end.damaged, end.position.sequence) == ([b"before"], True, 3)
+
+
+@pytest.mark.parametrize("after", [[b"d1"], [b"x" * 36]], ids=["as long as the torn record", "as long as two"])
+def test_no_record_of_a_torn_group_is_read_after_a_later_one(tmp_path: Path, after: list[bytes]) -> None:
+    """The later record ends where one of the torn group begins, which was written whole and never acknowledged.
+
+    With the next number it would be taken for a record, with a higher one for what follows damage.
+    """
+    write_groups(tmp_path, [[b"a1"], [b"b1", b"b2", b"b3"]])
+    path = tmp_path / file_name(1)
+    path.write_bytes(path.read_bytes().replace(b"b1", b"b?", 1))
+    found, end = read_back(tmp_path)
+    assert found == [b"a1"]
+    segment = reopen_at(SystemDisk(), tmp_path, end)
+    files = JournalFiles.resume(SystemDisk(), tmp_path, SEGMENT_BYTES, salt, segment, end.position)
+    files.write([(RecordType.FENCE, body) for body in after])
+    files.close()
+    assert read_back(tmp_path)[0] == [b"a1", *after]
