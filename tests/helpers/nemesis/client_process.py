@@ -32,7 +32,7 @@ class ClientArguments:
     source: str
     """The address of the loopback device that its connections come from: relays know it by that."""
     options: tuple[str, ...] = ()
-    """striped, fast, and a planted bug's name."""
+    """striped, fast, of one reader shrinks, and a planted bug's name."""
 
     def command_line(self, kind: str) -> list[str]:
         return [

@@ -49,11 +49,11 @@ class Faults:
         _, child = await self._start("writer")
         self.writers.append(child)
 
-    async def start_reader(self) -> None:
-        name, child = await self._start("reader")
+    async def start_reader(self, *options: str) -> None:
+        name, child = await self._start("reader", *options)
         self.readers[name] = child
 
-    async def _start(self, kind: str) -> tuple[str, Child]:
+    async def _start(self, kind: str, *options: str) -> tuple[str, Child]:
         self._started += 1
         name = f"{kind[0]}{self._started}"
         path = self._directory / f"{name}.history"
@@ -62,7 +62,7 @@ class Faults:
         source = f"127.0.{3 + self._started // 250}.{1 + self._started % 250}"
         uri = await self._cluster.store.uri_for(name)
         seed = str(self._random.randrange(2**32))
-        arguments = ClientArguments(uri, path, name, seed, source, self._options)
+        arguments = ClientArguments(uri, path, name, seed, source, (*self._options, *options))
         self.chaos.note(f"start {name} at {source}")
         child = await start_python(arguments.command_line(kind))
         self._sources[child] = source

@@ -26,4 +26,19 @@ PLANTED_BUGS: dict[str, tuple[Edit, ...]] = {
             ("return Resolution.COMMITTED", "return Resolution.ABSENT"),
         ),
     ),
+    "last-of-a-batch-dropped": (
+        edit(
+            "dlog.write.append_queue:AppendQueue.append_many",
+            ("Batch.of(self.limits, payloads,", "Batch.of(self.limits, list(payloads)[:-1],"),
+        ),
+    ),
+    "trims-one-entry-more": (
+        edit(
+            "dlog.core.metadata_changes:shrunk",
+            (
+                "max(record.trim_before, before)",
+                "max(record.trim_before, before._replace(entry_id=before.entry_id + 1))",
+            ),
+        ),
+    ),
 }

@@ -8,6 +8,9 @@ Each process reads in four ways, all of them at the same time:
 - tails from random places, one after another;
 - whole reads, from the earliest message to the tail;
 - witnesses: a reader opened directly after some writer was acknowledged, from that message to the tail.
+
+Readers skip what is trimmed. With the option `shrinks`, which one process of a run has, it trims the log, too: it reads
+what is below (NAME.shadow-N) and calls `shrink`.
 """
 
 from __future__ import annotations
@@ -19,19 +22,31 @@ import time
 from random import Random
 
 from dlog.client import LogClient
-from dlog.errors import LogNotFoundError
-from dlog.model import MessageId
-from ledger.errors import LogStoreError, UnavailableError
+from dlog.errors import LogNotFoundError, ShrinkRefusedError
+from dlog.model import EARLIEST_ID, MessageId
+from ledger.errors import LogStoreError, OutcomeUnknownError, UnavailableError
 from tests.helpers.nemesis.client_process import READY, ClientArguments, connected, parse_arguments, run
 from tests.helpers.nemesis.history_file import AckedTail, HistoryFile
 from tests.helpers.nemesis.settings import LOG
 
+SHRINKS = "shrinks"
 _WITNESS_PAUSE_S = 0.002
+_SHADOW_S = 5.0
+"""For reading what is to be trimmed; if that takes longer, nothing is trimmed this time."""
+_TRIM_ALL = 0.03
+"""The share of trims that leave only the newest messages that this process has read."""
 
 
 class ReaderProcess:
     def __init__(
-        self, client: LogClient, history: HistoryFile, name: str, random: Random, acked: AckedTail
+        self,
+        client: LogClient,
+        history: HistoryFile,
+        name: str,
+        random: Random,
+        acked: AckedTail,
+        *,
+        shrinks: bool,
     ) -> None:
         self._client = client
         self._history = history
@@ -40,6 +55,9 @@ class ReaderProcess:
         self._acked = acked
         self._seen: list[MessageId] = []
         self._turns = 0
+        self._shrinks = shrinks
+        self._shadowed = EARLIEST_ID
+        """The highest place that a trim was asked for, and all below it was read."""
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -47,13 +65,15 @@ class ReaderProcess:
             tasks.create_task(self._read_from_anywhere())
             tasks.create_task(self._read_all())
             tasks.create_task(self._witness())
+            if self._shrinks:
+                tasks.create_task(self._trim())
 
     async def _follow(self) -> None:
         start: MessageId | str = "earliest"
         name = f"{self._name}.tail"
         while True:
             try:
-                async with self._client.reader(LOG, start) as reader:
+                async with self._client.reader(LOG, start, on_trimmed="skip") as reader:
                     async for message in reader:
                         if message.id != start:  # where it had stopped
                             self._record(name, message.id, message.payload)
@@ -86,7 +106,8 @@ class ReaderProcess:
         name = f"{self._name}.{kind}-{self._turns}"
         opened = time.monotonic()
         try:
-            async with asyncio.timeout(timeout_s), self._client.reader(LOG, start, until=until) as reader:
+            opening = self._client.reader(LOG, start, until=until, on_trimmed="skip")
+            async with asyncio.timeout(timeout_s), opening as reader:
                 async for message in reader:
                     self._record(name, message.id, message.payload)
                 ended, first = time.monotonic(), start if isinstance(start, MessageId) else None
@@ -99,6 +120,42 @@ class ReaderProcess:
         except LogStoreError as error:
             self._history.wrong(name, f"from {start}: {error!r}")
             await asyncio.sleep(0.2)
+
+    async def _trim(self) -> None:
+        """To somewhere in the older half, mostly: the younger one is to be checked."""
+        while True:
+            await asyncio.sleep(self._random.uniform(0.3, 2.0))
+            if not self._seen:
+                continue
+            seen = sorted(set(self._seen))
+            newest = self._random.random() < _TRIM_ALL
+            before = seen[-1] if newest else seen[self._random.randrange(len(seen) // 2 + 1)]
+            self._turns += 1
+            name = f"{self._name}.shadow-{self._turns}"
+            try:
+                await self._trim_to(before, name)
+            except (
+                TimeoutError,
+                UnavailableError,
+                LogNotFoundError,
+                ShrinkRefusedError,
+                OutcomeUnknownError,
+            ) as error:
+                print(f"{name} is not known to be trimmed to {before}: {error!r}", flush=True)
+            except LogStoreError as error:
+                self._history.wrong(name, f"trim to {before}: {error!r}")
+
+    async def _trim_to(self, before: MessageId, name: str) -> None:
+        """Read what is to be trimmed first, so that the checks know it; what cannot be read now is left alone."""
+        if self._shadowed < before:
+            reading = self._client.reader(LOG, self._shadowed, until=before, on_trimmed="skip")
+            async with asyncio.timeout(_SHADOW_S), reading as reader:
+                async for message in reader:
+                    self._record(name, message.id, message.payload)
+        self._history.trim(name, time.monotonic(), before)
+        self._shadowed = max(self._shadowed, before)
+        await self._client.shrink(LOG, before)
+        self._history.trimmed(name, time.monotonic())
 
     def _record(self, reader: str, message_id: MessageId, payload: bytes | None) -> None:
         assert payload is not None, "no writer appends tombstones"
@@ -128,7 +185,9 @@ async def main(arguments: ClientArguments) -> None:
     try:
         async with await connected(arguments) as client:
             history = arguments.open_history()
-            await ReaderProcess(client, history, arguments.name, arguments.random, acked).run()
+            shrinks = SHRINKS in arguments.options
+            reader = ReaderProcess(client, history, arguments.name, arguments.random, acked, shrinks=shrinks)
+            await reader.run()
     except asyncio.CancelledError:
         print(f"{arguments.name} ended", flush=True)
 

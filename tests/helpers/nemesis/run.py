@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -25,6 +26,7 @@ from tests.helpers.nemesis.cluster import NemesisCluster, nemesis_cluster
 from tests.helpers.nemesis.fault_injector import Faults
 from tests.helpers.nemesis.history_file import read_history, whole_lines
 from tests.helpers.nemesis.metadata_watch import MetadataWatch
+from tests.helpers.nemesis.reader_process import SHRINKS
 from tests.helpers.nemesis.settings import LOG, log_config
 
 _HEALED = b"healed"
@@ -72,6 +74,12 @@ class Run:
         """Violations of C1: none is ever excused."""
         return sum(found.startswith("c1_") for found in self.wrong)
 
+    @property
+    def batches(self) -> int:
+        """Acknowledged."""
+        appends = self.history.appends
+        return sum(append.outcome is Outcome.ACKED and append.batch == append.number for append in appends)
+
     def summary(self) -> str:
         counts = {outcome.value: 0 for outcome in Outcome}
         for append in self.history.appends:
@@ -80,7 +88,8 @@ class Run:
         answers = [each.answer for each in self.history.resolutions]
         resolved = ", ".join(f"{answers.count(answer)} {answer}" for answer in sorted(set(answers)))
         return (
-            f"seed {self.plan.seed} on {self.plan.metadata}: appends {ended}; resolved {resolved or 'none'}; "
+            f"seed {self.plan.seed} on {self.plan.metadata}: appends {ended}, {self.batches} batches; "
+            f"resolved {resolved or 'none'}; {len(self.history.trims)} trims to {self.history.trimmed_before}; "
             f"{len(self.history.takeovers)} takeovers, {len(self.history.final)} messages, "
             f"{sum(map(len, self.history.readers.values()))} returned by {len(self.history.readers)} readers, "
             f"{len(self.history.whole_reads)} of them whole; {sum(self.faults.values())} faults, lost {self.lost}"
@@ -114,7 +123,7 @@ async def run(plan: Plan, directory: Path) -> Run:
 async def _chaos(faults: Faults, random: Random, seconds: float) -> None:
     loop = asyncio.get_running_loop()
     await faults.start_writer()
-    await faults.start_reader()
+    await faults.start_reader(SHRINKS)
     await faults.start_reader()
     end = loop.time() + seconds
     while loop.time() < end:
@@ -142,6 +151,8 @@ async def _after_healing(
         await faults.end_readers()
         history = read_history(line for path in faults.histories for line in whole_lines(path))
         history.strict = "fast" not in options
+        history.skipping = set(history.readers)
+        history.trimmed_before = (await client.describe(LOG)).record.trim_before
         history.final = [
             (message.id, message.payload or b"") async for message in client.reader(LOG, until="latest")
         ]
@@ -175,19 +186,26 @@ def _last_lines(path: Path) -> list[str]:
 
 
 def _tails_are_whole(history: History, names: list[str]) -> list[str]:
-    """C17: what an endless tail from the earliest message returned is the log."""
+    """C17: what an endless tail from the earliest message returned is the log, from what no trim was asked for.
+
+    Below that C11 sees to it that a tail left out only what was to be trimmed before it came there.
+    """
     wrong = []
+    first = history.trim_asked_until(inf)
+    expected = [pair for pair in history.final if pair[0] >= first]
     for name in names:
-        found = [(seen.message_id, seen.payload) for seen in history.readers.get(f"{name}.tail", [])]
-        if found != history.final:
-            differing = (
-                n for n, pair in enumerate(zip(found, history.final, strict=False)) if pair[0] != pair[1]
-            )
-            place = next(differing, min(len(found), len(history.final)))
+        found = [
+            (seen.message_id, seen.payload)
+            for seen in history.readers.get(f"{name}.tail", [])
+            if seen.message_id >= first
+        ]
+        if found != expected:
+            differing = (n for n, pair in enumerate(zip(found, expected, strict=False)) if pair[0] != pair[1])
+            place = next(differing, min(len(found), len(expected)))
             wrong.append(
-                f"c17_tail_is_whole: {name}.tail returned {len(found)} messages, the log has {len(history.final)}; "
-                f"they differ from message {place} on: {found[place : place + 1]}, expected "
-                f"{history.final[place : place + 1]}"
+                f"c17_tail_is_whole: {name}.tail returned {len(found)} messages from {first} on, the log has "
+                f"{len(expected)}; they differ from message {place} on: {found[place : place + 1]}, expected "
+                f"{expected[place : place + 1]}"
             )
     return wrong
 

@@ -31,6 +31,9 @@ from tests.helpers.nemesis.settings import LOG
 
 _IN_FLIGHT_MAX = 64
 _RESOLVED_WITHIN_S = 2.0
+_BATCHES = 0.2
+"""The share of appends that are an `append_many`."""
+_BATCH_MAX = 5
 
 
 class WriterProcess:
@@ -74,10 +77,11 @@ class WriterProcess:
         number = 0
         pause_s = self._random.choice([0.0, 0.0005, 0.005, 0.05])
         while writer.active and not self._stopping.is_set():
-            payload = f"{handle}:{number}:".encode() + b"." * self._random.choice([0, 10, 500])
-            self._history.invoked(handle, number, time.monotonic(), payload)
-            self._spawn(self._append(writer, handle, number, payload))
-            number += 1
+            count = self._random.randint(2, _BATCH_MAX) if self._random.random() < _BATCHES else 1
+            payloads = [self._payload(handle, number + index) for index in range(count)]
+            self._history.invoked(handle, number, time.monotonic(), payloads)
+            self._spawn(self._append(writer, handle, number, payloads))
+            number += count
             if self._random.random() < 0.002:
                 self._spawn(self._rotate(writer))
             await asyncio.sleep(pause_s)
@@ -86,7 +90,10 @@ class WriterProcess:
         await writer.close()
         if self._appends:
             await asyncio.wait(self._appends)
-        print(f"{handle} ended after {number} appends", flush=True)
+        print(f"{handle} ended after {number} messages", flush=True)
+
+    def _payload(self, handle: str, number: int) -> bytes:
+        return f"{handle}:{number}:".encode() + b"." * self._random.choice([0, 10, 500])
 
     def _spawn(self, work: asyncio.Future[None] | object) -> None:
         task = asyncio.ensure_future(work)  # type: ignore[arg-type]  # a coroutine without result
@@ -98,11 +105,13 @@ class WriterProcess:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._history.wrong(self._name, f"an append ended with {error!r}")
 
-    async def _append(self, writer: LogWriter, handle: str, number: int, payload: bytes) -> None:
-        outcome, message_id = await _outcome(writer, payload)
-        self._history.ended(handle, number, time.monotonic(), outcome, message_id)
-        if outcome is Outcome.INDETERMINATE and message_id is not None:
-            await self._resolve(handle, payload, message_id)
+    async def _append(self, writer: LogWriter, handle: str, number: int, payloads: list[bytes]) -> None:
+        """One message, or an `append_many`."""
+        outcome, ids = await _outcome(writer, payloads)
+        self._history.ended(handle, number, time.monotonic(), outcome, ids)
+        if outcome is Outcome.INDETERMINATE and ids:
+            index = self._random.randrange(len(ids))
+            await self._resolve(handle, payloads[index], ids[index])
 
     async def _resolve(self, handle: str, payload: bytes, message_id: MessageId) -> None:
         """Soon, or a little later: the answer must hold either way."""
@@ -122,13 +131,18 @@ class WriterProcess:
             print(f"{self._name} no rotation: {error}", flush=True)
 
 
-async def _outcome(writer: LogWriter, payload: bytes) -> tuple[Outcome, MessageId | None]:
+async def _outcome(writer: LogWriter, payloads: list[bytes]) -> tuple[Outcome, list[MessageId]]:
+    """With the ids that the messages have, or would have."""
     try:
-        return Outcome.ACKED, await writer.append(payload)
+        if len(payloads) == 1:
+            return Outcome.ACKED, [await writer.append(payloads[0])]
+        return Outcome.ACKED, list(await writer.append_many(payloads))
     except AppendIndeterminateError as error:
-        return Outcome.INDETERMINATE, error.message_id
+        first = error.message_id
+        ids = [first._replace(batch_index=first.batch_index + index) for index in range(len(payloads))]
+        return Outcome.INDETERMINATE, ids
     except (ConfigurationError, UnavailableError, OwnershipLostError):
-        return Outcome.REJECTED, None
+        return Outcome.REJECTED, []
 
 
 async def main(arguments: ClientArguments) -> None:
