@@ -18,6 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TESTS ?=
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)') # many tests wait for other processes
 CHECKED := tests/unit $(wildcard tests/test_*.py)
 ARGS ?=
 SEEDS ?= 1..300
@@ -44,7 +45,8 @@ demo: $(READY)
 test: $(READY)
 	@$(if $(strip $(TESTS)),,tools/fetch-java-libs --if-possible)
 	@echo "make test: the whole suite, real bookie processes included (pytest $(TESTS))"
-	@PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python" $(BIN)/python -m pytest -n auto --dist loadfile $(TESTS)
+	@PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python" $(BIN)/python -m pytest -n $(WORKERS) \
+		--dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: lint types
 	@echo "make check: unit tests, layout, documents (pytest $(CHECKED))"

@@ -16,7 +16,7 @@ import pytest
 from tests.helpers.apache.java_libs import class_path
 from tests.helpers.nemesis.run import Plan, plan_of, run
 
-SECONDS = float(os.environ.get("NEMESIS_SECONDS", "4"))
+SECONDS = float(os.environ.get("NEMESIS_SECONDS", "3"))
 SEED = os.environ.get("NEMESIS_SEED")
 METADATA = os.environ.get("NEMESIS_METADATA", "sqlite")
 
@@ -24,9 +24,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(SEC
 
 PLANS = [
     Plan(1, 3, seconds=SECONDS),
-    Plan(2, 5, ("striped",), seconds=SECONDS),
-    Plan(3, 4, ("fast",), seconds=SECONDS),
-    Plan(4, 3, metadata="zookeeper", seconds=SECONDS),
+    Plan(2, 5, ("striped", "fast"), seconds=SECONDS),
+    Plan(3, 3, metadata="zookeeper", seconds=SECONDS),
 ]
 if SEED is not None:
     PLANS = [plan_of(int(SEED), METADATA, SECONDS)]

@@ -13,6 +13,8 @@ from tests.helpers.mutations.search import run_planted, search
 from tests.helpers.mutations.table import Table, stale
 from tests.simulation.mutations.catalogue import MUTATIONS, UNPROVED
 
+pytestmark = pytest.mark.slow
+
 TABLE = Table.load()
 SHORT_RUNS = 10
 """With the plan in the table, and the seeds after its own."""

@@ -15,6 +15,8 @@ from dlog.testing.swarm.plan import Plan, make_plan
 from dlog.testing.swarm.run import run_plan
 from tests.helpers.coverage.functions import called_by, defined
 
+pytestmark = pytest.mark.slow
+
 LISTED = tomllib.loads(Path(__file__).with_name("uncalled.toml").read_text("utf-8"))
 SOMETIMES = LISTED["rare"]["functions"] + LISTED["open"]["functions"]
 BUSY: dict[str, Any] = {"keys": True, "more_ways": True, "tight_buffer": True}
