@@ -19,16 +19,24 @@ UNPROVED: tuple[str, ...] = ()
 """Planted and not found so far: not in the table, and open work for the simulation."""
 
 HARMLESS: dict[str, str] = {
-    "torn-tail-not-cut": "What is left of a torn group behind a shorter record is read only if later records end "
-    "exactly where one of its own begins. Then it is once more what its sender has not been told to be durable, or, "
-    "if its number is too high, passes for damage. The lengths must agree to the byte, so a unit test of the journal "
-    "stands for it; the bug that does harm is written-behind-a-torn-tail.",
-    "orphan-deleted-with-its-entries": "What no record lists holds nothing, unless records were lost or restored from "
-    "an older backup, which the simulation does not do: tests/conformance/test_sweep.py does.",
-    "absent-record-taken-for-a-deleted-log": "A record is removed only after its name says that the log is deleted; "
-    "it is absent before only if it was lost. The bug that does harm is sweep-takes-absence-for-proof.",
+    "torn-tail-not-cut": "The rest of a torn group is read only if a later record ends exactly where a record of the "
+    "group begins. It has not been acknowledged, so no promise is broken if it comes back; with a number too high it "
+    "counts as damage, and the bookie does not start. The lengths must agree to the byte: a unit test makes them, and "
+    "fails with this bug (test_no_record_of_a_torn_group_is_read_after_a_later_one in "
+    "tests/unit/bookie_server/journal/test_journal_replay.py). Planted is its neighbour written-behind-a-torn-tail.",
+    "orphan-deleted-with-its-entries": "A ledger that no record can list any more has no entries, since nothing is "
+    "sent to a ledger before a record lists it. Each seed with administrators checks that: the sweep spares a ledger "
+    "with entries, and the run fails unless all that no log lists is deleted (dlog/testing/swarm/garbage.py). It does "
+    "harm after records were lost or restored from a backup: test_an_orphan_goes_only_if_it_is_empty in "
+    "tests/conformance/test_sweep.py does that, and fails with this bug.",
+    "absent-record-taken-for-a-deleted-log": "A ledger is created after the record of its log, and the record removed "
+    "after the name says that the log is deleted; so as long as no record is lost, the record of a ledger that exists "
+    "is absent only then. Were it otherwise, the ledger would still be spared if it has entries, as above. It does "
+    "harm where a record is lost: test_a_deleted_logs_orphan_is_deleted_once_its_name_says_deleted and "
+    "test_a_name_that_was_never_used_proves_nothing in tests/conformance/test_sweep.py do that, and fail with this "
+    "bug. Planted is sweep-takes-absence-for-proof, which is this one with two more rules removed.",
 }
-"""Thought of, and not planted since other rules make up for them."""
+"""Thought of, and not planted: what they would harm the simulation does not do. A named test fails with each."""
 
 _AREAS = (quorums, ensemble_changes, ledger_recovery, fences, storage, takeovers, rotations, readers, appends)
 
