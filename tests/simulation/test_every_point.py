@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 _EACH = [(name, fault) for name, scenario in SCENARIOS.items() for fault in faults_of(scenario)]
 _FIRST_MAX, _STEP = 23, 37
-"""Primes, so that the places differ from scenario to scenario; each has more than the first."""
+"""Primes, so that the places differ from scenario to scenario; each scenario has at least `_FIRST_MAX` callbacks."""
 
 
 @pytest.mark.timeout(300)

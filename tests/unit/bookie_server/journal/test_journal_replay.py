@@ -233,7 +233,9 @@ def test_a_record_with_an_impossible_body_is_damage_even_at_the_end(tmp_path: Pa
     assert (found, end.damaged, end.position.sequence) == ([b"before"], True, 3)
 
 
-@pytest.mark.parametrize("after", [[b"d1"], [b"x" * 36]], ids=["as long as the torn record", "as long as two"])
+@pytest.mark.parametrize(
+    "after", [[b"d1"], [b"x" * 36]], ids=["as long as the torn record", "as long as two"]
+)
 def test_no_record_of_a_torn_group_is_read_after_a_later_one(tmp_path: Path, after: list[bytes]) -> None:
     """The later record ends where one of the torn group begins, which was written whole and never acknowledged.
 
