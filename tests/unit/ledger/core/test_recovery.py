@@ -107,6 +107,19 @@ def test_without_an_entry_above_it_the_ledger_ends_at_the_lac() -> None:
     assert machine.on_length(44) == Close(EntryId(4), 44)
 
 
+def test_the_length_of_a_ledger_with_one_confirmed_entry_is_read() -> None:
+    machine = fenced_at(0, 40)
+    machine.on_absent()
+    assert machine.on_written_back() == ReadLength(EntryId(0))
+
+
+def test_of_headers_with_the_same_lac_the_first_claims_the_length() -> None:
+    machine = marked(ledger((0, (A, B, C))))
+    machine.on_fence_answer(0, Answer.YES, 4, 40, "")
+    machine.on_fence_answer(1, Answer.YES, 4, 70, "")
+    assert machine.claimed_length == 40
+
+
 def test_a_confirmed_entry_that_cannot_be_read_does_not_stop_the_close() -> None:
     machine = fenced_at(4, 40)
     machine.on_absent()
