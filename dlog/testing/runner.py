@@ -22,7 +22,8 @@ from typing import Any
 from dlog.testing.failures.failure_report import report_of, summary_of
 from dlog.testing.failures.saved_run import read_saved_run, saved_run_text
 from dlog.testing.failures.shrinking import shrink
-from dlog.testing.swarm.plan import PROFILES, Plan, make_plan
+from dlog.testing.swarm.drawing import make_plan
+from dlog.testing.swarm.plan import PROFILES, Plan
 from dlog.testing.swarm.run import Report, run_plan
 
 _PROGRESS_EVERY = 50

@@ -227,7 +227,8 @@ def test_campaigns_of_other_tools_are_on_the_page(monkeypatch: pytest.MonkeyPatc
 
 LOADED = r"""
 import sys
-from dlog.testing.swarm.plan import PROFILES, make_plan
+from dlog.testing.swarm.drawing import make_plan
+from dlog.testing.swarm.plan import PROFILES
 from dlog.testing.swarm.run import run_plan
 
 for profile in PROFILES:

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.repository import ROOT
 
 PROGRAM = (
-    "from dlog.testing.swarm.plan import make_plan; from dlog.testing.swarm.run import run_plan; "
+    "from dlog.testing.swarm.drawing import make_plan; from dlog.testing.swarm.run import run_plan; "
     "print(run_plan(make_plan({seed}, 'chaos', dict(chaos_s=8.0))).digest)"
 )
 

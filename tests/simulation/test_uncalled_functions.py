@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from dlog.testing.swarm.plan import Plan, make_plan
+from dlog.testing.swarm.drawing import make_plan
+from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.run import run_plan
 from tests.helpers.coverage.functions import called_by, defined
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlog.testing.swarm.actions import Action
-from dlog.testing.swarm.plan import Plan, make_plan
+from dlog.testing.swarm.drawing import make_plan
+from dlog.testing.swarm.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

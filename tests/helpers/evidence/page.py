@@ -37,7 +37,7 @@ LIMITS = """## Known limits
   only wrong bytes and silence count as wrong.
 """
 
-PROMISED = ("chaos", "scenes", "calm")
+PROMISED = ("chaos", "scenes", "narrow", "calm")
 """Profiles in which nothing acknowledged may be lost."""
 _BUG_HEAD = ("bug", "rule that it breaks", "seeds", "plan", "runs of the whole swarm", "found by")
 
@@ -124,8 +124,8 @@ class Page:
             "## Seeds",
             "",
             "Each seed is a cluster, a workload and faults of its own; after the chaos everything is healed, read "
-            "and checked. `scenes` adds short schedules of faults that belong together, `beyond` damage outside the "
-            "guarantees; `calm` has no faults.",
+            "and checked. `scenes` adds short schedules of faults that belong together, `narrow` has few kinds of "
+            "faults and a small workload, `beyond` adds damage outside the guarantees; `calm` has no faults.",
             "",
         ]
         if not self.results.parts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-STEPS = {"chaos": 1, "scenes": 2, "beyond": 10, "calm": 100}
+STEPS = {"chaos": 1, "scenes": 2, "narrow": 2, "beyond": 10, "calm": 100}
 """Every n-th seed runs in the profile."""
 
 Job = tuple[str, int]

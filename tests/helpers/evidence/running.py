@@ -9,7 +9,7 @@ import time
 from collections.abc import Generator, Sequence
 from types import FrameType
 
-from dlog.testing.swarm.plan import make_plan
+from dlog.testing.swarm.drawing import make_plan
 from dlog.testing.swarm.run import Report, run_plan
 from tests.helpers.evidence.results import Run
 from tests.helpers.evidence.rotation import Job

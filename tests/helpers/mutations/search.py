@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dlog.testing.swarm.plan import Plan, make_plan
+from dlog.testing.swarm.drawing import make_plan
+from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.run import run_plan
 from tests.helpers.mutations.mutation import Mutation
 from tests.helpers.mutations.planting import Edit, planted

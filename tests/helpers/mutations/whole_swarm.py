@@ -21,7 +21,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from dlog.testing.swarm.plan import make_plan
+from dlog.testing.swarm.drawing import make_plan
 from tests.helpers.evidence.machine import commit, day, machine
 from tests.helpers.evidence.rotation import Job, jobs_of
 from tests.helpers.evidence.running import TooLongError, prepare_process

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from dlog.testing.runner import replay_command
-from dlog.testing.swarm.plan import make_plan
+from dlog.testing.swarm.drawing import make_plan
 from dlog.testing.swarm.run import run_plan
 
 SEEDS = int(os.environ.get("SIM_SEEDS", "300"))

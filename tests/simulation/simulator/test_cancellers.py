@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dlog.client import LogClient
-from dlog.testing.swarm.plan import make_plan
+from dlog.testing.swarm.drawing import make_plan
 from dlog.testing.swarm.processes.cancellers import Appended
 from dlog.testing.swarm.run import Report, run_plan
 

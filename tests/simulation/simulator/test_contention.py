@@ -11,7 +11,8 @@ from dlog.core.takeover import Takeover
 from dlog.metadata.grace import EpochGuard
 from dlog.read.reader import Reader
 from dlog.testing.swarm.actions import Action
-from dlog.testing.swarm.plan import OUTAGE, make_plan
+from dlog.testing.swarm.drawing import make_plan
+from dlog.testing.swarm.plan import OUTAGE
 from dlog.testing.swarm.processes.parallel_logs import PARALLEL_ROOT
 from dlog.testing.swarm.run import Report, run_plan
 from dlog.write.hold_limit import HoldLimit

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bookie_server.storage.write_cache import LedgerRuns
-from dlog.testing.swarm.plan import make_plan
+from dlog.testing.swarm.drawing import make_plan
 from dlog.testing.swarm.processes.copiers import SwarmCopier
 from dlog.testing.swarm.run import Report, run_plan
 

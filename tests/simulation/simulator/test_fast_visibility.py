@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlog.testing.swarm.plan import make_plan
+from dlog.testing.swarm.drawing import make_plan
 from dlog.testing.swarm.run import run_plan
 from ledger.writing.lac_writer import LacWriter
 

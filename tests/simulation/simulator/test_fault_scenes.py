@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dlog.testing.swarm.plan import BEYOND_SCENES, SCENES, TIMELY, make_plan
+from dlog.testing.swarm.drawing import make_plan
+from dlog.testing.swarm.plan import BEYOND_SCENES, SCENES, TIMELY
 from dlog.testing.swarm.run import Report, run_plan
 
 SHORT: dict[str, Any] = {"chaos_s": 5.0, "fault_every_s": 1.5, "bookies": 4, "writers": 2, "patience": 0.3}

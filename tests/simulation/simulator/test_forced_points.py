@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from dlog.testing import SimulatedCluster, simulate
-from dlog.testing.swarm.plan import make_plan
+from dlog.testing.swarm.drawing import make_plan
 from dlog.testing.swarm.run import run_plan
 from ledger import buggify
 from tests.helpers.repository import ROOT

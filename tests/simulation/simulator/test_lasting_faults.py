@@ -10,8 +10,9 @@ import pytest
 
 from dlog.testing.swarm import lasting_faults
 from dlog.testing.swarm.actions import Action
+from dlog.testing.swarm.drawing import make_plan
 from dlog.testing.swarm.lasting_faults import LastingFaults, victims_max
-from dlog.testing.swarm.plan import LASTING, Plan, make_plan
+from dlog.testing.swarm.plan import LASTING, Plan
 from dlog.testing.swarm.run import Report, run_plan
 
 SHORT: dict[str, Any] = {

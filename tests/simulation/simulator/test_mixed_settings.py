@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dlog.testing.swarm.plan import Plan, make_plan
+from dlog.testing.swarm.drawing import make_plan
+from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.run import run_plan
 
 MIXED = Plan(seed=3, mixed_settings=True)

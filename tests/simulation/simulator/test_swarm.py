@@ -14,7 +14,8 @@ from dlog.testing.failures.saved_run import read_saved_run
 from dlog.testing.kernel.seeds import Seeds
 from dlog.testing.runner import main
 from dlog.testing.swarm.actions import Action
-from dlog.testing.swarm.plan import Plan, make_plan, plan_of
+from dlog.testing.swarm.drawing import make_plan, plan_of
+from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.run import Report, run_plan
 
 POWER = {"faults": ("power_cut", "kill_many"), "fault_every_s": 0.5, "chaos_s": 6.0, "bookies": 3}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dlog.testing.swarm.plan import TIMELY, make_plan
+from dlog.testing.swarm.drawing import make_plan
+from dlog.testing.swarm.plan import TIMELY
 from dlog.testing.swarm.run import run_plan
 
 SELDOM: dict[str, Any] = {

@@ -14,7 +14,7 @@ from bookie_server.errors import DiskFullError
 from bookie_server.storage.maintenance import StorageMaintenance
 from dlog.core.tailing import Tailing
 from dlog.testing.swarm.actions import Action
-from dlog.testing.swarm.plan import make_plan
+from dlog.testing.swarm.drawing import make_plan
 from dlog.testing.swarm.processes.readers import SwarmReader
 from dlog.testing.swarm.run import run_plan
 from ledger.reading.lac_reader import LacReader
