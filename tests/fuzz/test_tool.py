@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.fuzz import target as bounds
-from tests.helpers.fuzz.executions import Executions
+from tests.helpers.fuzz.executions import Executions, code_of
 from tests.helpers.fuzz.mutating import mutants
 from tests.helpers.fuzz.target import Target, TooMuchMemoryError, TooMuchTimeError, plain, run_measured
 
@@ -56,7 +56,12 @@ def test_counts_add_up_for_the_same_code_only(tmp_path: Path) -> None:
     for _ in range(2):
         executions = Executions.load(path)
         executions.add("frames", 100, 0)
+        executions.add("cookies", 1, 2)
         executions.save(path)
-    assert Executions.load(path).targets == {"frames": 200}
-    path.write_text(path.read_text().replace(Executions.load(path).code, "other"))
-    assert Executions.load(path).targets == {}
+    assert [(n, c.executions, c.findings) for n, c in Executions.load(path).targets.items()] == [
+        ("cookies", 2, 2),
+        ("frames", 200, 0),
+    ]
+    path.write_text(path.read_text().replace(code_of("frames"), "other"))
+    assert Executions.load(path).targets.keys() == {"cookies"}
+    assert code_of("frames") != code_of("cookies")

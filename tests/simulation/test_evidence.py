@@ -14,6 +14,7 @@ import pytest
 from tests.helpers.evidence import __main__ as evidence
 from tests.helpers.evidence import campaigns, tables
 from tests.helpers.evidence.fault_kinds import FAULTS
+from tests.helpers.evidence.machine import commit as current_commit
 from tests.helpers.evidence.measurement import Measurement
 from tests.helpers.evidence.page import SECTIONS, Page, PlantedBug
 from tests.helpers.evidence.results import COUNTED, OldFailure, Results, Run, ranges
@@ -63,13 +64,13 @@ def seeds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Seeds:
 def test_an_interrupted_run_keeps_what_it_has_and_goes_on(seeds: Seeds) -> None:
     seeds.stop_after = 7
     assert seeds.run("20") == 130
-    assert "| runs | 5 | 2 |" in seeds.page.read_text()
+    assert "| runs | 4 | 2 | 1 |" in seeds.page.read_text()
     seeds.stop_after = 10**6
     assert seeds.run("20") == 0
-    assert seeds.asked[0] == ("chaos", 6)
+    assert seeds.asked[0] == ("narrow", 4)
     assert "| beyond | every 10th of 10..20 | 2 |" in seeds.page.read_text()
     assert [job for job in seeds.asked if job[0] == "beyond"] == [("beyond", 10), ("beyond", 20)]
-    assert "| runs | 20 | 10 | 2 |" in seeds.page.read_text()
+    assert "| runs | 20 | 10 | 10 | 2 |" in seeds.page.read_text()
     assert seeds.run("1..20") == 0
     assert not seeds.asked
 
@@ -83,14 +84,14 @@ def test_a_seed_that_failed_counts_until_the_code_changes(
     assert seeds.run("5") == 1
     assert ("chaos", 3) not in seeds.asked
     text = seeds.page.read_text()
-    assert "| runs that lost an acknowledged message | 1 | 0 |" in text
+    assert "| runs that lost an acknowledged message | 1 | 0 | 0 |" in text
     assert "Seed 3 (chaos) FAILS: c1_" in text
 
     monkeypatch.setattr(evidence, "fingerprint", lambda _result: "the fix")
     assert seeds.run("5") == 0
-    assert len(seeds.asked) == 7, "all seeds are run again on other code"
+    assert len(seeds.asked) == 9, "all seeds are run again on other code"
     text = seeds.page.read_text()
-    assert "| runs that lost an acknowledged message | 0 | 0 |" in text
+    assert "| runs that lost an acknowledged message | 0 | 0 | 0 |" in text
     assert "FAILS" not in text
     assert "- 3 (chaos), commit `" in text
 
@@ -216,7 +217,7 @@ def test_campaigns_of_other_tools_are_on_the_page(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(campaigns, "load_results", lambda: load_results(nemesis))
     page = evidence.page_of(Results())
     text = page.text()
-    assert f"Commit `{fuzzed.commit}`; {CURRENT}" in text
+    assert f"Commit `{current_commit()}`; {CURRENT}" in text
     assert "| frames | 2,000,000 | 0 |" in text
     assert f"Commit `abc with changes`; {STALE}" in text
     assert "|  | mutants | survivors explained |\n| --- | --- | --- |\n| ledger.core.lac | 8 | 1 |" in text

@@ -18,7 +18,7 @@ Tree = Mapping[str, str]
 
 PACKAGES = ("dlog", "ledger", "bookie_server", "tests")
 ROOTS: dict[str, tuple[str, ...]] = {
-    "seeds": ("dlog.testing.swarm.run",),
+    "seeds": ("dlog.testing.swarm.drawing", "dlog.testing.swarm.run"),
     "interruptions": ("tests.helpers.interruptions.runner",),
     "images": ("tests.helpers.crash.images",),
     "stories": ("tests.helpers.crash.stories.running",),

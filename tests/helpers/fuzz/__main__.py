@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
             failed += len(outcome.findings)
             executions.add(outcome.target, outcome.executions, len(outcome.findings))
             executions.save(given.results)
-    print(f"{sum(executions.targets.values())} executions of this code in all, written to {given.results}")
+    print(f"{executions.total} executions of this code in all, written to {given.results}")
     return 1 if failed else 0
 
 

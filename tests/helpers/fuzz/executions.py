@@ -1,54 +1,78 @@
 """How often each target was run on this code: tests/helpers/evidence/fuzz.json.
 
-commit, day    of the last run
-code           fingerprint of the targets and of what they import: counts of other code are dropped
-targets        target: executions
-findings       target: number of inputs that failed and are not fixed
+Counts of a target are dropped when the code changes that it exercises: its module and what that imports.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from tests.helpers.evidence.machine import commit, day
-from tests.helpers.evidence.sources import fingerprint
+from tests.helpers.evidence.sources import files_of, fingerprint_of, tree_of
+from tests.helpers.fuzz.registry import MODULES
 from tests.helpers.repository import ROOT
 
 PATH = ROOT / "tests" / "helpers" / "evidence" / "fuzz.json"
 
 
-@dataclass(slots=True)
-class Executions:
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Of one target, on one code."""
+
+    code: str
+    """Fingerprint of what the target exercises."""
     commit: str = ""
     day: str = ""
-    code: str = ""
-    targets: dict[str, int] = field(default_factory=dict)
-    findings: dict[str, int] = field(default_factory=dict)
+    """Both of the last run."""
+    executions: int = 0
+    findings: int = 0
+    """Number of inputs that failed and are not fixed."""
+
+
+@dataclass(slots=True)
+class Executions:
+    targets: dict[str, Count] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path = PATH) -> Executions:
-        """Those of this code; none if the file has those of another."""
-        saved, code = cls.saved(path), fingerprint("fuzz")
-        return saved if saved is not None and saved.code == code else cls(code=code)
+        """Those of this code."""
+        found = cls.saved(path).targets
+        return cls({name: count for name, count in found.items() if count.code == code_of(name)})
 
     @classmethod
-    def saved(cls, path: Path = PATH) -> Executions | None:
-        """What the file has, of whatever code."""
-        return cls(**json.loads(path.read_text("utf-8"))) if path.exists() else None
+    def saved(cls, path: Path = PATH) -> Executions:
+        """What the file has, of any code."""
+        if not path.exists():
+            return cls()
+        return cls({name: Count(**fields) for name, fields in json.loads(path.read_text("utf-8")).items()})
 
     def add(self, target: str, executions: int, findings: int) -> None:
-        self.targets[target] = self.targets.get(target, 0) + executions
-        if findings:
-            self.findings[target] = findings
-        else:
-            self.findings.pop(target, None)
+        count = self.targets.get(target) or Count(code_of(target))
+        self.targets[target] = replace(
+            count,
+            commit=commit(),
+            day=day(),
+            executions=count.executions + executions,
+            findings=findings,
+        )
+
+    @property
+    def total(self) -> int:
+        return sum(count.executions for count in self.targets.values())
 
     def save(self, path: Path = PATH) -> None:
         """Whole or not at all."""
-        self.commit, self.day = commit(), day()
-        self.targets = dict(sorted(self.targets.items()))
+        found = {name: asdict(self.targets[name]) for name in sorted(self.targets)}
         temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
+        temporary.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
         temporary.replace(path)
+
+
+@cache
+def code_of(target: str) -> str:
+    """Fingerprint of what the target exercises; empty if there is no such target."""
+    module = MODULES.get(target)
+    return fingerprint_of(files_of([module], tree_of())) if module else ""

@@ -15,8 +15,7 @@ from tests.helpers.fuzz.targets import (
     wire,
 )
 
-TARGETS: dict[str, Target] = {
-    target.name: target
-    for module in (wire, metadata, log, journal, entry_logs, inputs, clients, bookie, sqlite_file)
-    for target in module.TARGETS
-}
+_MODULES = (wire, metadata, log, journal, entry_logs, inputs, clients, bookie, sqlite_file)
+TARGETS: dict[str, Target] = {target.name: target for module in _MODULES for target in module.TARGETS}
+MODULES = {target.name: module.__name__ for module in _MODULES for target in module.TARGETS}
+"""The module of each target."""
