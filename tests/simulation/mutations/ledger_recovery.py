@@ -144,7 +144,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("ambush", "kill_client", "kill_bookie", **SPARES, fast=True, writers=3),
+        plan=focused("ambush", "kill_client", "kill_bookie", **ALL_THREE | {"bookies": 6}, writers=3),
     ),
     Mutation(
         "close-one-entry-short",  # docs/pitfalls.md#close-below-an-ack
