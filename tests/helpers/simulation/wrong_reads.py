@@ -201,3 +201,17 @@ def a_read_after_a_message_returns_it(history: History) -> None:
 def a_tail_is_opened_below_what_was_acknowledged(history: History) -> None:
     last = history.final[-1][0]
     history.starts["new"] = ReadFrom("latest", EARLIEST_ID, 0, inf, inf, last)
+
+
+@refused_by(WRONG_READS, "c11_readers_end_where_they_were_asked")
+def a_read_until_a_message_returns_it(history: History) -> None:
+    late = [each.message_id for each in history.readers["late"]]
+    history.starts["late"] = ReadFrom("id", late[0], 0, 0.0, 0.0, late[0], until=late[-1])
+
+
+@refused_by(WRONG_READS, "c11_readers_end_where_they_were_asked")
+def a_read_until_a_message_leaves_out_the_one_before_it(history: History) -> None:
+    late = [each.message_id for each in history.readers["late"]]
+    start = ReadFrom("id", late[0], 0, 0.0, 0.0, late[0], complete=True, until=late[-1], ended=inf)
+    history.starts["late"] = start
+    del history.readers["late"][-2:]

@@ -21,6 +21,7 @@ MANY: dict[str, Any] = {
     "rotation_entries": 20,
     "other_log": False,
     "shrinks": False,
+    "parallel_logs": 0,
 }
 
 

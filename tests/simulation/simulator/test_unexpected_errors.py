@@ -19,7 +19,14 @@ from dlog.testing.swarm.processes.readers import SwarmReader
 from dlog.testing.swarm.run import run_plan
 from ledger.reading.lac_reader import LacReader
 
-CALM = {"chaos_s": 4.0, "readers": 1, "shrinks": False, "other_log": False, "neighbours": 0}
+CALM: dict[str, Any] = {
+    "chaos_s": 4.0,
+    "readers": 1,
+    "parallel_logs": 0,
+    "shrinks": False,
+    "other_log": False,
+    "neighbours": 0,
+}
 
 
 def findings(*actions: Action) -> str:
