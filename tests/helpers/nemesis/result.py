@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tests.helpers.nemesis.run import Run
+from tests.helpers.evidence.sources import fingerprint
+from tests.helpers.nemesis.run import Plan, Run
 from tests.helpers.repository import ROOT
 
 RESULT_PATH = ROOT / "tests" / "helpers" / "evidence" / "nemesis.json"
@@ -30,7 +31,7 @@ class NemesisResult:
     resolutions: int
     faults: dict[str, int]
     failed_seeds: tuple[int, ...] = ()
-    """Seeds that some check refused."""
+    """Seeds that some check refused, or that came to no end."""
 
     def __str__(self) -> str:
         return (
@@ -58,8 +59,31 @@ def result_of(run: Run, *, commit: str, day: str) -> NemesisResult:
     )
 
 
+def without_end(plan: Plan, *, commit: str, day: str) -> NemesisResult:
+    """Of a seed that came to no end: nothing of it counts but that it failed."""
+    counts = dict.fromkeys(("appends", "acked", "lost", "takeovers", "whole_reads", "resolutions"), 0)
+    return NemesisResult(
+        commit=commit,
+        day=day,
+        metadata=plan.metadata,
+        seconds=0.0,
+        seeds=1,
+        faults={},
+        failed_seeds=(plan.seed,),
+        **counts,
+    )
+
+
+def of_current_code(metadata: str, path: Path = RESULT_PATH) -> NemesisResult | None:
+    """What the file has of this metadata store, if it was run on this code."""
+    for each in load_results(path):
+        if each.metadata == metadata and " " not in each.commit:
+            return each if fingerprint("nemesis", each.commit) == fingerprint("nemesis") else None
+    return None
+
+
 def total(results: Sequence[NemesisResult]) -> NemesisResult:
-    """Of runs of the same commit on the same kind of store."""
+    """Of runs of the same code on the same kind of store; with the commit and the day of the last one."""
     faults: Counter[str] = Counter()
     for each in results:
         faults.update(each.faults)
@@ -77,7 +101,7 @@ def total(results: Sequence[NemesisResult]) -> NemesisResult:
         )
     }
     failed = tuple(seed for each in results for seed in each.failed_seeds)
-    return replace(results[0], **sums, faults=dict(sorted(faults.items())), failed_seeds=failed)
+    return replace(results[-1], **sums, faults=dict(sorted(faults.items())), failed_seeds=failed)
 
 
 def load_results(path: Path = RESULT_PATH) -> list[NemesisResult]:
