@@ -65,6 +65,8 @@ class StoryBookie:
         self.promises = promises
         self.excused = disk.capacity_bytes is not None
         """A fault was injected: requests may be refused, and the storage may fail."""
+        self.closing = False
+        """What is begun from now on may be refused, since the storage is closed."""
         self.working: set[str] = set()
         """Checkpoints and collections under way."""
         self._disk = disk
@@ -114,8 +116,8 @@ class StoryBookie:
         asked = self.promises.setdefault(ledger_id, LedgerPromises())
         try:
             state = self.storage.ledger(ledger_id)
-        except LogStoreError:
-            assert self.excused
+        except LogStoreError as error:
+            self._refused(step.do, error)
             return
         if step.do == "delete":
             asked.deletion_asked = True
@@ -206,6 +208,8 @@ class StoryBookie:
             self._wrong.append(f"the fence of ledger {ledger_id} was answered before adds {earlier}")
 
     def _refused(self, what: str, error: Exception) -> None:
+        if self.closing and isinstance(error, StorageClosedError):
+            return
         if not self.excused:
             self._wrong.append(f"{what} was refused on a sound disk: {error!r}")
         elif not isinstance(error, DiskFullError | StorageClosedError) and self.storage.failed is None:

@@ -24,6 +24,22 @@ def _bug(name: str, rule: str, *edits: Edit) -> PlantedBug:
 
 BUGS = (
     _bug(
+        "repeated-add-trusted-after-a-full-disk",
+        "A repeated add is journaled again if the first one may have found no room in the journal.",
+        edit(
+            "bookie_server.storage.ledger_storage:LedgerStorage._barrier_suffices",
+            ("not self._journal.has_refused", "True"),
+        ),
+    ),
+    _bug(
+        "repeated-add-trusted-before-a-checkpoint",
+        "A repeated add is journaled again if the first one may only be in an index that was never synced.",
+        edit(
+            "bookie_server.storage.ledger_storage:LedgerStorage._barrier_suffices",
+            ("self._upkeep.has_checkpointed", "True"),
+        ),
+    ),
+    _bug(
         "mark-taken-after-the-freeze",
         "The log mark is the end of the journal at the moment in which the write cache was frozen.",
         edit(

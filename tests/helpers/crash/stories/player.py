@@ -122,6 +122,7 @@ class Player:
                 await bookie.do(step)
         if life.end == "stop" or self._number == len(self._story.lives) - 1:
             await bookie.answered()
+            bookie.closing = True
             await storage.close()
         bookie.require_sound()
 
