@@ -189,4 +189,18 @@ MUTATIONS = (
         ),
         plan=focused(**THREE, writers=1, fast=True, rotation_age_s=1000.0),
     ),
+    Mutation(
+        "closing-fast-writer-keeps-its-lac",
+        "A fast writer stores its LAC also while it waits for the metadata store to close its ledger.",
+        (edit("ledger.writing.write_handle:WriteHandle.tick", ("if self._fast:\n", "if False:\n")),),
+        plan=focused(
+            "metadata_partition",
+            "metadata_unavailable",
+            **THREE,
+            writers=2,
+            fast=True,
+            hold_s=2.0,
+            cancellers=1,
+        ),
+    ),
 )

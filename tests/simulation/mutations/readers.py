@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tests.helpers.mutations.mutation import (
+    ALL_THREE,
+    SLOW_DISKS,
     THREE,
     Mutation,
     focused,
@@ -80,6 +82,17 @@ MUTATIONS = (
                 ),
             ),
         ),
+    ),
+    Mutation(
+        "reader-forgets-the-tails-lac",
+        "What is below the tail is read whatever LAC the bookies show that are asked next.",
+        (
+            edit("dlog.read.tail:_search", ("handle.confirm(end - 1)", "handle.confirm(-1)")),
+            edit(
+                "dlog.read.fetcher:Fetcher._open_ledger", ("handle.confirm(self._tail.entry_id - 1)", "pass")
+            ),
+        ),
+        plan=focused("clog", "stall", **ALL_THREE, **SLOW_DISKS, readers=6),
     ),
     Mutation(
         "reader-begins-inside-the-batch-again",
