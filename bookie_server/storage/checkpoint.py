@@ -32,6 +32,10 @@ _WRITE_BYTES = 4 * 1024 * 1024
 """Written and synced at a time: the journal's syncs on the same disk wait for no more than this."""
 
 
+_Placed = dict[int, list[tuple[Sequence[int], Interval]]]
+"""By ledger: the ids of each block, and where it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointJob:
     """What one checkpoint has to store. Nobody changes it any more, so it can be repeated."""
@@ -62,6 +66,9 @@ class Checkpointer:
         self._reserve = reserve
         self._block_bytes_max = block_bytes_max
         self._generation = index.generation()
+        self._placed: _Placed | None = None
+        """Of the last job whose blocks were written, where they are."""
+        self._placed_job: CheckpointJob | None = None
 
     def run(self, job: CheckpointJob) -> None:
         """Carry out the job. DiskFullError: not done, nothing changed, may be repeated."""
@@ -87,25 +94,38 @@ class Checkpointer:
             work()
 
     def _store(self, job: CheckpointJob) -> None:
-        start = self._writer.end
+        """Invariant: blocks that the index may name are never written over. If it was full, it may have kept some of
+        their intervals, and a replay would rely on these; so when the job is repeated, its blocks stay where they are.
+        """
         try:
-            intervals = self._write_entries(job.cache)
-            self._index_entries(intervals)
+            self._index_entries(self._placed_entries(job))
             self._index.put_states(job.states)
             for ledger_id in job.deleted:
                 self._index.remove_entries(ledger_id)
             self._index.sync(self._generation + 1)
         except DiskFullError:
-            self._writer.back_to(start)
             self._index.reopen()
             raise
+        self._placed = self._placed_job = None
         self._generation += 1
 
     # ---- entry log
 
-    def _write_entries(self, cache: WriteCache) -> dict[int, list[tuple[Sequence[int], Interval]]]:
+    def _placed_entries(self, job: CheckpointJob) -> _Placed:
+        """Where the job's entries are in the entry log, durably; written now if they are not there yet."""
+        if self._placed is None or self._placed_job is not job:
+            start = self._writer.end
+            try:
+                self._placed = self._write_entries(job.cache)
+            except DiskFullError:
+                self._writer.back_to(start)
+                raise
+            self._placed_job = job
+        return self._placed
+
+    def _write_entries(self, cache: WriteCache) -> _Placed:
         """Append every ledger's entries, sorted; where they are now. Durable on return."""
-        placed: dict[int, list[tuple[Sequence[int], Interval]]] = {}
+        placed: _Placed = {}
         if not cache.ledgers:
             return placed
         end = self._writer.begin()
@@ -133,7 +153,7 @@ class Checkpointer:
 
     # ---- index
 
-    def _index_entries(self, placed: dict[int, list[tuple[Sequence[int], Interval]]]) -> None:
+    def _index_entries(self, placed: _Placed) -> None:
         if not placed:
             return
         self._index.put_log_end(self._writer.end)

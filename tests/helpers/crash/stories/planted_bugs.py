@@ -310,10 +310,14 @@ BUGS = (
     ),
     _bug(
         "blocks-overwritten-after-a-full-disk",
-        "What a checkpoint has appended before it met a full disk is given up in the index, too.",
+        "Blocks that the index may name are never written over, also when a checkpoint is repeated.",
         edit(
             "bookie_server.storage.checkpoint:Checkpointer._store",
-            ("self._writer.back_to(start)\n        self._index.reopen()", "self._writer.back_to(start)"),
+            ("    try:\n", "    start = self._writer.end\n    try:\n"),
+            (
+                "self._index.reopen()",
+                "self._placed = None\n        self._writer.back_to(start)\n        self._index.reopen()",
+            ),
         ),
     ),
 )
