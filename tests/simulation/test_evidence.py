@@ -281,7 +281,10 @@ def test_the_page_is_true_of_the_commit_that_it_names() -> None:
         pytest.skip(f"git does not have commit {written_for}")
     page = evidence.page_of(Results.load())
     recorded = [
-        (name, each.fingerprint, each.commit) for name in page.measured for each in page.measured[name]
+        (name, each.fingerprint, each.commit)
+        for name in page.measured
+        for each in page.measured[name]
+        if name != "fuzz"  # of which each target has code of its own
     ]
     recorded += [("seeds", part.fingerprint, part.commit) for part in page.results.parts[-1:]]
     if (swarm := WholeSwarm.load()) is not None:
