@@ -1,6 +1,6 @@
 """One checkpoint: from the write cache and the changed states to entry log, index and log mark.
 
-Law, in this order: blocks into the entry log, its sync; intervals and states into the index, its sync; the same
+Invariant, in this order: blocks into the entry log, its sync; intervals and states into the index, its sync; the same
 states into the state log, its sync; the log mark replaced durably; old journal files removed. A crash between any two
 steps leaves the journal able to redo all of it, and doing it again changes nothing. Runs in the storage worker.
 
@@ -38,7 +38,7 @@ _Placed = dict[int, list[tuple[Sequence[int], Interval]]]
 
 @dataclass(frozen=True, slots=True)
 class CheckpointJob:
-    """What one checkpoint has to store. Nobody changes it any more, so it can be repeated."""
+    """What one checkpoint has to store. It does not change any more, so it can be repeated."""
 
     cache: WriteCache
     states: Sequence[tuple[bytes, bytes]]
@@ -66,12 +66,11 @@ class Checkpointer:
         self._reserve = reserve
         self._block_bytes_max = block_bytes_max
         self._generation = index.generation()
-        self._placed: _Placed | None = None
-        """Of the last job whose blocks were written, where they are."""
-        self._placed_job: CheckpointJob | None = None
+        self._placed: tuple[CheckpointJob, _Placed] | None = None
+        """A job that is not done, and where its blocks are already."""
 
     def run(self, job: CheckpointJob) -> None:
-        """Carry out the job. DiskFullError: not done, nothing changed, may be repeated."""
+        """Execute the job. DiskFullError: not done, no block that the index may name was changed; may be repeated."""
         self._with_reserve(partial(self._store, job))
         mark = replace(job.mark, generation=self._generation)
         end = self._writer.end if self._writer.end.log_id else None
@@ -106,22 +105,21 @@ class Checkpointer:
         except DiskFullError:
             self._index.reopen()
             raise
-        self._placed = self._placed_job = None
+        self._placed = None
         self._generation += 1
 
     # ---- entry log
 
     def _placed_entries(self, job: CheckpointJob) -> _Placed:
         """Where the job's entries are in the entry log, durably; written now if they are not there yet."""
-        if self._placed is None or self._placed_job is not job:
+        if self._placed is None or self._placed[0] is not job:
             start = self._writer.end
             try:
-                self._placed = self._write_entries(job.cache)
+                self._placed = job, self._write_entries(job.cache)
             except DiskFullError:
                 self._writer.back_to(start)
                 raise
-            self._placed_job = job
-        return self._placed
+        return self._placed[1]
 
     def _write_entries(self, cache: WriteCache) -> _Placed:
         """Append every ledger's entries, sorted; where they are now. Durable on return."""
