@@ -78,11 +78,13 @@ class DiskWorker(Protocol):
         A job announced as brief may run on the loop itself, at the end of this iteration.
         """
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Run `work` and wait for it. Cancelling the wait does not stop the work."""
+    async def run(self, work: Callable[[], T], on_error: Callable[[LogStoreError], None] | None = None) -> T:
+        """Run `work` and wait for it. Cancelling the wait does not stop the work, and `on_error` still hears of it."""
         waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def settle(result: T | None, error: LogStoreError | None) -> None:
+            if error is not None and on_error is not None:
+                on_error(error)
             if waiter.done():
                 return
             if error is not None:

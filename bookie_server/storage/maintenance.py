@@ -1,7 +1,7 @@
 """Background work of the storage: flush and checkpoint, watch the disks, reclaim space.
 
 Invariant: at most one checkpoint at a time, and a job that met a full disk is repeated before a new one begins, so
-the log mark never passes what is not stored. Any other error of a checkpoint ends the storage.
+the log mark never passes what is not stored. Any other error of its work ends the storage.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class StorageMaintenance:
         """Delete closed entry logs in which no ledger lives; how many were deleted."""
         if self._failed:
             return 0
-        removed = await self._storage_worker.run(self._remove_dead_logs)
+        removed = await self._storage_worker.run(self._remove_dead_logs, self._on_error)
         await self._reader.forget_logs(removed)
         return len(removed)
 
@@ -276,10 +276,19 @@ class StorageMaintenance:
 
     async def clear_limbo(self) -> None:
         """Durably forget that part of the journal was lost."""
-        await self._storage_worker.run(self._clear_limbo)
+        await self._storage_worker.run(self._clear_limbo, self._on_error)
         self._parts.states.set_limbo(False)
 
     def _clear_limbo(self) -> None:
-        self._parts.index.set_limbo(None)
-        self._parts.index.sync(self._parts.index.generation())
+        try:
+            self._parts.index.set_limbo(None)
+            self._parts.index.sync(self._parts.index.generation())
+        except DiskFullError:
+            self._parts.index.reopen()
+            raise
         self._parts.state_log.write_anew()
+
+    def _on_error(self, error: LogStoreError) -> None:
+        """Of work apart from checkpoints; also when nobody waits for it any more."""
+        if not isinstance(error, DiskFullError):
+            self._callbacks.fail(error)

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from bookie_server.disk.durable import until_durable
 from bookie_server.errors import DiskFailedError
+from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.errors import LogStoreError
 from tests.helpers.bookie.storage import KEY, add, found_ids, open_storage, run_of
 from tests.helpers.crash.forgetful_disk import FailingDisk
@@ -82,17 +84,24 @@ def test_nothing_queued_after_a_failed_sync_is_acknowledged(tmp_path: Path) -> N
 )
 def test_an_error_of_a_checkpoint_never_advances_the_log_mark(tmp_path: Path, kind: str, part: str) -> None:
     disk = FailingDisk(kind, part, 1)
+    log_mark = tmp_path / "bookie" / "ledgers" / "log-mark"
 
     async def main() -> None:
-        storage = await open_storage(tmp_path / "bookie", disk)
+        storage = await open_storage(tmp_path / "bookie", disk, checkpoint_interval_s=0.005)
         failures: list[Exception] = []
         storage.on_failure = failures.append
-        await add(storage, storage.create_ledger(1, KEY), range(50))
         disk.armed = True
+        await add(storage, storage.create_ledger(1, KEY), range(50))
         with pytest.raises(LogStoreError, match="injected"):
             await storage.checkpoint()
         assert disk.failed_count == len(failures) == 1
         assert isinstance(storage.failed, LogStoreError)
+        mark = log_mark.read_bytes()
+        with pytest.raises(LogStoreError, match="injected"):
+            await storage.checkpoint()
+        await storage.check_disk()
+        await asyncio.sleep(0.05)  # ten times over, a checkpoint would begin by itself
+        assert log_mark.read_bytes() == mark
         await storage.close()
 
     asyncio.run(main())
@@ -103,3 +112,44 @@ def test_an_error_of_a_checkpoint_never_advances_the_log_mark(tmp_path: Path, ki
         await storage.close()
 
     asyncio.run(after_restart())
+
+
+def test_an_error_of_other_work_ends_the_storage_too(tmp_path: Path) -> None:
+    """The next sync of a file that could not be synced may succeed, without what was lost."""
+
+    async def main(work: str, part: str, cancelled: bool) -> None:
+        disk = FailingDisk("sync", part, 1)
+        storage = await open_storage(
+            tmp_path / f"{work} {part} {cancelled}", disk, entry_log_bytes_max=16 * 1024
+        )
+        failures: list[Exception] = []
+        failed = asyncio.Event()
+        storage.on_failure = lambda error: (failures.append(error), failed.set())
+        await add(storage, storage.create_ledger(1, KEY), range(200))
+        await storage.checkpoint()
+        await until_durable(lambda on_durable: storage.delete_ledger(1, on_durable))
+        await add(storage, storage.create_ledger(2, KEY), range(200))
+        await storage.checkpoint()
+        disk.armed = True
+        asked = asyncio.ensure_future(_other_work(storage, work))
+        await asyncio.sleep(0)
+        if cancelled:
+            asked.cancel()
+        with pytest.raises(asyncio.CancelledError if cancelled else DiskFailedError):
+            await asked
+        await failed.wait()
+        assert disk.failed_count == len(failures) == 1
+        assert storage.failed is failures[0]
+        await storage.close()
+
+    for cancelled in (False, True):
+        asyncio.run(main("remove dead logs", "ledger-states", cancelled))
+        asyncio.run(main("clear limbo", "index", cancelled))
+        asyncio.run(main("clear limbo", "ledger-states", cancelled))
+
+
+async def _other_work(storage: LedgerStorage, work: str) -> None:
+    if work == "clear limbo":
+        await storage.clear_limbo()
+    else:
+        await storage.remove_dead_logs()

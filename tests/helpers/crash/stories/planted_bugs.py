@@ -51,6 +51,14 @@ BUGS = (
         ),
     ),
     _bug(
+        "failed-collection-goes-by",
+        "Any error but a full disk ends the storage.",
+        edit(
+            "bookie_server.storage.maintenance:StorageMaintenance._on_error",
+            ("self._callbacks.fail(error)", "pass"),
+        ),
+    ),
+    _bug(
         "ledger-changed-during-a-checkpoint-forgotten",
         "A state that changes while a checkpoint stores it stays for the next one.",
         edit(

@@ -23,6 +23,9 @@ from tests.helpers.simulation.disk import VirtualTimeLoop
 
 Boot = Callable[[Story, Cut], Finding | None]
 
+_STAYS_S = 0.05
+"""Of the disk's time, how long a process lives on whose storage has failed: it first tells the metadata store."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outside:
@@ -120,6 +123,8 @@ class Player:
                 self._countdown = self._countdown or step.inside
             else:
                 await bookie.do(step)
+        if bookie.failed:
+            await asyncio.sleep(_STAYS_S)
         if life.end == "stop" or self._number == len(self._story.lives) - 1:
             await bookie.answered()
             bookie.closing = True
