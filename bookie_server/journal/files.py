@@ -147,18 +147,23 @@ class JournalFiles:
     def _roll(self, record_bytes: int) -> None:
         file_id = self._segment.header.file_id + 1
         needed = FILE_HEADER_BYTES + record_bytes + _NEXT_FILE_BYTES
-        successor = self._named(self._take_spare(file_id, needed) or self._made_with_room(file_id, needed))
+        successor = self._successor(file_id, needed)
         self._write_group([(RecordType.NEXT_FILE, ledger_body(file_id))])
         self._segment.file.close()
         self._segment, self._offset = successor, FILE_HEADER_BYTES
 
-    def _take_spare(self, file_id: int, bytes_needed: int) -> Segment | None:
-        spare, self._spare = self._spare, None
-        if spare is None or (spare.header.file_id == file_id and spare.size >= bytes_needed):
-            return spare
-        spare.file.close()
-        self._disk.remove(spare.file.path)
-        return None
+    def _successor(self, file_id: int, bytes_needed: int) -> Segment:
+        spare = self._spare
+        if spare is not None:
+            try:
+                if spare.header.file_id == file_id and spare.size >= bytes_needed:
+                    return self._named(spare)
+                spare.file.close()
+                self._disk.remove(spare.file.path)
+            finally:
+                # Not before: `prepare_spare`, in its thread, would begin the next one in the very file of this one.
+                self._spare = None
+        return self._named(self._made_with_room(file_id, bytes_needed))
 
     def _made_with_room(self, file_id: int, bytes_needed: int) -> Segment:
         try:

@@ -131,7 +131,11 @@ class Recovery:
             if state is None or state.ledger_id != ledger_id:
                 self._put(state, ids, entries)
                 state, ids, entries = self._state(ledger_id), [], []
-            if state.deleted or (entry_id <= state.last_entry and self._is_here(state, entry_id)):
+            if state.deleted:
+                continue
+            # Also of an entry that is here: a checkpoint that was cut off may have left it, and not its ledger's state.
+            state.lac = max(state.lac, lac)
+            if entry_id <= state.last_entry and self._is_here(state, entry_id):
                 continue
             if ids and entry_id <= ids[-1]:
                 self._put(state, ids, entries)
@@ -139,7 +143,6 @@ class Recovery:
             ids.append(entry_id)
             entries.append(entry)
             state.last_entry = max(state.last_entry, entry_id)
-            state.lac = max(state.lac, lac)
         self._put(state, ids, entries)
 
     def _put(self, state: StoredLedger | None, ids: list[int], entries: list[memoryview]) -> None:

@@ -280,8 +280,28 @@ BUGS = (
         "spare-file-of-another-id",
         "A spare journal file becomes the file for which it was made.",
         edit(
-            "bookie_server.journal.files:JournalFiles._take_spare",
+            "bookie_server.journal.files:JournalFiles._successor",
             ("spare.header.file_id == file_id and ", ""),
+        ),
+    ),
+    _bug(
+        "spare-file-made-in-the-place-of-the-last-one",
+        "The next spare journal file is begun when the last one has its own name.",
+        edit(
+            "bookie_server.journal.files:JournalFiles._successor",
+            ("spare = self._spare\n    if", "spare, self._spare = self._spare, None\n    if"),
+        ),
+    ),
+    _bug(
+        "lac-of-an-entry-that-is-here-forgotten",
+        "A replayed entry raises its ledger's LAC, also if the index has the entry already.",
+        edit(
+            "bookie_server.storage.start.journal_recovery:Recovery._on_adds",
+            ("        state.lac = max(state.lac, lac)\n", ""),
+            (
+                "last_entry = max(state.last_entry, entry_id)",
+                "last_entry = max(state.last_entry, entry_id)\n        state.lac = max(state.lac, lac)",
+            ),
         ),
     ),
     _bug(

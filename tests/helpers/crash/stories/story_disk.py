@@ -1,13 +1,17 @@
 """A simulated disk on which threads overlap: a job of one worker may run between two effects of another's.
 
-What the event loop does, which is no job, may fall there, too.
+What the event loop does, which is no job, may fall there, too; so may what it does when it hears of a job that has
+ended, while the same worker is already busy with the next one.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from random import Random
+from typing import Any
 
 from bookie_server.disk.disk import DiskWorker, Done, T
 from dlog.testing.disk.disk import SimulatedDisk
@@ -58,6 +62,9 @@ class StoryDisk(SimulatedDisk):
             return list(cut.images(2, choose))[1]
         return cut.one(choose)
 
+    def draws_overlap(self) -> bool:
+        return self._concurrency > 0.0 and self._nesting.random() < self._concurrency
+
     def new_life(self) -> None:
         """Another process is about to use the disk."""
         self._workers.clear()
@@ -71,9 +78,12 @@ class StoryDisk(SimulatedDisk):
             return
         if self.loop_is_idle:
             self.loop_is_idle = False
+            for worker in self._workers:
+                if worker.unheard and self._nesting.random() < 0.5:
+                    worker.hear()
             self.loop_effect()
             self.loop_is_idle = True
-        if self._concurrency and self._nesting.random() < self._concurrency:
+        if self.draws_overlap():
             waiting = [worker for worker in self._workers if worker.waits]
             if waiting:
                 self._nesting.choice(waiting).run_now()
@@ -84,6 +94,8 @@ class StoryWorker(SimulatedDiskWorker):
         super().__init__(disk._media.life, disk._media.clock, name)
         self._disk = disk
         self._timer: object = None
+        self.unheard: deque[Callable[[], None]] = deque()
+        """Jobs that have ended, and the loop does not know yet."""
 
     @property
     def waits(self) -> bool:
@@ -93,6 +105,25 @@ class StoryWorker(SimulatedDiskWorker):
     def run_now(self) -> None:
         self._timer.cancel()  # type: ignore[attr-defined]
         self._begin()
+
+    def hear(self) -> None:
+        """The loop hears of the job that ended first."""
+        self.unheard.popleft()()
+
+    def _end(self, job: Any, result: Any, error: LogStoreError | None, cost_s: float) -> None:
+        if not self._life.goes_on:
+            return
+        self._busy = False
+        self._go_on()
+        self.unheard.append(partial(self._finish, job, result, error, cost_s))
+        if self._disk.draws_overlap():
+            self._loop.call_later(self._clock.draw(self._clock.timing.sync_s), self._hear_in_time)
+        else:
+            self._hear_in_time()
+
+    def _hear_in_time(self) -> None:
+        if self.unheard and self._life.goes_on:
+            self.hear()
 
     def _go_on(self) -> None:
         if self._jobs and not self._busy:
