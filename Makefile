@@ -13,6 +13,8 @@
 # PYTHON=python3.12 chooses the interpreter; ARGS="--no-spark" goes to the demonstration or the benchmarks.
 
 SHELL := /bin/bash
+# Tests start processes by the hundred: without bytecode in files, each would compile every module once more.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3))
 VENV := .venv
 BIN := $(VENV)/bin

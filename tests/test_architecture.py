@@ -7,7 +7,6 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -134,7 +133,26 @@ OWNERS = {
 }
 
 
-def modules() -> Iterator[tuple[str, Path, ast.Module]]:
+Modules = list[tuple[str, Path, ast.Module]]
+TestModules = list[tuple[Path, ast.Module]]
+
+
+@pytest.fixture(scope="module")
+def modules() -> Modules:
+    """Of the packages. Parsed only where they are looked at: so many objects slow down every collection."""
+    return list(_modules())
+
+
+@pytest.fixture(scope="module")
+def modules_of_tests() -> TestModules:
+    return [
+        (path, ast.parse(path.read_text("utf-8")))
+        for path in tracked_files()
+        if path.is_relative_to(ROOT / "tests") and path.suffix == ".py" and path.exists()
+    ]
+
+
+def _modules() -> Iterator[tuple[str, Path, ast.Module]]:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             if path.name.endswith("_pb2.py"):
@@ -143,15 +161,6 @@ def modules() -> Iterator[tuple[str, Path, ast.Module]]:
             yield name, path, ast.parse(path.read_text("utf-8"))
 
 
-MODULES = list(modules())
-TEST_MODULES = [
-    (path, ast.parse(path.read_text("utf-8")))
-    for path in tracked_files()
-    if path.is_relative_to(ROOT / "tests") and path.suffix == ".py" and path.exists()
-]
-
-
-@cache
 def imports(tree: ast.AST) -> list[tuple[int, str]]:
     """Every imported module, in functions too; one imported only for its types does not count."""
     return list(_imports(tree))
@@ -178,11 +187,11 @@ def ours(name: str) -> bool:
     return within(name, PACKAGES)
 
 
-def test_imports_point_one_way() -> None:
+def test_imports_point_one_way(modules: Modules) -> None:
     """spark_connector → dlog → ledger ← bookie_server, and nothing of ours imports tests or benchmarks."""
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {target}"
-        for name, path, tree in MODULES
+        for name, path, tree in modules
         for line, target in imports(tree)
         if within(target, ("tests", "benchmarks"))
         or (ours(target) and not within(target, MAY_IMPORT[importer_of(name)]))
@@ -195,11 +204,11 @@ def importer_of(name: str) -> str:
     return max((entry for entry in MAY_IMPORT if within(name, (entry,))), key=len)
 
 
-def test_only_programs_use_the_terminal() -> None:
+def test_only_programs_use_the_terminal(modules: Modules) -> None:
     """What a library prints, its caller cannot redirect: both shared modules belong to the command lines."""
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {target}"
-        for name, path, tree in MODULES
+        for name, path, tree in modules
         if not within(name, PROGRAMS)
         for line, target in imports(tree)
         if within(target, TERMINAL)
@@ -207,10 +216,10 @@ def test_only_programs_use_the_terminal() -> None:
     assert wrong == []
 
 
-def test_nothing_knows_the_simulator() -> None:
+def test_nothing_knows_the_simulator(modules: Modules) -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {target}"
-        for name, path, tree in MODULES
+        for name, path, tree in modules
         if not within(name, ("dlog.testing",))
         for line, target in imports(tree)
         if within(target, ("dlog.testing",))
@@ -218,11 +227,11 @@ def test_nothing_knows_the_simulator() -> None:
     assert wrong == []
 
 
-def test_lower_layers_do_not_know_the_upper_ones() -> None:
+def test_lower_layers_do_not_know_the_upper_ones(modules: Modules) -> None:
     """Values, cores, codecs and drivers import only what lies beneath them."""
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {target}"
-        for name, path, tree in MODULES
+        for name, path, tree in modules
         for layer, allowed in LOWER_LAYERS.items()
         if within(name, (layer,))
         for line, target in imports(tree)
@@ -231,11 +240,11 @@ def test_lower_layers_do_not_know_the_upper_ones() -> None:
     assert wrong == []
 
 
-def test_cores_do_no_input_or_output() -> None:
+def test_cores_do_no_input_or_output(modules: Modules) -> None:
     """A protocol decision can be replayed from a seed only if nothing in it waits, looks up or guesses."""
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {target}"
-        for _, path, tree in MODULES
+        for _, path, tree in modules
         if path.parent.name in ("core", "format", "wire")
         for line, target in imports(tree)
         if target.partition(".")[0] in IMPURE and target != "random.Random"
@@ -243,11 +252,11 @@ def test_cores_do_no_input_or_output() -> None:
     assert wrong == []
 
 
-def test_clocks_chance_threads_and_files_have_owners() -> None:
+def test_clocks_chance_threads_and_files_have_owners(modules: Modules) -> None:
     """Elsewhere they come in as arguments, so that the simulator can hand in its own."""
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {target}"
-        for _, path, tree in MODULES
+        for _, path, tree in modules
         if not path.relative_to(ROOT).as_posix().startswith(tuple(OWNERS))
         for line, target in imports(tree)
         if target.partition(".")[0] in SEAM and target != "random.Random"
@@ -255,11 +264,11 @@ def test_clocks_chance_threads_and_files_have_owners() -> None:
     assert wrong == []
 
 
-def test_tests_import_from_the_tests_only_helpers_and_planted_bugs() -> None:
+def test_tests_import_from_the_tests_only_helpers_and_planted_bugs(modules_of_tests: TestModules) -> None:
     """Helpers have one place, and each name imported from it is there."""
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {target}"
-        for path, tree in TEST_MODULES
+        for path, tree in modules_of_tests
         for line, target in imports(tree)
         if within(target, ("tests",))
         and not (within(target, ("tests.helpers", "tests.simulation.mutations")) and is_defined(target))
@@ -276,11 +285,11 @@ def is_defined(target: str) -> bool:
     return file.exists() and re.search(rf"\b{name}\b", file.read_text("utf-8")) is not None
 
 
-def test_helpers_have_one_place() -> None:
+def test_helpers_have_one_place(modules_of_tests: TestModules) -> None:
     """Every other module below `tests` is a test, a conftest.py, or planted bugs."""
     wrong = [
         str(path.relative_to(ROOT))
-        for path, _ in TEST_MODULES
+        for path, _ in modules_of_tests
         if not path.is_relative_to(ROOT / "tests" / "helpers")
         and not path.is_relative_to(ROOT / "tests" / "simulation" / "mutations")
         and not re.fullmatch(r"test_\w+|conftest|__init__", path.stem)
@@ -288,12 +297,12 @@ def test_helpers_have_one_place() -> None:
     assert wrong == []
 
 
-def test_tests_do_not_import_benchmarks() -> None:
+def test_tests_do_not_import_benchmarks(modules_of_tests: TestModules) -> None:
     """Except their own tests. What both need is in tests/helpers."""
     own = [ROOT / "tests" / room / "benchmarks" for room in ("unit", "integration")]
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {target}"
-        for path, tree in TEST_MODULES
+        for path, tree in modules_of_tests
         if not any(path.is_relative_to(room) for room in own)
         for line, target in imports(tree)
         if within(target, ("benchmarks",))
@@ -302,9 +311,9 @@ def test_tests_do_not_import_benchmarks() -> None:
 
 
 @pytest.mark.parametrize("package", ["dlog", "dlog.testing", "ledger", "spark_connector"])
-def test_public_names_are_listed(package: str) -> None:
+def test_public_names_are_listed(package: str, modules: Modules) -> None:
     """A package's `__init__` only names what others own, and `__all__` lists each of it."""
-    (tree,) = [tree for name, _, tree in MODULES if name == package]
+    (tree,) = [tree for name, _, tree in modules if name == package]
     named = [
         alias.asname or alias.name
         for node in ast.walk(tree)
@@ -316,17 +325,17 @@ def test_public_names_are_listed(package: str) -> None:
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
-def test_every_module_has_a_docstring() -> None:
+def test_every_module_has_a_docstring(modules: Modules) -> None:
     missing = [
-        str(path.relative_to(ROOT)) for _, path, tree in MODULES if tree.body and not ast.get_docstring(tree)
+        str(path.relative_to(ROOT)) for _, path, tree in modules if tree.body and not ast.get_docstring(tree)
     ]
     assert missing == []
 
 
-def test_no_function_is_longer_than_a_screen() -> None:
+def test_no_function_is_longer_than_a_screen(modules: Modules) -> None:
     long = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
-        for _, path, tree in MODULES
+        for _, path, tree in modules
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno + 1 > 60

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -87,14 +88,16 @@ def beside(path: Path, module: str) -> bool:
     return (path.parent / f"{module}.py").is_file()
 
 
-IMPORTS = sorted(set(third_party_imports()))
+@cache
+def imports() -> list[tuple[str, str]]:
+    return sorted(set(third_party_imports()))
 
 
 def test_every_imported_package_is_declared_where_it_is_needed() -> None:
     """By the core, or by the extra of the part that imports it. Tests and benchmarks have everything."""
     extras_of = {MODULES.get(name, name): extras for name, extras in declared().items()}
     wrong = []
-    for file, module in IMPORTS:
+    for file, module in imports():
         prefix = max((each for each in EXTRAS if file.startswith(each)), key=len, default=None)
         allowed = {CORE, *EXTRAS[prefix]} if prefix else {CORE, *PROJECT["optional-dependencies"]}
         if not allowed & extras_of.get(module, set()):
@@ -107,7 +110,7 @@ def test_every_declared_package_is_imported() -> None:
     idle = []
     for name, groups in declared().items():
         for group in groups:
-            files = [file for file, module in IMPORTS if module == MODULES.get(name, name)]
+            files = [file for file, module in imports() if module == MODULES.get(name, name)]
             if group in FOR_DEVELOPERS:
                 used = bool(files) or name in TOOLS
             else:

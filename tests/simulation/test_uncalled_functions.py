@@ -22,19 +22,28 @@ LISTED = tomllib.loads(Path(__file__).with_name("uncalled.toml").read_text("utf-
 SOMETIMES = LISTED["rare"]["functions"] + LISTED["open"]["functions"]
 BUSY: dict[str, Any] = {"keys": True, "more_ways": True, "tight_buffer": True}
 RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
-    *(("calm", seed, {}) for seed in (1, 2)),
-    *(("chaos", seed, {}) for seed in range(1, 6)),
-    *(("beyond", seed, {}) for seed in (1, 2)),
-    *(("scenes", seed, {}) for seed in (1, 2, 3)),
+    ("calm", 2, {}),
+    *(("chaos", seed, {}) for seed in (22, 23, 24, 25)),
+    ("scenes", 3, {"chaos_s": 6.0}),
+    ("scenes", 5, {}),
+    ("narrow", 3, {}),
+    ("beyond", 1, {"chaos_s": 6.0}),
     ("chaos", 11, {**BUSY, "wire": "v3", "codec": "zstd", "shrinks": True, "digest": "DUMMY"}),
     ("chaos", 12, {**BUSY, "codec": "lz4", "digest": "CRC32", "hold_s": 2.0, "shrinks": True}),
     (
         "chaos",
         13,
-        {"huge_bytes": 1 << 20, "digest": "HMAC", "small_disks": True, "tight_bookies": True, "readers": 3},
+        {
+            "huge_bytes": 1 << 20,
+            "digest": "HMAC",
+            "small_disks": True,
+            "tight_bookies": True,
+            "readers": 3,
+            "chaos_s": 6.0,
+        },
     ),
-    ("scenes", 14, {**BUSY, "hold_s": 2.0, "tight_bookies": True}),
 )
+"""Few that together call nearly everything: to watch each call makes a run take three times as long."""
 MORE: tuple[tuple[str, int, dict[str, Any]], ...] = tuple(
     (profile, seed, {}) for seed in range(21, 46) for profile in ("chaos", "scenes")
 )

@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 @contextmanager
 def started(data: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Whatever is left of it is killed at the end."""
-    program = "from dlog.cli.entry import main; main()"
+    """It has begun: before, a signal meets Python itself. Whatever is left of it is killed at the end."""
+    program = "from dlog.cli.entry import main; print('begun', flush=True); main()"
     process = subprocess.Popen(
         [sys.executable, "-c", program, "standalone", "--bookies", "2", "--data", str(data)],
         env=Command().environment(),
@@ -35,6 +35,7 @@ def started(data: Path) -> Iterator[subprocess.Popen[bytes]]:
         stderr=subprocess.PIPE,
     )
     try:
+        assert process.stdout is not None and process.stdout.readline() == b"begun\n"
         yield process
     finally:
         process.kill()
