@@ -139,7 +139,7 @@ TestModules = list[tuple[Path, ast.Module]]
 
 @pytest.fixture(scope="module")
 def modules() -> Modules:
-    """Of the packages. Parsed only where they are looked at: so many objects slow down every collection."""
+    """Of the packages. Parsed only in the process that needs them: the trees slow down every garbage collection."""
     return list(_modules())
 
 

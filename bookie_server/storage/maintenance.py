@@ -289,6 +289,6 @@ class StorageMaintenance:
         self._parts.state_log.write_anew()
 
     def _on_error(self, error: LogStoreError) -> None:
-        """Of work apart from checkpoints; also when nobody waits for it any more."""
+        """Of other work than checkpoints; also called when its caller has been cancelled."""
         if not isinstance(error, DiskFullError):
             self._callbacks.fail(error)

@@ -24,7 +24,7 @@ from tests.helpers.simulation.disk import VirtualTimeLoop
 Boot = Callable[[Story, Cut], Finding | None]
 
 _STAYS_S = 0.05
-"""Of the disk's time, how long a process lives on whose storage has failed: it first tells the metadata store."""
+"""Of the disk's time, how long a process lives on whose storage has failed: it unregisters first."""
 
 
 @dataclass(frozen=True, slots=True)
