@@ -161,12 +161,8 @@ def _modules() -> Iterator[tuple[str, Path, ast.Module]]:
             yield name, path, ast.parse(path.read_text("utf-8"))
 
 
-def imports(tree: ast.AST) -> list[tuple[int, str]]:
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Every imported module, in functions too; one imported only for its types does not count."""
-    return list(_imports(tree))
-
-
-def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -176,7 +172,7 @@ def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
         elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
-            yield from _imports(node)  # an expression holds no import
+            yield from imports(node)  # an expression holds no import
 
 
 def within(name: str, prefixes: tuple[str, ...]) -> bool:

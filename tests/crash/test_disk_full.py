@@ -5,6 +5,7 @@ import itertools
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,28 @@ def test_a_ledger_created_on_a_full_disk_keeps_its_key() -> None:
 
     run(main())
     run(restarted())
+
+
+def test_limbo_that_found_no_room_to_end_can_be_ended_later() -> None:
+    """The first try after there is room opens the index for writing again, at the latest."""
+    disk = new_disk()
+
+    async def main() -> None:
+        storage = await open_storage(Path("/bookie"), disk, **SETTINGS)
+        index = storage._parts.index
+        index.set_limbo(1)
+        index.sync(index.generation())
+        disk.capacity_bytes = disk.used_bytes
+        with pytest.raises(DiskFullError):
+            await storage.clear_limbo()
+        assert storage.failed is None
+        disk.capacity_bytes = None
+        with suppress(DiskFullError):
+            await storage.clear_limbo()
+        await storage.clear_limbo()
+        assert index.limbo_since() is None
+        await add(storage, storage.create_ledger(1, KEY), range(10))
+        await storage.checkpoint()
+        await storage.close()
+
+    run(main())
