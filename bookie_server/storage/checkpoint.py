@@ -81,15 +81,18 @@ class Checkpointer:
             return  # the old mark is as safe, restart only has more to replay; the next checkpoint sets it
         remove_before(self._disk, self._paths.journal, mark)
 
+    def end_limbo(self) -> None:
+        """Durably forget that part of the journal was lost. DiskFullError: not done; may be repeated."""
+        self._with_reserve(self._unmark_limbo)
+        self._with_reserve(self._state_log.write_anew)
+
     def _with_reserve(self, work: Callable[[], None]) -> None:
+        """Twice if need be: what had stopped the index may be over, in an earlier try too, and it is open again."""
         try:
             work()
-        except TooManyFilesError:
-            work()  # space is not what is missing; an index that had stopped for it is open again
-        except DiskFullError:
-            if not self._reserve.release():
-                raise
-            self._index.reopen()
+        except DiskFullError as full:
+            if not isinstance(full, TooManyFilesError) and self._reserve.release():
+                self._index.reopen()
             work()
 
     def _store(self, job: CheckpointJob) -> None:
@@ -107,6 +110,14 @@ class Checkpointer:
             raise
         self._placed = None
         self._generation += 1
+
+    def _unmark_limbo(self) -> None:
+        try:
+            self._index.set_limbo(None)
+            self._index.sync(self._generation)
+        except DiskFullError:
+            self._index.reopen()
+            raise
 
     # ---- entry log
 

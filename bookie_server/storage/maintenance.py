@@ -276,17 +276,8 @@ class StorageMaintenance:
 
     async def clear_limbo(self) -> None:
         """Durably forget that part of the journal was lost."""
-        await self._storage_worker.run(self._clear_limbo, self._on_error)
+        await self._storage_worker.run(self._parts.checkpointer.end_limbo, self._on_error)
         self._parts.states.set_limbo(False)
-
-    def _clear_limbo(self) -> None:
-        try:
-            self._parts.index.set_limbo(None)
-            self._parts.index.sync(self._parts.index.generation())
-        except DiskFullError:
-            self._parts.index.reopen()
-            raise
-        self._parts.state_log.write_anew()
 
     def _on_error(self, error: LogStoreError) -> None:
         """Of other work than checkpoints; also called when its caller has been cancelled."""

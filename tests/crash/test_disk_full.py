@@ -5,7 +5,6 @@ import itertools
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -176,7 +175,6 @@ def test_a_ledger_created_on_a_full_disk_keeps_its_key() -> None:
 
 
 def test_limbo_that_found_no_room_to_end_can_be_ended_later() -> None:
-    """The first try after there is room opens the index for writing again, at the latest."""
     disk = new_disk()
 
     async def main() -> None:
@@ -184,17 +182,32 @@ def test_limbo_that_found_no_room_to_end_can_be_ended_later() -> None:
         index = storage._parts.index
         index.set_limbo(1)
         index.sync(index.generation())
-        disk.capacity_bytes = disk.used_bytes
+        disk.capacity_bytes = disk.used_bytes - SETTINGS["reserve_bytes"]
         with pytest.raises(DiskFullError):
             await storage.clear_limbo()
         assert storage.failed is None
         disk.capacity_bytes = None
-        with suppress(DiskFullError):
-            await storage.clear_limbo()
         await storage.clear_limbo()
         assert index.limbo_since() is None
         await add(storage, storage.create_ledger(1, KEY), range(10))
         await storage.checkpoint()
+        await storage.close()
+
+    run(main())
+
+
+def test_a_checkpoint_that_found_no_room_succeeds_at_the_first_try_with_room() -> None:
+    disk = new_disk()
+
+    async def main() -> None:
+        storage = await open_storage(Path("/bookie"), disk, **SETTINGS)
+        await add(storage, storage.create_ledger(1, KEY), range(10))
+        disk.capacity_bytes = disk.used_bytes - SETTINGS["reserve_bytes"]
+        with pytest.raises(DiskFullError):
+            await storage.checkpoint()
+        disk.capacity_bytes = None
+        await storage.checkpoint()
+        assert (await found_ids(storage, 1, 10)) == list(range(10))
         await storage.close()
 
     run(main())
