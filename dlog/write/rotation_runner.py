@@ -206,7 +206,8 @@ class RotationRunner:
             [active_ledger.handle.metadata], self._ledgers.bookies()
         ):
             if self._machine.over:
-                self._queue.fail_indeterminate(active_ledger, self._over_error or _unconfirmed(self._ref))
+                assert self._over_error is not None, "the command that ends the machine ends the writer"
+                self._queue.fail_indeterminate(active_ledger, self._over_error)
             else:
                 self._watch.read_again()
             return
@@ -490,9 +491,3 @@ class RotationRunner:
             LogStoreError(f"the writer of log {self._ref} stopped because of an internal error: {error!r}")
         )
         raise error
-
-
-def _unconfirmed(ref: LogRef) -> LogStoreError:
-    return AppendAbortedError(
-        f"the ownership of log {ref} could not be confirmed in time: open a new writer", log=str(ref)
-    )

@@ -1,0 +1,47 @@
+"""Connections that are asked for after the end of their client, or while it comes, are refused with its reason."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ledger.config import LedgerClientConfig
+from ledger.errors import BookieUnavailableError
+from ledger.model import BookieId, BookieInfo
+from ledger.transport.pool import ConnectionSet
+from ledger.transport.v2_connection import V2Connection
+from tests.helpers.simulation.disk import run
+from tests.helpers.wire.silent_transport import BOOKIE
+
+
+async def never(_bookie_id: BookieId) -> BookieInfo | None:
+    await asyncio.Event().wait()
+    raise AssertionError("nothing sets the event")
+
+
+def connections() -> ConnectionSet[V2Connection]:
+    return ConnectionSet(lambda bookie_id: V2Connection(bookie_id, 1000, 1000), never, LedgerClientConfig())
+
+
+def test_a_connection_asked_for_after_the_end_is_refused() -> None:
+    async def scene() -> None:
+        ended = connections()
+        ended.end("the client is closed")
+        with pytest.raises(BookieUnavailableError, match="the client is closed") as caught:
+            await ended.get(BOOKIE)
+        assert caught.value.bookie_id == BOOKIE
+
+    run(scene())
+
+
+def test_the_end_refuses_all_who_wait_for_one_attempt_and_cancels_none_of_them() -> None:
+    async def scene() -> None:
+        ended = connections()
+        waiting = [asyncio.ensure_future(ended.get(BOOKIE)) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        await ended.close("the client is closed")
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(each) for each in answers] == 2 * [BookieUnavailableError]
+
+    run(scene())
