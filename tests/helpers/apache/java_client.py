@@ -20,7 +20,7 @@ import pytest
 from tests.helpers.apache.java_libs import class_path
 
 SOURCES = Path(__file__).parent / "java"
-OPTIONS = ("-Xmx768m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC")
+OPTIONS = ("-Xmx768m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 COMPILE_S = 120
 CALL_S = 90.0
 _SHOWN_BYTES = 64

@@ -48,9 +48,14 @@ class ZooKeeperStore:
         ]
 
     async def heal(self) -> None:
-        """Everything that ends a fault has run; the relays are clear of what was left."""
+        """Everything that ends a fault has run; the relays are clear of what was left, and all servers serve.
+
+        A server that served when its fault ended may have lost its leader since, by the next fault.
+        """
         for relay in self._all_relays():
             relay.heal()
+        for server in self._ensemble.servers:
+            await asyncio.to_thread(server.wait_until_serving)
 
     async def close(self) -> None:
         await asyncio.gather(*(relay.close() for relay in self._all_relays()))
