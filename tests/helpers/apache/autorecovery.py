@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.helpers.apache.bookie import JVM_OPTIONS, SESSION_TIMEOUT_MS, SMALL_JVM
-from tests.helpers.apache.java_libs import class_path
+from tests.helpers.apache.java_libs import class_path, java
 
 MAIN = "org.apache.bookkeeper.replication.AutoRecoveryMain"
 _SETTINGS: dict[str, object] = {
@@ -36,7 +36,7 @@ class ApacheAutorecovery:
         conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                ["java", *SMALL_JVM, *JVM_OPTIONS, "-cp", class_path(), MAIN, "--conf", str(conf)],
+                [*java(*SMALL_JVM, *JVM_OPTIONS), "-cp", class_path(), MAIN, "--conf", str(conf)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

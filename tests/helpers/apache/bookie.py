@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.helpers.apache.java_libs import class_path
+from tests.helpers.apache.java_libs import class_path, java
 
 START_S = 90.0
 MAIN = "org.apache.bookkeeper.server.Main"
@@ -85,7 +85,7 @@ class ApacheBookie:
         """Start the process; `wait_until_ready` returns when it listens. Several may start at once."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                ["java", *self._jvm, *JVM_OPTIONS, "-cp", self._class_path, MAIN, "--conf", str(self.conf)],
+                [*java(*self._jvm, *JVM_OPTIONS), "-cp", self._class_path, MAIN, "--conf", str(self.conf)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -110,6 +110,12 @@ class ApacheBookie:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+    def end(self, number: signal.Signals, timeout_s: float) -> None:
+        """Send the signal; return once the process has ended."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait(timeout_s)
 
     def stop(self) -> None:
         """Make sure that it is gone."""
@@ -148,7 +154,7 @@ class ApacheBookie:
 def run_shell(conf: Path, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
     """One verb of Apache's `bookkeeper shell`, run to its end with the settings in `conf`."""
     return subprocess.run(
-        ["java", *SMALL_JVM, *JVM_OPTIONS, "-cp", class_path(), SHELL, "-conf", str(conf), *arguments],
+        [*java(*SMALL_JVM, *JVM_OPTIONS), "-cp", class_path(), SHELL, "-conf", str(conf), *arguments],
         capture_output=True,
         text=True,
         timeout=timeout_s,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.apache.java_libs import class_path
+from tests.helpers.apache.java_libs import class_path, java
 
 SOURCES = Path(__file__).parent / "java"
 OPTIONS = ("-Xmx768m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -43,7 +43,7 @@ def compile_driver(directory: Path) -> str:
     command = ["javac", "-cp", libs, "-d", str(directory), *map(str, sorted(SOURCES.glob("*.java")))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return f"{directory}:{libs}"
+    return f"{libs}:{directory}"  # the jars first: the archive of their classes fits no other order
 
 
 class JavaProcess:
@@ -57,7 +57,7 @@ class JavaProcess:
         """What Apache's client logs."""
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                ["java", *OPTIONS, "-cp", class_path, "Driver"],
+                [*java(*OPTIONS), "-cp", class_path, "Driver"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -1,4 +1,7 @@
-"""Where the jars of Apache BookKeeper and ZooKeeper are: `tools/fetch-java-libs` puts them there."""
+"""Where the jars of Apache BookKeeper and ZooKeeper are, and how Java starts with them.
+
+`tools/fetch-java-libs` puts them there.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,18 @@ from pathlib import Path
 import pytest
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dlog" / "java-libs"
+
+_options = ["-Xshare:auto"]
+
+
+def use_class_archive(archive: Path) -> None:
+    """JVMs started from now on map these classes. Those of another class path or version ignore the archive."""
+    _options[:] = ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"]
+
+
+def java(*options: str) -> list[str]:
+    """The beginning of a command."""
+    return ["java", *_options, *options]
 
 
 def class_path() -> str:
