@@ -85,16 +85,36 @@ def test_append_many_is_one_entry_or_an_error() -> None:
         Batch.of(LIMITS, [])
     with pytest.raises(ConfigurationError, match="as many keys"):
         Batch.of(LIMITS, [b"a"], keys=[b"k", b"l"])
+    with pytest.raises(ConfigurationError, match="headers"):
+        Batch.of(LIMITS, [b"a"], headers=5)  # type: ignore[arg-type]  # what no type checker saw
     with pytest.raises(MessageTooLargeError, match="batch of 2000 messages"):
         Batch.of(LIMITS, [b"x" * 1000] * 2000)
 
 
-def test_limits_are_checked() -> None:
+def test_append_many_fills_an_entry_to_its_last_byte() -> None:
+    limits = BatchLimits(entry_bytes_max=4096)
+    largest = 4096 - ENTRY_OVERHEAD_BYTES - message_bytes(None, b"", []) - 1
+    assert Batch.of(limits, [b"x" * largest]).body_bytes == limits.body_bytes_max
+    with pytest.raises(MessageTooLargeError):
+        Batch.of(limits, [b"x" * (largest + 1)])
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "refused"),
+    [
+        ("entry_bytes_max", ENTRY_BYTES_MAX, ENTRY_BYTES_MAX + 1),
+        ("entry_bytes_max", ENTRY_OVERHEAD_BYTES + 1024, ENTRY_OVERHEAD_BYTES + 1023),
+        ("batch_bytes", 1, 0),
+        ("batch_count_max", 1, 0),
+        ("linger_s", 0.0, -0.001),
+        ("linger_s", 59.9, 60.0),
+    ],
+)
+def test_limits_are_checked(name: str, allowed: float, refused: float) -> None:
     """Bounds and what was given are named."""
-    with pytest.raises(ConfigurationError, match=str(ENTRY_BYTES_MAX)):
-        BatchLimits(entry_bytes_max=ENTRY_BYTES_MAX + 1)
-    with pytest.raises(ConfigurationError, match="linger_s"):
-        BatchLimits(linger_s=-1)
+    assert getattr(BatchLimits(**{name: allowed}), name) == allowed  # type: ignore[arg-type]  # one of several types
+    with pytest.raises(ConfigurationError, match=rf"{name}.* {refused}"):
+        BatchLimits(**{name: refused})  # type: ignore[arg-type]
 
 
 @given(st.lists(st.integers(0, 1500), max_size=200), st.integers(1, 3000), st.integers(1, 20))

@@ -12,6 +12,7 @@ from dlog.core.rotation_triggers import (
     RotationLimits,
     RotationReason,
     at_hard_limit,
+    is_full,
     next_check,
     reason_to_rotate,
 )
@@ -58,6 +59,29 @@ def test_the_next_look_is_when_time_alone_makes_the_ledger_due() -> None:
         at = next_check(use, LIMITS)
         assert reason_to_rotate(use, LIMITS, at) is not None
         assert reason_to_rotate(use, LIMITS, at - 0.01) is None
+
+
+@pytest.mark.parametrize(
+    ("use", "full"),
+    [
+        (replace(USE, bytes_taken=999), False),
+        (replace(USE, bytes_taken=1000), True),
+        (replace(USE, entries_taken=9), False),
+        (replace(USE, entries_taken=10), True),
+    ],
+)
+def test_a_ledger_is_full_at_its_limit_however_young_it_is(use: LedgerUse, full: bool) -> None:
+    assert is_full(use, LIMITS) is full
+
+
+def test_the_least_interval_begins_when_the_ledger_was_opened() -> None:
+    late = replace(USE, opened_at=50.0, bytes_taken=1000, last_append_at=50.0)
+    assert reason_to_rotate(late, LIMITS, 54.9) is None
+    assert reason_to_rotate(late, LIMITS, 55.0) is RotationReason.BYTES
+
+
+def test_an_age_without_jitter_is_allowed() -> None:
+    assert RotationLimits(age_jitter=0.0).age_jitter == 0.0
 
 
 def test_appends_wait_only_at_the_hard_limit() -> None:
