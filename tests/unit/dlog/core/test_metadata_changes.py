@@ -8,10 +8,12 @@ import pytest
 
 from dlog.core.metadata_changes import (
     due_for_deletion,
+    end_of_trimmed,
     ended,
     shrink_limit,
     shrunk,
     taken_over,
+    waiting_for_deletion,
     with_new_ledger,
     with_orphan_barred,
     with_seals,
@@ -150,10 +152,39 @@ def test_shrink_never_lowers_the_trim_id_and_never_removes_the_last_ledger() -> 
     assert ids(after.ledgers) == [2]
 
 
+@pytest.mark.parametrize(
+    ("to", "end"),
+    [
+        (MessageId(1, 9, 0), None),
+        (MessageId(2, 0, 0), MessageId(1, 4, 0)),
+        (MessageId(3, 0, 0), MessageId(1, 4, 0)),
+        (MessageId(4, 0, 0), MessageId(3, 7, 0)),
+    ],
+)
+def test_the_end_of_what_a_trim_removes_is_the_last_entry_that_there_was(
+    to: MessageId, end: MessageId | None
+) -> None:
+    """Ledger 2 was empty; a trim mark that is above already counts as the trim itself."""
+    before = record(listed(1, 4), listed(2, -1), listed(3, 7), listed(4))
+    assert end_of_trimmed(before, to) == end
+    assert end_of_trimmed(replace(before, trim_before=to), MessageId(0, 0, 0)) == end
+    earlier = replace(before, trimmed_end=MessageId(0, 8, 0))
+    counted = shrunk(earlier, to, nonce=5, last_count=3).trimmed_end
+    assert counted == (MessageId(0, 8, 0) if end is None else end._replace(batch_index=3))
+
+
+def test_without_a_count_the_position_after_the_last_trimmed_message_is_unknown() -> None:
+    """The end is put behind the entry, so a reader that returns to a place within it gets an error."""
+    after = shrunk(record(listed(1, 4), listed(2)), MessageId(2, 0, 0), nonce=5)
+    assert after.trimmed_end == MessageId(1, 5, 0)
+
+
 def test_the_shrink_limit_is_the_first_ledger_without_a_recorded_seal() -> None:
     assert shrink_limit(record(listed(1, 4), listed(2), listed(3))) == MessageId(2, 0, 0)
     assert shrink_limit(record(listed(1, 4), listed(2, 6))) == MessageId(2, 7, 0)
     assert shrink_limit(record(epoch=0, owner=None)) == MessageId(0, 0, 0)
+    emptied = replace(record(epoch=0, owner=None), trim_before=MessageId(3, 1, 0))
+    assert shrink_limit(emptied) == MessageId(3, 1, 0)
 
 
 def test_a_barred_orphan_can_never_be_listed() -> None:
@@ -164,12 +195,13 @@ def test_a_barred_orphan_can_never_be_listed() -> None:
 
 def test_a_ledger_out_of_the_list_waits_for_its_time() -> None:
     after = replace(record(listed(1)), pending_delete=(pending(7, 500),))
-    assert due_for_deletion(after, 499) == []
-    assert due_for_deletion(after, 500) == [7]
+    assert (due_for_deletion(after, 499), waiting_for_deletion(after, 499)) == ([], [7])
+    assert (due_for_deletion(after, 500), waiting_for_deletion(after, 500)) == ([7], [])
     assert without_deleted(after, [LedgerId(7)], nonce=6).pending_delete == ()
 
 
 def test_a_listed_ledger_is_never_due_for_deletion() -> None:
     """Even if a record claims both (docs/log-semantics.md#i13)."""
-    odd = replace(record(listed(1)), pending_delete=(pending(1),))
+    odd = replace(record(listed(1)), pending_delete=(pending(1, 500),))
     assert due_for_deletion(odd, 10**18) == []
+    assert waiting_for_deletion(odd, 0) == []

@@ -26,6 +26,7 @@ from dlog.core.takeover import (
     OwnLog,
     Stamp,
     Takeover,
+    describe_owner,
     ledgers_to_fence,
 )
 from dlog.errors import (
@@ -198,6 +199,27 @@ def test_an_ended_log_takes_no_writer(state: LogState) -> None:
     assert isinstance(
         error_of(takeover.on_record(Versioned(replace(BEFORE, state=state), 5))), LogSealedError
     )
+
+
+def test_a_sealed_log_is_deleted_and_one_that_is_being_deleted_is_not_again() -> None:
+    ended = {state: replace(BEFORE, state=state) for state in (LogState.SEALED, LogState.DELETING)}
+    takeover = machine(end=LogState.DELETING)
+    takeover.start()
+    assert isinstance(takeover.on_record(Versioned(ended[LogState.SEALED], 5))[0], FenceLedgers)
+    for end, state in [
+        (LogState.DELETING, LogState.DELETING),
+        (LogState.SEALED, LogState.SEALED),
+        (LogState.SEALED, LogState.DELETING),
+    ]:
+        takeover = machine(end=end)
+        takeover.start()
+        assert isinstance(error_of(takeover.on_record(Versioned(ended[state], 5))), LogSealedError)
+
+
+def test_an_owner_is_named_by_all_that_is_known_of_it() -> None:
+    assert describe_owner(ALICE) == "first alice (process 11 on host-a)"
+    assert describe_owner(replace(ALICE, name="", host="")) == "alice (process 11 on an unknown host)"
+    assert describe_owner(None) == "an unknown owner"
 
 
 @pytest.mark.parametrize("end", [LogState.SEALED, LogState.DELETING])
