@@ -398,3 +398,104 @@ def test_a_ledger_created_for_a_deposed_writer_is_discarded() -> None:
     rotation.on_rotation_due()
     rotation.on_record_seen(Versioned(replace(START, epoch=2, owner=BOB), 6))
     assert rotation.on_ledger_created(N, 1, 2) == [DiscardLedger(N)]
+
+
+def test_nothing_is_decided_any_more_after_the_end() -> None:
+    rotation = machine()
+    rotation.on_record_seen(None)
+    assert rotation.over
+    assert rotation.on_create_failed() == []
+    assert rotation.on_store_unavailable() == []
+    assert rotation.on_record_seen(None) == []
+    assert rotation.on_close_requested(holding=False) == []
+    assert not rotation.closing
+
+
+def test_a_ledger_that_drains_in_no_rotation_means_nothing() -> None:
+    rotation = machine()
+    assert rotation.on_drained(P) == []
+    assert rotation.phase is Phase.STEADY
+
+
+def test_an_id_that_the_sweep_has_barred_is_replaced_before_it_is_listed() -> None:
+    """Source: docs/log-semantics.md#rule-3."""
+    rotation = machine()
+    rotation.on_record_seen(Versioned(replace(START, last_ledger_id=N, nonce=500), 6))
+    rotation.on_rotation_due()
+    assert rotation.on_ledger_created(N, 1, 2) == [DiscardLedger(N), CreateLedger(1)]
+    assert ids(written(rotation.on_ledger_created(M, 1, 2)).ledgers) == [1, 2, 9]
+
+
+def test_a_writer_is_merely_full_while_its_ledger_works_and_is_being_replaced() -> None:
+    rotation = machine()
+    assert not rotation.merely_full
+    rotation.on_rotation_due()
+    assert rotation.merely_full
+    sent = written(rotation.on_ledger_created(N, 1, 2))
+    assert rotation.merely_full
+    rotation.on_answer(Applied(sent, 6), 1, 3)
+    assert not rotation.merely_full
+    rotation = machine()
+    rotation.on_rotation_due()
+    rotation.on_failed(P, fenced=False)
+    assert not rotation.merely_full
+
+
+def test_close_while_the_store_is_away_ends_in_the_old_ledger_unless_appends_wait() -> None:
+    for holding, expected in ((False, [Drain(P)]), (True, [])):
+        rotation = machine()
+        rotation.on_rotation_due()
+        rotation.on_create_failed()
+        assert rotation.on_close_requested(holding=holding) == expected
+        assert rotation.closing
+        assert rotation.on_close_requested(holding=not holding) == [], "the first request decides"
+    assert rotation.on_retry(1, 2) == [CreateLedger(1)]
+    assert rotation.on_create_failed() == [Retry(2)]
+    rotation = machine()
+    rotation.on_rotation_due()
+    rotation.on_close_requested(holding=False)
+    assert rotation.on_create_failed() == [Drain(P)]
+    rotation = machine()
+    listing(rotation)
+    rotation.on_store_unavailable()
+    assert rotation.on_close_requested(holding=False) == [], "N may be listed"
+
+
+def test_a_success_makes_the_next_pause_short_again() -> None:
+    def fails_once(rotation: Rotation) -> None:
+        rotation.on_rotation_due()
+        assert rotation.on_create_failed() == [Retry(1)]
+
+    rotation = machine()
+    closing(rotation)
+    assert rotation.on_close_undecided() == [Retry(1)]
+    rotation.on_closed(P, seal(3), 79)
+    fails_once(rotation)
+    rotation = machine()
+    fails_once(rotation)
+    rotation.on_failed(P, fenced=False)
+    recovered(rotation, N)
+    fails_once(rotation)
+    rotation = machine()
+    draining(rotation)
+    assert rotation.on_store_unreachable() == [SubmitTo(P), Retry(1)]
+    assert rotation.on_retry(1, 2) == [ProbeStore()]
+    assert rotation.on_store_reachable() == [Hold(), Drain(P)]
+    assert rotation.on_store_unreachable() == [SubmitTo(P), Retry(1)]
+
+
+def test_a_successor_that_failed_says_nothing_about_the_next_one() -> None:
+    """Whether it was listed, and recovered with its predecessor, or replaced before."""
+    rotation = machine()
+    sent = listing(rotation)
+    rotation.on_failed(N, fenced=False)
+    rotation.on_answer(Applied(sent, 6), 1000, 78)
+    recovered(rotation, M, N)
+    sent = listing(rotation, LedgerId(12))
+    assert rotation.on_answer(Applied(sent, 9), 1000, 80) == [Hold(), Drain(M)]
+    rotation = machine()
+    listing(rotation)
+    rotation.on_failed(N, fenced=False)
+    rotation.on_store_unavailable()
+    sent = written(rotation.on_ledger_created(M, 1, 2))
+    assert rotation.on_answer(Applied(sent, 6), 1000, 78) == [Hold(), Drain(P)]
