@@ -34,7 +34,9 @@ def record(
     trim_before: MessageId = EARLIEST_ID,
     state: LogState = LogState.ACTIVE,
     last_ledger_id: int | None = None,
+    trimmed_end: MessageId | None = None,
 ) -> LogMetadata:
+    """`trimmed_end`: what the ledgers that are not listed any more ended with; by default up to the trim mark."""
     values = tuple(listed(item) if isinstance(item, int) else item for item in ledgers)
     highest = last_ledger_id if last_ledger_id is not None else max((v.ledger_id for v in values), default=-1)
     return LogMetadata(
@@ -43,7 +45,7 @@ def record(
         ledgers=values,
         last_ledger_id=highest,
         trim_before=trim_before,
-        trimmed_end=trim_before,
+        trimmed_end=trim_before if trimmed_end is None else trimmed_end,
         state=state,
     )
 
@@ -76,6 +78,7 @@ def test_an_unsealed_ledger_is_read_to_its_lac_and_then_waited_for() -> None:
     machine.on_read(5, 2)
     step = machine.next_step()
     assert isinstance(step, WaitForEntries) and (step.ledger_id, step.beyond) == (5, 2)
+    assert step.why == "ledger 5 is read up to its last confirmed entry 2"
     assert machine.at_tail
     machine.on_ledger(5, readable=4, sealed=False)
     assert machine.next_step() == ReadEntries(5, 3, 4)
@@ -351,3 +354,97 @@ def test_a_count_that_comes_late_changes_nothing() -> None:
     machine.on_ledger(5, readable=9, sealed=False)
     machine.on_count(5, 3, 1)
     assert machine.position == at(5, 3, 1)
+
+
+# ---- what is known on the way
+
+
+def test_a_reader_knows_how_much_is_ahead_of_it() -> None:
+    machine = tailing(at(5))
+    assert (machine.at_tail, machine.readable_entry, machine.ledgers_ahead) == (False, -1, 0)
+    machine.on_record(record(4, 5, 6, 7))
+    assert (machine.at_tail, machine.readable_entry, machine.ledgers_ahead) == (False, -1, 2)
+    machine = tailing(at(7))
+    machine.on_record(record(5, 7))
+    assert (machine.at_tail, machine.ledgers_ahead) == (True, 0)
+    machine.on_ledger(7, readable=0, sealed=False)
+    assert (machine.at_tail, machine.readable_entry) == (False, 0)
+    machine.on_read(7, 0)
+    assert machine.at_tail
+
+
+def test_an_absent_entry_is_judged_by_a_fresh_record() -> None:
+    machine = tailing(at(5))
+    machine.on_record(record(5))
+    machine.on_ledger(5, readable=3, sealed=False)
+    machine.on_entry_missing(5)
+    assert machine.next_step() == ReadRecord()
+
+
+# ---- positions below the trim mark (docs/log-semantics.md#rule-28)
+
+
+def counting(count: int, *, readable: int = 2) -> Tailing:
+    """At message 3 of entry 2, which lies below the mark, in an open ledger: its entry has been counted."""
+    machine = tailing(at(5, 2, 3), on_trimmed=OnMissing.GAP)
+    log = record(5, trim_before=at(5, 3), trimmed_end=at(4, 9))
+    machine.on_record(log)
+    assert machine.next_step() == OpenLedger(5)
+    machine.on_ledger(5, readable=readable, sealed=False)
+    assert machine.next_step() == ReadRecord(), "only now it is known how far the ledger goes"
+    machine.on_record(log)
+    assert machine.next_step() == CountMessages(5, 2)
+    machine.on_count(5, 2, count)
+    return machine
+
+
+def test_a_position_after_the_last_message_of_a_trimmed_entry_has_missed_nothing() -> None:
+    machine = counting(3, readable=4)
+    assert machine.position == at(5, 3)
+    assert machine.next_step() == ReadEntries(5, 3, 4)
+
+
+def test_a_position_within_a_trimmed_entry_has_missed_the_rest_of_it() -> None:
+    machine = counting(4)
+    assert machine.next_step() == ReportGap(Gap(at(5, 2, 3), at(5, 3), GapReason.TRIMMED))
+
+
+def test_a_position_at_the_trim_mark_is_read_from_even_within_an_entry() -> None:
+    machine = tailing(at(5, 2, 3))
+    machine.on_record(record(listed(5, 9), trim_before=at(5, 2, 3), trimmed_end=at(4, 9)))
+    machine.on_ledger(5, readable=9, sealed=True)
+    machine.on_record(record(listed(5, 9), trim_before=at(5, 2, 3), trimmed_end=at(4, 9)))
+    assert machine.next_step() == ReadEntries(5, 2, 9)
+
+
+@pytest.mark.parametrize("seal", [None, 9])
+def test_the_end_of_what_was_removed_followed_by_nothing_trimmed_has_missed_nothing(seal: int | None) -> None:
+    machine = tailing(at(4, 7))
+    machine.on_record(record(listed(5, seal), trim_before=at(5), trimmed_end=at(4, 7)))
+    assert machine.position == at(5)
+
+
+@pytest.mark.parametrize("mark", [at(5, 2), at(5, 0, 1)])
+def test_the_end_of_what_was_removed_followed_by_a_trimmed_part_has_missed_that(mark: MessageId) -> None:
+    machine = tailing(at(4, 7), on_trimmed=OnMissing.GAP)
+    machine.on_record(record(listed(5, 0), trim_before=mark, trimmed_end=at(4, 7)))
+    assert machine.next_step() == ReportGap(Gap(at(4, 7), mark, GapReason.TRIMMED))
+
+
+def test_whether_a_part_of_an_open_ledger_was_missed_is_known_once_it_is_open() -> None:
+    machine = tailing(at(4, 7), on_trimmed=OnMissing.GAP)
+    log = record(5, trim_before=at(5, 3), trimmed_end=at(4, 7))
+    machine.on_record(log)
+    assert (machine.position, machine.next_step()) == (at(5), OpenLedger(5))
+    machine.on_ledger(5, readable=2, sealed=False)
+    assert machine.next_step() == ReadRecord()
+    machine.on_record(log)
+    assert machine.next_step() == ReportGap(Gap(at(5), at(5, 3), GapReason.TRIMMED))
+
+
+def test_ledgers_below_the_position_decide_nothing() -> None:
+    """Ledger 5 is kept since the record does not hold its seal yet."""
+    machine = tailing(at(6, 2), on_trimmed=OnMissing.GAP)
+    machine.on_record(record(5, listed(6, 9), trim_before=at(6, 4), trimmed_end=at(4, 7)))
+    assert machine.next_step() == ReportGap(Gap(at(6, 2), at(6, 4), GapReason.TRIMMED))
+    assert machine.position == at(6, 4)
