@@ -414,6 +414,7 @@ def test_nothing_is_decided_any_more_after_the_end() -> None:
 def test_a_ledger_that_drains_in_no_rotation_means_nothing() -> None:
     rotation = machine()
     assert rotation.on_drained(P) == []
+    assert rotation.on_drained(N) == []
     assert rotation.phase is Phase.STEADY
 
 

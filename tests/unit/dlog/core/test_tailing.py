@@ -448,3 +448,39 @@ def test_ledgers_below_the_position_decide_nothing() -> None:
     machine.on_record(record(5, listed(6, 9), trim_before=at(6, 4), trimmed_end=at(4, 7)))
     assert machine.next_step() == ReportGap(Gap(at(6, 2), at(6, 4), GapReason.TRIMMED))
     assert machine.position == at(6, 4)
+
+
+def test_empty_ledgers_before_the_trim_mark_are_passed_by() -> None:
+    """None of them has to be opened to see that nothing of it was missed."""
+    machine = tailing(at(4, 7))
+    machine.on_record(record(listed(5, -1), 6, trim_before=at(6, 3), trimmed_end=at(4, 7)))
+    assert (machine.position, machine.next_step()) == (at(6), OpenLedger(6))
+
+
+# ---- borders of what is known
+
+
+def test_a_log_without_ledgers_has_no_position_above_the_first_id() -> None:
+    machine = tailing(at(0, 4))
+    machine.on_record(record())
+    assert isinstance(machine.next_step(), WaitForLedger)
+    with pytest.raises(UnknownPositionError):
+        tailing(at(1)).on_record(record())
+
+
+def test_the_last_entry_of_a_sealed_ledger_can_be_lost() -> None:
+    machine = tailing(at(5, 3))
+    machine.on_record(record(listed(5, 3)))
+    machine.on_entry_missing(5)
+    with pytest.raises(DataLossError, match="from 5:3:0 to before 5:4:0"):
+        machine.on_record(record(listed(5, 3)))
+
+
+def test_after_a_lost_ledger_the_very_next_one_is_read() -> None:
+    machine = tailing(at(5), on_data_loss=OnMissing.GAP)
+    log = record(listed(5, 2), listed(6, 1), 7)
+    machine.on_record(log)
+    machine.on_ledger_missing(5)
+    machine.on_record(log)
+    assert machine.next_step() == ReportGap(Gap(at(5), at(6), GapReason.DATA_LOSS))
+    assert machine.position == at(6)
