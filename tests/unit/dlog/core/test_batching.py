@@ -64,6 +64,23 @@ def test_a_message_that_does_not_fit_any_more_sends_the_batch_before_it() -> Non
     assert (first.tokens, second.tokens) == ([0], [1])
 
 
+def test_messages_that_fill_an_entry_exactly_leave_in_one() -> None:
+    limits = BatchLimits(entry_bytes_max=4096)
+    batcher = Batcher[int](limits)
+    batcher.add(b"x" * 1000, None, [], 0, now=0.0)
+    rest = limits.body_bytes_max - batcher.open_bytes
+    payload = b"y" * (rest - message_bytes(None, b"y" * 1000, []) + 1000)
+    assert batcher.add(payload, None, [], 1, now=0.0) == ()
+    assert batcher.open_bytes == limits.body_bytes_max
+
+
+def test_a_batch_of_exactly_its_bytes_is_full() -> None:
+    size = message_bytes(None, b"x" * 100, [])
+    batcher = Batcher[int](BatchLimits(batch_bytes=2 * size))
+    assert batcher.add(b"x" * 100, None, [], 0, now=0.0) == ()
+    assert [batch.tokens for batch in batcher.add(b"x" * 100, None, [], 1, now=0.0)] == [[0, 1]]
+
+
 def test_a_message_above_the_limit_is_refused_and_changes_nothing() -> None:
     """Both numbers are named; what waits goes on waiting."""
     limits = BatchLimits(entry_bytes_max=4096)
