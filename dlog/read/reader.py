@@ -27,7 +27,7 @@ from dlog.read.batch import MessageBatch
 from dlog.read.config import ReaderConfig
 from dlog.read.fetcher import Fetched, Fetcher, NotYetError
 from dlog.read.range import Place, ReadRange
-from dlog.read.tail import opener, start_of_last, tail_of
+from dlog.read.tail import start_of_last, tail_of
 from ledger.arguments import require_type
 from ledger.client import LedgerClient
 from ledger.errors import ConfigurationError
@@ -204,8 +204,7 @@ class Reader:
         needs_tail = wanted.last is not None or Place.LATEST in (wanted.start, wanted.until)
         tail = await tail_of(self._logs, ref, self._ledgers, self._password) if needs_tail else EARLIEST_ID
         if wanted.last is not None:
-            record = (await self._logs.read(ref)).value
-            start = await start_of_last(wanted.last, tail, record, opener(self._ledgers, self._password))
+            start = await start_of_last(wanted.last, tail, self._logs, ref, self._ledgers, self._password)
         else:
             start = _place(wanted.start, tail)
         return start, None if wanted.until is None else _place(wanted.until, tail), tail

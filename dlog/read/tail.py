@@ -14,7 +14,7 @@ from dlog.format.entry import decode_envelope
 from dlog.metadata.store import LogMetadataStore, LogRef
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, MessageId
 from ledger.client import LedgerClient
-from ledger.errors import LedgerNotFoundError
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError
 from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
 from ledger.reading.read_handle import ReadHandle
@@ -41,15 +41,47 @@ async def tail_of(
         ReadError: too few bookies respond to determine its LAC.
         LogNotFoundError: the log was deleted.
     """
+
+    async def look(record: LogMetadata) -> MessageId:
+        return await _tail_of_record(record, opener(ledgers, password))
+
+    return await _of_fresh_record(logs, ref, ledgers, look, "the end")
+
+
+async def start_of_last(
+    count: int, tail: MessageId, logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient, password: bytes
+) -> MessageId:
+    """The id at which the last `count` messages below `tail` begin; the earliest if there are fewer.
+
+    Raises:
+        DataLossError: a listed ledger, or an entry of it, does not exist.
+        ReadError: too few bookies respond.
+        LogNotFoundError: the log was deleted.
+    """
+
+    async def look(record: LogMetadata) -> MessageId:
+        return await _start_in_record(count, tail, record, opener(ledgers, password))
+
+    return await _of_fresh_record(logs, ref, ledgers, look, f"the last {count} messages")
+
+
+async def _of_fresh_record(
+    logs: LogMetadataStore,
+    ref: LogRef,
+    ledgers: LedgerClient,
+    look: Callable[[LogMetadata], Awaitable[MessageId]],
+    what: str,
+) -> MessageId:
+    """What a look at the record's ledgers finds; anew if one was trimmed and deleted in the meantime."""
     rounds = Rounds(ledgers.environment, f"the record of log {ref}")
     while True:
         record = (await logs.read(ref)).value
         try:
-            return await _tail_of_record(record, opener(ledgers, password))
-        except LedgerNotFoundError as error:
+            return await look(record)
+        except (LedgerNotFoundError, EntryNotFoundError) as error:
             if (await logs.read(ref)).value == record:
                 raise DataLossError(
-                    f"cannot determine the end of log {ref.name}: {error}; restore that ledger on its bookies",
+                    f"cannot determine {what} of log {ref.name}: {error}; restore that ledger on its bookies",
                     ledger_id=error.facts.get("ledger_id"),
                 ) from error
             await rounds.again(error)
@@ -74,10 +106,9 @@ async def end_of(listed: ListedLedger, open_ledger: OpenLedger) -> tuple[int, bo
     return handle.last_readable, handle.closed
 
 
-async def start_of_last(
+async def _start_in_record(
     count: int, tail: MessageId, record: LogMetadata, open_ledger: OpenLedger
 ) -> MessageId:
-    """The id at which the last `count` messages below `tail` begin; the earliest if there are fewer."""
     missing = count
     for listed in reversed(record.ledgers):
         if listed.ledger_id > tail.ledger_id:

@@ -187,7 +187,7 @@ MUTATIONS = (
         (
             edit(
                 "dlog.read.reader:Reader._resolve",
-                ("start_of_last(wanted.last,", "start_of_last(wanted.last + 1,"),
+                ("wanted.last, tail,", "wanted.last + 1, tail,"),
             ),
         ),
     ),

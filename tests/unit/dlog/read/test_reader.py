@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from dlog.errors import DataLossError
 from dlog.model import LogState, MessageId
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Place, ReadRange, read_range
 from dlog.read.reader import Lag
 from ledger.errors import ConfigurationError
-from tests.helpers.log.memory_ledgers import MemoryLog, poll
+from tests.helpers.log.memory_ledgers import MemoryHandle, MemoryLog, poll
 from tests.helpers.log.reading import UNTIL_LATEST, payloads, play, two_ledgers
 
 # ---- ranges
@@ -85,6 +86,42 @@ def test_last_respects_the_trim_mark(request: pytest.FixtureRequest) -> None:
         await log.record(3, 5, seals={3: 1}, trim_before=MessageId(3, 1, 0))
         async with log.reader(read_range(last=99, until="latest")) as reader:
             assert await payloads(reader) == [b"c", b"d", b"e", b"f"]
+
+    play(request, scene)
+
+
+def test_last_looks_again_when_a_ledger_is_trimmed_and_deleted_under_it(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(log: MemoryLog) -> None:
+        await two_ledgers(log)
+        honest = log.ledgers.open
+
+        async def open_ledger(ledger_id: int, password: bytes = b"") -> MemoryHandle:
+            if log.ledgers.ledgers.pop(3, None) is not None:
+                await log.record(5, trim_before=MessageId(5, 0, 0))
+            return await honest(ledger_id, password)
+
+        monkeypatch.setattr(log.ledgers, "open", open_ledger)
+        async with log.reader(read_range(last=99, until="latest")) as reader:
+            assert await payloads(reader) == [b"d", b"e", b"f"]
+
+    play(request, scene)
+
+
+@pytest.mark.parametrize("lost", ["ledger", "entry"])
+def test_last_reports_what_is_lost(request: pytest.FixtureRequest, lost: str) -> None:
+    """The record lists the ledger before and after: nobody has trimmed it."""
+
+    async def scene(log: MemoryLog) -> None:
+        await two_ledgers(log)
+        if lost == "ledger":
+            del log.ledgers.ledgers[3]
+        else:
+            log.ledgers.ledgers[3].entries[0] = None
+        with pytest.raises(DataLossError, match="cannot determine the last 99 messages of log default/orders"):
+            async with log.reader(read_range(last=99, until="latest")) as reader:
+                await payloads(reader)
 
     play(request, scene)
 
