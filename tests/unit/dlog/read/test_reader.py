@@ -111,7 +111,7 @@ def test_last_looks_again_when_a_ledger_is_trimmed_and_deleted_under_it(
 
 @pytest.mark.parametrize("lost", ["ledger", "entry"])
 def test_last_reports_what_is_lost(request: pytest.FixtureRequest, lost: str) -> None:
-    """The record lists the ledger before and after: nobody has trimmed it."""
+    """The record lists the ledger before and after, so it was not trimmed."""
 
     async def scene(log: MemoryLog) -> None:
         await two_ledgers(log)
@@ -119,7 +119,9 @@ def test_last_reports_what_is_lost(request: pytest.FixtureRequest, lost: str) ->
             del log.ledgers.ledgers[3]
         else:
             log.ledgers.ledgers[3].entries[0] = None
-        with pytest.raises(DataLossError, match="cannot determine the last 99 messages of log default/orders"):
+        with pytest.raises(
+            DataLossError, match="cannot determine the last 99 messages of log default/orders"
+        ):
             async with log.reader(read_range(last=99, until="latest")) as reader:
                 await payloads(reader)
 
