@@ -13,12 +13,12 @@ import pytest
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dlog" / "java-libs"
 
-_options = ["-Xshare:auto"]
+_options: list[str] = []
 
 
 def use_class_archive(archive: Path) -> None:
     """JVMs started from now on map these classes. Those of another class path or version ignore the archive."""
-    _options[:] = ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"]
+    _options[:] = [f"-XX:SharedArchiveFile={archive}"]
 
 
 def java(*options: str) -> list[str]:

@@ -98,13 +98,14 @@ def test_last_looks_again_when_a_ledger_is_trimmed_and_deleted_under_it(
         honest = log.ledgers.open
 
         async def open_ledger(ledger_id: int, password: bytes = b"") -> MemoryHandle:
-            if log.ledgers.ledgers.pop(3, None) is not None:
+            if ledger_id == 3 and log.ledgers.ledgers.pop(3, None) is not None:
                 await log.record(5, trim_before=MessageId(5, 0, 0))
             return await honest(ledger_id, password)
 
         monkeypatch.setattr(log.ledgers, "open", open_ledger)
         async with log.reader(read_range(last=99, until="latest")) as reader:
             assert await payloads(reader) == [b"d", b"e", b"f"]
+        assert 3 not in log.ledgers.ledgers
 
     play(request, scene)
 
