@@ -64,8 +64,9 @@ class Writer:
             ConfigurationError: payload, key, headers or `expect_tail` are not valid; certainly absent.
             QueueFullError: the buffer was full for `timeout_s` seconds, or with `expect_tail`; certainly absent.
             CallTimeoutError: no outcome within `timeout_s` seconds; the append goes on, as `error.pending`.
-            ReadError, MetadataUnavailableError: with `expect_tail` only: the log's last message cannot be read;
-                certainly absent.
+            ReadError, MetadataUnavailableError, ContendedError: with `expect_tail` only: the log's last message cannot
+                be read now; certainly absent.
+            DataLossError: with `expect_tail` only: the log's last message is lost; certainly absent.
 
         Source: docs/log-semantics.md#rule-8, #rule-12, #rule-13.
         """

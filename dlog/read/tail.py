@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from dlog.errors import DataLossError
 from dlog.format.entry import decode_envelope
+from dlog.metadata.fresh_record import with_fresh_record
 from dlog.metadata.store import LogMetadataStore, LogRef
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, MessageId
 from ledger.client import LedgerClient
-from ledger.errors import EntryNotFoundError, LedgerNotFoundError
-from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
 from ledger.reading.read_handle import ReadHandle
 
@@ -45,7 +43,7 @@ async def tail_of(
     async def look(record: LogMetadata) -> MessageId:
         return await _tail_of_record(record, opener(ledgers, password))
 
-    return await _of_fresh_record(logs, ref, ledgers, look, "the end")
+    return await with_fresh_record(logs, ref, ledgers.environment, look, "the end")
 
 
 async def start_of_last(
@@ -62,29 +60,7 @@ async def start_of_last(
     async def look(record: LogMetadata) -> MessageId:
         return await _start_in_record(count, tail, record, opener(ledgers, password))
 
-    return await _of_fresh_record(logs, ref, ledgers, look, f"the last {count} messages")
-
-
-async def _of_fresh_record(
-    logs: LogMetadataStore,
-    ref: LogRef,
-    ledgers: LedgerClient,
-    look: Callable[[LogMetadata], Awaitable[MessageId]],
-    what: str,
-) -> MessageId:
-    """What a look at the record's ledgers finds; anew if one was trimmed and deleted in the meantime."""
-    rounds = Rounds(ledgers.environment, f"the record of log {ref}")
-    while True:
-        record = (await logs.read(ref)).value
-        try:
-            return await look(record)
-        except (LedgerNotFoundError, EntryNotFoundError) as error:
-            if (await logs.read(ref)).value == record:
-                raise DataLossError(
-                    f"cannot determine {what} of log {ref.name}: {error}; restore that ledger on its bookies",
-                    ledger_id=error.facts.get("ledger_id"),
-                ) from error
-            await rounds.again(error)
+    return await with_fresh_record(logs, ref, ledgers.environment, look, f"the last {count} messages")
 
 
 async def _tail_of_record(record: LogMetadata, open_ledger: OpenLedger) -> MessageId:

@@ -29,6 +29,7 @@ from dlog.errors import (
     RecordTooLargeError,
     WriterDeposedError,
 )
+from dlog.metadata.fresh_record import with_fresh_record
 from dlog.metadata.grace import EpochGuard, deletions_are_durable
 from dlog.metadata.store import LogMetadataStore, LogRef
 from dlog.model import NO_MESSAGE, LogMetadata, MessageId
@@ -174,11 +175,21 @@ class RotationRunner:
         self._end(error)
 
     async def last_sealed_message(self) -> MessageId:
-        """The last message in the log's sealed ledgers, NO_MESSAGE if there is none."""
-        for listed in reversed(self._machine.record.ledgers):
-            if listed.seal is not None and listed.seal.last_entry >= 0:
-                return await last_message(self._ledgers, listed.ledger_id, self._config.password)
-        return NO_MESSAGE
+        """The last message in the log's sealed ledgers, NO_MESSAGE if there is none, also after a trim.
+
+        Raises:
+            DataLossError: its ledger is listed and does not exist.
+            ReadError, MetadataUnavailableError: it cannot be read now.
+            LogNotFoundError: the log was deleted.
+        """
+
+        async def look(record: LogMetadata) -> MessageId:
+            for listed in reversed(record.ledgers):
+                if listed.seal is not None and listed.seal.last_entry >= 0:
+                    return await last_message(self._ledgers, listed.ledger_id, self._config.password)
+            return NO_MESSAGE
+
+        return await with_fresh_record(self._logs, self._ref, self._environment, look, "the last message")
 
     # ---- events of the handles (WriteListener)
 

@@ -18,7 +18,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from dlog.core.batching import Batch, BatchLimits, Headers
-from dlog.errors import AppendAbortedError, AppendRejectedError, AppendsFailedError, CallTimeoutError
+from dlog.errors import (
+    AppendAbortedError,
+    AppendRejectedError,
+    AppendsFailedError,
+    CallTimeoutError,
+    LogNotFoundError,
+    WriterDeposedError,
+)
 from dlog.format.message import Buffer
 from dlog.metadata.store import LogRef
 from dlog.model import LogMetadata, MessageId, MessageIds, Owner
@@ -153,8 +160,9 @@ class LogWriter:
                 (`LogClient.resolve`).
             ConfigurationError: payload, key, headers or `expect_tail` are not valid; certainly absent.
             QueueFullError: with `expect_tail` only: the buffer is full; certainly absent.
-            ReadError, MetadataUnavailableError: with `expect_tail` only: the log's last message cannot be read;
-                certainly absent.
+            ReadError, MetadataUnavailableError, ContendedError: with `expect_tail` only: the log's last message cannot
+                be read now; certainly absent.
+            DataLossError: with `expect_tail` only: the log's last message is lost; certainly absent.
 
         Source: docs/log-semantics.md#rule-8, #rule-12, #rule-13.
         """
@@ -279,7 +287,12 @@ class LogWriter:
         Source: docs/log-semantics.md#rule-12.
         """
         if self._queue.tail is None and self._found_tail is None:
-            self._found_tail = await self._rotation.last_sealed_message()
+            try:
+                self._found_tail = await self._rotation.last_sealed_message()
+            except LogNotFoundError as error:
+                raise WriterDeposedError(
+                    f"log {self.log} was deleted: this writer accepts no more appends", log=self.log
+                ) from error
         self._queue.flush()
         tail = self._queue.tail or self._found_tail
         if self._queue.holding or tail != expected:

@@ -1,0 +1,47 @@
+"""Reads from ledgers that a log's record lists, while the log may be trimmed and what was trimmed deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from dlog.errors import DataLossError
+from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.model import LogMetadata
+from ledger.environment import Environment
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError
+from ledger.metadata.rounds import Rounds
+
+_T = TypeVar("_T")
+
+
+async def with_fresh_record(
+    logs: LogMetadataStore,
+    ref: LogRef,
+    environment: Environment,
+    look: Callable[[LogMetadata], Awaitable[_T]],
+    what: str,
+) -> _T:
+    """The result of `look` for a fresh record; repeated if a ledger of it was trimmed and deleted in the meantime.
+
+    `what`: what is read, as the object of a sentence.
+
+    Raises:
+        DataLossError: a ledger or entry is missing that the record still lists.
+        LogNotFoundError: the log was deleted.
+        ContendedError: the record changed in every round.
+
+    Source: docs/log-semantics.md#rule-28.
+    """
+    rounds = Rounds(environment, f"the record of log {ref}")
+    while True:
+        record = (await logs.read(ref)).value
+        try:
+            return await look(record)
+        except (LedgerNotFoundError, EntryNotFoundError) as error:
+            if (await logs.read(ref)).value == record:
+                raise DataLossError(
+                    f"cannot determine {what} of log {ref.name}: {error}; restore that ledger on its bookies",
+                    ledger_id=error.facts.get("ledger_id"),
+                ) from error
+            await rounds.again(error)
