@@ -29,13 +29,13 @@ def c17_appends_end_in_time(
 ) -> Iterator[str]:
     """`limit_s` twice: a caller waits for the buffer first, which is emptied when the oldest append is given up.
 
-    After a pause the limit counts anew. A writer's handle is named after its process.
+    After a pause the limit counts anew. A writer's handle is named after its process, with the number of its start.
     """
     known = list(pauses)
     for append in appends:
         if append.returned == math.inf or append.outcome is Outcome.CANCELLED:
             continue  # its process died, or its caller went away
-        process = append.writer.partition(".")[0]
+        process = append.writer.partition(".")[0].partition("#")[0]
         stopped = [
             pause
             for pause in known

@@ -73,6 +73,14 @@ class SwarmWriter:
         """Errors that only a fault beyond the contract excuses."""
 
     async def run(self) -> None:
+        try:
+            await self._run()
+        finally:
+            # Empty unless this was cancelled, as those of parallel logs are after their last check.
+            for task in self._tasks:
+                task.cancel()
+
+    async def _run(self) -> None:
         term = 0
         while not self._stopping():
             term += 1

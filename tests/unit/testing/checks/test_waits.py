@@ -10,10 +10,6 @@ from dlog.testing.checks.history import Append, Outcome
 from dlog.testing.checks.waits import Pause, c17_appends_end_in_time
 
 
-def append(returned: float, outcome: Outcome = Outcome.REJECTED) -> Append:
-    return Append("writer-0.1", 0, b"", 100.0, returned, outcome)
-
-
 @pytest.mark.parametrize(
     ("returned", "outcome", "pauses", "found"),
     [
@@ -28,6 +24,10 @@ def append(returned: float, outcome: Outcome = Outcome.REJECTED) -> Append:
         (110.0, Outcome.ACKED, (Pause("writer-0", 80.0, 10.0),), True),
     ],
 )
-def test_waits(returned: float, outcome: Outcome, pauses: tuple[Pause, ...], found: bool) -> None:
-    """Limit 2 s: twice that and the margin, 9 s in all."""
-    assert bool(list(c17_appends_end_in_time([append(returned, outcome)], 2.0, pauses))) == found
+@pytest.mark.parametrize("writer", ["writer-0.1", "writer-0#2.1"])
+def test_waits(
+    returned: float, outcome: Outcome, pauses: tuple[Pause, ...], found: bool, writer: str
+) -> None:
+    """Limit 2 s: twice that and the margin, 9 s in all. A process that was killed and started again is paused, too."""
+    append = Append(writer, 0, b"", 100.0, returned, outcome)
+    assert bool(list(c17_appends_end_in_time([append], 2.0, pauses))) == found
