@@ -1,6 +1,8 @@
 """The benchmarks: `python -m benchmarks [NAME ...] [--quick]`, all of them unless some are named.
 
-`interop` compares with Apache's client and runs only when it is named: it needs Java and Apache's jars.
+Some run only when they are named, since they need Java and Apache's jars: `interop` compares with Apache's client;
+`latency`, `many_logs`, `long_log` and `availability` (half an hour) run on SQLite and on ZooKeeper, unless --stores
+names one.
 
 Each asks one question, measures its contenders and a floor in turns in the same run, and leaves a table, a plot
 and JSON in benchmarks/results/.
@@ -14,15 +16,24 @@ import tempfile
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import uvloop
 
-from benchmarks import append, deletions, memory, read, startup, takeover
+from benchmarks import append, deletions, latency, long_log, many_logs, memory, read, startup, takeover
+from benchmarks.availability import run as availability
 from benchmarks.options import Options, quick
-from benchmarks.report import Report
+from benchmarks.stores import SQLITE, ZOOKEEPER
 
-_BENCHMARKS = {
+
+class Finished(Protocol):
+    """What a benchmark found."""
+
+    def finish(self, results: Path | None) -> None:
+        """Print it, and write it to this directory."""
+
+
+_BENCHMARKS: dict[str, Callable[[Options], Coroutine[Any, Any, Finished]]] = {
     "append": append.run,
     "read": read.run,
     "takeover": takeover.run,
@@ -30,8 +41,16 @@ _BENCHMARKS = {
     "startup": startup.run,
     "deletions": deletions.run,
 }
+_OF_LOGS: dict[str, Callable[[Options], Coroutine[Any, Any, Finished]]] = {
+    "latency": latency.run,
+    "many_logs": many_logs.run,
+    "long_log": long_log.run,
+    "availability": availability.run,
+}
+"""On SQLite and on ZooKeeper, or on what --stores names; only when they are named."""
+
 _WITH_JAVA = "interop"
-_NAMES = (*_BENCHMARKS, _WITH_JAVA)
+_NAMES = (*_BENCHMARKS, *_OF_LOGS, _WITH_JAVA)
 
 
 def main() -> None:
@@ -42,6 +61,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="of every contender")
     parser.add_argument("--seconds", type=float, help="of one measurement of throughput")
     parser.add_argument("--entry-bytes", type=int, nargs="+", help="sizes for `append`")
+    parser.add_argument("--stores", nargs="+", choices=(SQLITE, ZOOKEEPER), help="of the benchmarks of logs")
+    parser.add_argument("--trials", type=int, help="of each outage, for `availability`")
     parser.add_argument("--bytes", type=int, help="written by `memory`")
     parser.add_argument("--results", type=Path, help="directory for tables and plots")
     found = parser.parse_args()
@@ -54,12 +75,12 @@ def main() -> None:
             report.finish(options.results)
 
 
-def _benchmark(name: str) -> Callable[[Options], Coroutine[Any, Any, Report]]:
-    if name != _WITH_JAVA:
-        return _BENCHMARKS[name]
-    from benchmarks import interop
+def _benchmark(name: str) -> Callable[[Options], Coroutine[Any, Any, Finished]]:
+    if name == _WITH_JAVA:
+        from benchmarks import interop
 
-    return interop.run
+        return interop.run
+    return (_BENCHMARKS | _OF_LOGS)[name]
 
 
 def _options(found: argparse.Namespace) -> Options:
@@ -69,7 +90,9 @@ def _options(found: argparse.Namespace) -> Options:
         options = replace(options, entry_bytes=tuple(found.entry_bytes))
     if found.bytes is not None:
         options = replace(options, written_bytes=found.bytes)
-    for name in ("rounds", "seconds", "results"):
+    if found.stores is not None:
+        options = replace(options, stores=tuple(found.stores))
+    for name in ("rounds", "seconds", "trials", "results"):
         if getattr(found, name) is not None:
             options = replace(options, **{name: getattr(found, name)})
     return options

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.report import RESULTS
+from benchmarks.stores import SQLITE, ZOOKEEPER
 
 MIB = 1024 * 1024
 
@@ -30,6 +31,27 @@ class Options:
     """Appends one at a time, in a round."""
 
     takeovers: int = 30
+    stores: tuple[str, ...] = (SQLITE, ZOOKEEPER)
+    """Metadata stores of the benchmarks of logs."""
+
+    trials: int = 30
+    """Of each outage of the benchmark of availability."""
+
+    busy_logs: int = 500
+    """Logs that are written at the same time, one append in flight each."""
+
+    open_writers: int = 10_000
+    """Logs that one process has open for writing."""
+
+    idle_tails: int = 1000
+    """Logs that one idle process tails."""
+
+    fan_out: int = 50
+    """Readers of one log in one process."""
+
+    listed_ledgers: tuple[int, ...] = (10, 100, 1000, 10_000)
+    """Lengths of a log's list of ledgers."""
+
     read_bytes: int = 128 * MIB
     """Written once and read in every round."""
 
@@ -54,6 +76,12 @@ def quick(directory: Path) -> Options:
         entry_bytes=(100, 1024),
         appends=50,
         takeovers=3,
+        trials=1,
+        busy_logs=20,
+        open_writers=50,
+        idle_tails=20,
+        fan_out=5,
+        listed_ledgers=(10, 100),
         read_bytes=8 * MIB,
         written_bytes=64 * MIB,
         starts=2,

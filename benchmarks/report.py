@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RESULTS = Path(__file__).parent / "results"
 _PLAIN_WIDTH = 140
 """Columns of a table that goes to a file or a pipe."""
-_COSTS = ("ms", "s", "MiB")
+_COSTS = ("ms", "s", "MiB", "cores")
 """Units of which less is better."""
 _CURVE_INCHES = 3.5
 

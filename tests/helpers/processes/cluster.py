@@ -1,4 +1,4 @@
-"""A cluster of real bookie processes on one SQLite metadata file, for the length of a benchmark."""
+"""A cluster of real bookie processes, for the length of a benchmark: on a SQLite file, or on the given store."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Cluster:
 
 @asynccontextmanager
 async def running_cluster(
-    directory: Path, *, bookies: int = 3, extra: Sequence[str] = ()
+    directory: Path, *, bookies: int = 3, extra: Sequence[str] = (), metadata: str | None = None
 ) -> AsyncIterator[Cluster]:
     """Initialise a cluster in a fresh directory below `directory` and run its bookies; remove all at the end.
 
-    `extra` goes to every `bookie start`.
+    `extra` goes to every `bookie start`. `metadata`: an address without a cluster; the default is a SQLite file.
     """
     home = Path(tempfile.mkdtemp(prefix="cluster-", dir=directory))
-    uri = f"sqlite:///{home / 'meta.db'}"
+    uri = metadata or f"sqlite:///{home / 'meta.db'}"
     started: list[Child] = []
     try:
         await _initialise(uri)

@@ -56,6 +56,13 @@ class Child:
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
+    async def wait(self, timeout_s: float) -> int:
+        """Wait until it ends by itself and all that it printed is read; returns its exit code."""
+        async with asyncio.timeout(timeout_s):
+            code = await self._process.wait()
+            await self._reading
+        return code
+
     async def stop(self, timeout_s: float = 30.0) -> int:
         """Ask it to end, make it end after the timeout, and return its exit code."""
         if self._process.returncode is None:

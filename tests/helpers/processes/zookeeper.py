@@ -32,15 +32,25 @@ syncLimit=30
 {peers}
 """
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no")
-"""A killed process loses nothing that it wrote, so the tests do without fsync."""
+_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class ZooKeeperProcess:
     """`address` is host:port; it stays the same when the server is started again."""
 
-    def __init__(self, directory: Path, *, number: int = 0, peers: tuple[tuple[int, int], ...] = ()) -> None:
-        """`peers`: of each server of the ensemble, this one included, the ports of the quorum and of elections."""
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        number: int = 0,
+        peers: tuple[tuple[int, int], ...] = (),
+        syncs: bool = False,
+    ) -> None:
+        """`peers`: of each server of the ensemble, this one included, the ports of the quorum and of elections.
+
+        `syncs`: sync each change to the disk. A killed process loses nothing that it wrote, so tests do without.
+        """
+        self._sync = f"-Dzookeeper.forceSync={'yes' if syncs else 'no'}"
         self._class_path = class_path()
         self._heap = "-Xmx128m" if peers else "-Xmx256m"
         self._directory = directory
@@ -68,6 +78,7 @@ class ZooKeeperProcess:
                     "java",
                     self._heap,
                     *_OPTIONS,
+                    self._sync,
                     "-cp",
                     self._class_path,
                     _MAIN,

@@ -1,0 +1,147 @@
+"""How long do appends and deliveries take while a log is used: at a steady rate, at the tail, during rotations?
+
+Strict visibility, 1 KiB messages. Rates are kept whatever the acknowledgements do (open loop), and each latency counts
+from when the append was due. Reader and writer are clients of their own in one process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+from benchmarks.histogram import Summary
+from benchmarks.load.paced_appends import append_paced
+from benchmarks.options import Options
+from benchmarks.report import Report, Row
+from benchmarks.stores import cluster_on
+from dlog.client import LogClient, connect
+from dlog.write.writer import LogWriter
+
+_PADDING = b"x" * 1000
+_FAST, _SLOW, _IDLE = 5000, 1000, 50
+"""Appends a second: of the load, during rotations, and of a log that is nearly idle."""
+_ROTATIONS = 40
+_ROTATION_INTERVAL_S = 0.25
+_SETTLE_S = 1.0
+
+
+async def run(options: Options) -> Report:
+    report = Report("latency", "How long do appends and deliveries take while a log is used?")
+    for store in options.stores:
+        async with (
+            cluster_on(store, options.directory) as cluster,
+            connect(cluster.uri) as writing,
+            connect(cluster.uri) as reading,
+        ):
+            await _steady(report, store, writing, reading, options.seconds * 4)
+            await _idle(report, store, writing, reading, options.seconds * 4)
+            await _rotations(report, store, writing, reading)
+    return report
+
+
+class _Tail:
+    """When the message with each number came to a reader at the tail."""
+
+    def __init__(self) -> None:
+        self.delivered: dict[int, float] = {}
+
+    async def follow(self, client: LogClient, log: str) -> None:
+        async with client.reader(log) as reader:
+            async for batch in reader.batches():
+                now = time.monotonic()
+                for message in batch:
+                    self.delivered[_number(bytes(message.payload or b""))] = now
+
+
+@asynccontextmanager
+async def _tailed(reading: LogClient, log: str) -> AsyncIterator[_Tail]:
+    tail = _Tail()
+    task = asyncio.create_task(tail.follow(reading, log))
+    try:
+        await asyncio.sleep(_SETTLE_S)
+        yield tail
+        await asyncio.sleep(_SETTLE_S)
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def _number(payload: bytes) -> int:
+    return int(payload[len(_PADDING) :])
+
+
+async def _append(writer: LogWriter, per_second: int, seconds: float) -> dict[int, tuple[float, float]]:
+    """When each append was due and when it was acknowledged."""
+    acked: dict[int, tuple[float, float]] = {}
+
+    def on_acked(number: int, due: float, at: float) -> None:
+        acked[number] = (due, at)
+
+    await append_paced(writer, per_second=per_second, seconds=seconds, prefix=_PADDING, on_acked=on_acked)
+    return acked
+
+
+async def _steady(report: Report, store: str, writing: LogClient, reading: LogClient, seconds: float) -> None:
+    async with writing.open_writer("steady", create=True) as writer, _tailed(reading, "steady") as tail:
+        acked = await _append(writer, _FAST, seconds)
+    found = Summary.of(at - due for due, at in acked.values())
+    case = f"{store}: {_FAST:,} appends/s of 1 KiB"
+    report.add(_row(case, "append, p50", found.p50))
+    report.add(_row(case, "append, p99", found.p99, 3.0))
+    report.add(_row(case, "append, p99.9", found.p999, 10.0))
+    report.add(_row(case, "append to tail, p99", _to_tail(acked, tail).p99, 10.0))
+
+
+async def _idle(report: Report, store: str, writing: LogClient, reading: LogClient, seconds: float) -> None:
+    async with writing.open_writer("idle", create=True) as writer, _tailed(reading, "idle") as tail:
+        acked = await _append(writer, _IDLE, seconds)
+    case = f"{store}: {_IDLE} appends/s of 1 KiB"
+    report.add(_row(case, "append, p50", Summary.of(at - due for due, at in acked.values()).p50))
+    report.add(_row(case, "append to tail, p50", _to_tail(acked, tail).p50, 1.0))
+
+
+def _to_tail(acked: dict[int, tuple[float, float]], tail: _Tail) -> Summary:
+    missing = set(acked) - set(tail.delivered)
+    assert not missing, f"{len(missing)} messages did not come to the tail"
+    return Summary.of(tail.delivered[number] - due for number, (due, _) in acked.items())
+
+
+async def _rotations(report: Report, store: str, writing: LogClient, reading: LogClient) -> None:
+    instants: list[float] = []
+
+    async def rotate(writer: LogWriter) -> None:
+        for _ in range(_ROTATIONS):
+            await asyncio.sleep(_ROTATION_INTERVAL_S)
+            instants.append(time.monotonic())
+            await writer.rotate()
+
+    async with writing.open_writer("rotated", create=True) as writer, _tailed(reading, "rotated") as tail:
+        rotating = asyncio.create_task(rotate(writer))
+        acked = await _append(writer, _SLOW, (_ROTATIONS + 1) * _ROTATION_INTERVAL_S)
+        await rotating
+    case = f"{store}: rotation under {_SLOW:,} appends/s"
+    acks = _pauses(sorted(at for _, at in acked.values()), instants)
+    deliveries = _pauses(sorted(set(tail.delivered.values())), instants)
+    report.add(_row(case, "longest pause of the appender, p99", acks.p99, 5.0))
+    report.add(_row(case, "longest pause of a tail, p99", deliveries.p99, 10.0))
+
+
+def _pauses(arrivals: list[float], instants: list[float]) -> Summary:
+    """Of each interval that begins at one of the instants, the longest time between two arrivals that touches it."""
+    gaps = list(pairwise(arrivals))
+    return Summary.of(
+        max(
+            later - earlier
+            for earlier, later in gaps
+            if later > begin and earlier < begin + _ROTATION_INTERVAL_S
+        )
+        for begin in instants
+        if begin < arrivals[-1] - _ROTATION_INTERVAL_S
+    )
+
+
+def _row(case: str, contender: str, seconds: float, target_ms: float | None = None) -> Row:
+    return Row(contender=contender, case=case, unit="ms", value=seconds * 1e3, target=target_ms)

@@ -1,0 +1,70 @@
+"""The benchmarks of logs measure what they report, on a small scale."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import latency, long_log, many_logs
+from benchmarks.options import Options, quick
+from benchmarks.report import Report
+from benchmarks.stores import SQLITE
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize(
+    ("run", "contenders"),
+    [
+        (latency.run, {"append, p99.9", "append to tail, p50", "longest pause of a tail, p99"}),
+        (long_log.run, {"10 ledgers", "25 ledgers"}),
+        (
+            many_logs.run,
+            {"5 logs, one in flight each", "one log, 5 in flight", "3 readers", "10 logs", "8 logs"},
+        ),
+    ],
+    ids=lambda value: value.__module__ if callable(value) else "",
+)
+async def test_every_case_is_measured(
+    run: Callable[[Options], Awaitable[Report]],
+    contenders: set[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(latency, "_ROTATIONS", 3)
+    monkeypatch.setattr(latency, "_SETTLE_S", 0.2)
+    monkeypatch.setattr(latency, "_FAST", 500)
+    monkeypatch.setattr(many_logs, "_SETTLE_S", 0.2)
+    monkeypatch.setattr(long_log, "_TRIALS", 2)
+    monkeypatch.setattr(many_logs, "_WHOLE_PROCESS_S", 0.6)
+    options = replace(
+        quick(tmp_path),
+        stores=(SQLITE,),
+        seconds=0.2,
+        busy_logs=5,
+        fan_out=3,
+        open_writers=10,
+        idle_tails=8,
+        listed_ledgers=(10, 25),
+    )
+    report = await run(options)
+    assert contenders <= {row.contender for row in report.rows}
+    by_case = {(row.case, row.contender): row.value for row in report.rows}
+    assert all(
+        value > 0 for (case, _), value in by_case.items() if not case.endswith((", failed", ", processor"))
+    )
+    assert all(value == 0 for (case, _), value in by_case.items() if case.endswith(", failed"))
+
+
+async def test_a_record_that_is_too_large_is_a_fact_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The benchmark goes on with the lists that fit."""
+    monkeypatch.setattr("dlog.format.log_metadata.RECORD_BYTES_MAX", 2000)
+    monkeypatch.setattr(long_log, "_TRIALS", 1)
+    report = await long_log.run(replace(quick(tmp_path), stores=(SQLITE,), listed_ledgers=(5, 60)))
+    assert "SQLite, 60 ledgers" in report.facts
+    assert {row.contender for row in report.rows} == {"5 ledgers"}
