@@ -28,7 +28,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 
 def print_facts(facts: Row) -> None:
     """One thing, one line per field."""
-    _print_text(facts_lines(list(facts), [_shown(value) for value in facts.values()]))
+    _print_text(lines_of_facts(facts))
+
+
+def lines_of_facts(facts: Row) -> list[str]:
+    """The lines that `print_facts` prints."""
+    return facts_lines(list(facts), [_shown(value) for value in facts.values()])
 
 
 def print_stream(rows: Iterable[Row], *, as_json: bool) -> None:

@@ -1,4 +1,7 @@
-"""Whether docs/simulation.md names for every guarantee a check, and something that shows that the check can fail."""
+"""Whether the tables of guarantees name for each a check or a test that exists.
+
+docs/simulation.md: checks, and something that shows that the check can fail. docs/storage-guarantees.md: tests.
+"""
 
 from __future__ import annotations
 
@@ -67,5 +70,19 @@ def test_the_tables_name_every_check() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
 def test_every_row_is_shown_by_something_that_exists(row: list[str]) -> None:
+    assert quoted(row[2])
+    assert [name for name in quoted(row[2]) if name not in SHOWN] == []
+
+
+STORAGE = [
+    [cell.strip() for cell in line.strip("| ").split(" | ")]
+    for line in (ROOT / "docs" / "storage-guarantees.md").read_text("utf-8").splitlines()
+    if line.startswith("| ")
+][1:]
+
+
+@pytest.mark.parametrize("row", STORAGE, ids=lambda row: row[0][:40])
+def test_every_promise_of_a_segment_store_is_shown_by_a_test_that_exists(row: list[str]) -> None:
+    assert len(row) == 3
     assert quoted(row[2])
     assert [name for name in quoted(row[2]) if name not in SHOWN] == []

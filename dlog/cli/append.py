@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-import select
-import sys
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain, islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from dlog.cli.input_formats import Group, InputFormat, Keyed, read_messages
-from dlog.cli.options import LogName, Metadata, Namespace, connect
+from dlog.cli.input.csv_rows import Columns
+from dlog.cli.input.formats import InputFormat, InputOptions, read_messages
+from dlog.cli.input.gzip_chunks import decompressed
+from dlog.cli.input.message import Group, NewMessage
+from dlog.cli.input.options import (
+    CsvColumns,
+    Format,
+    Gzip,
+    Header,
+    Key,
+    KeyColumn,
+    PayloadColumn,
+    Tombstones,
+    parsed_headers,
+)
+from dlog.cli.input.source import chunks_of, opened_input, progress
+from dlog.cli.options import KeyDelimiter, LogName, Metadata, Namespace, connect, delimiter_bytes
 from dlog.errors import MessageTooLargeError
 from ledger.command_line import say
 from ledger.errors import ConfigurationError, LogStoreError, OutcomeUnknownError
@@ -23,11 +35,8 @@ if TYPE_CHECKING:
     from dlog.config import LogConfig
     from dlog.model import MessageId
 
-CHUNK_BYTES = 1 << 20
 RUN_MESSAGES, RUN_BYTES = 1_000, 256 * 1024
 """Limits of a run, which is appended as one entry: enough for full speed, well below an entry's limit."""
-CHECK_INTERVAL_S = 0.25
-"""How often acknowledgements are checked while the input has nothing."""
 PENDING_MAX = 64
 """Runs in flight: some 16 MiB of large messages, less of small ones."""
 
@@ -100,12 +109,15 @@ def register(app: typer.Typer) -> None:
 def append(
     log: LogName,
     file: Annotated[str, typer.Argument(metavar="FILE", help="File to read, or - for stdin.")] = "-",
-    form: Annotated[
-        InputFormat, typer.Option("--format", help="How the input is split into messages.")
-    ] = InputFormat.LINES,
-    key_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column (csv) or member (jsonl) to use as the key.")
-    ] = None,
+    form: Format = InputFormat.LINES,
+    gzipped: Gzip = False,
+    key: Key = None,
+    key_delimiter: KeyDelimiter = None,
+    key_column: KeyColumn = None,
+    payload_column: PayloadColumn = None,
+    columns: CsvColumns = Columns.ROW,
+    header: Header = None,
+    tombstones: Tombstones = False,
     create: Annotated[bool, typer.Option("--create", help="Create the log if it does not exist.")] = False,
     timeout_s: Annotated[
         float,
@@ -118,12 +130,24 @@ def append(
 ) -> None:
     """Append messages from a file or stdin.
 
-    Each line is a message, unless --format says otherwise. Takes the log over: its current writer is fenced.
-    Prints the first and the last message id once all messages are durable.
+    Each line is a message, unless --format says otherwise. --format messages reads what `dlog read -o json` prints.
+    Takes the log over: its current writer is fenced. Prints the first and the last message id once all messages are
+    durable.
     """
-    with _input(file) as (source, size), _progress(size) as advance:
+    options = InputOptions(
+        form=form,
+        key=None if key is None else os.fsencode(key),
+        key_delimiter=None if key_delimiter is None else delimiter_bytes(key_delimiter),
+        key_column=key_column,
+        payload_column=payload_column,
+        columns=columns,
+        headers=parsed_headers(header or []),
+        tombstones=tombstones,
+    )
+    with opened_input(file) as (source, size), progress(size) as advance:
         acknowledged = Acknowledged()
-        groups = read_messages(_chunks(source, advance, acknowledged.collect_done), form, key_column)
+        chunks = chunks_of(source, advance, acknowledged.collect_done)
+        groups = read_messages(decompressed(chunks) if gzipped or file.endswith(".gz") else chunks, options)
         if size is not None:
             groups = _begun(groups)
         config = _config(timeout_s)
@@ -155,8 +179,8 @@ def _append_all(
 
     try:
         for run in _runs(groups, LogConfig().batching.entry_bytes_max):
-            keys = [key for key, _ in run]
-            pending = submit_many([payload for _, payload in run], keys=keys)
+            keys, payloads, headers = zip(*run, strict=True)
+            pending = submit_many(payloads, keys=keys, headers=headers if any(headers) else None)
             acknowledged.add(len(run), pending)
             acknowledged.collect(PENDING_MAX)
         acknowledged.collect(0)
@@ -182,7 +206,7 @@ def _runs(groups: Iterable[Group], entry_bytes_max: int) -> Iterator[Group]:
         run_bytes = 0
         for message in group:
             number += 1
-            size = len(message.payload) + len(message.key or b"")
+            size = message.size
             if run and (len(run) == RUN_MESSAGES or run_bytes + size > RUN_BYTES):
                 yield run
                 run, run_bytes = [], 0
@@ -194,60 +218,14 @@ def _runs(groups: Iterable[Group], entry_bytes_max: int) -> Iterator[Group]:
             yield run
 
 
-def _check_size(number: int, message: Keyed, entry_bytes_max: int) -> None:
+def _check_size(number: int, message: NewMessage, entry_bytes_max: int) -> None:
     from dlog.format.entry import ENTRY_OVERHEAD_BYTES
-    from dlog.format.message import message_bytes
+    from dlog.format.message import flat_headers, message_bytes
 
-    size = message_bytes(message.key, message.payload, []) + ENTRY_OVERHEAD_BYTES
+    size = message_bytes(message.key, message.payload, flat_headers(message.headers)) + ENTRY_OVERHEAD_BYTES
     if size > entry_bytes_max:
         raise MessageTooLargeError(
             f"message {number} of the input needs an entry of {size} bytes, the limit is {entry_bytes_max}: split it",
             entry_bytes=size,
             entry_bytes_max=entry_bytes_max,
         )
-
-
-@contextmanager
-def _input(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """The input, unbuffered so that a line is read as soon as it is written, and its size, None for stdin."""
-    if file == "-":
-        yield sys.stdin.buffer.raw if hasattr(sys.stdin.buffer, "raw") else sys.stdin.buffer, None
-        return
-    with _opened(file) as source:
-        yield source, Path(file).stat().st_size
-
-
-def _opened(file: str) -> BinaryIO:
-    try:
-        return Path(file).open("rb", buffering=0)
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot read {file}: {error.strerror}; pass another file, or - for stdin"
-        ) from error
-
-
-def _chunks(source: BinaryIO, advance: Callable[[int], None], check: Callable[[], None]) -> Iterator[bytes]:
-    """Chunks of the input. While it has none, `check` is called regularly: an append may have failed."""
-    while True:
-        while not select.select([source], [], [], CHECK_INTERVAL_S)[0]:
-            check()
-        chunk = source.read(CHUNK_BYTES)
-        if not chunk:
-            return
-        advance(len(chunk))
-        yield chunk
-
-
-@contextmanager
-def _progress(size: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar by bytes of input if stderr is a terminal."""
-    if size is None or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("append", total=size)
-        yield lambda amount: progress.advance(task, amount)

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dlog.cli.live import watch_info
 from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
 from ledger.printing import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
-    from dlog.admin import LogInfo
     from dlog.client import LogClient
-    from dlog.model import MessageId
-    from ledger.model import LedgerMetadata
 
 
 def register(app: typer.Typer) -> None:
@@ -38,27 +36,24 @@ def ls(metadata: Metadata = "", namespace: Namespace = "default", output: Table 
 
 
 def info(
-    log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
+    log: LogName,
+    watch: Annotated[bool, typer.Option("--watch", help="Show changes until Ctrl-C.")] = False,
+    metadata: Metadata = "",
+    namespace: Namespace = "default",
+    output: Table = TableOutput.TEXT,
 ) -> None:
     """Show state, owner and size of a log."""
     from dlog.cli.describe import document_of, facts_of
+    from dlog.inspection.overview import overview
 
-    found = administer(metadata, namespace, lambda client: _read_info(client, log))
+    if watch:
+        watch_info(log, metadata, namespace, output)
+        return
+    found = administer(metadata, namespace, lambda client: overview(client, log))
     if output is TableOutput.JSON:
-        print_json(document_of(*found))
+        print_json(document_of(found))
     else:
-        print_facts(facts_of(*found))
-
-
-async def _read_info(client: LogClient, log: str) -> tuple[LogInfo, MessageId, LedgerMetadata | None]:
-    from dlog.read.tail import tail_of
-
-    found = await client.describe(log)
-    newest = found.record.tail
-    if newest is None:
-        return found, await tail_of(client.logs, found.ref, client.ledgers), None
-    metadata = await client.ledgers.store.read_ledger(newest.ledger_id)
-    return found, await tail_of(client.logs, found.ref, client.ledgers), metadata.value
+        print_facts(facts_of(found))
 
 
 def ledgers(

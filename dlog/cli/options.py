@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -48,6 +49,21 @@ Messages = Annotated[
     ),
 ]
 Table = Annotated[TableOutput, typer.Option("--output", "-o", help="Output format.")]
+
+
+KeyDelimiter = Annotated[
+    str | None,
+    typer.Option(
+        "--key-delimiter", "-K", metavar="TEXT", help="Text between key and payload of a line; \\t is a tab."
+    ),
+]
+
+
+def delimiter_bytes(text: str) -> bytes:
+    """The argument of -K. ConfigurationError: it is empty."""
+    if not text:
+        raise ConfigurationError("--key-delimiter is empty: give one or more characters")
+    return os.fsencode(text.replace("\\t", "\t"))
 
 
 def connect(metadata: str, namespace: str, config: LogConfig | None = None) -> Client:

@@ -1,7 +1,8 @@
 """Messages as text, JSON or raw bytes; points in time as text. Pure. Tables: ledger/printing.py.
 
-Text is for people: id, key and payload, separated by tabs, with unprintable characters escaped. JSON is one
-object per line; bytes that are not UTF-8 are under a name that ends in `_base64`. Raw is the payload and a newline.
+Text is for people: id, key and payload, separated by tabs, with unprintable characters escaped; then the headers, if
+there are any. JSON is one object per line, as `dlog append --format messages` reads it; bytes that are not UTF-8 are
+under a name that ends in `_base64`. Raw is the payload and a newline, with the key and a delimiter before it if asked.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import json
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dlog.cli.options import Output
+from dlog.cli.options import Output, delimiter_bytes
+from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dlog.model import Message
@@ -45,8 +48,9 @@ def json_instant(time_us: int) -> str | None:
 
 
 def as_text(message: Message) -> bytes:
-    text = f"{message.id}\t{printable(message.key)}\t{printable(message.payload)}\n"
-    return text.encode("utf-8", "backslashreplace")
+    fields = [str(message.id), printable(message.key), printable(message.payload)]
+    fields += [f"{printable(name)}={printable(value)}" for name, value in message.headers]
+    return ("\t".join(fields) + "\n").encode("utf-8", "backslashreplace")
 
 
 def as_json(message: Message) -> bytes:
@@ -64,6 +68,10 @@ def as_raw(message: Message) -> bytes:
     return (message.payload or b"") + b"\n"
 
 
+def as_raw_with_key(message: Message, delimiter: bytes) -> bytes:
+    return (message.key or b"") + delimiter + as_raw(message)
+
+
 def _json_bytes(name: str, value: bytes | None) -> dict[str, str | None]:
     if value is None:
         return {name: None}
@@ -73,6 +81,14 @@ def _json_bytes(name: str, value: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": b64encode(value).decode()}
 
 
-def formatter(output: Output) -> Callable[[Message], bytes]:
-    """The function that turns a message into the bytes to print."""
+def formatter(output: Output, key_delimiter: str | None = None) -> Callable[[Message], bytes]:
+    """The function that turns a message into the bytes to print.
+
+    Raises:
+        ConfigurationError: a delimiter for an output that needs none.
+    """
+    if key_delimiter is not None:
+        if output is not Output.RAW:
+            raise ConfigurationError(f"--key-delimiter needs -o raw: {output.value} has the key already")
+        return partial(as_raw_with_key, delimiter=delimiter_bytes(key_delimiter))
     return {Output.TEXT: as_text, Output.JSON: as_json, Output.RAW: as_raw}[output]

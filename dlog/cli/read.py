@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dlog.cli.options import LogName, Messages, Metadata, Namespace, Output, connect
+from dlog.cli.options import KeyDelimiter, LogName, Messages, Metadata, Namespace, Output, administer, connect
 from dlog.cli.output import formatter
+from dlog.cli.positions import check_order, position_at, position_of
 from ledger.command_line import interrupt_without_reader
 
 if TYPE_CHECKING:
+    from dlog.cli.positions import Position
     from dlog.model import Message, MessageId
 
 
@@ -26,29 +29,38 @@ def read(
     start: Annotated[
         str,
         typer.Option(
-            "--from", metavar="ID", help="Id of the first message (LEDGER:ENTRY:BATCH), or earliest."
+            "--from",
+            metavar="POSITION",
+            help="First message: an id (LEDGER:ENTRY:BATCH), a time, how long ago (10m), or earliest.",
         ),
     ] = "earliest",
     until: Annotated[
         str,
         typer.Option(
-            "--until", metavar="ID", help="Id to stop before, or latest: the end of the log as of now."
+            "--until",
+            metavar="POSITION",
+            help="Where to stop before: the same, or latest: the end of the log as of now.",
         ),
     ] = "latest",
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", min=0, help="Maximum number of messages.")
     ] = None,
     output: Messages = Output.TEXT,
+    key_delimiter: KeyDelimiter = None,
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
-    """Print the messages of a log, or those between two ids."""
-    bounds = (_bound(start), _bound(until))
+    """Print the messages of a log, or those between two ids or times.
+
+    A time has the form 2013-01-05T12:30, in UTC unless it has a zone. Ids and times may be mixed.
+    """
+    as_bytes = formatter(output, key_delimiter)
+    bounds = _bounds(log, start, until, metadata, namespace)
     with (
         connect(metadata, namespace) as client,
         client.reader(log, start=bounds[0], until=bounds[1]) as reader,
     ):
-        _print(_limited(reader, limit), output)
+        _print(_limited(reader, limit), as_bytes)
 
 
 def tail(
@@ -60,25 +72,37 @@ def tail(
         bool, typer.Option("-f", "--follow", help="Wait for new messages until Ctrl-C.")
     ] = False,
     output: Messages = Output.TEXT,
+    key_delimiter: KeyDelimiter = None,
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
     """Print the newest messages, and with -f wait for more."""
+    as_bytes = formatter(output, key_delimiter)
     with connect(metadata, namespace) as client, client.tail(log, last=last or None, follow=follow) as reader:
         try:
             if follow:
                 interrupt_without_reader()
-            _print(reader, output)
+            _print(reader, as_bytes)
         except KeyboardInterrupt:
             # Ctrl-C is how following ends, so it is not a failure.
             if not follow:
                 raise
 
 
-def _bound(text: str) -> MessageId | str:
-    from dlog.model import MessageId
+def _bounds(log: str, start: str, until: str, metadata: str, namespace: str) -> tuple[Position, Position]:
+    """Both positions; the cluster is asked only for times.
 
-    return text if text in ("earliest", "latest") else MessageId.parse(text)
+    Raises:
+        ConfigurationError: one has no known form, or the end is before the start.
+    """
+    now_us = time.time_ns() // 1000
+
+    def at_time(time_us: int) -> MessageId:
+        return administer(metadata, namespace, lambda client: position_at(client, log, time_us))
+
+    found = (position_of(start, now_us, at_time), position_of(until, now_us, at_time))
+    check_order(*found, start, until)
+    return found
 
 
 def _limited(messages: Iterable[Message], limit: int | None) -> Iterable[Message]:
@@ -89,8 +113,7 @@ def _limited(messages: Iterable[Message], limit: int | None) -> Iterable[Message
     return islice(messages, limit)
 
 
-def _print(messages: Iterable[Message], output: Output) -> None:
-    as_bytes = formatter(output)
+def _print(messages: Iterable[Message], as_bytes: Callable[[Message], bytes]) -> None:
     write, flush = sys.stdout.buffer.write, sys.stdout.buffer.flush
     for message in messages:
         write(as_bytes(message))

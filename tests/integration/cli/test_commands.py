@@ -39,6 +39,27 @@ def test_printed_ids_bound_a_later_read(dlog: Command) -> None:
     assert rows[0].split("\t")[0] == first
 
 
+def test_times_bound_a_read(dlog: Command) -> None:
+    """Times as `read` prints them, ids and times mixed, and a time ago."""
+    for line in (b"one", b"two", b"three"):
+        dlog("append", "times", "--create", stdin=line + b"\n").must_succeed()
+    rows = [json.loads(line) for line in dlog("read", "times", "-o", "json").must_succeed().splitlines()]
+    times = [row["time"] for row in rows]
+
+    def payloads(*bounds: str) -> list[str]:
+        return dlog("read", "times", "-o", "raw", *bounds).must_succeed().splitlines()
+
+    assert payloads("--from", times[1]) == ["two", "three"]
+    assert payloads("--from", times[1], "--until", times[2]) == ["two"]
+    assert payloads("--from", rows[0]["id"], "--until", times[1]) == ["one"]
+    assert payloads("--from", "1h") == ["one", "two", "three"]
+    assert payloads("--from", "0s") == []
+    assert payloads("--until", "1h") == []
+    dlog("read", "times", "--from", times[2], "--until", times[1]).must_fail(2, "is before --from")
+    dlog("read", "times", "--from", "yesterday").must_fail(2, "'yesterday' is no position")
+    dlog("read", "absent", "--from", "1h").must_fail(1, "log default/absent does not exist")
+
+
 def test_csv_rows_get_their_key(dlog: Command, tmp_path: Path) -> None:
     file = tmp_path / "in.csv"
     file.write_bytes(b"day,carrier\n1,AA\n2,UA\n")

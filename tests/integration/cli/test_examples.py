@@ -35,6 +35,30 @@ def test_the_readme_examples_print_what_they_show(tmp_path: Path) -> None:
     assert run("readme.py", directory=tmp_path) == output
 
 
+RECIPES = re.findall(
+    r"^## (.*?)\n.*?```python\n(.*?)```\n+```\n(.*?)```",
+    (ROOT / "docs" / "recipes.md").read_text("utf-8"),
+    re.DOTALL | re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "output"), [found[1:] for found in RECIPES], ids=[found[0] for found in RECIPES]
+)
+def test_the_recipes_print_what_they_show(program: str, output: str, tmp_path: Path) -> None:
+    (tmp_path / "recipe.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "recipe.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=Command().environment(),
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, output), done.stderr
+
+
 def test_every_command_of_the_readme_exists(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     shown = set(re.findall(r"^dlog (\w+)|; dlog (\w+)", text, re.MULTILINE))

@@ -2,50 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
-import struct
 import subprocess
 import sys
-import termios
 
 import pytest
 
 from dlog.local.embedded import Standalone
 from tests.helpers.processes.command import Command
+from tests.helpers.processes.terminal import on_terminal
 
 pytestmark = pytest.mark.integration
 
 WIDTHS = pytest.mark.parametrize("width", [60, 80, 200])
-
-
-def on_terminal(width: int, module: str, *arguments: str, uri: str) -> str:
-    """What the command writes to a terminal of this width."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    environment = {name: value for name, value in Command(uri).environment().items() if name != "COLUMNS"}
-    with subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment,
-    ) as process:
-        os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            shown += part
-    os.close(ours)
-    assert process.returncode == 0, shown
-    return shown.decode().replace("\r\n", "\n")
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dlog.admin import LogInfo
-from dlog.cli.describe import document_of, facts_of, ledger_row
+from dlog.cache.snapshot import MetadataSnapshot
+from dlog.cli.describe import cluster_line, document_of, facts_of, ledger_row, top_row
+from dlog.inspection.activity import LogActivity
+from dlog.inspection.overview import Overview
 from dlog.metadata.store import LogRef
 from dlog.model import LogMetadata, LogName, MessageId
-from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, QuorumSizes
+from ledger.model import BookieId, BookieInfo, BookieSet, EntryId, Fragment, LedgerMetadata, QuorumSizes
 from tests.helpers.log.records import listed, record, seal
 
 TAIL = MessageId(5, 0, 0)
@@ -27,7 +30,7 @@ def metadata(copies: int) -> LedgerMetadata:
 
 def test_programs_get_numbers_as_numbers() -> None:
     """`jq .sealed_messages` is a sum, whatever is left out of it."""
-    found = document_of(info(record(listed(3, 999), listed(5))), TAIL, metadata(3))
+    found = document_of(Overview(info(record(listed(3, 999), listed(5))), TAIL, metadata(3)))
     assert found == {
         "log": "default/orders",
         "state": "active",
@@ -55,15 +58,18 @@ def test_programs_get_numbers_as_numbers() -> None:
 def test_people_and_programs_hear_of_what_was_not_counted() -> None:
     """A takeover seals without counting."""
     log = info(record(listed(3, 0), UNCOUNTED))
-    found = document_of(log, TAIL, metadata(2))
+    found = document_of(Overview(log, TAIL, metadata(2)))
     assert (found["sealed_messages"], found["sealed_messages_complete"]) == (3, False)
     assert found["copies"] == {"ensemble": 2, "write": 2, "ack": 2, "degraded": True}
-    assert facts_of(log, TAIL, metadata(2))["sealed messages"] == "3, without ledgers sealed by a takeover"
+    assert (
+        facts_of(Overview(log, TAIL, metadata(2)))["sealed messages"]
+        == "3, without ledgers sealed by a takeover"
+    )
     assert ledger_row(UNCOUNTED)["messages"] is None
 
 
 def test_a_new_log_has_no_owner_and_no_ledgers() -> None:
-    found = document_of(info(record(epoch=0, owner=None)), MessageId(0, 0, 0), None)
+    found = document_of(Overview(info(record(epoch=0, owner=None)), MessageId(0, 0, 0), None))
     assert (found["owner"], found["copies"], found["sealed_messages"]) == (None, None, 0)
 
 
@@ -72,3 +78,20 @@ def test_unknown_times_are_null() -> None:
     row = ledger_row(listed(3, -1))
     assert (row["state"], row["entries"], row["first"], row["last"]) == ("sealed", 0, None, None)
     assert row["created"] == "2023-11-14T22:13:20.000+00:00"
+
+
+def test_the_line_about_the_bookies_names_those_that_a_log_lacks() -> None:
+    def registered(*ids: str, read_only: bool = False) -> tuple[BookieInfo, ...]:
+        return tuple(
+            BookieInfo(bookie_id=BookieId(each), host=each, port=1, read_only=read_only) for each in ids
+        )
+
+    snapshot = MetadataSnapshot(
+        cluster_id="c",
+        layout=b"",
+        bookies=BookieSet(writable=registered("b1", "b4"), read_only=registered("b2", read_only=True)),
+    )
+    log = LogActivity(info(record(listed(3))), None, None, metadata(3))
+    assert cluster_line(snapshot, []) == "cluster c: 2 bookies writable, 1 read-only"
+    assert cluster_line(snapshot, [log]).endswith("; not registered: b0:3181, b1:3181, b2:3181")
+    assert top_row(log)[2:4] == [None, None]

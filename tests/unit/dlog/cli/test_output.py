@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
-from dlog.cli.output import as_json, as_raw, as_text, instant
+import pytest
+
+from dlog.cli.options import Output
+from dlog.cli.output import as_json, as_raw, as_text, formatter, instant
 from dlog.model import Message, MessageId
+from ledger.errors import ConfigurationError
 
 
 def message(payload: bytes | None, key: bytes | None = None, **more: object) -> Message:
@@ -17,6 +21,21 @@ def test_text_is_one_line_whatever_the_bytes() -> None:
     assert as_text(message(b"\xff\x1b[2J", b"")) == b"17:420:3\t\t\\xff\\x1b[2J\n"
     assert as_text(message("\x9b2J".encode())) == b"17:420:3\t-\t\\x9b2J\n"
     assert as_text(message(None)) == b"17:420:3\t-\t-\n"
+
+
+def test_text_ends_with_the_headers() -> None:
+    assert (
+        as_text(message(b"v", b"k", headers=((b"h", b"1"), (b"h", b"\n")))) == b"17:420:3\tk\tv\th=1\th=\\n\n"
+    )
+
+
+def test_raw_has_the_key_if_asked() -> None:
+    with_key = formatter(Output.RAW, r"\t")
+    assert with_key(message(b"v", b"k")) == b"k\tv\n"
+    assert with_key(message(None)) == b"\t\n"
+    for output, delimiter in ((Output.TEXT, ":"), (Output.JSON, ":"), (Output.RAW, "")):
+        with pytest.raises(ConfigurationError, match="--key-delimiter"):
+            formatter(output, delimiter)
 
 
 def test_json_distinguishes_bytes_from_text() -> None:

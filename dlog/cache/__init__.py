@@ -1,0 +1,1 @@
+"""A process's view of its cluster's metadata: never authoritative, always whole."""

@@ -1,0 +1,226 @@
+"""Keeps a snapshot of a cluster's metadata current: watches name what to read again, one task reads it.
+
+Changes that come close together are one new snapshot. While the metadata store is unavailable the last one stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from dlog.admin import LogInfo
+from dlog.backoff import Backoff
+from dlog.cache.snapshot import Changes, Disappeared, MetadataSnapshot
+from dlog.core.metadata_keys import name_key
+from dlog.errors import LogNotFoundError
+from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.model import LogName
+from ledger.environment import Environment
+from ledger.errors import CorruptionError, LedgerNotFoundError, MetadataUnavailableError
+from ledger.metadata.store import MetadataStore, Unwatch
+from ledger.model import LedgerId, LedgerMetadata, Versioned
+from ledger.signal import Signal
+
+_log = logging.getLogger(__name__)
+
+_READS_AT_ONCE = 32
+_PAUSE_S = 0.01
+"""Between two snapshots, so that changes which come together are one."""
+
+
+class _Bookies:
+    """The key of the registrations."""
+
+
+_BOOKIES = _Bookies()
+Key = _Bookies | LogName | LedgerId
+OnChange = Callable[[MetadataSnapshot, Disappeared], None]
+
+
+class MetadataCache:
+    """Cluster and bookies, and the logs and ledgers that are followed. `async with` starts and closes it."""
+
+    def __init__(self, store: MetadataStore, logs: LogMetadataStore, environment: Environment) -> None:
+        self._store = store
+        self._logs = logs
+        self._environment = environment
+        self._snapshot: MetadataSnapshot | None = None
+        self._unwatch: dict[Key, Unwatch] = {}
+        self._records: dict[LogName, tuple[LogRef, Unwatch]] = {}
+        """The incarnation whose record is watched."""
+        self._dirty: dict[Key, None] = {}
+        self._wanted = Signal()
+        self._listeners: list[OnChange] = []
+        self._updating: asyncio.Task[None] | None = None
+
+    # ---- life
+
+    async def start(self) -> None:
+        """Read cluster id, layout and registered bookies, and follow the bookies from then on.
+
+        Raises:
+            MetadataUnavailableError: the metadata store cannot be reached, or holds no cluster.
+        """
+        self._unwatch[_BOOKIES] = self._store.watch_bookies(partial(self.refresh, _BOOKIES))
+        self._snapshot = MetadataSnapshot(
+            cluster_id=await self._store.instance_id(),
+            layout=await self._store.layout(),
+            bookies=await self._store.bookies(),
+        )
+        self._updating = asyncio.get_running_loop().create_task(self._update())
+
+    async def close(self) -> None:
+        """End all watches and reads. The snapshot stays as it is. Raises what a listener has raised."""
+        for key in list(self._unwatch):
+            self._unfollow(key)
+        if self._updating is not None:
+            self._updating.cancel()
+            await asyncio.wait([self._updating])
+            if not self._updating.cancelled():
+                self._updating.result()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # ---- reading
+
+    @property
+    def snapshot(self) -> MetadataSnapshot:
+        """The view as of now. Take the reference once for facts that must agree with each other."""
+        assert self._snapshot is not None, "the cache was started"
+        return self._snapshot
+
+    def on_change(self, listener: OnChange) -> Unwatch:
+        """Call `listener` with each new snapshot and what disappeared; the result ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    # ---- what is followed
+
+    async def follow_logs(self, logs: Iterable[LogName]) -> None:
+        """Keep the records of these logs in the snapshot, while they exist. On return the existing ones are in it.
+
+        Raises:
+            MetadataUnavailableError: the metadata store cannot be reached. The logs are followed nevertheless.
+        """
+        new = [log for log in logs if log not in self._unwatch]
+        for log in new:
+            self._unwatch[log] = self._store.watch_record(
+                name_key(self._logs.root, log), partial(self.refresh, log)
+            )
+        await self._read_and_replace(new)
+
+    async def follow_ledgers(self, ledger_ids: Iterable[LedgerId]) -> None:
+        """The same for the metadata of ledgers."""
+        new = [ledger_id for ledger_id in ledger_ids if ledger_id not in self._unwatch]
+        for ledger_id in new:
+            self._unwatch[ledger_id] = self._store.watch_ledger(ledger_id, partial(self.refresh, ledger_id))
+        await self._read_and_replace(new)
+
+    def forget(self, key: LogName | LedgerId) -> None:
+        """Do not follow it any more; it leaves the snapshot."""
+        self._unfollow(key)
+        if isinstance(key, LogName):
+            self._replace(Changes(logs={key: None}))
+        else:
+            self._replace(Changes(ledgers={key: None}))
+
+    def refresh(self, key: Key) -> None:
+        """Read it again soon: a watch has fired, or a bookie's or the store's answer shows that it is stale."""
+        self._dirty[key] = None
+        self._wanted.set()
+
+    # ---- parts
+
+    def _unfollow(self, key: Key) -> None:
+        unwatch = self._unwatch.pop(key, None)
+        if unwatch is not None:
+            unwatch()
+        if isinstance(key, LogName):
+            self._unwatch_record(key)
+        self._dirty.pop(key, None)
+
+    def _unwatch_record(self, log: LogName) -> None:
+        watched = self._records.pop(log, None)
+        if watched is not None:
+            watched[1]()
+
+    async def _update(self) -> None:
+        backoff = Backoff(self._environment)
+        while True:
+            await self._wanted.future()
+            await asyncio.sleep(_PAUSE_S)
+            self._wanted.clear()
+            dirty, self._dirty = list(self._dirty), {}
+            try:
+                await self._read_and_replace(dirty)
+            except MetadataUnavailableError:
+                self._dirty = {**dict.fromkeys(dirty), **self._dirty}
+                self._wanted.set()
+                await asyncio.sleep(backoff.next_s())
+            else:
+                backoff.reset()
+
+    async def _read_and_replace(self, keys: list[Key] | list[LogName] | list[LedgerId]) -> None:
+        for at in range(0, len(keys), _READS_AT_ONCE):
+            some = keys[at : at + _READS_AT_ONCE]
+            found = await asyncio.gather(*(self._read(key) for key in some))
+            self._replace(*found)
+
+    def _replace(self, *changes: Changes) -> None:
+        """One new snapshot with all changes; listeners see it only if it differs."""
+        whole = Changes(
+            bookies=next((each.bookies for each in changes if each.bookies is not None), None),
+            logs={name: info for each in changes for name, info in each.logs.items()},
+            ledgers={ledger_id: value for each in changes for ledger_id, value in each.ledgers.items()},
+        )
+        before = self.snapshot
+        self._snapshot, disappeared = before.updated(whole)
+        if self._snapshot != before:
+            for listener in list(self._listeners):
+                listener(self._snapshot, disappeared)
+
+    async def _read(self, key: Key) -> Changes:
+        """What is there now; nothing of what is no longer followed."""
+        if isinstance(key, _Bookies):
+            return Changes(bookies=await self._store.bookies())
+        try:
+            if isinstance(key, LogName):
+                info = await self._read_log(key)
+                return Changes(logs={key: info}) if key in self._unwatch else Changes()
+            ledger = await self._read_ledger(key)
+            return Changes(ledgers={key: ledger}) if key in self._unwatch else Changes()
+        except CorruptionError as error:
+            _log.warning("%s stays as it was last read: %s", key, error)
+            return Changes()
+
+    async def _read_log(self, log: LogName) -> LogInfo | None:
+        try:
+            ref = await self._logs.find(log)
+            self._watch_record(log, ref)
+            read = await self._logs.read(ref)
+        except LogNotFoundError:
+            return None
+        return LogInfo(ref, read.value, read.version)
+
+    def _watch_record(self, log: LogName, ref: LogRef) -> None:
+        watched = self._records.get(log)
+        if log in self._unwatch and (watched is None or watched[0] != ref):
+            self._unwatch_record(log)
+            self._records[log] = (ref, self._logs.watch(ref, partial(self.refresh, log)))
+
+    async def _read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata] | None:
+        try:
+            return await self._store.read_ledger(ledger_id)
+        except LedgerNotFoundError:
+            return None

@@ -1,0 +1,1 @@
+"""Input of `dlog append`: from a stream of bytes to messages."""

@@ -1,0 +1,123 @@
+"""Commands that examine a log without changing it: history, explain, verify."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
+from ledger.errors import CorruptionError
+from ledger.printing import print_facts, print_json, print_table
+
+if TYPE_CHECKING:
+    from dlog.client import LogClient
+    from ledger.inspection.copies import LedgerCopies
+
+
+def register(app: typer.Typer) -> None:
+    for command in (history, explain, verify):
+        app.command()(command)
+
+
+def history(
+    log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
+) -> None:
+    """List takeovers and rotations of a log, oldest first.
+
+    The pause is the time between the last append before and the first one after, by the writers' clocks.
+    """
+    from dlog.cli.describe import HISTORY_COLUMNS, history_document, history_row
+    from dlog.inspection.history import history as history_of
+
+    events = administer(metadata, namespace, lambda client: history_of(client, log))
+    if output is TableOutput.JSON:
+        print_json([history_document(event) for event in events])
+    else:
+        print_table(HISTORY_COLUMNS, [history_row(event) for event in events])
+
+
+def explain(
+    log: LogName,
+    message: Annotated[str, typer.Argument(metavar="ID", help="A message id, for example 17:420:3.")],
+    metadata: Metadata = "",
+    namespace: Namespace = "default",
+    output: Table = TableOutput.TEXT,
+) -> None:
+    """Show what became of a message: its outcome, its ledger and entry, and the copies on each bookie."""
+    from dlog.cli.describe import explanation_document, explanation_facts
+    from dlog.inspection.explain import explain as explanation_of
+    from dlog.model import MessageId
+
+    message_id = MessageId.parse(message)
+    found = administer(metadata, namespace, lambda client: explanation_of(client, log, message_id))
+    if output is TableOutput.JSON:
+        print_json(explanation_document(found))
+    else:
+        print_facts(explanation_facts(found))
+
+
+def verify(
+    log: LogName,
+    full: Annotated[
+        bool, typer.Option("--full", help="Fail also if an entry has fewer copies than its write quorum.")
+    ] = False,
+    metadata: Metadata = "",
+    namespace: Namespace = "default",
+    output: Table = TableOutput.TEXT,
+) -> None:
+    """Read every copy of every entry and verify it.
+
+    Fails if a copy is damaged, or if an entry is not proved to have the copies of its ack quorum. After a bookie has
+    failed, older entries may have fewer copies than their write quorum; see --full.
+    """
+    from dlog.cli.describe import copies_document, copies_summary
+    from ledger.inspection.copies import Verdict, sentences
+
+    found = administer(metadata, namespace, lambda client: _verify(client, log))
+    if output is TableOutput.JSON:
+        print_json([copies_document(each) for each in found])
+    else:
+        for each in found:
+            for sentence in sentences(each):
+                print(sentence)
+        print(copies_summary(log, found))
+    wrong = [each.ledger_id for each in found if each.damaged or not each.proved]
+    if wrong:
+        raise CorruptionError(f"log {log} has lost, damaged or unproved copies in ledger {_joined(wrong)}")
+    fewer = [each.ledger_id for each in found if each.verdicts[Verdict.ON_ACK_QUORUM]]
+    if full and fewer:
+        raise CorruptionError(
+            f"log {log} has entries with fewer copies than their write quorum in ledger {_joined(fewer)}"
+        )
+
+
+async def _verify(client: LogClient, log: str) -> list[LedgerCopies]:
+    from dlog.inspection.verify import sealed_entries
+    from dlog.inspection.verify import verify as verified
+
+    total = sealed_entries((await client.describe(log)).record)
+    with _progress(total) as advance:
+        return [found async for found in verified(client, log, advance)]
+
+
+def _joined(ids: list[int]) -> str:
+    return ", ".join(map(str, ids))
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar by entries if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("entries"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("verify", total=total)
+        yield lambda entries: bar.advance(task, entries)

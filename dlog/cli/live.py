@@ -1,0 +1,166 @@
+"""Commands that go on showing: top, and info --watch. On a terminal they redraw the screen; else they print anew."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import count
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dlog.cli.options import Metadata, Namespace, Table, TableOutput, administer
+from ledger.command_line import interrupt_without_reader
+from ledger.errors import ConfigurationError
+from ledger.printing import lines_of_facts, print_json, print_stream, table_lines
+
+if TYPE_CHECKING:
+    from dlog.cache.metadata_cache import MetadataCache
+    from dlog.client import LogClient
+
+INTERVAL_S = 2.0
+_TAIL_S = 1.0
+"""How often the tail of a watched log is read: appends change no metadata."""
+_NEW_LOGS_S = 5.0
+"""How often logs are looked for that were created since."""
+
+Show = Callable[[Iterable[str]], None]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(top)
+
+
+def top(
+    interval_s: Annotated[
+        float, typer.Option("--interval", "-d", metavar="SECONDS", help="Time between two measurements.")
+    ] = INTERVAL_S,
+    times: Annotated[
+        int | None, typer.Option("-n", min=1, help="Number of measurements; default: until Ctrl-C.")
+    ] = None,
+    metadata: Metadata = "",
+    namespace: Namespace = "default",
+    output: Table = TableOutput.TEXT,
+) -> None:
+    """Show the logs of a namespace, the busiest first, until Ctrl-C."""
+    if not interval_s > 0:
+        raise ConfigurationError(f"--interval must be positive, got {interval_s:g}")
+    if times is None:
+        interrupt_without_reader()
+    try:
+        administer(metadata, namespace, lambda client: _top(client, interval_s, times, output))
+    except KeyboardInterrupt:
+        # Without a number of measurements, Ctrl-C is how it ends.
+        if times is not None:
+            raise
+
+
+def watch_info(log: str, metadata: str, namespace: str, output: TableOutput) -> None:
+    """Show a log whenever its metadata or its tail changes, until Ctrl-C."""
+    interrupt_without_reader()
+    with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
+        administer(metadata, namespace, lambda client: _watch(client, log, output))
+
+
+async def _watch(client: LogClient, log: str, output: TableOutput) -> None:
+    import asyncio
+
+    from dlog.cli.describe import document_of, facts_of
+    from dlog.inspection.overview import overview
+
+    async with cache_of(client) as cache:
+        changed = asyncio.Event()
+        cache.on_change(lambda snapshot, disappeared: changed.set())
+        await cache.follow_logs([client.name(log)])
+        shown = None
+        with screen() as (show, _):
+            while True:
+                changed.clear()
+                found = await overview(client, log)
+                if found != shown:
+                    shown = found
+                    if output is TableOutput.JSON:
+                        print_stream([document_of(found)], as_json=True)
+                    else:
+                        show(lines_of_facts(facts_of(found)))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), _TAIL_S)
+
+
+async def _top(client: LogClient, interval_s: float, times: int | None, output: TableOutput) -> None:
+    import asyncio
+
+    from dlog.cli.describe import TOP_COLUMNS, cluster_line, top_document, top_row
+    from dlog.inspection.activity import ActivityMonitor
+
+    loop = asyncio.get_running_loop()
+    async with cache_of(client) as cache, _new_logs_followed(client, cache):
+        monitor = ActivityMonitor(client, cache)
+        await monitor.measure()
+        due = loop.time()
+        with screen() as (show, width):
+            for _ in count() if times is None else range(times):
+                due = max(due + interval_s, loop.time())
+                await asyncio.sleep(due - loop.time())
+                found = await monitor.measure()
+                if output is TableOutput.JSON:
+                    print_json([top_document(each) for each in found])
+                    continue
+                rows = table_lines(TOP_COLUMNS, [top_row(each) for each in found], width)
+                show([cluster_line(cache.snapshot, found), "", *rows])
+
+
+@asynccontextmanager
+async def cache_of(client: LogClient) -> AsyncIterator[MetadataCache]:
+    from dlog.cache.metadata_cache import MetadataCache
+
+    async with MetadataCache(client.ledgers.store, client.logs, client.ledgers.environment) as cache:
+        yield cache
+
+
+@asynccontextmanager
+async def _new_logs_followed(client: LogClient, cache: MetadataCache) -> AsyncIterator[None]:
+    """The logs of the namespace are in the cache; those created later follow within some seconds."""
+    import asyncio
+
+    async def follow() -> None:
+        await cache.follow_logs([client.name(log) for log in await client.list()])
+
+    async def go_on() -> None:
+        while True:
+            await asyncio.sleep(_NEW_LOGS_S)
+            await follow()
+
+    await follow()
+    task = asyncio.create_task(go_on())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
+
+
+@contextmanager
+def screen() -> Iterator[tuple[Show, int | None]]:
+    """A function that shows lines in place of those before, and the width of the terminal; None if there is none."""
+    if not sys.stdout.isatty():
+        yield _print, None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console()
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+
+        def show(lines: Iterable[str]) -> None:
+            live.update(Text("\n".join(lines), no_wrap=True, overflow="crop"), refresh=True)
+
+        yield show, console.width
+
+
+def _print(lines: Iterable[str]) -> None:
+    print("\n".join(lines), end="\n\n", flush=True)

@@ -1,0 +1,1 @@
+"""Answers about a log that fence nothing and write nothing."""

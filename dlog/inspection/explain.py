@@ -1,0 +1,92 @@
+"""Where a message is: its outcome, its ledger, its entry and each copy of it. Fences nothing and writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlog.client import LogClient
+from dlog.core.metadata_keys import TAG_OWNER
+from dlog.model import ListedLedger, Message, MessageId
+from dlog.read.batch import MessageBatch
+from dlog.read.resolution import Resolution
+from ledger.errors import LedgerNotFoundError
+from ledger.inspection.copies import Copies
+from ledger.inspection.copy_audit import CopyAudit
+from ledger.model import EntryId, LedgerMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """`listed`, `metadata`, `copies` and `message` are None where there is nothing of the kind."""
+
+    message_id: MessageId
+    resolution: Resolution
+    trim_before: MessageId
+    listed: ListedLedger | None = None
+    metadata: LedgerMetadata | None = None
+    last_readable: int = -1
+    copies: Copies | None = None
+    """What each bookie of the entry's write set has."""
+    batch: int | None = None
+    """Number of messages in the entry."""
+    message: Message | None = None
+    """None also if the entry has fewer messages."""
+
+    @property
+    def owner_instance(self) -> str | None:
+        """The writer that created the ledger."""
+        tag = None if self.metadata is None else self.metadata.custom_value(TAG_OWNER)
+        return None if tag is None else tag.decode(errors="replace")
+
+
+async def explain(client: LogClient, log: str, message_id: MessageId) -> Explanation:
+    """Determine what became of the message, and where its copies are.
+
+    Raises:
+        LogNotFoundError: no such log, or it is being deleted.
+        UnknownPositionError: the id is above every ledger of the log.
+        LedgerNotFoundError: the listed ledger of the id does not exist: it is lost.
+        ReadError, EntryNotFoundError: the entry is confirmed, and no copy can be read.
+        EntryFormatError: the entry cannot be decoded.
+    """
+    resolution = await client.resolve(log, message_id)
+    record = (await client.describe(log)).record
+    listed = record.find(message_id.ledger_id)
+    found = Explanation(
+        message_id=message_id, resolution=resolution, trim_before=record.trim_before, listed=listed
+    )
+    if listed is None:
+        return found
+    try:
+        handle = await client.ledgers.open(listed.ledger_id, client.config.password)
+    except LedgerNotFoundError:
+        if (await client.describe(log)).record.find(listed.ledger_id) is None:
+            return await explain(client, log, message_id)  # it was trimmed and deleted in the meantime
+        raise
+    audit = CopyAudit(client.ledgers)
+    try:
+        entry_id = EntryId(message_id.entry_id)
+        is_there = entry_id <= handle.last_readable
+        copies = await audit.copies(listed.ledger_id, handle.metadata, entry_id, entry_id)
+        batch = None
+        if is_there:
+            [entry] = await handle.read(entry_id, entry_id)
+            batch = MessageBatch.decoded(listed.ledger_id, entry_id, entry.payload)
+        return Explanation(
+            message_id=message_id,
+            resolution=resolution,
+            trim_before=record.trim_before,
+            listed=listed,
+            metadata=handle.metadata,
+            last_readable=handle.last_readable,
+            copies=copies[entry_id],
+            batch=None if batch is None else len(batch),
+            message=None if batch is None else _message(batch, message_id),
+        )
+    finally:
+        await handle.close()
+        await audit.close()
+
+
+def _message(batch: MessageBatch, message_id: MessageId) -> Message | None:
+    return next((message for message in batch if message.id == message_id), None)

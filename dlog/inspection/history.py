@@ -1,0 +1,61 @@
+"""How a log came to its ledgers: takeovers, rotations, and the pauses between them. Fences nothing, writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlog.client import LogClient
+from dlog.core.metadata_keys import TAG_OWNER
+from dlog.model import ListedLedger
+from ledger.errors import LedgerNotFoundError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEvent:
+    """A ledger that entered the list, and what brought it there."""
+
+    listed: ListedLedger
+    takeover: bool
+    """True: its epoch is new. False: its owner rotated."""
+    owner_instance: str | None
+    """The writer that created it; None if the ledger's metadata does not have it any more."""
+    pause_us: int | None
+    """From the last append of the ledger before to its first, by the writers' clocks; None if one is not recorded."""
+
+
+async def history(client: LogClient, log: str) -> list[HistoryEvent]:
+    """Events of the ledgers that the log lists, oldest first. Ledgers that were empty or trimmed are not listed.
+
+    Raises:
+        LogNotFoundError: no such log.
+    """
+    ledgers = (await client.describe(log)).record.ledgers
+    owners: dict[int, str | None] = {}
+    for listed in ledgers:
+        if listed.epoch not in owners:
+            owners[listed.epoch] = await _owner(client, listed)
+    return [
+        HistoryEvent(
+            listed=listed,
+            takeover=previous is None or previous.epoch != listed.epoch,
+            owner_instance=owners[listed.epoch],
+            pause_us=_pause_us(previous, listed),
+        )
+        for previous, listed in zip((None, *ledgers), ledgers, strict=False)
+    ]
+
+
+async def _owner(client: LogClient, listed: ListedLedger) -> str | None:
+    try:
+        metadata = (await client.ledgers.store.read_ledger(listed.ledger_id)).value
+    except LedgerNotFoundError:
+        return None
+    tag = metadata.custom_value(TAG_OWNER)
+    return None if tag is None else tag.decode(errors="replace")
+
+
+def _pause_us(previous: ListedLedger | None, listed: ListedLedger) -> int | None:
+    if previous is None or previous.seal is None or listed.seal is None:
+        return None
+    ended, began = previous.seal.last_append_us, listed.seal.first_append_us
+    return max(0, began - ended) if ended and began else None

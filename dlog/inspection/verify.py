@@ -1,0 +1,55 @@
+"""Checks every copy of every entry of a log. Fences nothing and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+from dlog.client import LogClient
+from dlog.errors import DataLossError
+from dlog.model import LogMetadata
+from ledger.errors import LedgerNotFoundError
+from ledger.inspection.copies import LedgerCopies
+from ledger.inspection.copy_audit import CopyAudit
+
+Progress = Callable[[int], None]
+"""Called with a number of entries that were just checked."""
+
+
+async def verify(
+    client: LogClient, log: str, on_progress: Progress = lambda entries: None
+) -> AsyncIterator[LedgerCopies]:
+    """The copies of each ledger of the log, oldest first, up to what is readable when it is opened.
+
+    Also of entries below the trim position, in ledgers that are kept for later ones. A ledger that is trimmed and
+    deleted during the call is left out.
+
+    Raises:
+        LogNotFoundError: no such log.
+        DataLossError: a listed ledger does not exist.
+        ReadError: too few bookies respond to determine the last readable entry of the open ledger.
+    """
+    record = (await client.describe(log)).record
+    audit = CopyAudit(client.ledgers)
+    try:
+        for listed in record.ledgers:
+            try:
+                handle = await client.ledgers.open(listed.ledger_id, client.config.password)
+            except LedgerNotFoundError as error:
+                if (await client.describe(log)).record.find(listed.ledger_id) is None:
+                    continue
+                raise DataLossError(
+                    f"log {log} lists ledger {listed.ledger_id}, which does not exist: restore it, or accept the loss "
+                    "when the log is opened (given_up)",
+                    ledger_id=listed.ledger_id,
+                ) from error
+            try:
+                yield await audit.audit(listed.ledger_id, handle.metadata, handle.last_readable, on_progress)
+            finally:
+                await handle.close()
+    finally:
+        await audit.close()
+
+
+def sealed_entries(record: LogMetadata) -> int:
+    """Number of entries in the sealed ledgers of the log."""
+    return sum(listed.seal.last_entry + 1 for listed in record.ledgers if listed.seal is not None)

@@ -1,0 +1,1 @@
+"""What each bookie holds of a ledger. Fences nothing and writes nothing."""

@@ -1,0 +1,180 @@
+"""Reads every copy of a ledger's entries from the bookie that should have it, and verifies each digest.
+
+Fences nothing and writes nothing: these are the reads of a reader. Protocol: docs/bookkeeper.md#reads, #batch-reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from hashlib import blake2b
+
+from ledger.client import LedgerClient
+from ledger.core.distribution import holds
+from ledger.errors import BookieUnavailableError, DigestMismatchError
+from ledger.inspection.copies import Copies, Copy, CopyState, LedgerCopies
+from ledger.model import BookieId, BookieInfo, LedgerId, LedgerMetadata
+from ledger.reading.bookie_reads import BookieAnswer, Entry, read_batch, read_entry
+from ledger.transport.entry_connection import EntryConnection
+from ledger.transport.pool import ConnectionPool
+from ledger.transport.v2_connection import V2Connection
+from ledger.wire.digest import Digester, make_digester
+from ledger.wire.status import Answer, Status
+
+_ENTRIES_AT_ONCE = 1000
+"""Entries of which all copies are compared at the same time; of each copy only a hash is kept."""
+_SINGLE_READS_AT_ONCE = 64
+_BATCH_BYTES = 1 << 20
+_TRIES = 2
+"""A connection that was idle for long may have lost its bookie unnoticed."""
+_HASH_BYTES = 16
+
+
+class CopyAudit:
+    """Reads copies over connections of its own. `close` ends them."""
+
+    def __init__(self, ledgers: LedgerClient) -> None:
+        self._ledgers = ledgers
+        self._pool = ConnectionPool(self._where, ledgers.config)
+
+    async def _where(self, bookie_id: BookieId) -> BookieInfo | None:
+        return self._ledgers.bookies().find(bookie_id)
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def audit(
+        self,
+        ledger_id: LedgerId,
+        metadata: LedgerMetadata,
+        last_entry: int,
+        on_progress: Callable[[int], None] = lambda entries: None,
+    ) -> LedgerCopies:
+        """Check entries 0 to `last_entry`. `on_progress` is called with the number of entries just checked.
+
+        A bookie that does not respond is asked again for each part. No answer of a bookie raises: it is the result.
+        """
+        found = LedgerCopies(ledger_id, metadata.quorum)
+        for first, last in _parts(metadata, last_entry):
+            for entry_id, copies in (await self.copies(ledger_id, metadata, first, last)).items():
+                found.add(entry_id, copies)
+            on_progress(last - first + 1)
+        return found
+
+    async def copies(
+        self, ledger_id: LedgerId, metadata: LedgerMetadata, first: int, last: int
+    ) -> dict[int, Copies]:
+        """For each entry from `first` to `last`, all of one fragment, the copies on its write set."""
+        ensemble = metadata.fragment_of(first).ensemble
+        digester = make_digester(metadata.digest_type, metadata.password)
+        readings = [
+            _Reading(self._pool, bookie_id, ledger_id, digester, self._ledgers.config.read_timeout_s).run(
+                [entry_id for entry_id in range(first, last + 1) if holds(at, entry_id, metadata.quorum)]
+            )
+            for at, bookie_id in enumerate(ensemble)
+        ]
+        answers = dict(zip(ensemble, await asyncio.gather(*readings), strict=True))
+        return {
+            entry_id: {
+                bookie_id: found[entry_id] for bookie_id, found in answers.items() if entry_id in found
+            }
+            for entry_id in range(first, last + 1)
+        }
+
+
+def _parts(metadata: LedgerMetadata, last_entry: int) -> list[tuple[int, int]]:
+    """Ranges of entries, each within one fragment."""
+    ends = [*(fragment.first_entry - 1 for fragment in metadata.fragments[1:]), last_entry]
+    return [
+        (first, min(first + _ENTRIES_AT_ONCE - 1, end, last_entry))
+        for fragment, end in zip(metadata.fragments, ends, strict=True)
+        for first in range(fragment.first_entry, min(end, last_entry) + 1, _ENTRIES_AT_ONCE)
+    ]
+
+
+class _Reading:
+    """The copies of some entries on one bookie."""
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        bookie_id: BookieId,
+        ledger_id: LedgerId,
+        digester: Digester,
+        timeout_s: float,
+    ) -> None:
+        self._pool = pool
+        self._bookie_id = bookie_id
+        self._ledger_id = ledger_id
+        self._digester = digester
+        self._timeout_s = timeout_s
+        self._found: dict[int, Copy] = {}
+
+    async def run(self, entry_ids: list[int]) -> dict[int, Copy]:
+        """The state of every copy. `entry_ids` ascend."""
+        reason = ""
+        for _ in range(_TRIES):
+            left = [entry_id for entry_id in entry_ids if entry_id not in self._found]
+            if not left:
+                break
+            try:
+                await self._read(await self._pool.entries(self._bookie_id), left)
+            except BookieUnavailableError as error:
+                reason = str(error)
+        unreachable = Copy(CopyState.UNREACHABLE, reason=reason)
+        return {entry_id: self._found.get(entry_id, unreachable) for entry_id in entry_ids}
+
+    async def _read(self, connection: EntryConnection, entry_ids: list[int]) -> None:
+        consecutive = entry_ids[-1] - entry_ids[0] + 1 == len(entry_ids)
+        if isinstance(connection, V2Connection) and consecutive:
+            await self._read_batches(connection, entry_ids[0], entry_ids[-1])
+            return
+        for at in range(0, len(entry_ids), _SINGLE_READS_AT_ONCE):
+            some = entry_ids[at : at + _SINGLE_READS_AT_ONCE]
+            answers = await asyncio.gather(
+                *(
+                    read_entry(connection, self._ledger_id, entry_id, self._digester, self._timeout_s)
+                    for entry_id in some
+                )
+            )
+            for entry_id, answer in zip(some, answers, strict=True):
+                self._take(entry_id, answer)
+
+    async def _read_batches(self, connection: V2Connection, first: int, last: int) -> None:
+        entry_id = first
+        while entry_id <= last:
+            answer = await read_batch(
+                connection,
+                self._ledger_id,
+                entry_id,
+                last - entry_id + 1,
+                _BATCH_BYTES,
+                self._digester,
+                self._timeout_s,
+            )
+            if answer.status is Status.ENOLEDGER:
+                missing = Copy(CopyState.MISSING, reason=str(answer.reason))
+                self._found |= dict.fromkeys(range(entry_id, last + 1), missing)
+                return
+            self._take(entry_id, answer)
+            entry_id += max(1, len(answer.entries))
+
+    def _take(self, first: int, answer: BookieAnswer) -> None:
+        """Note an answer about the entries from `first` on.
+
+        Raises:
+            BookieUnavailableError: the bookie did not answer, or answered that it cannot now.
+        """
+        if answer.answer is Answer.YES:
+            self._found |= {entry.entry_id: _intact(entry) for entry in answer.entries}
+        elif answer.answer is Answer.PROVED_NO:
+            self._found[first] = Copy(CopyState.MISSING, reason=str(answer.reason))
+        elif isinstance(answer.reason, DigestMismatchError) or answer.status is Status.EIO:
+            self._found[first] = Copy(CopyState.DAMAGED, reason=str(answer.reason))
+        else:
+            raise BookieUnavailableError(str(answer.reason), bookie_id=self._bookie_id)
+
+
+def _intact(entry: Entry) -> Copy:
+    hashed = blake2b(entry.payload, digest_size=_HASH_BYTES, salt=entry.length.to_bytes(16, "big"))
+    return Copy(CopyState.INTACT, hashed.digest(), len(entry.payload))

@@ -1,0 +1,107 @@
+"""The cache when reads fail. That it follows changes on every driver: tests/conformance/test_metadata_cache.py."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from dlog.cache.metadata_cache import MetadataCache
+from dlog.core.metadata_changes import with_orphan_barred
+from dlog.core.metadata_keys import record_key
+from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.model import LogName
+from ledger.environment import SystemEnvironment
+from ledger.errors import MetadataUnavailableError
+from ledger.metadata.drivers import open_store
+from ledger.metadata.store import MetadataStore
+from ledger.model import LedgerId
+from tests.helpers.metadata.drivers import eventually
+
+ORDERS, OTHERS = LogName(namespace="default", name="orders"), LogName(namespace="default", name="others")
+_names = itertools.count()
+
+
+@asynccontextmanager
+async def cached() -> AsyncIterator[tuple[MetadataCache, LogMetadataStore, MetadataStore]]:
+    store = await open_store(f"memory:cache-{next(_names)}")
+    await store.init_cluster()
+    environment = SystemEnvironment()
+    logs = LogMetadataStore(store, environment)
+    try:
+        async with MetadataCache(store, logs, environment) as cache:
+            yield cache, logs, store
+    finally:
+        await store.close()
+
+
+async def change(logs: LogMetadataStore, ref: LogRef, orphan: int) -> None:
+    read = await logs.read(ref)
+    await logs.compare_and_set(ref, with_orphan_barred(read.value, LedgerId(orphan), orphan), read.version)
+
+
+async def test_while_the_store_is_away_the_last_snapshot_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cached() as (cache, logs, _):
+        ref = await logs.create(ORDERS)
+        await cache.follow_logs([ORDERS])
+        honest, asked = logs.find, 0
+
+        async def away(log: LogName) -> LogRef:
+            nonlocal asked
+            asked += 1
+            if asked <= 3:
+                raise MetadataUnavailableError("the store is away")
+            return await honest(log)
+
+        monkeypatch.setattr(cache._logs, "find", away)
+        with pytest.raises(MetadataUnavailableError):
+            await cache.follow_logs([OTHERS])
+        await change(logs, ref, 5)
+        await eventually(lambda: asked >= 2)
+        assert cache.snapshot.logs[ORDERS].record.last_ledger_id == -1
+        await eventually(lambda: cache.snapshot.logs[ORDERS].record.last_ledger_id == 5)
+        await logs.create(OTHERS)  # followed although the call failed
+        await eventually(lambda: cache.snapshot.contains_log(OTHERS))
+
+
+async def test_a_damaged_record_leaves_the_others_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async with cached() as (cache, logs, store):
+        orders, others = await logs.create(ORDERS), await logs.create(OTHERS)
+        await cache.follow_logs([ORDERS, OTHERS])
+        before = cache.snapshot.log(ORDERS)
+        await store.write_record(record_key(logs.root, ORDERS, orders.log_uuid), b"damaged", 0)
+        await change(logs, others, 5)
+        await eventually(lambda: cache.snapshot.logs[OTHERS].record.last_ledger_id == 5)
+        await eventually(lambda: "default/orders stays as it was last read" in caplog.text)
+        assert cache.snapshot.log(ORDERS) == before
+
+
+async def test_an_error_of_a_listener_is_raised_at_the_end() -> None:
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        async with cached() as (cache, logs, _):
+            ref = await logs.create(ORDERS)
+            await cache.follow_logs([ORDERS])
+            cache.on_change(fail)
+            await change(logs, ref, 5)
+            assert cache._updating is not None
+            await asyncio.wait([cache._updating], timeout=5.0)
+
+
+async def test_a_listener_can_be_removed() -> None:
+    async with cached() as (cache, logs, _):
+        seen: list[object] = []
+        remove = cache.on_change(lambda snapshot, disappeared: seen.append(snapshot))
+        ref = await logs.create(ORDERS)
+        await cache.follow_logs([ORDERS])
+        assert len(seen) == 1
+        remove()
+        await change(logs, ref, 5)
+        await eventually(lambda: cache.snapshot.logs[ORDERS].record.last_ledger_id == 5)
+        assert len(seen) == 1

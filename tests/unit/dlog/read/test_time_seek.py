@@ -1,0 +1,123 @@
+"""The first message at or after a time, on a simulated cluster whose clock the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from dlog.client import LogClient
+from dlog.core.metadata_update import Applied
+from dlog.errors import DataLossError
+from dlog.model import MessageId, SealFacts
+from dlog.read.time_seek import first_at_or_after
+from dlog.testing import SimulatedCluster, simulate
+from ledger.model import LedgerId
+
+
+async def found(client: LogClient, time_us: int, log: str = "orders") -> MessageId:
+    ref = await client.logs.find(client.name(log))
+    return await first_at_or_after(time_us, client.logs, ref, client.ledgers)
+
+
+async def times_of(client: LogClient, log: str = "orders") -> list[tuple[int, MessageId]]:
+    """Append time and id of the first message of each entry."""
+    async with client.reader(log, until="latest", on_trimmed="skip") as reader:
+        return [
+            (message.append_time_us, message.id) async for message in reader if message.id.batch_index == 0
+        ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_the_first_entry_whose_time_is_not_lower(seed: int) -> None:
+    """Over rotations, takeovers and ledgers that stay empty; the last ledger is open, or the log has just begun."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        random = Random(seed)
+        async with await cluster.client() as client:
+            writer = await client.open_writer("orders", create=True)
+            start_us = client.ledgers.environment.wall_us()
+            assert await found(client, start_us) == MessageId(writer.record.ledger_ids[0], 0, 0)
+            for _ in range(60):
+                await asyncio.sleep(random.choice((0.0, 0.001, 0.5)))
+                step = random.random()
+                if step < 0.1:
+                    await writer.rotate()
+                elif step < 0.15:
+                    await writer.close()
+                    writer = await client.open_writer("orders")
+                elif step < 0.2:
+                    writer.abort()
+                    writer = await client.open_writer("orders")
+                else:
+                    await writer.append_many([b"a", b"b"][: random.randint(1, 2)])
+            times = await times_of(client)
+            assert [time for time, _ in times] == sorted(time for time, _ in times)
+            assert writer.position is not None
+            instants = [time + more for time, _ in times for more in (-1, 0, 1)]
+            for time_us in (0, *random.sample(instants, 25), times[-1][0] + 10**9):
+                at = bisect_left(times, (time_us, MessageId(0, 0, 0)))
+                expected = times[at][1] if at < len(times) else writer.position
+                assert await found(client, time_us) == expected
+            writer.abort()
+
+    simulate(main, seed=seed)
+
+
+def test_what_is_trimmed_is_never_the_answer() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            async with client.open_writer("orders", create=True) as writer:
+                ids = []
+                for number in range(5):
+                    ids.append(await writer.append(b"%d" % number))
+                    await asyncio.sleep(1.0)
+            await client.shrink("orders", ids[2])
+            assert await found(client, 0) == ids[2]
+            times = await times_of(client)
+            assert await found(client, times[-1][0]) == ids[4]
+
+    simulate(main)
+
+
+def test_a_ledger_whose_seal_has_no_times_is_searched() -> None:
+    """A takeover could not read the last entry: the seal says that its time is unknown."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            writer = await client.open_writer("orders", create=True)
+            first = await writer.append(b"one")
+            await asyncio.sleep(1.0)
+            second = await writer.append(b"two")
+            await writer.rotate()
+            third = await writer.append(b"three")
+            ref = await client.logs.find(client.name("orders"))
+            read = await client.logs.read(ref)
+            seal = writer.record.ledgers[0].seal or SealFacts(last_entry=1, message_count=2, byte_count=0)
+            sealed = replace(read.value.ledgers[0], seal=replace(seal, first_append_us=0, last_append_us=0))
+            record = replace(read.value, ledgers=(sealed, *read.value.ledgers[1:]), nonce=7)
+            assert isinstance(await client.logs.compare_and_set(ref, record, read.version), Applied)
+            times = await times_of(client)
+            assert await found(client, times[0][0]) == first
+            assert await found(client, times[1][0]) == second
+            assert await found(client, times[1][0] + 1) == third
+            writer.abort()
+
+    simulate(main)
+
+
+def test_a_lost_entry_that_had_to_be_read_is_data_loss() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            async with client.open_writer("orders", create=True) as writer:
+                last = await writer.append(b"one")
+                await writer.rotate()
+                await writer.append(b"two")
+            await client.ledgers.delete(LedgerId(last.ledger_id))
+            with pytest.raises(DataLossError, match="cannot determine the position of a time"):
+                await found(client, 0)
+
+    simulate(main)
