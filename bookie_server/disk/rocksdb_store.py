@@ -143,7 +143,8 @@ class _Rocks:
         self._changed = Condition()
         self._readers = 0
         self._reopening = False
-        self._database = self._open()
+        self._database: Rdict | None = self._open()
+        """None: it could not be opened again, for the reason in `_full`."""
 
     def _open(self) -> Rdict:
         try:
@@ -227,13 +228,21 @@ class _Rocks:
                 self._changed.wait()
             self._readers += 1
         try:
-            return read(self._database)
-        except Exception as error:  # RocksDB's binding raises nothing more precise
-            raise self._unreadable(error) from error
+            if self._database is None:
+                raise StorageError(
+                    f"cannot read index {self._directory}: {self._full}", path=self._directory
+                ) from self._full
+            return self._read_from(self._database, read)
         finally:
             with self._changed:
                 self._readers -= 1
                 self._changed.notify_all()
+
+    def _read_from(self, database: Rdict, read: Callable[[Rdict], T]) -> T:
+        try:
+            return read(database)
+        except Exception as error:  # RocksDB's binding raises nothing more precise
+            raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> StorageError:
         if not _is_damage(self._directory, error):
@@ -253,18 +262,20 @@ class _Rocks:
             batch.delete(key)
         for key, value in puts:
             batch.put(key, value)
-        self._check_writable()
+        database = self._writable()
         with _writing(self._directory):
-            self._database.write(batch, self._unlogged)
+            database.write(batch, self._unlogged)
 
     def sync(self) -> None:
-        self._check_writable()
+        database = self._writable()
         with _writing(self._directory):
-            self._database.flush(True)
+            database.flush(True)
 
-    def _check_writable(self) -> None:
+    def _writable(self) -> Rdict:
         if self._full is not None:
             raise self._full.copy()
+        assert self._database is not None, "whatever keeps it from being opened is in _full"
+        return self._database
 
     def reopen(self) -> None:
         """A full disk stops RocksDB until it is reopened; it may flush on closing, or may not."""
@@ -274,9 +285,10 @@ class _Rocks:
             while self._readers:
                 self._changed.wait()
         try:
-            with suppress(Exception):  # the failure that closing reports again is why we are here
-                self._database.close()
-            self._full = None
+            if self._database is not None:
+                with suppress(Exception):  # the failure that closing reports again is why we are here
+                    self._database.close()
+            self._full = self._database = None
             self._database = self._open()
         finally:
             with self._changed:
@@ -284,5 +296,6 @@ class _Rocks:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        with _writing(self._directory):
-            self._database.close()
+        if self._database is not None:
+            with _writing(self._directory):
+                self._database.close()

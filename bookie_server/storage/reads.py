@@ -132,30 +132,35 @@ class StorageReads:
         return state.last_entry
 
     async def entry_ranges(self, state: StoredLedger) -> list[tuple[int, int]]:
-        """Ascending, disjoint (first, last) ranges of all stored entries.
+        """Ascending, disjoint (first, last) ranges of all entries stored when this is called.
 
         Raises:
             LimboError: the ledger is in limbo.
             StorageError: the index cannot be read, or has lost the last entry.
         """
         self._check_absence(state)
-        before = self._caches.ranges(state.ledger_id)
+        # An entry that is added later may be flushed before the answer comes: then it is in neither of the two.
+        last_entry = state.last_entry
+        cached = self._caches.ranges(state.ledger_id)
         stored = await self._reader.ranges(state.ledger_id)
-        # A flush may have ended in the meantime: then the entries are in both or only in the first two.
-        merged = merge_ranges([*before, *stored, *self._caches.ranges(state.ledger_id)])
+        merged = merge_ranges([*cached, *stored])
         # After the last entry: left by a checkpoint that a crash ended before it stored the ledger's state.
-        found = [(first, min(last, state.last_entry)) for first, last in merged if first <= state.last_entry]
-        if not found or found[-1][1] < state.last_entry:
-            _require_not_lost(state, state.last_entry)
+        found = [(first, min(last, last_entry)) for first, last in merged if first <= last_entry]
+        if last_entry >= 0 and not state.deleted and (not found or found[-1][1] < last_entry):
+            raise _lost(state, last_entry)
         return found
 
 
 def _require_not_lost(state: StoredLedger, entry_id: int) -> None:
     """StorageError if the entry, which was not found, is the last one: that was accepted, so it was lost."""
     if entry_id == state.last_entry and entry_id >= 0 and not state.deleted:
-        raise StorageError(
-            f"entry {entry_id} of ledger {state.ledger_id}, the last one accepted, is missing in the index or the "
-            "entry log: read it from another bookie",
-            ledger_id=state.ledger_id,
-            entry_id=entry_id,
-        )
+        raise _lost(state, entry_id)
+
+
+def _lost(state: StoredLedger, entry_id: int) -> StorageError:
+    return StorageError(
+        f"entry {entry_id} of ledger {state.ledger_id}, the last one accepted, is missing in the index or the "
+        "entry log: read it from another bookie",
+        ledger_id=state.ledger_id,
+        entry_id=entry_id,
+    )

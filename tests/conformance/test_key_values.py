@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -13,7 +15,8 @@ import pytest
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.rocksdb_store import KeyValues
 from bookie_server.disk.system_disk import SystemDisk
-from bookie_server.errors import StorageError, StorageInUseError
+from bookie_server.errors import StorageError, StorageInUseError, TooManyFilesError
+from dlog.testing.disk.disk import SimulatedDisk
 from tests.helpers.simulation.disk import new_disk
 
 
@@ -140,6 +143,38 @@ def test_the_same_calls_get_the_same_answers(seed: int, tmp_path: Path) -> None:
     for store in stores:
         store.sync()
         store.close()
+
+
+@contextmanager
+def without_descriptors(disk: Disk) -> Iterator[None]:
+    """The process can open nothing more."""
+    if isinstance(disk, SimulatedDisk):
+        disk.faults.arm("no_descriptor", "index")
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_without_a_descriptor_it_is_not_reopened_and_says_why_until_it_is(disk: Disk, tmp_path: Path) -> None:
+    store = disk.open_key_values(tmp_path / "index")
+    store.write([(b"a", b"1")])
+    store.sync()
+    with without_descriptors(disk), pytest.raises(TooManyFilesError):
+        store.reopen()
+    for _ in range(2):
+        with pytest.raises(StorageError, match="too many open files") as raised:
+            store.get(b"a")
+        assert isinstance(raised.value.__cause__, TooManyFilesError)
+        with pytest.raises(TooManyFilesError):
+            store.write([(b"b", b"")])
+    store.reopen()
+    assert store.get(b"a") == b"1"
+    store.close()
 
 
 def test_readers_notice_nothing_while_it_is_reopened(tmp_path: Path) -> None:

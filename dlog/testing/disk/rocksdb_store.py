@@ -1,4 +1,4 @@
-"""The twin of the index's store: RocksDB without its write-ahead log, as far as the law in rocksdb_store.py goes.
+"""The twin of the index's store: RocksDB without its write-ahead log, as far as its promise in rocksdb_store.py goes.
 
 A write is in memory until `sync`, or until the store itself decides to flush; so the end of the process, a power
 cut, a failed sync or `close` leave a prefix of the unsynced writes, any prefix.
@@ -88,7 +88,9 @@ class SimulatedKeyValues:
         clock = self._media.clock
         clock.spend(clock.timing.read_s)
         if not self._readable:
-            raise StorageError(f"index {self._directory} cannot be read: closed", path=self._directory)
+            raise StorageError(
+                f"cannot read index {self._directory}: {self._failure}", path=self._directory
+            ) from self._failure
         if self._state.is_damaged(key) or self._media.faults.strikes("read_error", self._directory):
             raise StorageError(f"index {self._directory} cannot be read: damaged", path=self._directory)
 

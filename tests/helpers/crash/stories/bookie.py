@@ -10,7 +10,7 @@ from typing import Any
 from bookie_server.cookie import own_cookie, prove_identity
 from bookie_server.disk.directory_lock import lock_directories
 from bookie_server.disk.disk import Disk
-from bookie_server.errors import DiskFullError, EntryConflictError, StorageClosedError
+from bookie_server.errors import DiskFullError, EntryConflictError, StorageClosedError, TooManyFilesError
 from bookie_server.net.port import keep_port, kept_port
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
@@ -221,7 +221,7 @@ class StoryBookie:
             return
         if not self.excused:
             self._wrong.append(f"{what} was refused on a sound disk: {error!r}")
-        elif not isinstance(error, DiskFullError | StorageClosedError) and self.storage.failed is None:
+        elif not _is_short(error) and self.storage.failed is None:
             self._wrong.append(f"{what} got {error!r}, and the storage serves on")
 
     # ---- waiting
@@ -248,6 +248,13 @@ class StoryBookie:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _is_short(error: Exception) -> bool:
+    """The storage is closed, or lacks space or descriptors: then what needs a file is refused, or cannot be read."""
+    return isinstance(error, DiskFullError | StorageClosedError) or isinstance(
+        error.__cause__, TooManyFilesError
+    )
 
 
 def _note_deletion(asked: LedgerPromises, _error: None) -> None:

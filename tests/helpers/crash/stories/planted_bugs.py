@@ -326,7 +326,7 @@ BUGS = (
         edit(
             "bookie_server.storage.reads:StorageReads.entry_ranges",
             (
-                "[(first, min(last, state.last_entry)) for first, last in merged if first <= state.last_entry]",
+                "[(first, min(last, last_entry)) for first, last in merged if first <= last_entry]",
                 "merged",
             ),
         ),

@@ -262,6 +262,30 @@ def test_a_piece_between_late_entries_that_holds_nothing_is_not_listed(
     with_storage(body)
 
 
+def test_what_is_added_and_flushed_while_a_listing_is_on_its_way_is_not_taken_for_lost(
+    with_storage: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker has answered, and the loop hears of it only when a later entry has been flushed."""
+
+    async def body(storage: LedgerStorage) -> None:
+        state = storage.create_ledger(5, KEY)
+        await add(storage, state, [0, 1])
+        ranges = storage._reader.ranges
+
+        async def late(ledger_id: int) -> list[tuple[int, int]]:
+            found = await ranges(ledger_id)
+            await add(storage, state, [2])
+            await storage.checkpoint()
+            return found
+
+        monkeypatch.setattr(storage._reader, "ranges", late)
+        assert await storage.entry_ranges(state) == [(0, 1)]
+        monkeypatch.undo()
+        assert await storage.entry_ranges(state) == [(0, 2)]
+
+    with_storage(body)
+
+
 def test_batch_reads_stop_at_gaps_counts_and_bytes(with_storage: Callable[..., None]) -> None:
     async def body(storage: LedgerStorage) -> None:
         state = storage.create_ledger(5, KEY)
