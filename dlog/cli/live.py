@@ -46,8 +46,6 @@ def top(
     """Show the logs of a namespace, the busiest first, until Ctrl-C."""
     if not interval_s > 0:
         raise ConfigurationError(f"--interval must be positive, got {interval_s:g}")
-    if times is None:
-        interrupt_without_reader()
     try:
         administer(metadata, namespace, lambda client: _top(client, interval_s, times, output))
     except KeyboardInterrupt:
@@ -58,7 +56,6 @@ def top(
 
 def watch_info(log: str, metadata: str, namespace: str, output: TableOutput) -> None:
     """Show a log whenever its metadata or its tail changes, until Ctrl-C."""
-    interrupt_without_reader()
     with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
         administer(metadata, namespace, lambda client: _watch(client, log, output))
 
@@ -69,6 +66,7 @@ async def _watch(client: LogClient, log: str, output: TableOutput) -> None:
     from dlog.cli.describe import document_of, facts_of
     from dlog.inspection.overview import overview
 
+    interrupt_without_reader()
     async with cache_of(client) as cache:
         changed = asyncio.Event()
         cache.on_change(lambda snapshot, disappeared: changed.set())
@@ -94,6 +92,8 @@ async def _top(client: LogClient, interval_s: float, times: int | None, output: 
     from dlog.cli.describe import TOP_COLUMNS, cluster_line, top_document, top_row
     from dlog.inspection.activity import ActivityMonitor
 
+    if times is None:
+        interrupt_without_reader()
     loop = asyncio.get_running_loop()
     async with cache_of(client) as cache, _new_logs_followed(client, cache):
         monitor = ActivityMonitor(client, cache)

@@ -5,6 +5,7 @@ The reader's end is closed before the command starts, so its first write already
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -35,6 +36,8 @@ class Place:
     stopped_uri: str
     stopped: Path
     scratch: Path
+    first: str
+    """The id of the first message of `pipes`."""
 
 
 CASES: dict[tuple[str, str], list[Callable[[Place], list[str]]]] = {
@@ -53,6 +56,16 @@ CASES: dict[tuple[str, str], list[Callable[[Place], list[str]]]] = {
         lambda _: ["pipes", "-o", "raw"],
     ],
     ("dlog", "tail"): [lambda _: ["pipes", "-f"], lambda _: ["pipes", "-o", "json"]],
+    ("dlog", "history"): [lambda _: ["pipes"], lambda _: ["pipes", "-o", "json"]],
+    ("dlog", "explain"): [
+        lambda place: ["pipes", place.first],
+        lambda place: ["pipes", place.first, "-o", "json"],
+    ],
+    ("dlog", "verify"): [lambda _: ["pipes"], lambda _: ["pipes", "-o", "json"]],
+    ("dlog", "top"): [
+        lambda _: ["-n", "1", "-d", "0.1", "--namespace", "pipes"],
+        lambda _: ["-n", "1", "-d", "0.1", "--namespace", "pipes", "-o", "json"],
+    ],
     ("dlog", "demo"): [lambda _: ["--no-spark"]],
     ("bookie", "init-cluster"): [lambda place: ["--metadata", f"sqlite:///{place.scratch / 'new.db'}"]],
     ("bookie", "ls"): [lambda _: [], lambda _: ["-o", "json"]],
@@ -110,7 +123,10 @@ def place(cluster: Standalone, tmp_path_factory: pytest.TempPathFactory) -> Plac
     for log in ("pipes", "rotated", "deleted"):
         dlog("append", log, "--create", stdin=lines).must_succeed()
     stopped = scratch / "stopped" / "bookie-1"
-    return Place(cluster.uri, cluster.bookies[0].bookie_id, own.uri, stopped, scratch)
+    [message] = map(json.loads, dlog("read", "pipes", "-n", "1", "-o", "json").must_succeed().splitlines())
+    return Place(
+        cluster.uri, cluster.bookies[0].bookie_id, own.uri, stopped, scratch, first=str(message["id"])
+    )
 
 
 def start(program: str, arguments: list[str], uri: str) -> subprocess.Popen[bytes]:

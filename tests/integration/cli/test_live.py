@@ -69,12 +69,14 @@ def test_info_watch_shows_each_change(dlog: Command) -> None:
         assert watch.wait(timeout=30) == 0
 
 
-@pytest.mark.parametrize("command", [["top", "-d", "0.2"], ["info", "screen", "--watch"]])
+@pytest.mark.parametrize("command", [["top", "-d", "0.2"], ["info", "one", "--watch"]])
 def test_the_screen_is_drawn_and_left_as_it_was(
     cluster: Standalone, dlog: Command, command: list[str]
 ) -> None:
-    dlog("append", "screen", "--create", stdin=b"a\n").must_succeed()
-    shown = on_terminal(120, "dlog.cli.main", *command, uri=cluster.uri, interrupt_at=b"default/screen")
+    """In a namespace of its own: other tests damage logs, and of these the command warns."""
+    own = ("--namespace", "screen")
+    dlog("append", "one", *own, "--create", stdin=b"a\n").must_succeed()
+    shown = on_terminal(120, "dlog.cli.main", *command, *own, uri=cluster.uri, interrupt_at=b"screen/one")
     assert shown.startswith("\x1b[?1049h") and shown.rstrip().endswith("\x1b[?25h\x1b[?1049l")
 
 
