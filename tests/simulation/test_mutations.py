@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,16 @@ def test_what_was_tried_on_other_code_is_not_counted(tmp_path: Path) -> None:
     so_far.fingerprint = "another"
     so_far.save(path)
     assert not WholeSwarm.of_current_code(path).bugs
+
+
+def test_what_found_a_bug_on_other_code_is_tried_first(tmp_path: Path) -> None:
+    names, path = ["ack-one-copy-short", "recovery-without-fence"], tmp_path / "whole_swarm.json"
+    before = dict(search_whole_swarm(names, runs_max=40, seconds=120.0, processes=1, path=path))
+    so_far = WholeSwarm.of_current_code(path)
+    so_far.bugs[names[0]] = replace(before[names[0]], found=("calm", 100))  # too late among the runs
+    so_far.fingerprint = "another"
+    so_far.save(path)
+    found = dict(search_whole_swarm(names, runs_max=40, seconds=120.0, processes=1, path=path))
+    assert found[names[1]] == replace(before[names[1]], at_most=True, cpu_s=found[names[1]].cpu_s)
+    assert found[names[0]] == replace(before[names[0]], cpu_s=found[names[0]].cpu_s)
+    assert not WholeSwarm.of_current_code(path).before

@@ -5,12 +5,14 @@ single mixture would.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from dlog.testing.bookies import KIB
 from dlog.testing.kernel.seeds import Seeds
+from dlog.testing.swarm.draw import Draw
+from dlog.testing.swarm.narrow import narrowed
 from dlog.testing.swarm.plan import (
     BEYOND,
     BEYOND_SCENES,
@@ -33,21 +35,9 @@ from dlog.testing.swarm.plan import (
 QUORUMS = ((3, 3, 2), (3, 3, 2), (3, 2, 2), (4, 3, 2), (5, 3, 2), (3, 3, 3), (5, 5, 3), (2, 2, 1), (4, 4, 2))
 
 
-@dataclass(frozen=True, slots=True)
-class _Draw:
-    chance: Random
-
-    def maybe(self, probability: float) -> bool:
-        return self.chance.random() < probability
-
-    def some(self, names: tuple[str, ...]) -> list[str]:
-        """Each with even chance."""
-        return [name for name in names if self.maybe(0.5)]
-
-
 def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any) -> Plan:
     """The plan that this seed stands for; `overrides` replace single fields of it."""
-    draw = _Draw(chance)
+    draw = Draw(chance)
     drawn = _basic(draw, profile)
     faults, ensemble = drawn["faults"], drawn["ensemble"]
     # Drawn last, so that what seeds drew before it existed stays.
@@ -62,23 +52,23 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         drawn["faults"] = (*drawn["faults"], NO_DESCRIPTORS)
     drawn["neighbours"] = chance.choice((0, 0, 1))
     if profile != "calm":
-        apart = _Draw(Random(chance.getrandbits(64)))
+        apart = Draw(Random(chance.getrandbits(64)))
         drawn |= _with_lasting_faults(apart, drawn)
         if profile == "beyond":
             drawn["faults"] = (*drawn["faults"], *(name for name in LATER_BEYOND if apart.maybe(0.3)))
     if profile == "beyond":
-        drawn |= _with_a_scene_beyond(_Draw(Random(f"scene beyond {seed}")))
-    drawn |= _with_a_richer_workload(_Draw(Random(f"workload {seed}")))
+        drawn |= _with_a_scene_beyond(Draw(Random(f"scene beyond {seed}")))
+    drawn |= _with_a_richer_workload(Draw(Random(f"workload {seed}")))
     if profile != "beyond":
-        drawn |= _with_more_contention(_Draw(Random(f"contention {seed}")), profile, drawn)
+        drawn |= _with_more_contention(Draw(Random(f"contention {seed}")), profile, drawn)
     if profile == "narrow":
-        drawn |= _narrowed(_Draw(Random(f"narrow {seed}")))
+        drawn |= narrowed(Draw(Random(f"narrow {seed}")))
     if drawn["digest"] == "DUMMY" and (profile == "beyond" or "minor_rot" in drawn["faults"]):
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))
 
 
-def _basic(draw: _Draw, profile: str) -> dict[str, Any]:
+def _basic(draw: Draw, profile: str) -> dict[str, Any]:
     """Cluster, workload and faults, each drawn by itself."""
     chance = draw.chance
     ensemble, write, ack = chance.choice(QUORUMS)
@@ -116,76 +106,25 @@ def _basic(draw: _Draw, profile: str) -> dict[str, Any]:
     }
 
 
-_FAMILIES = (
-    ("kill_bookie", "pause_bookie", "isolate", "cut", "clog"),
-    ("kill_client", "pause_client", "metadata_partition", "isolate"),
-    ("metadata_answer_lost", "metadata_request_lost", "metadata_request_late", "kill_client"),
-    ("power_cut", "power_cut_at_effect", "kill_many", "sync_error", "kill_bookie"),
-    ("session_loss", "reset", "stall", "cut_one_way", "disk_full", "slow_sync"),
-    ("ambush", "kill_client", "kill_bookie"),
-    ("metadata_unavailable", "metadata_partition", "watch_late", "watch_lost", "session_loss"),
-)
-"""Faults that together bring a client or a bookie into the states for which one part of the protocol is made."""
+def _with_a_scene_beyond(draw: Draw) -> dict[str, Any]:
+    """Half of these runs have one schedule again and again, with time for each, and no other damage in the way.
 
-
-def _narrowed(draw: _Draw) -> dict[str, Any]:
-    """Few kinds of faults in quick succession, small messages, and extremes of a few settings.
-
-    What needs several of these, and nothing that interferes, hardly ever meets in a run that draws each by itself.
+    Most of them on three bookies, since a fourth one often has what the schedule takes away.
     """
-    chance = draw.chance
-    if alone := draw.maybe(0.25):
-        faults = [chance.choice(SCENES)]
-    else:
-        family = chance.choice(_FAMILIES)
-        faults = chance.sample(family, chance.randint(1, min(3, len(family))))
-    if draw.maybe(0.1):
-        faults = []
-    if draw.maybe(0.1):
-        faults.append(UNREADABLE)
-    timely = (TIMELY,) if faults and draw.maybe(0.8) else ()
-    ensemble, write, ack = chance.choice((*(3 * [(3, 3, 2)]), (3, 3, 3), (3, 3, 3), (3, 2, 2), (5, 3, 2)))
-    copiers = draw.maybe(0.15)
-    return {
-        "faults": (*faults, *timely),
-        "bookies": min(6, ensemble + chance.choice((0, 0, 1, 3)) + (1 if copiers else 0)),
-        "ensemble": ensemble,
-        "write": write,
-        "ack": ack,
-        "chaos_s": 20.0 if draw.maybe(0.06) else 8.0 if alone else chance.choice((3.0, 5.0, 8.0)),
-        "fault_every_s": chance.choice((1.0, 2.0, 4.0)) if alone else chance.choice((0.15, 0.4, 0.4)),
-        "append_every_s": chance.choice((0.02, 0.05, 0.05, 0.2, 0.5)),
-        "payload_bytes_max": chance.choice((10, 10, 10, 8000)),
-        "fast": draw.maybe(0.35),
-        "writers": chance.choice((1, 2, 2, 3, 3, 4)),
-        "readers": chance.choice((1, 1, 1, 2, 4)),
-        "witnesses": chance.choice((0, 0, 1)),
-        "rotation_entries": chance.choice((5, 50, 500)),
-        "rotation_age_s": chance.choice((0.5, 1.0, 3.0, 30.0)),
-        "store_s_max": chance.choice((3e-3, 3e-3, 3e-3, 0.2, 0.5)),
-        "sync_s_max": chance.choice((2e-3, 2e-3, 50e-3, 50e-3, 0.2)),
-        "patience": chance.choice((0.3, 1.0, 1.0)),
-        "hold_s": chance.choice((60.0, 60.0, 2.0)),
-        "term_s": chance.choice((15.0, 15.0, 0.7, 100.0)),
-        "aborts": chance.choice((0.1, 0.1, 1.0)),
-        "resolves": chance.choice((0.2, 1.0)),
-        "shrinks": draw.maybe(0.25),
-        "other_log": draw.maybe(0.15),
-        "neighbours": 2 if draw.maybe(0.1) else 0,
-        "copiers": 2 if copiers else 0,
-        "parallel_logs": 0,
-        "cancellers": 0,
-        "mixed_settings": False,
-        "huge_bytes": 0,
-        "limbo": False,
-    }
-
-
-def _with_a_scene_beyond(draw: _Draw) -> dict[str, Any]:
-    """Half of these runs have one schedule again and again, with time for each, and no other damage in the way."""
     if draw.maybe(0.5):
         return {}
+    three = {
+        "bookies": 3,
+        "ensemble": 3,
+        "write": 3,
+        "ack": 2,
+        "payload_bytes_max": 10,
+        "shrinks": False,
+        "other_log": False,
+        "copiers": 0,
+    }
     return {
+        **(three if draw.maybe(0.8) else {}),
         "faults": (draw.chance.choice(BEYOND_SCENES), *((TIMELY,) if draw.maybe(0.5) else ())),
         "chaos_s": 12.0,
         "fault_every_s": 4.0,
@@ -196,7 +135,7 @@ def _with_a_scene_beyond(draw: _Draw) -> dict[str, Any]:
     }
 
 
-def _with_a_richer_workload(draw: _Draw) -> dict[str, Any]:
+def _with_a_richer_workload(draw: Draw) -> dict[str, Any]:
     """What clients use in addition to the plain append, from a stream of its own."""
     chance = draw.chance
     return {
@@ -210,7 +149,7 @@ def _with_a_richer_workload(draw: _Draw) -> dict[str, Any]:
     }
 
 
-def _with_more_contention(draw: _Draw, profile: str, drawn: dict[str, Any]) -> dict[str, Any]:
+def _with_more_contention(draw: Draw, profile: str, drawn: dict[str, Any]) -> dict[str, Any]:
     """Few runs have any of it, so that most are as they were before it existed. Drawn from a stream of its own."""
     chance = draw.chance
     changed: dict[str, Any] = {}
@@ -247,7 +186,7 @@ def _with_returning_bookies(ensemble: int, bookies: int) -> dict[str, Any]:
     return {"bookies": max(bookies, ensemble + 1), "sync_s_max": 0.6, "patience": 1.0}
 
 
-def _with_lasting_faults(draw: _Draw, drawn: dict[str, Any]) -> dict[str, Any]:
+def _with_lasting_faults(draw: Draw, drawn: dict[str, Any]) -> dict[str, Any]:
     """Drawn apart from all others. A run that loses bookies often has spare ones for them."""
     faults = [name for name in (*LASTING, MISDIRECTED_READ) if draw.maybe(0.12)]
     changed: dict[str, Any] = {"faults": (*drawn["faults"], *faults), "limbo": draw.maybe(0.5)}
@@ -261,7 +200,7 @@ def _with_lasting_faults(draw: _Draw, drawn: dict[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def _pace(draw: _Draw) -> dict[str, float]:
+def _pace(draw: Draw) -> dict[str, float]:
     """As many faults in a short run as in a long one: a second costs the same, whatever goes wrong in it.
 
     Some runs are long, for what takes its time.
@@ -272,7 +211,7 @@ def _pace(draw: _Draw) -> dict[str, float]:
     return {"chaos_s": chance.uniform(2.0, 8.0), "fault_every_s": chance.choice((0.15, 0.3, 0.8))}
 
 
-def _with_scenes(draw: _Draw, faults: tuple[str, ...]) -> dict[str, Any]:
+def _with_scenes(draw: Draw, faults: tuple[str, ...]) -> dict[str, Any]:
     """A few of them, few other faults in between, and often a store so slow that much happens around each change."""
     chance = draw.chance
     others = [name for name in faults if draw.maybe(0.3)]
@@ -293,7 +232,7 @@ def make_plan(seed: int, profile: str, overrides: Mapping[str, Any]) -> Plan:
     return replace(plan_of(seed, Seeds(seed).stream("plan"), profile), **overrides)
 
 
-def _faults(draw: _Draw, profile: str) -> list[str]:
+def _faults(draw: Draw, profile: str) -> list[str]:
     """Some groups of faults are off as a whole, so that others are seen alone."""
     groups = [
         draw.some(group) if draw.maybe(0.7) else [] for group in (NETWORK, PROCESSES, DISKS, STORE, CLOCKS)

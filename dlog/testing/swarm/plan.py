@@ -72,6 +72,7 @@ WITHIN = (
 )
 LATER_BEYOND = ("bad_sectors", "misread_journal")
 BEYOND = ("bit_rot", "lost_file", "misdirected_write", "index_damage")
+SLEEPING_WRITER = "sleeping_writer"
 SCENES = (
     "filled_disk",
     "dying_writer",
@@ -79,6 +80,7 @@ SCENES = (
     "unheard_change",
     "two_recoveries",
     "unfenced_bookie",
+    SLEEPING_WRITER,
 )
 BEYOND_SCENES = ("rotten_ambush", "wiped_ambush", "emptied_ambush", "rotten_fence")
 """Short schedules of faults that belong together; see scenes.py."""

@@ -93,6 +93,19 @@ class Scenes(FaultGenerator):
             Action(at_s=still_s, kind="clog", who=client, to=still, for_s=2.0),
         ]
 
+    def _draw_sleeping_writer(self, at_s: float) -> list[Action]:
+        """What one sends stands still on its way, and it sleeps until its ledgers may have been trimmed and deleted."""
+        if not (writers := self._writers()):
+            return []
+        owner, for_s = self._chance.choice(writers), 8.0 + 4.0 * self._chance.random()
+        return [
+            *(
+                Action(at_s=at_s, kind="clog", who=owner, to=each.name, for_s=for_s - 0.4)
+                for each in self._cluster.bookies
+            ),
+            Action(at_s=at_s + 0.03, kind="pause_client", who=owner, for_s=for_s),
+        ]
+
     # ---- recoveries
 
     def _draw_two_recoveries(self, at_s: float) -> list[Action]:

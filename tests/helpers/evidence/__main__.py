@@ -171,6 +171,7 @@ def planted_bugs(swarm: WholeSwarm | None) -> tuple[PlantedBug, ...]:
             focused=bool(row.focus) or row.circumstances,
             runs=progress[name].runs if name in progress else None,
             found=name in progress and progress[name].found is not None,
+            at_most=name in progress and progress[name].at_most,
         )
         for name, row in Table.load().rows.items()
     )

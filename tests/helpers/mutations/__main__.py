@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from statistics import median
 
+from tests.helpers.evidence.rotation import runs_of_seeds
 from tests.helpers.mutations.parallel_search import SearchOptions, search_all
 from tests.helpers.mutations.search import SearchResult, run_planted
 from tests.helpers.mutations.table import Table, row_of
@@ -43,7 +44,12 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m tests.helpers.mutations", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("--only", action="append", choices=MUTATIONS, metavar="NAME", help="plant this one")
-    parser.add_argument("--seeds", type=int, default=SEEDS_MAX, help="give up after so many")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=SEEDS_MAX,
+        help="give up after this number; with --whole in all their profiles",
+    )
     parser.add_argument("--first", type=int, default=0, help="begin with this seed")
     parser.add_argument(
         "--seconds",
@@ -97,7 +103,9 @@ def _describe(found: SearchResult) -> str:
 
 def _search_whole_swarm(names: list[str], given: argparse.Namespace) -> int:
     """0: all were found. 1: one was not, or not yet."""
-    for name, progress in search_whole_swarm(names, given.seeds, given.seconds, given.processes):
+    for name, progress in search_whole_swarm(
+        names, runs_of_seeds(given.seeds), given.seconds, given.processes
+    ):
         if progress.found is not None:
             profile, seed = progress.found
             print(f"{name}: run {progress.runs}, seed {seed} ({profile}): {progress.check}", flush=True)

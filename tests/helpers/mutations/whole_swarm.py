@@ -3,6 +3,8 @@
 All bugs see the same runs, in the order of the rotation. What has been tried is kept in a file, so that a search goes
 on where the last one stopped; it begins anew when the code that the runs exercise has changed.
 
+A search on changed code first tries the run that found a bug before; then the number of runs is an upper bound.
+
 A bug that many runs did not find is planted together with others: a run that fails then is repeated with each of
 them alone, and only that counts as found. So a search costs a fraction, and at worst finds a bug later, if another
 one covers it.
@@ -23,7 +25,7 @@ from typing import Any
 
 from dlog.testing.swarm.drawing import make_plan
 from tests.helpers.evidence.machine import commit, day, machine
-from tests.helpers.evidence.rotation import Job, jobs_of
+from tests.helpers.evidence.rotation import Job, jobs_of, place_of
 from tests.helpers.evidence.running import TooLongError, prepare_process
 from tests.helpers.evidence.sources import fingerprint, fingerprint_of
 from tests.helpers.mutations.mutation import Mutation
@@ -49,6 +51,8 @@ class Progress:
     """A fingerprint of the edits: another bug under the same name is searched anew."""
     runs: int = 0
     """Runs made, in the order of the rotation; the last one found the bug, if any did."""
+    at_most: bool = False
+    """Only the run that found the bug on earlier code was made: one of those before it might find it, too."""
     found: Job | None = None
     check: str = ""
     not_counted: tuple[Job, ...] = ()
@@ -65,29 +69,41 @@ class WholeSwarm:
     day: str
     machine: str
     bugs: dict[str, Progress] = field(default_factory=dict)
+    before: dict[str, Job] = field(default_factory=dict)
+    """The runs that found bugs on earlier code and have not been tried on this one."""
 
     @classmethod
     def load(cls, path: Path = PATH) -> WholeSwarm | None:
         if not path.exists():
             return None
         found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        return cls(**found | {"bugs": {name: _progress(each) for name, each in found["bugs"].items()}})
+        bugs = {name: _progress(each) for name, each in found["bugs"].items()}
+        before = {name: (profile, seed) for name, (profile, seed) in found.get("before", {}).items()}
+        return cls(**found | {"bugs": bugs, "before": before})
 
     @classmethod
     def of_current_code(cls, path: Path = PATH) -> WholeSwarm:
-        """With what the file has of this code, and nothing of any other."""
+        """With what the file has of this code; of any other only which run found a bug."""
         current = cls(fingerprint("seeds"), commit(), day(), machine())
-        before = cls.load(path)
-        if before is not None and before.fingerprint == current.fingerprint:
-            for name, progress in before.bugs.items():
-                if name in MUTATIONS and progress.bug == bug_fingerprint(MUTATIONS[name]):
-                    current.bugs[name] = progress
+        last = cls.load(path)
+        if last is None:
+            return current
+        same = last.fingerprint == current.fingerprint
+        current.before |= last.before
+        for name, progress in last.bugs.items():
+            if same and name in MUTATIONS and progress.bug == bug_fingerprint(MUTATIONS[name]):
+                current.bugs[name] = progress
+            elif progress.found is not None:
+                current.before[name] = progress.found
         return current
 
     def save(self, path: Path = PATH) -> None:
         bugs = {name: self.bugs[name] for name in MUTATIONS if name in self.bugs}
         lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(asdict(each))}" for name, each in bugs.items())
-        head = {name: getattr(self, name) for name in ("fingerprint", "commit", "day", "machine")}
+        head: dict[str, Any] = {
+            name: getattr(self, name) for name in ("fingerprint", "commit", "day", "machine")
+        }
+        head |= {"before": {name: self.before[name] for name in MUTATIONS if name in self.before}}
         fields = "".join(f" {json.dumps(name)}: {json.dumps(value)},\n" for name, value in head.items())
         temporary = path.with_suffix(".tmp")
         temporary.write_text(f'{{\n{fields} "bugs": {{\n{lines}\n }}\n}}\n', "utf-8")
@@ -126,6 +142,19 @@ def search_whole_swarm(
     deadline = time.monotonic() + seconds
     context = multiprocessing.get_context("spawn")
     with context.Pool(processes, prepare_process) as pool:
+        again = [
+            (name, so_far.before[name], so_far.progress(name))
+            for name in names
+            if name in so_far.before and not so_far.progress(name).runs
+        ]
+        for name, progress in pool.imap_unordered(partial(_found_again, runs_max, deadline), again):
+            if progress is None:
+                continue
+            del so_far.before[name]
+            so_far.bugs[name] = progress
+            so_far.save(path)
+            if progress.found is not None:
+                yield name, progress
         for runs in _limits(runs_max):
             tasks = groups({name: so_far.progress(name) for name in so_far.open(names, runs)})
             for group in pool.imap_unordered(partial(_go_on, runs, deadline), tasks):
@@ -136,6 +165,22 @@ def search_whole_swarm(
                 yield from changed.items()
             if time.monotonic() >= deadline:
                 return
+
+
+def _found_again(
+    runs_max: int, deadline: float, given: tuple[str, Job, Progress]
+) -> tuple[str, Progress | None]:
+    """With the run that found it before; without progress if it does not any more. None: no time was left."""
+    name, job, progress = given
+    if time.monotonic() >= deadline:
+        return name, None
+    place = place_of(job)
+    if place > runs_max:
+        return name, progress
+    tried = _tried_alone(MUTATIONS[name], job, progress)
+    if tried.found is None:
+        return name, replace(progress, cpu_s=tried.cpu_s)
+    return name, replace(tried, runs=place, at_most=True)
 
 
 def _limits(runs_max: int) -> Iterator[int]:

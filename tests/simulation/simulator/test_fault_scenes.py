@@ -19,6 +19,7 @@ OF_ITS_OWN = {
     "unheard_change": "metadata_partition",
     "two_recoveries": "restart_bookie",
     "unfenced_bookie": "refuse",
+    "sleeping_writer": "pause_client",
     "rotten_ambush": "bit_rot",
     "wiped_ambush": "wiped_disk",
     "emptied_ambush": "emptied_disk",
