@@ -24,13 +24,19 @@ def bounded(
         UnknownPositionError: the ledger of `starting` does not exist yet.
     """
     tail = extents[-1].end if extents else EARLIEST_ID
-    start = _start(record, starting, tail)
+    start = start_of(record, starting, tail)
     end = tail if ending == "latest" else min(ending, tail)
     parts = (within_bounds(extent, start, end) for extent in extents)
     return [part for part in parts if part is not None]
 
 
-def _start(record: LogMetadata, starting: StartingBound, tail: MessageId) -> MessageId:
+def start_of(record: LogMetadata, starting: StartingBound, tail: MessageId) -> MessageId:
+    """The first id of a read.
+
+    Raises:
+        TrimmedError: messages at `starting` were trimmed.
+        UnknownPositionError: the ledger of `starting` does not exist yet.
+    """
     if starting == "earliest":
         return record.trim_before
     if starting == "latest":

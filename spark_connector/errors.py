@@ -25,6 +25,14 @@ class BadOptionError(ConfigurationError):
     """An option of the source is unknown, missing or wrong (facts: option)."""
 
 
+class OffsetFormatError(ConfigurationError):
+    """An offset in a stream's checkpoint was not written by this version of the source."""
+
+
+class StreamDataLossError(CorruptionError):
+    """Messages that a stream has not read are gone, or its log is another one now (facts: log)."""
+
+
 class PartitionDataLossError(CorruptionError):
     """A partition could not return exactly the messages that it was planned for (facts: start, end)."""
 

@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeVar
 
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, wait_random_exponential
-
 from dlog.format.entry import decode_envelope
+from dlog.model import MessageId
 from dlog.read.batch import MessageBatch
 from ledger.client import LedgerClient
-from ledger.errors import EntryNotFoundError, LedgerNotFoundError, RequestTimeoutError, UnavailableError
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError
 from ledger.model import LedgerId
 from ledger.reading.bookie_reads import Entry
 from ledger.reading.read_handle import ReadHandle
 from spark_connector.errors import PartitionDataLossError
 from spark_connector.partitions import Extent
+from spark_connector.retrying import retrying
 
 T = TypeVar("T")
 
 FETCH_ENTRIES = 1000
 FETCH_BYTES = 4 * 1024 * 1024
 """Two fetches are in memory at a time, so a task needs some 8 MiB in addition to its rows."""
-_PAUSE_FIRST_S = 0.1
-_PAUSE_MAX_S = 2.0
-"""A restarted bookie is back within seconds. Pauses are random, since all tasks lose it at the same time."""
 
 
 class ExtentReader:
@@ -56,14 +54,57 @@ class ExtentReader:
             total += limit - skipped
         return total
 
+    async def take(self, extent: Extent, limit: int) -> tuple[MessageId, int]:
+        """The id after the first `limit` messages of the extent, or its end; and how many messages are before it."""
+        total = 0
+        async for entry in self._entries(extent):
+            envelope, _ = decode_envelope(entry.payload)
+            skipped, end = _cut(extent, entry.entry_id, envelope.count)
+            total += end - skipped
+            if total >= limit:
+                index = end - (total - limit)
+                if index < envelope.count:
+                    return MessageId(extent.ledger_id, entry.entry_id, index), limit
+                return MessageId(extent.ledger_id, entry.entry_id + 1, 0), limit
+        return extent.end, total
+
+    async def last_within(self, extent: Extent, byte_limit: int) -> tuple[int, int]:
+        """The last entry up to which the extent's entries have no more payload than this, and how much they have.
+
+        One before the first, and 0, if the first one has more. Bisects, since the header of an entry says how many
+        bytes its ledger has up to it.
+        """
+        async with self._opened(extent) as handle:
+            first = extent.first_entry
+            before = await self._bytes_through(handle, first - 1, extent) if first else 0
+            low, size = first - 1, 0
+            high = extent.last_entry
+            while low < high:
+                middle = (low + high + 1) // 2
+                found = await self._bytes_through(handle, middle, extent) - before
+                if found <= byte_limit:
+                    low, size = middle, found
+                else:
+                    high = middle - 1
+            return low, size
+
+    async def _bytes_through(self, handle: ReadHandle, entry_id: int, extent: Extent) -> int:
+        [entry] = await self._retrying(partial(handle.read, entry_id, entry_id), extent)
+        return entry.length
+
     async def _entries(self, extent: Extent) -> AsyncIterator[Entry]:
+        async with self._opened(extent) as handle:
+            async for entries in self._fetched(handle, extent):
+                for entry in entries:
+                    yield entry
+
+    @asynccontextmanager
+    async def _opened(self, extent: Extent) -> AsyncIterator[ReadHandle]:
         try:
             handle = await self._retrying(partial(self._ledgers.open, LedgerId(extent.ledger_id)), extent)
             try:
                 _check_reach(handle, extent)
-                async for entries in self._fetched(handle, extent):
-                    for entry in entries:
-                        yield entry
+                yield handle
             finally:
                 await handle.close()
         except (LedgerNotFoundError, EntryNotFoundError) as error:
@@ -93,25 +134,7 @@ class ExtentReader:
         return asyncio.ensure_future(self._retrying(read, extent))
 
     async def _retrying(self, read: Callable[[], Awaitable[T]], extent: Extent) -> T:
-        """The result of `read`, retried while bookies or metadata store are unavailable, up to `timeout_ms`."""
-        limit_s = self._timeout_ms / 1000
-        attempts = AsyncRetrying(
-            retry=retry_if_exception_type(UnavailableError),
-            wait=wait_random_exponential(multiplier=_PAUSE_FIRST_S, max=_PAUSE_MAX_S),
-            stop=stop_before_delay(limit_s),
-            reraise=True,
-        )
-        try:
-            async with asyncio.timeout(limit_s):
-                async for attempt in attempts:
-                    with attempt:
-                        return await read()
-                raise AssertionError("the policy ends with a result or an error")
-        except TimeoutError as error:
-            raise RequestTimeoutError(
-                f"ledger {extent.ledger_id} could not be read within readTimeoutMs={self._timeout_ms}: "
-                "check its bookies, or raise readTimeoutMs"
-            ) from error
+        return await retrying(read, self._timeout_ms, f"ledger {extent.ledger_id}")
 
 
 def _check_reach(handle: ReadHandle, extent: Extent) -> None:

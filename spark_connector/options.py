@@ -1,5 +1,7 @@
 """Options of the Spark source, checked before anything is opened. Pure.
 
+Those of streams only: `stream_options.py`.
+
 Spark's option names ignore case, so they are compared in lower case and named in messages as documented.
 """
 
@@ -22,7 +24,7 @@ EndingBound = MessageId | Literal["latest"]
 
 T = TypeVar("T")
 
-_NAMES = (
+NAMES = (
     "metadata",
     "namespace",
     "log",
@@ -57,7 +59,7 @@ class ReadOptions:
 
 
 def parse_options(options: Mapping[str, str]) -> ReadOptions:
-    """Check every option of a batch read.
+    """Check every option that batch reads and streams have.
 
     Raises:
         BadOptionError: an option is unknown, missing or wrong; the error names it and its valid values.
@@ -77,20 +79,21 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         namespace=_name("namespace", given.get("namespace", "default")),
         starting=starting,
         ending=ending,
-        include_headers=_flag(given, "includeHeaders", False),
-        partitions_min=_number(given, "minPartitions", 1, 1, 100_000),
-        partition_bytes=_number(given, "targetPartitionBytes", 64 * 1024 * 1024, 1, 2**40),
-        batch_rows=_number(given, "batchRows", 8192, 1, 1_000_000),
-        read_timeout_ms=_number(given, "readTimeoutMs", 60_000, 1, 24 * 3600 * 1000),
+        include_headers=flag_option(given, "includeHeaders", False),
+        partitions_min=number_option(given, "minPartitions", 1, 1, 100_000),
+        partition_bytes=number_option(given, "targetPartitionBytes", 64 * 1024 * 1024, 1, 2**40),
+        batch_rows=number_option(given, "batchRows", 8192, 1, 1_000_000),
+        read_timeout_ms=number_option(given, "readTimeoutMs", 60_000, 1, 24 * 3600 * 1000),
     )
 
 
 def _refuse_unknown(given: Mapping[str, str]) -> None:
-    known = {name.lower() for name in _NAMES}
+    known = {name.lower() for name in NAMES}
     for name in given:
         if name not in known:
             raise BadOptionError(
-                f"option {name!r} is unknown: a batch read has {', '.join(_NAMES)}", option=name
+                f"option {name!r} is unknown, or is not for batch reads, which have {', '.join(NAMES)}",
+                option=name,
             )
 
 
@@ -135,7 +138,7 @@ def _convert(option: str, value: str, parse: Callable[[str], T], otherwise: str 
         raise BadOptionError(f"option {option!r}: {error}{tail}", option=option) from error
 
 
-def _number(given: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+def number_option(given: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
     text = given.get(name.lower())
     if text is None:
         return default
@@ -147,7 +150,7 @@ def _number(given: Mapping[str, str], name: str, default: int, least: int, most:
     return number
 
 
-def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
+def flag_option(given: Mapping[str, str], name: str, default: bool) -> bool:
     text = given.get(name.lower())
     if text is None:
         return default

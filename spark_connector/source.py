@@ -1,6 +1,7 @@
-"""The Spark data source "dlog": batch read of one log.
+"""The Spark data source "dlog": batch read and stream of one log.
 
     spark.read.format("dlog").option("metadata", uri).option("log", "orders").load()
+    spark.readStream.format("dlog").option("metadata", uri).option("log", "orders").load()
 
 Everything beyond PySpark is imported on use, since every Spark session that finds this package imports it.
 """
@@ -34,8 +35,14 @@ class DlogDataSource(DataSource):
         return "dlog"
 
     def schema(self) -> StructType:
+        from spark_connector.errors import spark_errors
         from spark_connector.schema import read_schema
+        from spark_connector.stream_options import STREAM_NAMES, parse_stream_options
 
+        # Whether a stream asks is not known here.
+        if {name.lower() for name in STREAM_NAMES} & {name.lower() for name in self.options}:
+            with spark_errors():
+                return read_schema(parse_stream_options(self.options).read.include_headers)
         return read_schema(self._parsed().include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -47,7 +54,13 @@ class DlogDataSource(DataSource):
             return DlogReader(options, check_schema(schema, options.include_headers))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return NoStream()
+        try:
+            from spark_connector.stream import DlogStreamReader
+        except ModuleNotFoundError as error:
+            if error.name != "pyspark.sql.streaming.datasource":
+                raise
+            return OldSpark()
+        return DlogStreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
         _refuse("writing to a log from Spark is not supported yet: append with dlog.aio or dlog.connect")
@@ -91,34 +104,38 @@ class DlogReader(DataSourceReader):
         return [LogPartition(plan.uri, partition) for partition in plan.partitions]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        from spark_connector.errors import spark_errors
-        from spark_connector.reader import TaskSettings, read_partition
-
-        if not isinstance(partition, LogPartition):
-            return  # for an empty plan Spark runs one task without a partition
-        settings = TaskSettings(
-            log=self._options.log,
-            batch_rows=self._options.batch_rows,
-            read_timeout_ms=self._options.read_timeout_ms,
-        )
-        # Spark compares the first batch with exactly this conversion, nullability included.
-        schema = to_arrow_schema(self._schema, timezone="UTC")
-        with spark_errors():
-            yield from read_partition(partition.uri, partition.partition, schema, settings)
+        return read_log_partition(self._options, self._schema, partition)
 
 
-class NoStream(DataSourceStreamReader):
-    """Refuses streaming at Spark's first call.
+def read_log_partition(
+    options: ReadOptions, schema: StructType, partition: InputPartition
+) -> Iterator[pa.RecordBatch]:
+    """One task: the partition's messages as record batches of the schema."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from spark_connector.errors import spark_errors
+    from spark_connector.reader import TaskSettings, read_partition
+
+    if not isinstance(partition, LogPartition):
+        return  # for an empty plan Spark runs one task without a partition
+    settings = TaskSettings(
+        log=options.log, batch_rows=options.batch_rows, read_timeout_ms=options.read_timeout_ms
+    )
+    # Spark compares the first batch with exactly this conversion, nullability included.
+    arrow_schema = to_arrow_schema(schema, timezone="UTC")
+    with spark_errors():
+        yield from read_partition(partition.uri, partition.partition, arrow_schema, settings)
+
+
+class OldSpark(DataSourceStreamReader):
+    """Refuses a stream at Spark's first call, where PySpark lacks what it needs.
 
     `streamReader` itself must not raise: Spark would then fail to stop a reader that does not exist, and show that.
     """
 
     def initialOffset(self) -> NoReturn:
         _refuse(
-            "reading a log as a stream is not supported yet: load a DataFrame with spark.read, "
-            "or follow the log with a reader of dlog.aio or dlog.connect"
+            "reading a log as a stream needs PySpark 4.2 or newer: upgrade it, or load a DataFrame with spark.read"
         )
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> NoReturn:

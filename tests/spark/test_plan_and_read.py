@@ -18,7 +18,9 @@ from dlog.client import LogClient, connect
 from dlog.config import LogConfig
 from dlog.local.embedded import Standalone
 from dlog.model import Message, MessageId
-from ledger.model import QuorumSizes
+from ledger.client import LedgerClient
+from ledger.model import LedgerId, QuorumSizes
+from ledger.reading.read_handle import ReadHandle
 from spark_connector.errors import SparkSourceError, spark_errors
 from spark_connector.options import ReadOptions
 from spark_connector.partitions import Partition
@@ -203,3 +205,36 @@ def test_pandas_is_not_needed(cluster: Standalone, numbers: list[Message]) -> No
     command = [sys.executable, "-W", "error", "-c", WITHOUT_PANDAS, cluster.uri]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT)})
     assert (done.stdout, done.stderr) == ("1000\n", "")
+
+
+def test_planning_looks_again_when_its_ledger_was_trimmed_and_deleted(
+    cluster: Standalone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has read the record, and before it opens the last ledger that one is sealed, trimmed and deleted."""
+
+    async def fill() -> None:
+        async with (
+            await connect(cluster.uri) as client,
+            client.open_writer("overtaken", create=True) as writer,
+        ):
+            await writer.append(b"old")
+            writer.abort()
+
+    open_ledger, calls = LedgerClient.open, []
+
+    async def open_late(client: LedgerClient, ledger_id: LedgerId, *given: Any) -> ReadHandle:
+        calls.append(ledger_id)
+        if len(calls) == 1:
+            monkeypatch.undo()
+            async with await connect(cluster.uri) as other:
+                async with other.open_writer("overtaken") as writer:
+                    await other.shrink("overtaken", await writer.append(b"new"))
+                await other.collect("overtaken")
+            monkeypatch.setattr(LedgerClient, "open", open_late)
+        return await open_ledger(client, ledger_id, *given)
+
+    asyncio.run(fill())
+    monkeypatch.setattr(LedgerClient, "open", open_late)
+    reader, partitions = planned(cluster, "overtaken")
+    assert [row["value"] for row in rows_of(reader, partitions)] == [b"new"]
+    assert len(set(calls)) == 2

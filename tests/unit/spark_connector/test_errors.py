@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 from pyspark.sql.types import StructType
@@ -60,13 +61,26 @@ def test_the_sentence_is_the_first_line(
 def test_what_is_not_supported_is_said_by_us() -> None:
     """Not by the class of Spark that lacks a method, nor by what Spark does after that."""
     source = DlogDataSource({"metadata": "memory:x", "log": "orders"})
-    stream = source.streamReader(StructType())
     for attempt in (
-        stream.initialOffset,
-        lambda: stream.latestOffset({}, None),
-        lambda: stream.partitions({}, {}),
         lambda: source.writer(StructType(), False),
         lambda: source.streamWriter(StructType(), False),
     ):
         with pytest.raises(SparkSourceError, match=r"^DLOG_NOT_SUPPORTED: .* is not supported yet: "):
+            attempt()
+
+
+def test_a_pyspark_without_limits_of_streams_is_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PySpark 4.0 and 4.1 lack a module. The reader is made all the same, since Spark wants to stop it later."""
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+    monkeypatch.delitem(sys.modules, "spark_connector.stream", raising=False)
+    stream = DlogDataSource({"metadata": "memory:x", "log": "orders"}).streamReader(StructType())
+    for attempt in (
+        stream.initialOffset,
+        lambda: stream.latestOffset({}, None),
+        lambda: stream.partitions({}, {}),
+        lambda: stream.read(None),
+    ):
+        with pytest.raises(SparkSourceError, match=r"^DLOG_NOT_SUPPORTED: .* needs PySpark 4\.2 or newer"):
             attempt()

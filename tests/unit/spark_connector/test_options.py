@@ -49,7 +49,10 @@ def test_words_and_ids_bound_a_read() -> None:
         ({"targetPartitionBytes": "64MiB"}, "option 'targetPartitionBytes' must be a whole number"),
         ({"batchRows": "-1"}, "got '-1'"),
         ({"readTimeoutMs": "²"}, "got '²'"),
-        ({"startingOffsets": "x"}, "option 'startingoffsets' is unknown: a batch read has metadata"),
+        (
+            {"startingOffsets": "x"},
+            "option 'startingoffsets' is unknown, or is not for batch reads, which have metadata",
+        ),
     ],
 )
 def test_a_wrong_value_is_named_with_its_limit(wrong: dict[str, str], sentence: str) -> None:

@@ -1,0 +1,26 @@
+"""Whether a trim has taken messages that a stream has not read. Pure."""
+
+from __future__ import annotations
+
+from dlog.model import LogMetadata, MessageId
+
+
+def has_missed(record: LogMetadata, position: MessageId) -> bool:
+    """Whether a message at or after `position` was trimmed.
+
+    A position below the trim id may have missed nothing: at the end of a sealed ledger the next message is in another.
+
+    Source: docs/log-semantics.md#rule-28.
+    """
+    if position >= record.trim_before:
+        return False
+    if position < record.trimmed_end:
+        return True
+    for listed in record.ledgers:
+        first = max(position, MessageId(listed.ledger_id, 0, 0))
+        if listed.ledger_id < position.ledger_id or first >= record.trim_before:
+            continue
+        # A trim id in a ledger without a recorded seal was proved to be at or below the tail.
+        if listed.seal is None or listed.seal.last_entry >= first.entry_id:
+            return True
+    return False

@@ -1,0 +1,256 @@
+"""What a stream plans, asked as Spark asks, on a real cluster and without a session."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from dlog.client import LogClient
+from dlog.local.embedded import Standalone
+from dlog.model import Message, MessageId
+from spark_connector.errors import SparkSourceError
+from spark_connector.schema import read_schema
+from spark_connector.stream import DlogStreamReader
+from spark_connector.stream_planning import KEPT_S
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration]
+
+LONGER_THAN_KEPT_S = 2 * KEPT_S
+
+OnCluster = Callable[[Callable[[LogClient], Any]], Any]
+Offset = dict[str, Any]
+
+
+class Stream:
+    """A stream's reader, and how far it has come. Offsets go through JSON, as in a checkpoint."""
+
+    def __init__(self, uri: str, log: str, **options: object) -> None:
+        texts = {name: str(value) for name, value in options.items()}
+        self._options = {"metadata": uri, "log": log, "startingId": "earliest"} | texts
+        self.open()
+        self.at: Offset = through_json(self.reader.initialOffset())
+
+    def open(self) -> None:
+        """In a process of its own Spark unpickles it."""
+        self.reader = pickle.loads(pickle.dumps(DlogStreamReader(self._options, read_schema(False))))
+
+    def latest(self) -> Offset:
+        return through_json(self.reader.latestOffset(self.at, self.reader.getDefaultReadLimit()))
+
+    def batch(self) -> list[bytes]:
+        """The next micro-batch; nothing if there is none."""
+        start, self.at = self.at, self.latest()
+        return [] if self.at == start else self.between(start, self.at)
+
+    def between(self, start: Offset, end: Offset) -> list[bytes]:
+        partitions = self.reader.partitions(start, end)
+        batches = [batch for each in partitions for batch in self.reader.read(each)]
+        return [row["value"] for batch in batches for row in batch.to_pylist()]
+
+
+def through_json(offset: Offset) -> Offset:
+    found: Offset = json.loads(json.dumps(offset))
+    return found
+
+
+@pytest.fixture
+def stream(cluster: Standalone) -> Iterator[Callable[..., Stream]]:
+    opened: list[Stream] = []
+
+    def make(log: str, **options: object) -> Stream:
+        opened.append(Stream(cluster.uri, log, **options))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.reader.stop()
+
+
+def appended(log: str, *values: bytes, **options: Any) -> Callable[[LogClient], Any]:
+    """Work that appends these, each as an entry, with a writer of its own."""
+
+    async def work(client: LogClient) -> list[MessageId]:
+        async with client.open_writer(log, **options) as writer:
+            return [await writer.append(value) for value in values]
+
+    return work
+
+
+def payloads(numbers: list[Message]) -> list[bytes | None]:
+    return [message.payload for message in numbers]
+
+
+def test_without_a_limit_a_batch_is_all_there_is(
+    stream: Callable[..., Stream], numbers: list[Message]
+) -> None:
+    whole = stream("numbers")
+    assert whole.batch() == payloads(numbers)
+    assert whole.batch() == []
+    assert whole.reader.reportLatestOffset() == whole.at
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_the_limits_batches_are_the_log(
+    stream: Callable[..., Stream], numbers: list[Message], seed: int
+) -> None:
+    choose = Random(seed)
+    first = choose.randrange(1000)
+    some = stream("numbers", startingId=numbers[first].id, minPartitions=choose.choice((1, 5)))
+    found: list[bytes] = []
+    while len(found) < 1000 - first:
+        rows = choose.randint(1, 400)
+        start = some.at
+        some.at = through_json(some.reader.latestOffset(start, ReadMaxRows(rows)))
+        batch = some.between(start, some.at)
+        assert len(batch) == min(rows, 1000 - first - len(found))
+        found += batch
+    assert found == payloads(numbers)[first:]
+    assert some.latest() == some.at
+
+
+def test_a_limit_in_bytes_ends_a_batch_at_an_entry(
+    stream: Callable[..., Stream], numbers: list[Message]
+) -> None:
+    """Entries of ten messages; those of the first ledger have some 110 bytes. One entry is read, however large."""
+    sizes = {}
+    for limit in (1, 2500, 10**9):
+        some = stream("numbers", maxBytesPerTrigger=limit)
+        batches = [some.batch() for _ in range(3)]
+        assert [each for batch in batches for each in batch] == payloads(numbers)[: sum(map(len, batches))]
+        sizes[limit] = [len(batch) for batch in batches]
+    assert sizes[1] == [10, 10, 10]
+    assert all(size % 10 == 0 and 20 < size < 500 for size in sizes[2500])
+    assert sizes[10**9] == [1000, 0, 0]
+
+
+def test_spark_may_ask_for_all_whatever_the_options_say(
+    stream: Callable[..., Stream], numbers: list[Message]
+) -> None:
+    some = stream("numbers", maxRecordsPerTrigger=7)
+    assert len(some.batch()) == 7
+    end = some.reader.latestOffset(some.at, ReadAllAvailable())
+    assert len(some.between(some.at, end)) == 993
+
+
+def test_the_first_batch_begins_where_its_end_says(
+    stream: Callable[..., Stream], on_cluster: OnCluster
+) -> None:
+    """After a restart `latest` is another id, and Spark has only the end of the batch it has to repeat."""
+    on_cluster(appended("origins", b"before", create=True))
+    first = stream("origins", startingId="latest")
+    on_cluster(appended("origins", b"0", b"1"))
+    time.sleep(LONGER_THAN_KEPT_S)
+    end = first.latest()
+    on_cluster(appended("origins", b"2"))
+    again = stream("origins", startingId="latest")
+    assert again.at != first.at
+    assert again.between(again.at, end) == [b"0", b"1"]
+    again.at = end
+    assert again.batch() == [b"2"]
+
+
+def test_what_is_there_now_ends_a_query_that_asks_for_it(
+    stream: Callable[..., Stream], on_cluster: OnCluster
+) -> None:
+    on_cluster(appended("available", b"0", b"1", b"2", create=True))
+    now = stream("available", maxRecordsPerTrigger=2, minRecordsPerTrigger=2)
+    now.reader.prepareForTriggerAvailableNow()
+    on_cluster(appended("available", b"3"))
+    assert [now.batch(), now.batch(), now.batch()] == [[b"0", b"1"], [b"2"], []]
+
+
+def test_too_few_messages_wait_until_there_are_enough_or_the_delay_has_passed(
+    stream: Callable[..., Stream], on_cluster: OnCluster
+) -> None:
+    on_cluster(appended("few", b"0", create=True))
+    few = stream("few", minRecordsPerTrigger=2, maxTriggerDelay="400ms")
+    began = time.monotonic()
+    assert few.batch() == []
+    while not (found := few.batch()):
+        time.sleep(0.02)
+    assert found == [b"0"] and time.monotonic() - began > 0.4
+    on_cluster(appended("few", b"1", b"2", b"3"))
+    time.sleep(LONGER_THAN_KEPT_S)
+    assert few.batch() == [b"1", b"2", b"3"]
+
+
+def test_what_was_trimmed_before_it_was_read_is_reported_or_passed_over(
+    stream: Callable[..., Stream], on_cluster: OnCluster
+) -> None:
+    on_cluster(appended("trimmed", b"0", b"1", create=True))
+    strict, lenient = stream("trimmed"), stream("trimmed", failOnDataLoss="false")
+    assert strict.batch() == lenient.batch() == [b"0", b"1"]
+    [_, _, last] = on_cluster(appended("trimmed", b"2", b"3", b"4"))
+    time.sleep(LONGER_THAN_KEPT_S)
+    end = strict.latest()
+    on_cluster(lambda client: client.shrink("trimmed", last))
+    time.sleep(LONGER_THAN_KEPT_S)
+    sentence = (
+        "DLOG_DATA_LOSS: log default/trimmed lacks messages that this stream has not read: messages from"
+    )
+    with pytest.raises(SparkSourceError, match=sentence):
+        strict.latest()
+    with pytest.raises(SparkSourceError, match=sentence):
+        strict.between(strict.at, end)
+    assert lenient.between(lenient.at, end) == [b"4"]
+    assert lenient.batch() == [b"4"]
+
+
+def test_a_trim_of_what_was_read_is_no_loss(stream: Callable[..., Stream], on_cluster: OnCluster) -> None:
+    on_cluster(appended("read-first", b"0", b"1", create=True))
+    some = stream("read-first")
+    assert some.batch() == [b"0", b"1"]
+    [next_one] = on_cluster(appended("read-first", b"2"))
+    on_cluster(lambda client: client.shrink("read-first", next_one))
+    time.sleep(LONGER_THAN_KEPT_S)
+    assert some.batch() == [b"2"]
+
+
+def test_a_log_that_was_created_anew_is_another_one(
+    stream: Callable[..., Stream], on_cluster: OnCluster
+) -> None:
+    on_cluster(appended("reborn", b"old", create=True))
+    strict, lenient = stream("reborn"), stream("reborn", failOnDataLoss="false")
+    assert strict.batch() == lenient.batch() == [b"old"]
+    on_cluster(lambda client: client.delete("reborn"))
+    time.sleep(LONGER_THAN_KEPT_S)
+    with pytest.raises(SparkSourceError, match="DLOG_NOT_FOUND: log default/reborn does not exist"):
+        strict.latest()
+    on_cluster(appended("reborn", b"new", create=True))
+    time.sleep(LONGER_THAN_KEPT_S)
+    with pytest.raises(
+        SparkSourceError, match=r"DLOG_DATA_LOSS: log default/reborn .* deleted and created again"
+    ):
+        strict.latest()
+    assert lenient.batch() == [b"new"]
+
+
+def test_a_checkpoint_of_another_stream_is_refused(
+    stream: Callable[..., Stream], on_cluster: OnCluster
+) -> None:
+    on_cluster(appended("mine", b"0", create=True))
+    on_cluster(appended("theirs", b"0", create=True))
+    mine, theirs = stream("mine"), stream("theirs")
+    mine.at = theirs.at
+    with pytest.raises(SparkSourceError, match="the checkpoint is of theirs, not of mine"):
+        mine.latest()
+    mine.at = {"offset": 17}
+    with pytest.raises(SparkSourceError, match="DLOG_BAD_OPTION: the checkpoint holds"):
+        mine.latest()
+
+
+def test_a_moment_ago_is_recent_enough(stream: Callable[..., Stream], numbers: list[Message]) -> None:
+    """Without a trigger Spark asks as often as it can."""
+    some = stream("numbers")
+    some.batch()
+    began = time.monotonic()
+    for _ in range(1000):
+        assert some.latest() == some.at
+    assert time.monotonic() - began < 5

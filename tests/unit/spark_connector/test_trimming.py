@@ -1,0 +1,44 @@
+"""Whether a stream has missed something that was trimmed: it has not if it had read all of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlog.model import LogMetadata, MessageId
+from spark_connector.trimming import has_missed
+from tests.helpers.log.records import listed
+
+A = MessageId
+
+
+def record(trim_before: MessageId, trimmed_end: MessageId) -> LogMetadata:
+    """Ledger 3 with entries 0 to 9 is sealed, ledger 5 is not; ledgers below 3 are dropped."""
+    return LogMetadata(
+        log_uuid="u",
+        instance_id="i",
+        ledgers=(listed(3, 9), listed(5)),
+        last_ledger_id=5,
+        trim_before=trim_before,
+        trimmed_end=trimmed_end,
+    )
+
+
+@pytest.mark.parametrize(
+    ("position", "trim_before", "trimmed_end", "missed"),
+    [
+        (A(3, 0, 0), A(3, 0, 0), A(1, 7, 0), False),
+        (A(3, 5, 0), A(3, 5, 0), A(1, 7, 0), False),
+        (A(3, 4, 9), A(3, 5, 0), A(1, 7, 0), True),
+        (A(1, 7, 0), A(3, 0, 0), A(1, 7, 0), False),
+        (A(1, 6, 0), A(3, 0, 0), A(1, 7, 0), True),
+        (A(1, 7, 0), A(3, 1, 0), A(1, 7, 0), True),
+        (A(3, 10, 0), A(5, 0, 0), A(1, 7, 0), False),
+        (A(3, 9, 0), A(5, 0, 0), A(1, 7, 0), True),
+        (A(3, 10, 0), A(5, 1, 0), A(1, 7, 0), True),
+        (A(5, 3, 0), A(5, 2, 0), A(1, 7, 0), False),
+    ],
+)
+def test_it_is_what_lies_between(
+    position: MessageId, trim_before: MessageId, trimmed_end: MessageId, missed: bool
+) -> None:
+    assert has_missed(record(trim_before, trimmed_end), position) is missed
