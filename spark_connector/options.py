@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
 from dlog.model import MessageId, check_log_name
@@ -24,6 +25,8 @@ EndingBound = MessageId | Literal["latest"]
 
 T = TypeVar("T")
 
+_MILLISECONDS_MAX = 2**62 // 1000
+
 NAMES = (
     "metadata",
     "namespace",
@@ -31,6 +34,8 @@ NAMES = (
     "path",
     "startingId",
     "endingId",
+    "startingTimestamp",
+    "endingTimestamp",
     "includeHeaders",
     "minPartitions",
     "targetPartitionBytes",
@@ -48,6 +53,10 @@ class ReadOptions:
     namespace: str = "default"
     starting: StartingBound = "earliest"
     ending: EndingBound = "latest"
+    starting_time_us: int | None = None
+    """The first message appended at or after it is where the read begins, whatever `starting` is."""
+    ending_time_us: int | None = None
+    """The first message appended at or after it is not read any more, whatever `ending` is."""
     include_headers: bool = False
     partitions_min: int = 1
     partition_bytes: int = 64 * 1024 * 1024
@@ -73,12 +82,21 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
             f"startingId {starting} is after endingId {ending}: swap them",
             option="startingId",
         )
+    starting_time_us, ending_time_us = _time(given, "startingTimestamp"), _time(given, "endingTimestamp")
+    if starting_time_us is not None and ending_time_us is not None and starting_time_us > ending_time_us:
+        raise BadOptionError(
+            f"startingTimestamp {given['startingtimestamp']} is after endingTimestamp {given['endingtimestamp']}: swap "
+            "them",
+            option="startingTimestamp",
+        )
     return ReadOptions(
         metadata=_required(given, "metadata", "the address that `dlog standalone` prints"),
         log=_log(given),
         namespace=_name("namespace", given.get("namespace", "default")),
         starting=starting,
         ending=ending,
+        starting_time_us=starting_time_us,
+        ending_time_us=ending_time_us,
         include_headers=flag_option(given, "includeHeaders", False),
         partitions_min=number_option(given, "minPartitions", 1, 1, 100_000),
         partition_bytes=number_option(given, "targetPartitionBytes", 64 * 1024 * 1024, 1, 2**40),
@@ -128,6 +146,24 @@ def _ending(value: str) -> EndingBound:
     if value == "latest":
         return "latest"
     return _convert("endingId", value, MessageId.parse, "or use latest")
+
+
+def _time(given: Mapping[str, str], name: str) -> int | None:
+    """Microseconds since 1970."""
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    if (milliseconds := whole_number(text.strip(), _MILLISECONDS_MAX)) is not None:
+        return milliseconds * 1000
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise BadOptionError(
+            f"option {name!r} must be a time like 2013-01-05T12:30 (UTC, or with a zone like +01:00), or milliseconds "
+            f"since 1970, got {text!r}",
+            option=name,
+        ) from error
+    return max(0, round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1e6))
 
 
 def _convert(option: str, value: str, parse: Callable[[str], T], otherwise: str = "") -> T:

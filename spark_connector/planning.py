@@ -7,9 +7,11 @@ always: docs/decisions/0001-spark-partition-counts.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogName
+from dlog.read.time_seek import first_at_or_after
 from spark_connector.bounds import bounded
 from spark_connector.cluster import open_cluster
 from spark_connector.extent_reader import ExtentReader
@@ -31,9 +33,15 @@ async def plan_read(options: ReadOptions) -> Plan:
     async with open_cluster(options.metadata) as cluster:
         logs = LogMetadataStore(cluster.store, cluster.environment)
         ref = await logs.find(LogName(namespace=options.namespace, name=options.log))
+        at_time = partial(first_at_or_after, logs=logs, ref=ref, ledgers=cluster.ledgers)
+        starting, ending = options.starting, options.ending
+        if options.starting_time_us is not None:
+            starting = await at_time(options.starting_time_us)
+        if options.ending_time_us is not None:
+            ending = await at_time(options.ending_time_us)
         record, extents = await readable_extents(logs, ref, cluster.ledgers)
         partitions = plan(
-            bounded(record, extents, options.starting, options.ending),
+            bounded(record, extents, starting, ending),
             partition_bytes=options.partition_bytes,
             partitions_min=options.partitions_min,
         )

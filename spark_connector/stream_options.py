@@ -17,6 +17,7 @@ STREAM_NAMES = (
     "failOnDataLoss",
 )
 
+_OF_BATCHES = ("endingId", "endingTimestamp")
 _LIMIT_MAX = 2**62
 _DURATION = re.compile(r"(\d{1,9})\s*(ms|s|m|h)")
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -47,18 +48,19 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     """
     given = {name.lower(): value for name, value in options.items()}
     own = {name.lower() for name in STREAM_NAMES}
-    if "endingid" in given:
-        raise BadOptionError(
-            "option 'endingId' is for batch reads: a stream has no end; stop it with a trigger (availableNow=True) or "
-            "filter by message_id",
-            option="endingId",
-        )
+    for name in _OF_BATCHES:
+        if name.lower() in given:
+            raise BadOptionError(
+                f"option {name!r} is for batch reads: a stream has no end; stop it with a trigger (availableNow=True) "
+                "or filter by message_id",
+                option=name,
+            )
     known = own | {name.lower() for name in NAMES}
     for name in given:
         if name not in known:
             raise BadOptionError(
                 f"option {name!r} is unknown: a stream has "
-                f"{', '.join(name for name in (*NAMES, *STREAM_NAMES) if name != 'endingId')}",
+                f"{', '.join(name for name in (*NAMES, *STREAM_NAMES) if name not in _OF_BATCHES)}",
                 option=name,
             )
     rest = {name: value for name, value in given.items() if name not in own}

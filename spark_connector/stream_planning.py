@@ -10,9 +10,11 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dlog.metadata.store import LogMetadataStore, LogRef
 from dlog.model import EARLIEST_ID, LogMetadata, LogName, MessageId
+from dlog.read.time_seek import first_at_or_after
 from spark_connector.bounds import start_of
 from spark_connector.cluster import Cluster, open_cluster
 from spark_connector.errors import StreamDataLossError
@@ -79,11 +81,22 @@ class StreamPlanner:
         if self._initial is None:
             found = await self._look(EARLIEST_ID)
             record, starting = found.record, self._options.read.starting
+            if (time_us := self._options.read.starting_time_us) is not None:
+                starting = await self._at_time(time_us, found.ref)
             if not self._options.fail_on_data_loss and isinstance(starting, MessageId):
                 starting = max(starting, record.trim_before)
             start = start_of(record, starting, found.tail)
             self._initial = self._offset(LogPosition(origin=start, next=start, log_uuid=found.ref.log_uuid))
         return self._initial
+
+    async def _at_time(self, time_us: int, ref: LogRef) -> MessageId:
+        cluster = await self._connected()
+        logs = LogMetadataStore(cluster.store, cluster.environment)
+        return await retrying(
+            partial(first_at_or_after, time_us, logs, ref, cluster.ledgers),
+            self._options.read.read_timeout_ms,
+            f"log {self._name}",
+        )
 
     async def stop_at_tail(self) -> None:
         """From now on nothing beyond the present tail is read."""

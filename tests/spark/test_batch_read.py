@@ -11,6 +11,7 @@ import pytest
 from dlog.client import LogClient
 from dlog.local.embedded import Standalone
 from dlog.model import Message, MessageId
+from tests.helpers.spark import first_said
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,15 +136,6 @@ def test_sql_sees_a_log_as_a_table(spark: SparkSession, cluster: Standalone, num
         "SELECT count(*) AS n, sum(CAST(decode(value, 'UTF-8') AS int)) AS total, max(message_id) AS last FROM numbers"
     ).collect()
     assert (row.n, row.total, bytes(row["last"])) == (1000, sum(range(1000)), numbers[-1].id.to_bytes())
-
-
-def first_said(attempt: Callable[[], object]) -> str:
-    """What a person reads of the failure before any traceback."""
-    from pyspark.errors import PySparkException
-
-    with pytest.raises(PySparkException) as caught:
-        attempt()
-    return str(caught.value).partition("Traceback")[0]
 
 
 def test_what_is_wrong_is_said_first_and_with_a_token(

@@ -207,6 +207,25 @@ def test_pandas_is_not_needed(cluster: Standalone, numbers: list[Message]) -> No
     assert (done.stdout, done.stderr) == ("1000\n", "")
 
 
+@pytest.mark.parametrize(("first", "end"), [(0, 1000), (130, 870), (990, 1000), (500, 500)])
+def test_times_bound_a_read_at_entries(
+    cluster: Standalone, numbers: list[Message], first: int, end: int
+) -> None:
+    """Ids are given, too, and do not count."""
+    since_us = numbers[first].append_time_us
+    until_us = numbers[end].append_time_us if end < 1000 else numbers[-1].append_time_us + 1
+    reader, partitions = planned(
+        cluster,
+        "numbers",
+        starting=numbers[700].id,
+        ending=numbers[710].id,
+        starting_time_us=since_us,
+        ending_time_us=until_us,
+    )
+    wanted = [message.payload for message in numbers if since_us <= message.append_time_us < until_us]
+    assert [row["value"] for row in rows_of(reader, partitions)] == wanted
+
+
 def test_planning_looks_again_when_its_ledger_was_trimmed_and_deleted(
     cluster: Standalone, monkeypatch: pytest.MonkeyPatch
 ) -> None:

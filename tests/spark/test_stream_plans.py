@@ -6,6 +6,7 @@ import json
 import pickle
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -94,6 +95,14 @@ def test_without_a_limit_a_batch_is_all_there_is(
     assert whole.batch() == payloads(numbers)
     assert whole.batch() == []
     assert whole.reader.reportLatestOffset() == whole.at
+
+
+def test_a_stream_may_begin_at_a_time(stream: Callable[..., Stream], numbers: list[Message]) -> None:
+    time_us = numbers[640].append_time_us
+    text = datetime.fromtimestamp(time_us / 1e6, UTC).isoformat()
+    assert stream("numbers", startingTimestamp=text).batch() == [
+        message.payload for message in numbers if message.append_time_us >= time_us
+    ]
 
 
 @pytest.mark.parametrize("seed", range(6))

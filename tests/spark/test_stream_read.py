@@ -15,7 +15,7 @@ import pytest
 from dlog.client import LogClient
 from dlog.local.embedded import Standalone
 from dlog.model import Message
-from tests.spark.test_batch_read import first_said
+from tests.helpers.spark import first_said
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

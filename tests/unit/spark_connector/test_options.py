@@ -26,6 +26,22 @@ def test_words_and_ids_bound_a_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "microseconds"),
+    [
+        ("0", 0),
+        ("1357388100123", 1_357_388_100_123_000),
+        ("2013-01-05", 1_357_344_000_000_000),
+        (" 2013-01-05T12:15:00.000001 ", 1_357_388_100_000_001),
+        ("2013-01-05T13:15+01:00", 1_357_388_100_000_000),
+        ("1950-01-01", 0),
+    ],
+)
+def test_a_time_is_text_in_utc_or_milliseconds(text: str, microseconds: int) -> None:
+    options = parse_options({**GOOD, "startingTimestamp": text, "endingTimestamp": text})
+    assert (options.starting_time_us, options.ending_time_us) == (microseconds, microseconds)
+
+
+@pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
         (
@@ -40,6 +56,12 @@ def test_words_and_ids_bound_a_read() -> None:
         ({"startingId": "Earliest"}, "or use earliest or latest"),
         ({"endingId": "earliest"}, "or use latest"),
         ({"startingId": "2:0:0", "endingId": "1:0:0"}, "startingId 2:0:0 is after endingId 1:0:0"),
+        ({"startingTimestamp": "noon"}, "option 'startingTimestamp' must be a time like 2013-01-05T12:30"),
+        ({"endingTimestamp": "-1"}, "option 'endingTimestamp' must be a time like 2013-01-05T12:30"),
+        (
+            {"startingTimestamp": "2013-01-06", "endingTimestamp": "2013-01-05"},
+            "startingTimestamp 2013-01-06 is after endingTimestamp 2013-01-05",
+        ),
         ({"includeHeaders": "yes"}, "option 'includeHeaders' must be true or false, got 'yes'"),
         (
             {"minPartitions": "7" * 5000},

@@ -39,6 +39,7 @@ def test_a_delay_is_a_duration(text: str, seconds: float) -> None:
     ("options", "sentence"),
     [
         ({"endingId": "latest"}, "'endingId' is for batch reads"),
+        ({"endingTimestamp": "2013-01-05"}, "'endingTimestamp' is for batch reads"),
         ({"maxRecordsPerTrigger": "0"}, "'maxRecordsPerTrigger' must be a whole number from 1"),
         ({"maxRecordsPerTrigger": "many"}, "'maxRecordsPerTrigger' must be a whole number from 1"),
         ({"maxBytesPerTrigger": "-1"}, "'maxBytesPerTrigger' must be a whole number from 1"),
