@@ -1,19 +1,19 @@
-"""Converts messages to Arrow, column by column. No I/O.
+"""Collects the columns of entries into record batches of a fixed number of rows. No I/O.
 
-The messages of an entry come as columns and leave as record batches of a fixed number of rows. No Python step per
-message and field, except for headers if they are requested.
+No Python step per message and field, except for headers if they are requested.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, repeat
 
 import numpy as np
 import pyarrow as pa
 
-from dlog.read.batch import MessageBatch
+from dlog.format.message import NO_HEADERS
+from spark_connector.entry_columns import EntryColumns
 
 _ID = np.dtype([("ledger", ">i8"), ("entry", ">i8"), ("batch", ">i4")])
 """20 bytes, big-endian, as MessageId.to_bytes packs them."""
@@ -21,15 +21,15 @@ _ID = np.dtype([("ledger", ">i8"), ("entry", ">i8"), ("batch", ">i4")])
 
 @dataclass(slots=True)
 class _Rows:
-    """Rows collected so far: runs for values that are constant within an entry, flat lists for the others."""
+    """Rows collected so far: for each entry its part of a column, or the value that all its messages have."""
 
     counts: list[int] = field(default_factory=list)
     ledger_ids: list[int] = field(default_factory=list)
     entry_ids: list[int] = field(default_factory=list)
     first_indexes: list[int] = field(default_factory=list)
     times_us: list[int] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
-    payloads: list[bytes | None] = field(default_factory=list)
+    keys: list[pa.Array] = field(default_factory=list)
+    payloads: list[pa.Array] = field(default_factory=list)
     headers: list[Sequence[bytes]] = field(default_factory=list)
 
     def repeated(self, values: list[int], kind: str = "i8") -> np.ndarray:
@@ -54,28 +54,28 @@ class ArrowColumns:
         self._count = 0
         self._wants_headers = "headers" in schema.names
 
-    def add(self, batch: MessageBatch) -> Iterator[pa.RecordBatch]:
+    def add(self, entry: EntryColumns) -> Iterator[pa.RecordBatch]:
         """Add the messages of an entry; yield the record batches that are full now."""
         taken = 0
-        while taken < len(batch):
-            upto = min(len(batch), taken + self._batch_rows - self._count)
-            self._append(batch, taken, upto)
+        while taken < entry.count:
+            upto = min(entry.count, taken + self._batch_rows - self._count)
+            self._append(entry.slice(taken, upto))
             taken = upto
             if self._count == self._batch_rows:
                 yield self._take()
 
-    def _append(self, batch: MessageBatch, low: int, high: int) -> None:
+    def _append(self, part: EntryColumns) -> None:
         rows = self._rows
-        rows.counts.append(high - low)
-        rows.ledger_ids.append(batch.ledger_id)
-        rows.entry_ids.append(batch.entry_id)
-        rows.first_indexes.append(batch.first_index + low)
-        rows.times_us.append(batch.append_time_us)
-        rows.keys += batch.keys[low:high]
-        rows.payloads += batch.payloads[low:high]
+        rows.counts.append(part.count)
+        rows.ledger_ids.append(part.ledger_id)
+        rows.entry_ids.append(part.entry_id)
+        rows.first_indexes.append(part.first_index)
+        rows.times_us.append(part.append_time_us)
+        rows.keys.append(part.keys)
+        rows.payloads.append(part.payloads)
         if self._wants_headers:
-            rows.headers += batch.headers[low:high]
-        self._count += high - low
+            rows.headers += part.headers if part.headers is not None else repeat(NO_HEADERS, part.count)
+        self._count += part.count
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """The last, partly filled batch, if there is one."""
@@ -118,11 +118,11 @@ def _batch_indexes(rows: _Rows, kind: pa.DataType, _: str) -> pa.Array:
 
 
 def _keys(rows: _Rows, kind: pa.DataType, _: str) -> pa.Array:
-    return pa.array(rows.keys, kind)
+    return pa.concat_arrays(rows.keys).cast(kind)
 
 
 def _values(rows: _Rows, kind: pa.DataType, _: str) -> pa.Array:
-    return pa.array(rows.payloads, kind)
+    return pa.concat_arrays(rows.payloads).cast(kind)
 
 
 def _times(rows: _Rows, kind: pa.DataType, _: str) -> pa.Array:

@@ -14,12 +14,12 @@ from typing import TypeVar
 
 from dlog.format.entry import decode_envelope
 from dlog.model import MessageId
-from dlog.read.batch import MessageBatch
 from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError
 from ledger.model import LedgerId
 from ledger.reading.bookie_reads import Entry
 from ledger.reading.read_handle import ReadHandle
+from spark_connector.entry_columns import EntryColumns, decode_columns
 from spark_connector.errors import PartitionDataLossError
 from spark_connector.partitions import Extent
 from spark_connector.retrying import retrying
@@ -38,12 +38,11 @@ class ExtentReader:
         self._ledgers = ledgers
         self._timeout_ms = timeout_ms
 
-    async def batches(self, extent: Extent) -> AsyncIterator[MessageBatch]:
+    async def columns(self, extent: Extent) -> AsyncIterator[EntryColumns]:
         """The extent's messages, an entry at a time, in order."""
         async for entry in self._entries(extent):
-            batch = MessageBatch.decoded(extent.ledger_id, entry.entry_id, entry.payload)
-            skipped, limit = _cut(extent, entry.entry_id, len(batch))
-            yield batch if limit - skipped == len(batch) else batch.slice(skipped, limit)
+            found = decode_columns(extent.ledger_id, entry.entry_id, entry.payload)
+            yield found.slice(*_cut(extent, entry.entry_id, found.count))
 
     async def count(self, extent: Extent) -> int:
         """Number of messages in the extent, from the envelopes of its entries."""

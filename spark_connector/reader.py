@@ -49,10 +49,10 @@ async def _record_batches(
         reader = ExtentReader(cluster.ledgers, settings.read_timeout_ms)
         for extent in partition.extents:
             entries = messages = 0
-            async for batch in reader.batches(extent):
+            async for entry in reader.columns(extent):
                 entries += 1
-                messages += len(batch)
-                for full in columns.add(batch):
+                messages += entry.count
+                for full in columns.add(entry):
                     yield full
             _check(extent, entries, messages)
     for rest in columns.rest():

@@ -8,8 +8,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from dlog.model import MessageId
-from dlog.read.batch import MessageBatch
 from spark_connector.columns import ArrowColumns
+from spark_connector.entry_columns import EntryColumns
 from spark_connector.errors import BadOptionError
 from spark_connector.schema import check_schema, read_schema
 
@@ -22,15 +22,16 @@ def batch_of(
     headers: list[list[bytes]] | None = None,
     first_index: int = 0,
     time_us: int = 0,
-) -> MessageBatch:
-    return MessageBatch(
+) -> EntryColumns:
+    return EntryColumns(
         ledger_id=ledger_id,
         entry_id=entry_id,
         first_index=first_index,
         append_time_us=time_us,
-        keys=keys or [None] * len(payloads),
-        payloads=payloads,
-        headers=headers or [[]] * len(payloads),
+        count=len(payloads),
+        keys=pa.array(keys or [None] * len(payloads), pa.binary()),
+        payloads=pa.array(payloads, pa.binary()),
+        headers=headers,
     )
 
 
