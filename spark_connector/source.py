@@ -20,11 +20,12 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("the Spark source", "pyspark (4.0 or newer)", "spark") from error
 
+from spark_connector.log_partition import LogPartition, read_log_partition
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_connector.options import ReadOptions
-    from spark_connector.partitions import Partition
 
 
 class DlogDataSource(DataSource):
@@ -77,15 +78,6 @@ class DlogDataSource(DataSource):
             return parse_options(self.options)
 
 
-class LogPartition(InputPartition):
-    """One task's range of the log, and the address of the cluster."""
-
-    def __init__(self, uri: str, partition: Partition) -> None:
-        super().__init__(partition)
-        self.uri = uri
-        self.partition = partition
-
-
 class DlogReader(DataSourceReader):
     """Plans on the driver, reads in tasks. Has only plain values, since Spark pickles it."""
 
@@ -105,26 +97,6 @@ class DlogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_log_partition(self._options, self._schema, partition)
-
-
-def read_log_partition(
-    options: ReadOptions, schema: StructType, partition: InputPartition
-) -> Iterator[pa.RecordBatch]:
-    """One task: the partition's messages as record batches of the schema."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    from spark_connector.errors import spark_errors
-    from spark_connector.reader import TaskSettings, read_partition
-
-    if not isinstance(partition, LogPartition):
-        return  # for an empty plan Spark runs one task without a partition
-    settings = TaskSettings(
-        log=options.log, batch_rows=options.batch_rows, read_timeout_ms=options.read_timeout_ms
-    )
-    # Spark compares the first batch with exactly this conversion, nullability included.
-    arrow_schema = to_arrow_schema(schema, timezone="UTC")
-    with spark_errors():
-        yield from read_partition(partition.uri, partition.partition, arrow_schema, settings)
 
 
 class OldSpark(DataSourceStreamReader):

@@ -21,9 +21,9 @@ from pyspark.sql.types import StructType
 
 from dlog.blocking.loop_thread import LoopThread
 from spark_connector.errors import NotSupportedError, spark_errors
+from spark_connector.log_partition import LogPartition, read_log_partition
 from spark_connector.offsets import parse_offset
 from spark_connector.schema import check_schema
-from spark_connector.source import LogPartition, read_log_partition
 from spark_connector.stream_options import StreamOptions, parse_stream_options
 from spark_connector.stream_planning import Limit, StreamPlanner
 

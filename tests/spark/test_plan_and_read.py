@@ -22,11 +22,12 @@ from ledger.client import LedgerClient
 from ledger.model import LedgerId, QuorumSizes
 from ledger.reading.read_handle import ReadHandle
 from spark_connector.errors import SparkSourceError, spark_errors
+from spark_connector.log_partition import LogPartition
 from spark_connector.options import ReadOptions
 from spark_connector.partitions import Partition
 from spark_connector.reader import TaskSettings, read_partition
 from spark_connector.schema import read_schema
-from spark_connector.source import DlogReader, LogPartition
+from spark_connector.source import DlogReader
 from tests.helpers.log.filled_log import append_ledgers
 from tests.helpers.repository import ROOT
 

@@ -15,11 +15,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from dlog.client import LogClient
 from dlog.local.embedded import Standalone
-from dlog.model import Message, MessageId
+from dlog.model import Message
 from spark_connector.errors import SparkSourceError
 from spark_connector.schema import read_schema
 from spark_connector.stream import DlogStreamReader
 from spark_connector.stream_planning import KEPT_S
+from tests.helpers.log.appended import appended
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -72,16 +73,6 @@ def stream(cluster: Standalone) -> Iterator[Callable[..., Stream]]:
     yield make
     for each in opened:
         each.reader.stop()
-
-
-def appended(log: str, *values: bytes, **options: Any) -> Callable[[LogClient], Any]:
-    """Work that appends these, each as an entry, with a writer of its own."""
-
-    async def work(client: LogClient) -> list[MessageId]:
-        async with client.open_writer(log, **options) as writer:
-            return [await writer.append(value) for value in values]
-
-    return work
 
 
 def payloads(numbers: list[Message]) -> list[bytes | None]:

@@ -15,6 +15,7 @@ import pytest
 from dlog.client import LogClient
 from dlog.local.embedded import Standalone
 from dlog.model import Message
+from tests.helpers.log.appended import appended
 from tests.helpers.spark import first_said
 
 if TYPE_CHECKING:
@@ -67,17 +68,6 @@ class Stream:
 @pytest.fixture
 def stream(spark: SparkSession, cluster: Standalone, tmp_path: Path) -> Callable[..., Stream]:
     return lambda log, **options: Stream(spark, cluster.uri, log, tmp_path, **options)
-
-
-def appended(log: str, *values: bytes, **options: Any) -> Callable[[LogClient], Any]:
-    """Work that appends these, each as an entry, with a writer of its own."""
-
-    async def work(client: LogClient) -> None:
-        async with client.open_writer(log, **options) as writer:
-            for value in values:
-                await writer.append(value)
-
-    return work
 
 
 def test_each_micro_batch_has_exactly_the_rows_that_were_asked_for(
