@@ -108,7 +108,7 @@ def test_parts_of_two_commits_stand_side_by_side() -> None:
             results.part("f", commit, "chaos", "m", "2026-01-01").add(run_of(seed), "2026-01-02")
     bugs = (
         PlantedBug("no-fence", "fences are durable", "c15", 7, focused=True, runs=9, found=True),
-        PlantedBug("no-sync", "syncs count", "c1", 8, focused=False, runs=2000),
+        PlantedBug("no-sync", "syncs count", "c1", 8, focused=False, runs=2000, why_missed="It takes long."),
     )
     text = page_with(results, bugs=bugs, stories={"0007": "It\nfell."}, checks=evidence.checks())
     assert "Written 2026-01-03 for commit `ccc`." in text
@@ -118,8 +118,8 @@ def test_parts_of_two_commits_stand_side_by_side() -> None:
     assert "| `reset` | a connection was reset, with a part of what was on its way lost | 60 |" in text
     assert "| `no-fence` | fences are durable | 7 | narrowed | 9 | `c15` |" in text
     assert (
-        "finds 1 of 2, the median after 9 runs. State of whole swarm.\nNot found: `no-sync` (in 2,000)."
-        in text
+        "finds 1 of 2, the median after 9 runs. State of whole swarm.\n"
+        "Not found:\n\n- `no-sync`, in 2,000 runs: It takes long.\n" in text
     )
     assert "- `0007`: It fell." in text
     assert "| C12 | " in text

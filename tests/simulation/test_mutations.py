@@ -10,6 +10,7 @@ import pytest
 from ledger.core import quorum
 from ledger.core.quorum import absence_proved
 from ledger.model import QuorumSizes
+from tests.helpers.evidence.rotation import runs_of_seeds
 from tests.helpers.mutations.__main__ import main
 from tests.helpers.mutations.mutation import Mutation
 from tests.helpers.mutations.planting import DoesNotApplyError, edit, planted
@@ -21,6 +22,7 @@ from tests.helpers.mutations.whole_swarm import (
     search_whole_swarm,
 )
 from tests.simulation.mutations.catalogue import MUTATIONS
+from tests.simulation.mutations.missed import WHY_MISSED
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
@@ -105,6 +107,16 @@ def test_what_was_tried_on_other_code_is_not_counted(tmp_path: Path) -> None:
     so_far.fingerprint = "another"
     so_far.save(path)
     assert not WholeSwarm.of_current_code(path).bugs
+
+
+def test_what_is_not_found_is_explained() -> None:
+    """Only while the recorded search is of this code; a bug that is found now needs no explanation."""
+    assert set(WHY_MISSED) <= set(MUTATIONS)
+    for name, progress in WholeSwarm.of_current_code().bugs.items():
+        if progress.found is not None:
+            assert name not in WHY_MISSED
+        elif progress.runs >= runs_of_seeds(2000):
+            assert WHY_MISSED.get(name), f"{name} is not found by the whole swarm: close the hole, or say why"
 
 
 def test_what_found_a_bug_on_other_code_is_tried_first(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from tests.helpers.evidence.state import state_of
 from tests.helpers.evidence.tables import FAILED, TABLES
 from tests.helpers.mutations.table import Table
 from tests.helpers.mutations.whole_swarm import WholeSwarm
+from tests.simulation.mutations.missed import WHY_MISSED
 
 _SAVED_EVERY_S = 10.0
 _PROGRESS_EVERY = 100
@@ -172,6 +173,7 @@ def planted_bugs(swarm: WholeSwarm | None) -> tuple[PlantedBug, ...]:
             runs=progress[name].runs if name in progress else None,
             found=name in progress and progress[name].found is not None,
             at_most=name in progress and progress[name].at_most,
+            why_missed=WHY_MISSED.get(name, ""),
         )
         for name, row in Table.load().rows.items()
     )

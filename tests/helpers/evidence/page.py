@@ -88,6 +88,8 @@ class PlantedBug:
     """Whether the last of these runs found it."""
     at_most: bool = False
     """An earlier run might have found it, too."""
+    why_missed: str = ""
+    """Why the whole swarm does not find it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +212,11 @@ class Page:
             f"The whole swarm finds {len(found)} of {len(self.bugs)}"
             f"{f', the median after {median(found):.0f} runs' if found else ''}. {self.states['whole swarm']}"
         )
-        if missed := [bug for bug in tried if not bug.found]:
-            names = ", ".join(f"`{bug.name}` (in {bug.runs:,})" for bug in missed)
-            text += f"\nNot found: {names}."
-        return text
+        missed = [bug for bug in tried if not bug.found]
+        lines = [
+            f"- `{bug.name}`, in {bug.runs:,} runs: {bug.why_missed or 'not explained yet'}" for bug in missed
+        ]
+        return "\n".join([text, *(["Not found:", "", *lines] if lines else [])])
 
     def _measured(self, name: str) -> str:
         title, sentence = SECTIONS[name]
