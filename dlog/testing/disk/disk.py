@@ -147,13 +147,21 @@ class SimulatedDisk(Disk):
     def rot(self, part: str = "", *, recent_bytes: int = 0) -> tuple[Path, int] | None:
         """Flip one durable bit in a file whose path contains `part`; path and offset, None if there is no byte.
 
-        With `recent_bytes` it is one of so many at the end of what was written, zeros behind that not counted.
+        With `recent_bytes` it is one of so many at the end of what was written, zeros behind that not counted. In a
+        journal it is never in the last group: what rots there cannot be distinguished from a torn write.
         """
         path, inode = self._file_with(part)
         if inode is None:
             return None
-        end = inode.written_bytes if recent_bytes else len(inode.durable)
-        at = self._chance.randrange(max(0, end - recent_bytes) if recent_bytes else 0, end)
+        if recent_bytes:
+            extent = settled_extent(path, inode)[-recent_bytes:]
+        elif path.suffix == ".journal":
+            extent = range(settled_extent(path, inode).stop)
+        else:
+            extent = range(len(inode.durable))
+        if not extent:
+            return None
+        at = self._chance.choice(extent)
         inode.spoil(at, bytes([1 << self._chance.randrange(8)]))
         self.faults.note("bit_rot", f"{path} at {at}")
         return path, at

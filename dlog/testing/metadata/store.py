@@ -128,21 +128,28 @@ class SimulatedStore(KeyValueStore):
 
 
 class KeptRegistration:
-    """A registration that is made again while its owner wants it."""
+    """A registration that is made again while its owner wants it.
+
+    Invariant: its changes never overlap, as those of the ZooKeeper driver: the list that was asked for last is the one
+    that it is in.
+    """
 
     def __init__(self, registration: Registration, *, read_only: bool) -> None:
         self.on_lost: OnLost = ignore_loss
         self._registration = registration
         self._read_only = read_only
         self._wanted = True
+        self._lock = asyncio.Lock()
 
     async def set_read_only(self, read_only: bool) -> None:
-        self._read_only = read_only
-        await self._registration.set_read_only(read_only)
+        async with self._lock:
+            self._read_only = read_only
+            await self._registration.set_read_only(read_only)
 
     async def close(self) -> None:
         self._wanted = False
-        await self._registration.close()
+        async with self._lock:
+            await self._registration.close()
 
     def forget(self) -> None:
         self._wanted = False
@@ -150,7 +157,8 @@ class KeptRegistration:
     async def renew(self) -> None:
         while self._wanted:
             try:
-                await self._registration.set_read_only(self._read_only)
+                async with self._lock:
+                    await self._registration.set_read_only(self._read_only)
                 return
             except AlreadyExistsError as error:
                 self.on_lost(error)  # another process has taken the id

@@ -99,6 +99,26 @@ def test_in_a_journal_only_what_is_before_the_last_group_rots() -> None:
         assert rotten[second_at:] == second + bytes(1000)
 
 
+@pytest.mark.parametrize("recent_bytes", [0, 10, 10_000])
+def test_nor_does_a_single_bit_of_its_last_group(recent_bytes: int) -> None:
+    """A bookie cannot tell it from a torn write, and would deny what it has acknowledged."""
+    header = FileHeader(file_id=1, salt=7)
+    first = b"".join(encode_record(header, RecordType.FENCE, 1, FILE_HEADER_BYTES, bytes(8)))
+    second_at = FILE_HEADER_BYTES + len(first)
+    second = b"".join(encode_record(header, RecordType.FENCE, 2, second_at, bytes(8)))
+    offsets = set()
+    for seed in range(200):
+        disk = new_disk(seed)
+        disk.replace_file(
+            Path("/0000000000000001.journal"), encode_file_header(header) + first + second + bytes(1000)
+        )
+        found = disk.rot(".journal", recent_bytes=recent_bytes)
+        assert found is not None
+        offsets.add(found[1])
+    lowest = {0: 0, 10: second_at - 10, 10_000: FILE_HEADER_BYTES}[recent_bytes]
+    assert lowest <= min(offsets) and max(offsets) < second_at and len(offsets) > 5
+
+
 def test_a_journal_with_one_group_does_not_rot() -> None:
     header = FileHeader(file_id=1, salt=7)
     disk = new_disk()
