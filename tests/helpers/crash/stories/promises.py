@@ -154,7 +154,7 @@ async def _check_absent(
     """The first ids that are not listed."""
     absent = [each for each in range(max(found, default=-1) + 2) if each not in found][:_ABSENT_READS]
     for entry_id in absent:
-        if entry_id > state.last_entry or entry_id < max(found):
+        if entry_id > state.last_entry or entry_id < max(found, default=-1):
             entry = await storage.read(state, entry_id)
             assert entry is None or state.last_entry >= entry_id, f"{where}: entry {entry_id} is not listed"
 
