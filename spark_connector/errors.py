@@ -26,11 +26,11 @@ class BadOptionError(ConfigurationError):
 
 
 class OffsetFormatError(ConfigurationError):
-    """An offset in a stream's checkpoint was not written by this version of the source."""
+    """An offset in a stream's checkpoint was written by another version of the source, or for another stream."""
 
 
 class StreamDataLossError(CorruptionError):
-    """Messages that a stream has not read are gone, or its log is another one now (facts: log)."""
+    """Messages that a stream has not read do not exist any more, or its log is another one now (facts: log)."""
 
 
 class PartitionDataLossError(CorruptionError):

@@ -102,6 +102,7 @@ class ExtentReader:
         try:
             handle = await self._retrying(partial(self._ledgers.open, LedgerId(extent.ledger_id)), extent)
             try:
+                handle.confirm(extent.last_entry)  # planning may have asked other bookies, which know more
                 _check_reach(handle, extent)
                 yield handle
             finally:

@@ -18,9 +18,15 @@ COUNT_BYTES_MAX = 64 * 1024 * 1024
 
 
 async def readable_extents(
-    logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient, start: MessageId = EARLIEST_ID
+    logs: LogMetadataStore,
+    ref: LogRef,
+    ledgers: LedgerClient,
+    start: MessageId = EARLIEST_ID,
+    confirmed: MessageId = EARLIEST_ID,
 ) -> tuple[LogMetadata, list[Extent]]:
     """A fresh record, and the readable part of each of its ledgers from that of `start` on, up to the tail.
+
+    An earlier look has found that what is below `confirmed` is readable; this one may ask bookies that know less.
 
     Raises:
         DataLossError: a listed ledger does not exist.
@@ -28,12 +34,14 @@ async def readable_extents(
     """
 
     async def look(record: LogMetadata) -> tuple[LogMetadata, list[Extent]]:
-        return record, await _extents(ledgers, record, start)
+        return record, await _extents(ledgers, record, start, confirmed)
 
     return await with_fresh_record(logs, ref, ledgers.environment, look, "the end")
 
 
-async def _extents(ledgers: LedgerClient, record: LogMetadata, start: MessageId) -> list[Extent]:
+async def _extents(
+    ledgers: LedgerClient, record: LogMetadata, start: MessageId, confirmed: MessageId
+) -> list[Extent]:
     """Ends at the first ledger that is not sealed. Since it was read here, its writer may have added to it, sealed it
     and continued in the next one; entries of the next one must not be returned without those.
     """
@@ -41,7 +49,7 @@ async def _extents(ledgers: LedgerClient, record: LogMetadata, start: MessageId)
     for listed in record.ledgers:
         if listed.ledger_id < start.ledger_id:
             continue
-        extent, sealed = await _extent(ledgers, listed)
+        extent, sealed = await _extent(ledgers, listed, confirmed)
         if extent.entries:
             extents.append(extent)
         if not sealed:
@@ -49,13 +57,15 @@ async def _extents(ledgers: LedgerClient, record: LogMetadata, start: MessageId)
     return extents
 
 
-async def _extent(ledgers: LedgerClient, listed: ListedLedger) -> tuple[Extent, bool]:
+async def _extent(ledgers: LedgerClient, listed: ListedLedger, confirmed: MessageId) -> tuple[Extent, bool]:
     facts = listed.seal
     if facts is not None:
         counted = facts.message_count if facts.message_count >= 0 else None
         return _whole(listed, facts.last_entry, facts.byte_count, counted), True
     handle = await ledgers.open(listed.ledger_id)
     try:
+        if listed.ledger_id == confirmed.ledger_id:
+            handle.confirm(confirmed.entry_id if confirmed.batch_index else confirmed.entry_id - 1)
         last = handle.last_readable
         return _whole(listed, last, await _length(handle, last), None), handle.closed
     finally:

@@ -17,7 +17,7 @@ from dlog.model import EARLIEST_ID, LogMetadata, LogName, MessageId
 from dlog.read.time_seek import first_at_or_after
 from spark_connector.bounds import start_of
 from spark_connector.cluster import Cluster, open_cluster
-from spark_connector.errors import StreamDataLossError
+from spark_connector.errors import OffsetFormatError, StreamDataLossError
 from spark_connector.extent_reader import ExtentReader
 from spark_connector.extents import readable_extents
 from spark_connector.offsets import LogPosition, StreamOffset, first_start
@@ -147,10 +147,16 @@ class StreamPlanner:
         cluster = await self._connected()
         until = self._position(end)
         since = self._position(first_start(start, end))
-        found = await self._look(since.next, anew=True)
+        found = await self._look(since.next, confirmed=until.next)
         if found.ref.log_uuid != until.log_uuid:
             self._lost("it was deleted and created again")
             return Plan(cluster.store.uri, [])
+        if max(found.tail, found.record.trim_before, since.next) < until.next:
+            raise StreamDataLossError(
+                f"log {self._name} ends at {found.tail}, but a micro-batch was planned up to {until.next}: restore the "
+                "ledgers that are missing",
+                log=str(self._name),
+            )
         since = self._moved(since, found)
         options = self._options.read
         partitions = plan(
@@ -162,18 +168,20 @@ class StreamPlanner:
 
     # ---- the log
 
-    async def _look(self, start: MessageId, *, anew: bool = False) -> _Found:
-        """What can be read from the ledger of `start` on, now or a moment ago."""
+    async def _look(self, start: MessageId, *, confirmed: MessageId | None = None) -> _Found:
+        """What can be read from the ledger of `start` on, a moment ago or, up to `confirmed` at least, now."""
         cluster = await self._connected()
         now_s = asyncio.get_running_loop().time()
         kept = self._found
-        if not anew and kept is not None and kept.start <= start and now_s - kept.at_s < KEPT_S:
+        if confirmed is None and kept is not None and kept.start <= start and now_s - kept.at_s < KEPT_S:
             return kept
         logs = LogMetadataStore(cluster.store, cluster.environment)
 
         async def read() -> _Found:
             ref = await logs.find(self._name)
-            record, extents = await readable_extents(logs, ref, cluster.ledgers, start)
+            record, extents = await readable_extents(
+                logs, ref, cluster.ledgers, start, confirmed or EARLIEST_ID
+            )
             return _Found(now_s, start, ref, record, extents)
 
         self._found = await retrying(read, self._options.read.read_timeout_ms, f"log {self._name}")
@@ -208,10 +216,9 @@ class StreamPlanner:
     def _position(self, offset: StreamOffset) -> LogPosition:
         position = offset.logs.get(self._name.name)
         if position is None:
-            raise StreamDataLossError(
+            raise OffsetFormatError(
                 f"the checkpoint is of {', '.join(sorted(offset.logs))}, not of {self._name.name}: use a checkpoint of "
-                "its own for each log",
-                log=str(self._name),
+                "its own for each log"
             )
         return position
 

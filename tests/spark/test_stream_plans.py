@@ -16,6 +16,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from dlog.client import LogClient
 from dlog.local.embedded import Standalone
 from dlog.model import Message
+from ledger.client import LedgerClient
+from ledger.model import EntryId
+from ledger.reading.read_handle import ReadHandle
 from spark_connector.errors import SparkSourceError
 from spark_connector.schema import read_schema
 from spark_connector.stream import DlogStreamReader
@@ -239,7 +242,7 @@ def test_a_checkpoint_of_another_stream_is_refused(
     on_cluster(appended("theirs", b"0", create=True))
     mine, theirs = stream("mine"), stream("theirs")
     mine.at = theirs.at
-    with pytest.raises(SparkSourceError, match="the checkpoint is of theirs, not of mine"):
+    with pytest.raises(SparkSourceError, match="DLOG_BAD_OPTION: the checkpoint is of theirs, not of mine"):
         mine.latest()
     mine.at = {"offset": 17}
     with pytest.raises(SparkSourceError, match="DLOG_BAD_OPTION: the checkpoint holds"):
@@ -254,3 +257,39 @@ def test_a_moment_ago_is_recent_enough(stream: Callable[..., Stream], numbers: l
     for _ in range(1000):
         assert some.latest() == some.at
     assert time.monotonic() - began < 5
+
+
+def test_what_one_look_has_found_another_one_that_asks_other_bookies_reads_too(
+    stream: Callable[..., Stream], on_cluster: OnCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest LAC reaches one bookie after the other, so planning and tasks may see a lower one than the end."""
+
+    async def fill(client: LogClient) -> None:
+        async with client.open_writer("uneven", create=True) as writer:
+            for value in (b"0", b"1", b"2"):
+                await writer.append(value)
+            writer.abort()  # its ledger stays open
+
+    on_cluster(fill)
+    some = stream("uneven")
+    end, open_ledger = some.latest(), LedgerClient.open
+
+    async def knows_less(client: LedgerClient, *given: Any) -> ReadHandle:
+        handle = await open_ledger(client, *given)
+        handle._lac = EntryId(handle._lac - 1)
+        return handle
+
+    monkeypatch.setattr(LedgerClient, "open", knows_less)
+    assert some.between(some.at, end) == [b"0", b"1", b"2"]
+
+
+def test_a_micro_batch_of_which_messages_are_missing_is_data_loss(
+    stream: Callable[..., Stream], on_cluster: OnCluster
+) -> None:
+    """A metadata store from a backup, for example: the ledger is closed before the end of the batch."""
+    on_cluster(appended("shortened", b"0", b"1", create=True))
+    some = stream("shortened", failOnDataLoss="false")
+    end = some.latest()
+    end["p"]["shortened"][1] += 1
+    with pytest.raises(SparkSourceError, match="DLOG_DATA_LOSS: log default/shortened ends at"):
+        some.between(some.at, end)
