@@ -20,7 +20,7 @@ of one machine share.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -143,27 +143,39 @@ def whole_lines(path: Path) -> list[str]:
     return text[: text.rfind("\n") + 1].splitlines()
 
 
+class NewLines:
+    """Whole lines of a history as they come. Costs what is new, however long the history is."""
+
+    def __init__(self, path: Path, read_to: int = 0) -> None:
+        self._path = path
+        self._read_to = read_to
+
+    def read(self) -> list[str]:
+        """Those since the last call, at first those from `read_to` on."""
+        with self._path.open("rb") as file:
+            file.seek(self._read_to)
+            new = file.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read_to += len(whole)
+        return whole.decode().splitlines()
+
+
 class AckedTail:
     """The acknowledged messages of all writers' files in a directory, as they come."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._read_to: dict[Path, int] = {}
+        self._files: dict[Path, NewLines] = {}
 
     def newest(self) -> MessageId | None:
         """The highest id acknowledged since the last call; None if there is none."""
-        found = [message_id for path in self._directory.glob("w*.history") for message_id in self._new(path)]
-        return max(found, default=None)
+        for path in self._directory.glob("w*.history"):
+            self._files.setdefault(path, NewLines(path))
+        return max((found for file in self._files.values() for found in _acked(file.read())), default=None)
 
-    def _new(self, path: Path) -> list[MessageId]:
-        with path.open("rb") as file:
-            file.seek(self._read_to.get(path, 0))
-            data = file.read()
-        data = data[: data.rfind(b"\n") + 1]
-        self._read_to[path] = self._read_to.get(path, 0) + len(data)
-        found = []
-        for line in data.split(b"\n"):
-            if line.startswith(b"e ") and b" acked " in line:
-                newest = line.rpartition(b" ")[2].rpartition(b",")[2]
-                found.append(MessageId.parse(newest.decode()))
-        return found
+
+def _acked(lines: Iterable[str]) -> Iterator[MessageId]:
+    """The last id of each append that succeeded."""
+    for line in lines:
+        if line.startswith("e ") and " acked " in line:
+            yield MessageId.parse(line.rpartition(" ")[2].rpartition(",")[2])
