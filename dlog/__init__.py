@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from dlog.core.tailing import Gap
     from dlog.format.entry import Codec
     from dlog.local.embedded import Standalone as standalone
-    from dlog.model import Message, MessageId
+    from dlog.model import NO_MESSAGE, Message, MessageId
     from dlog.read.batch import MessageBatch
     from dlog.read.config import ReaderConfig
     from ledger.config import LedgerClientConfig, Visibility
     from ledger.model import DigestType, QuorumSizes
 
 __all__ = [
+    "NO_MESSAGE",
     "BatchLimits",
     "Client",
     "Codec",
@@ -60,6 +61,7 @@ __all__ = [
 ]
 
 _OWNERS = {
+    "NO_MESSAGE": ("dlog.model", "NO_MESSAGE"),
     "BatchLimits": ("dlog.core.batching", "BatchLimits"),
     "Client": ("dlog.blocking.client", "Client"),
     "Codec": ("dlog.format.entry", "Codec"),

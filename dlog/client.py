@@ -281,18 +281,20 @@ class LogClient:
         """A reader of messages from `start` (inclusive), after `after`, or of the `last` n, up to `until` (exclusive).
 
         Give at most one of `start`, `after` and `last`; the default is the earliest message. Each position is a
-        MessageId, its text, `"earliest"` or `"latest"` (`after` takes an id only). `"latest"` is the tail when the
-        reader opens. Without `until` the reader waits for more messages. It fences nothing and changes nothing.
-        Nothing is read before the reader opens, which is also when a missing log is reported.
+        MessageId, its text, `"earliest"`, `"latest"`, or a datetime with its time zone (`after` takes an id only, or
+        `NO_MESSAGE`, after which everything comes). `"latest"` is the tail when the reader opens; a time is the first
+        message that was appended at or after it, the tail if there is none then. Without `until` the reader waits for
+        more messages. It fences nothing and changes nothing. Nothing is read before the reader opens, which is also
+        when a missing log is reported.
 
         `on_trimmed`: what to do when messages at the position were trimmed: `fail`, `skip` or `gap` (returned by
         `items` and `batch_items`). `on_data_loss`: the same for messages that are lost; `skip` is not allowed.
 
         Raises:
-            ConfigurationError: more than one start, `last` below 1, or an unknown policy.
+            ConfigurationError: more than one start, `last` below 1, a time without a time zone, or an unknown policy.
             InvalidNameError: a position is not a valid message id.
 
-        Source: docs/log-semantics.md#rule-28, #rule-29.
+        Source: docs/log-semantics.md#rule-28, #rule-29, #rule-31.
         """
         reader = Reader(
             self.logs,

@@ -1,7 +1,8 @@
 """The range that a reader reads. Pure.
 
 The beginning is one of `start` (inclusive), `after` (exclusive) and `last` (a number of messages before the tail), the
-end is `until` (exclusive). Without `until` the reader waits for more. `latest` is the tail at the time of opening.
+end is `until` (exclusive). Without `until` the reader waits for more. `latest` is the tail at the time of opening. A
+time is the first message that was appended at or after it, or the tail if there is none yet.
 
 Source: docs/log-semantics.md#rule-29.
 """
@@ -9,9 +10,10 @@ Source: docs/log-semantics.md#rule-29.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
-from dlog.model import MessageId
+from dlog.model import NO_MESSAGE, MessageId
 from ledger.arguments import require_type
 from ledger.errors import ConfigurationError
 
@@ -23,16 +25,24 @@ class Place(StrEnum):
     LATEST = "latest"
 
 
-Where = MessageId | str
-"""A message id, its text (`17:420:3`), or the word `earliest` or `latest`."""
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """A position named by a time, in microseconds since 1970."""
+
+    time_us: int
+
+
+Where = MessageId | str | datetime
+"""A message id, its text (`17:420:3`), the word `earliest` or `latest`, or a time with its time zone."""
+Position = MessageId | Place | AtTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRange:
     """A valid range. If `last` is set, `start` is ignored. If `until` is None, the reader waits for more."""
 
-    start: MessageId | Place = Place.EARLIEST
-    until: MessageId | Place | None = None
+    start: Position = Place.EARLIEST
+    until: Position | None = None
     last: int | None = None
 
 
@@ -46,7 +56,8 @@ def read_range(
     """Check the arguments of a reader and return its range.
 
     Raises:
-        ConfigurationError: more than one of `start`, `after` and `last` is set, `last` is below 1, or `after` is no id.
+        ConfigurationError: more than one of `start`, `after` and `last` is set, `last` is below 1, `after` is no id, or
+            a time has no time zone.
         InvalidNameError: a text is not a valid message id.
     """
     if sum(value is not None for value in (start, after, last)) > 1:
@@ -56,21 +67,29 @@ def read_range(
     require_type("last", last, int, type(None))
     if last is not None and last < 1:
         raise ConfigurationError(f"last is a number of messages and must be at least 1, got {last}")
-    end = None if until is None else _place_or_id(until)
+    end = None if until is None else _position(until)
     if after is not None:
         return ReadRange(start=_next_id(after), until=end)
-    return ReadRange(start=_place_or_id(Place.EARLIEST if start is None else start), until=end, last=last)
+    return ReadRange(start=_position(Place.EARLIEST if start is None else start), until=end, last=last)
 
 
-def _place_or_id(where: Where) -> MessageId | Place:
+def _position(where: Where) -> Position:
+    if isinstance(where, datetime):
+        if where.tzinfo is None:
+            raise ConfigurationError(
+                f"the time {where} has no time zone: pass an aware datetime, for example datetime.now(timezone.utc)"
+            )
+        return AtTime(max(0, round(where.timestamp() * 1e6)))
     if isinstance(where, str) and where in (Place.EARLIEST, Place.LATEST):
         return Place(where)
     return MessageId.of(where)
 
 
-def _next_id(where: Where) -> MessageId:
+def _next_id(where: Where) -> MessageId | Place:
     """The smallest id above this one."""
-    found = _place_or_id(where)
-    if isinstance(found, Place):
+    found = _position(where)
+    if found == NO_MESSAGE:
+        return Place.EARLIEST
+    if not isinstance(found, MessageId):
         raise ConfigurationError(f"after must be a message id, got {where!r}: use start={where!r}")
     return found._replace(batch_index=found.batch_index + 1)

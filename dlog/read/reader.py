@@ -26,8 +26,9 @@ from dlog.model import EARLIEST_ID, LogName, Message, MessageId
 from dlog.read.batch import MessageBatch
 from dlog.read.config import ReaderConfig
 from dlog.read.fetcher import Fetched, Fetcher, NotYetError
-from dlog.read.range import Place, ReadRange
+from dlog.read.range import AtTime, Place, Position, ReadRange
 from dlog.read.tail import start_of_last, tail_of
+from dlog.read.time_seek import first_at_or_after
 from ledger.arguments import require_type
 from ledger.client import LedgerClient
 from ledger.errors import ConfigurationError
@@ -198,16 +199,30 @@ class Reader:
         await self.close()
 
     async def _resolve(self, ref: LogRef) -> tuple[MessageId, MessageId | None, MessageId]:
-        """Begin and end as ids, and the tail, determined once, so that all mean the same one; the earliest id if no
-        tail was needed. What is below it is read, whatever the bookies asked next know of it."""
+        """Begin and end as ids, and an id that all means the same: what is below it is read, whatever the bookies asked
+        next know of it. It is the tail, determined once, or what a time has shown to be confirmed."""
         wanted = self._wanted
         needs_tail = wanted.last is not None or Place.LATEST in (wanted.start, wanted.until)
         tail = await tail_of(self._logs, ref, self._ledgers, self._password) if needs_tail else EARLIEST_ID
         if wanted.last is not None:
             start = await start_of_last(wanted.last, tail, self._logs, ref, self._ledgers, self._password)
         else:
-            start = _place(wanted.start, tail)
-        return start, None if wanted.until is None else _place(wanted.until, tail), tail
+            start = await self._place(ref, wanted.start, tail)
+        until = None if wanted.until is None else await self._place(ref, wanted.until, tail)
+        confirmed = tail
+        for where, found in ((wanted.start, start), (wanted.until, until)):
+            if isinstance(where, AtTime) and found is not None:
+                confirmed = max(confirmed, found)
+        return start, until, confirmed
+
+    async def _place(self, ref: LogRef, where: Position, tail: MessageId) -> MessageId:
+        match where:
+            case MessageId():
+                return where
+            case AtTime(time_us):
+                return await first_at_or_after(time_us, self._logs, ref, self._ledgers, self._password)
+            case Place():
+                return EARLIEST_ID if where is Place.EARLIEST else tail
 
     # ---- iteration
 
@@ -414,12 +429,6 @@ class Reader:
 def _abandon(loop: asyncio.AbstractEventLoop, fetcher: Fetcher) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(fetcher.abandon)
-
-
-def _place(where: MessageId | Place, tail: MessageId) -> MessageId:
-    if isinstance(where, MessageId):
-        return where
-    return tail if where is Place.LATEST else EARLIEST_ID
 
 
 def _policy(value: OnMissing | str, name: str, allowed: tuple[OnMissing, ...]) -> OnMissing:

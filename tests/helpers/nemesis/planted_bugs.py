@@ -9,8 +9,9 @@ PLANTED_BUGS: dict[str, tuple[Edit, ...]] = {
         edit(
             "dlog.read.reader:Reader._resolve",
             (
-                "start = _place(wanted.start, tail)",
-                "start = _place(wanted.start, tail)\n        start = start._replace(entry_id=start.entry_id + 1)",
+                "start = await self._place(ref, wanted.start, tail)",
+                "start = await self._place(ref, wanted.start, tail)\n        "
+                "start = start._replace(entry_id=start.entry_id + 1)",
             ),
         ),
     ),

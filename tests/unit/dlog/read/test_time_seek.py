@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
@@ -12,9 +13,11 @@ import pytest
 from dlog.client import LogClient
 from dlog.core.metadata_update import Applied
 from dlog.errors import DataLossError
-from dlog.model import MessageId, SealFacts
+from dlog.model import NO_MESSAGE, MessageId, SealFacts
+from dlog.read.range import AtTime, read_range
 from dlog.read.time_seek import first_at_or_after
 from dlog.testing import SimulatedCluster, simulate
+from ledger.errors import ConfigurationError
 from ledger.model import LedgerId
 
 
@@ -121,3 +124,52 @@ def test_a_lost_entry_that_had_to_be_read_is_data_loss() -> None:
                 await found(client, 0)
 
     simulate(main)
+
+
+def at(time_us: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=time_us)
+
+
+def test_a_reader_begins_and_ends_at_times() -> None:
+    """Also in the ledger that is open, where it is not sealed yet what the times have shown to be confirmed."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            writer = await client.open_writer("orders", create=True)
+            for number in range(12):
+                await writer.append_many([b"%d" % number, b"and more"])
+                await asyncio.sleep(1.0)
+                if number % 5 == 4:
+                    await writer.rotate()
+            times = await times_of(client)
+            ids = [message_id for _, message_id in times]
+            for first, end in ((0, 3), (2, 2), (4, 11), (3, 12), (11, 12), (7, 4)):
+                start_us = times[first][0] - 400_000
+                until_us = times[end][0] if end < 12 else times[-1][0] + 1
+                async with other.reader("orders", at(start_us), until=at(until_us)) as reader:
+                    found = [message.id async for message in reader]
+                assert found[::2] == ids[first:end]
+                assert len(found) == 2 * max(0, end - first)
+            async with other.reader("orders", at(times[-1][0] + 1)) as reader:
+                last = await writer.append(b"new")
+                assert (await anext(reader)).id == last
+            async with other.reader("orders", at(0), until=ids[1]) as reader:
+                assert (await anext(reader)).id == ids[0]
+            writer.abort()
+
+    simulate(main, seed=8)
+
+
+def test_a_time_needs_a_zone_and_is_no_message() -> None:
+    naive = datetime(2013, 1, 5, 12)  # noqa: DTZ001 - what is refused
+    for said in ({"start": naive}, {"until": naive}):
+        with pytest.raises(ConfigurationError, match="no time zone"):
+            read_range(**said)
+    with pytest.raises(ConfigurationError, match="after must be a message id"):
+        read_range(after=at(5))
+    assert read_range(start=at(-5)).start == AtTime(0)
+    assert read_range(start=datetime.fromisoformat("1970-01-01T01:00:00.000007+01:00")).start == AtTime(7)
+
+
+def test_after_no_message_is_from_the_earliest() -> None:
+    assert read_range(after=NO_MESSAGE) == read_range(start="earliest")
