@@ -49,7 +49,7 @@ class Options:
     fan_out: int = 50
     """Readers of one log in one process."""
 
-    listed_ledgers: tuple[int, ...] = (10, 100, 1000, 10_000)
+    listed_ledgers: tuple[int, ...] = (10, 100, 1000, 10_000, 100_000)
     """Lengths of a log's list of ledgers."""
 
     read_bytes: int = 128 * MIB

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from dlog.config import LogConfig
 from dlog.core import metadata_changes
 from dlog.core.metadata_update import Applied
-from dlog.errors import LogNotFoundError, ShrinkRefusedError
-from dlog.metadata.grace import deletions_are_durable
-from dlog.metadata.orphan_sweep import CHANGE_S_MAX, OrphanSweep, delete_pending
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.errors import HistoryPageError, LogNotFoundError, ShrinkRefusedError
+from dlog.ledger_list.trim_cut import TrimCut
+from dlog.metadata.deletion import CHANGE_S_MAX, Deletion
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.orphan_sweep import OrphanSweep
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogMetadata, LogName, LogState, MessageId
 from dlog.read.entry_count import message_count
 from dlog.read.tail import tail_of
@@ -58,6 +60,7 @@ class LogAdmin:
         self._ledgers = ledgers
         self._config = config
         self._environment = ledgers.environment
+        self._deletion = Deletion(logs, ledgers)
 
     async def describe(self, log: LogName) -> LogInfo:
         """The record, read linearizably.
@@ -95,11 +98,18 @@ class LogAdmin:
             if before <= read.value.trim_before:
                 return read.value
             await self._check_limit(ref, read.value, before)
+            try:
+                cut = await self._logs.ledger_list(ref, read.value).trim_cut(before)
+            except HistoryPageError as error:
+                await self._logs.raise_unless_changed(ref, read.version, error)
+                await rounds.again(error)
+                continue
             changed = metadata_changes.shrunk(
                 read.value,
                 before,
+                cut,
                 self._environment.token(),
-                last_count=await self._count_last(read.value, before),
+                last_count=await self._count_last(cut),
             )
             answer = await self._logs.compare_and_set(ref, changed, read.version, limit_s=CHANGE_S_MAX)
             if isinstance(answer, Applied):
@@ -110,11 +120,11 @@ class LogAdmin:
                 )
             await rounds.again()
 
-    async def _count_last(self, record: LogMetadata, before: MessageId) -> int | None:
+    async def _count_last(self, cut: TrimCut | None) -> int | None:
         """Number of messages in the last entry that the trim drops; None if there is none or it cannot be read."""
-        end = metadata_changes.end_of_trimmed(record, before)
-        if end is None:
+        if cut is None or cut.end is None:
             return None
+        end = cut.end
         try:
             async with asyncio.timeout(_COUNT_S_MAX):
                 handle = await self._ledgers.open(LedgerId(end.ledger_id), self._config.password)
@@ -171,8 +181,8 @@ class LogAdmin:
         return await self._finish_delete(info.ref)
 
     async def _finish_delete(self, ref: LogRef) -> bool:
-        record = await self._delete_due(ref)
-        if record is not None and record.pending_delete:
+        record = await self._deletion.delete_due(ref)
+        if record is not None and metadata_changes.has_deletable(record):
             return False
         await self._logs.end_name(ref)
         await self._logs.remove_record(ref)
@@ -199,45 +209,11 @@ class LogAdmin:
 
     async def collect_ref(self, ref: LogRef) -> LogMetadata | None:
         """As `collect`, for this incarnation. None if its record no longer exists."""
-        record = await self._delete_due(ref)
-        if record is None or record.state is not LogState.DELETING or record.pending_delete:
+        record = await self._deletion.delete_due(ref)
+        if record is None or record.state is not LogState.DELETING or metadata_changes.has_deletable(record):
             return record
         await self._finish_delete(ref)
         return None
-
-    async def _delete_due(self, ref: LogRef) -> LogMetadata | None:
-        """Delete what is due, then remove it from the record. A crash in between is harmless."""
-        rounds = Rounds(self._environment, f"the record of log {ref}")
-        while True:
-            try:
-                read = await self._logs.read(ref)
-            except LogNotFoundError:
-                return None
-            now_us = self._environment.wall_us()
-            due = metadata_changes.due_for_deletion(read.value, now_us)
-            for ledger_id in metadata_changes.waiting_for_deletion(read.value, now_us):
-                if await self._needs_no_grace(ledger_id):
-                    due.append(ledger_id)
-            if not due:
-                return read.value
-            for ledger_id in due:
-                await delete_pending(self._ledgers, ref, ledger_id)
-            changed = metadata_changes.without_deleted(read.value, due, self._environment.token())
-            answer = await self._logs.compare_and_set(ref, changed, read.version, limit_s=CHANGE_S_MAX)
-            if not isinstance(answer, Applied):
-                await rounds.again()
-
-    async def _needs_no_grace(self, ledger_id: LedgerId) -> bool:
-        """Whether all its bookies permanently refuse adds to the deleted ledger (docs/log-semantics.md#rule-25)."""
-        if not deletions_are_durable((), self._ledgers.bookies()):
-            return False
-        try:
-            metadata = (await self._ledgers.store.read_ledger(ledger_id)).value
-        except LedgerNotFoundError:
-            return True
-        except CorruptionError:
-            return False
-        return deletions_are_durable([metadata], self._ledgers.bookies())
 
     async def sweep(self, *, age_s: float = ORPHAN_AGE_S) -> list[LedgerId]:
         """Delete what crashed takeovers and rotations of any log under this root left behind (orphan_sweep.py).

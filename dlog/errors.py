@@ -218,6 +218,15 @@ class RecordFormatError(CorruptionError):
     key: str | None = None
 
 
+class HistoryPageError(CorruptionError):
+    """A page of the log's ledger list, with the ledgers from `first` to `last`, is missing or damaged."""
+
+    log: str
+    key: str
+    first: int
+    last: int
+
+
 __all__ = [
     "LogStoreError",
     "ConfigurationError",
@@ -251,4 +260,5 @@ __all__ = [
     "DataLossError",
     "EntryFormatError",
     "RecordFormatError",
+    "HistoryPageError",
 ]

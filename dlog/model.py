@@ -82,7 +82,7 @@ class MessageId(NamedTuple):
 EARLIEST_ID = MessageId(0, 0, 0)
 """At or below every message id: where a log begins."""
 NO_MESSAGE = MessageId(-1, -1, 0)
-"""The tail of a log without messages: what a conditional first append expects."""
+"""Below every message id: what a conditional first append expects as the tail, and after which everything comes."""
 
 Header = tuple[bytes, bytes]
 """Key and value of one message header."""
@@ -203,11 +203,37 @@ class ListedLedger:
     created_us: int
     seal: SealFacts | None = None
     keep_until_us: int = 0
+    location: str = ""
+    """Where the entries are, if no longer on bookies. Always empty so far."""
 
     @property
     def known_empty(self) -> bool:
         """Whether the recorded seal proves that the ledger has no entry."""
         return self.seal is not None and self.seal.last_entry < 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRef:
+    """Where a page of a log's history is, and what its ledgers have in common, so that most of them need not be read.
+
+    A page never changes, and its name is used once. At level 0 it lists ledgers, above it pages of the level below.
+    """
+
+    name: str
+    level: int
+    first_id: int
+    """Of the first ledger below it."""
+    last_id: int
+    """Of the last one."""
+    ledgers: int
+    """Number of ledgers below it."""
+    message_count: int
+    """Of the ledgers that were counted."""
+    uncounted: int
+    """Number of the other ledgers."""
+    byte_count: int
+    last_append_us: int
+    """Newest append time below it; 0 if one of the ledgers that have entries does not know its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +253,7 @@ class SinkMark:
     time_us: int
 
 
-RECORD_VERSION = 2
+RECORD_VERSION = 3
 
 GRACE_US = 7 * 86_400 * 1_000_000
 """Seven days: the grace of a log that was created without one, or before records had one."""
@@ -237,8 +263,9 @@ GRACE_US = 7 * 86_400 * 1_000_000
 class LogMetadata:
     """A log's record: the value that every change of the log compares and sets (docs/log-semantics.md#rule-1).
 
-    `ledgers` is the ledger list in message order, `last_ledger_id` the highest ledger id ever listed or barred,
-    `trim_before` the id below which every message is trimmed.
+    `ledgers` is the newest part of the ledger list in message order, `pages` refers to what is before it;
+    `dlog/ledger_list` walks both. `last_ledger_id` is the highest ledger id ever listed or barred, `trim_before` the id
+    below which every message is trimmed.
     """
 
     log_uuid: str
@@ -256,21 +283,26 @@ class LogMetadata:
     nonce: int = 0
     grace_us: int = GRACE_US
     """How long a ledger whose writer may be paused is kept after it left the list, where bookies forget deletions."""
+    pages: tuple[PageRef, ...] = ()
+    """Pages of older ledgers, ascending. A ledger in them below `first_id` has left the list."""
+    first_id: int = 0
+    deleted_below: int = 0
+    """Of the ledgers in pages that have left the list, those below it are deleted."""
     format_version: int = RECORD_VERSION
-    """1 until the next takeover of a log created before records had a grace."""
+    """An older one until the next takeover: records had no grace in version 1 and no pages in version 2."""
 
     @property
     def ledger_ids(self) -> tuple[LedgerId, ...]:
-        """Ids of the listed ledgers, increasing."""
+        """Ids of the newest listed ledgers, increasing."""
         return tuple(listed.ledger_id for listed in self.ledgers)
 
     @property
     def tail(self) -> ListedLedger | None:
-        """The last listed ledger; None if there is none."""
+        """The last listed ledger; None if there is none. It is never in a page."""
         return self.ledgers[-1] if self.ledgers else None
 
-    def find(self, ledger_id: int) -> ListedLedger | None:
-        """The listed ledger of this id; None if it is not listed."""
+    def find_recent(self, ledger_id: int) -> ListedLedger | None:
+        """The ledger of this id; None if it is not among the newest listed ones."""
         return next((listed for listed in self.ledgers if listed.ledger_id == ledger_id), None)
 
 

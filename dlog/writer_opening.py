@@ -8,7 +8,8 @@ from dlog.admin import LogAdmin
 from dlog.config import LogConfig
 from dlog.core.degraded import DegradedPolicy
 from dlog.errors import LogExistsError, LogNotFoundError
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogMetadata, LogName
 from dlog.write.active_ledger import LedgerMaker
 from dlog.write.append_queue import AppendQueue
@@ -121,7 +122,5 @@ def _last_append_us(record: LogMetadata) -> int:
 
     Of a ledger whose last entry could not be read when it was sealed only the creation time is known.
     """
-    return max(
-        (max(one.created_us, one.seal.last_append_us) for one in record.ledgers if one.seal is not None),
-        default=0,
-    )
+    recent = (max(one.created_us, one.seal.last_append_us) for one in record.ledgers if one.seal is not None)
+    return max((*recent, *(page.last_append_us for page in record.pages)), default=0)

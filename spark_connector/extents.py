@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.fresh_record import with_fresh_record
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, MessageId
 from ledger.client import LedgerClient
 from ledger.reading.read_handle import ReadHandle
@@ -33,22 +35,20 @@ async def readable_extents(
         LogNotFoundError: the log was deleted.
     """
 
-    async def look(record: LogMetadata) -> tuple[LogMetadata, list[Extent]]:
-        return record, await _extents(ledgers, record, start, confirmed)
+    async def look(listed: LedgerList) -> tuple[LogMetadata, list[Extent]]:
+        return listed.record, await _extents(ledgers, listed, start, confirmed)
 
     return await with_fresh_record(logs, ref, ledgers.environment, look, "the end")
 
 
 async def _extents(
-    ledgers: LedgerClient, record: LogMetadata, start: MessageId, confirmed: MessageId
+    ledgers: LedgerClient, ledger_list: LedgerList, start: MessageId, confirmed: MessageId
 ) -> list[Extent]:
     """Ends at the first ledger that is not sealed. Since it was read here, its writer may have added to it, sealed it
     and continued in the next one; entries of the next one must not be returned without those.
     """
     extents: list[Extent] = []
-    for listed in record.ledgers:
-        if listed.ledger_id < start.ledger_id:
-            continue
+    async for listed in ledger_list.walk(start.ledger_id):
         extent, sealed = await _extent(ledgers, listed, confirmed)
         if extent.entries:
             extents.append(extent)

@@ -12,7 +12,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, LogMetadata, LogName, MessageId
 from dlog.read.time_seek import first_at_or_after
 from spark_connector.bounds import start_of
@@ -200,7 +201,7 @@ class StreamPlanner:
             return LogPosition(
                 origin=record.trim_before, next=record.trim_before, log_uuid=found.ref.log_uuid
             )
-        if has_missed(record, position.next):
+        if has_missed(record, found.extents, position.next):
             self._lost(f"messages from {position.next} to before {record.trim_before} were trimmed")
             return replace(position, next=record.trim_before)
         return position

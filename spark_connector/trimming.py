@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dlog.model import LogMetadata, MessageId
+from spark_connector.partitions import Extent
 
 
-def has_missed(record: LogMetadata, position: MessageId) -> bool:
-    """Whether a message at or after `position` was trimmed.
+def has_missed(record: LogMetadata, extents: Sequence[Extent], position: MessageId) -> bool:
+    """Whether a message at or after `position` was trimmed. `extents`: what is readable from its ledger on.
 
     A position below the trim id may have missed nothing: at the end of a sealed ledger the next message is in another.
 
@@ -16,6 +19,12 @@ def has_missed(record: LogMetadata, position: MessageId) -> bool:
         return False
     if position < record.trimmed_end:
         return True
+    for extent in extents:
+        first = max(position, MessageId(extent.ledger_id, 0, 0))
+        if extent.ledger_id < position.ledger_id or first >= record.trim_before:
+            continue
+        if extent.last_entry >= first.entry_id:
+            return True
     for listed in record.ledgers:
         first = max(position, MessageId(listed.ledger_id, 0, 0))
         if listed.ledger_id < position.ledger_id or first >= record.trim_before:

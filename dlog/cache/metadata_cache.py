@@ -17,7 +17,8 @@ from dlog.backoff import Backoff
 from dlog.cache.snapshot import Changes, Disappeared, MetadataSnapshot
 from dlog.core.metadata_keys import name_key
 from dlog.errors import LogNotFoundError
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogName
 from ledger.environment import Environment
 from ledger.errors import CorruptionError, LedgerNotFoundError, MetadataUnavailableError

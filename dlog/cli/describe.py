@@ -10,7 +10,8 @@ from dlog.inspection.activity import LogActivity
 from dlog.inspection.explain import Explanation
 from dlog.inspection.history import HistoryEvent
 from dlog.inspection.overview import Overview
-from dlog.model import ListedLedger, LogMetadata, MessageId, SealFacts
+from dlog.ledger_list.totals import ListTotals
+from dlog.model import ListedLedger, LogMetadata
 from dlog.read.resolution import Resolution
 from ledger.inspection.copies import CopyState, LedgerCopies, Verdict
 from ledger.model import LedgerMetadata, QuorumSizes
@@ -23,20 +24,19 @@ SHORT_LEDGER_COLUMNS = LEDGER_COLUMNS[:-2]
 def facts_of(found: Overview) -> dict[str, object]:
     """Fields for text output, most important first."""
     info, tail, newest = found.info, found.tail, found.newest
-    record = info.record
-    sealed = _sealed(record)
+    record, totals = info.record, found.totals
     return {
         "log": str(info.ref.name),
         "state": str(record.state),
-        "first": str(_first(record)),
+        "first": str(found.first),
         "next": str(tail),
-        "ledgers": len(record.ledgers),
-        "sealed messages": _messages(sealed),
-        "sealed bytes": sum(one.byte_count for one in sealed),
+        "ledgers": totals.ledgers,
+        "sealed messages": _messages(totals),
+        "sealed bytes": totals.bytes,
         "epoch": str(record.epoch),
         "owner": _owner(record),
         "copies": _copies(newest),
-        "waiting for deletion": len(record.pending_delete),
+        "waiting for deletion": totals.deletable,
         "uuid": record.log_uuid,
     }
 
@@ -44,47 +44,29 @@ def facts_of(found: Overview) -> dict[str, object]:
 def document_of(found: Overview) -> dict[str, object]:
     """The same for `-o json`: numbers as numbers, null for an unknown value."""
     info, tail, newest = found.info, found.tail, found.newest
-    record = info.record
-    sealed = _sealed(record)
+    record, totals = info.record, found.totals
     return {
         "log": str(info.ref.name),
         "state": str(record.state),
-        "first": str(_first(record)),
+        "first": str(found.first),
         "next": str(tail),
-        "ledgers": len(record.ledgers),
-        "sealed_messages": _counted(sealed),
-        "sealed_messages_complete": _complete(sealed),
-        "sealed_bytes": sum(one.byte_count for one in sealed),
+        "ledgers": totals.ledgers,
+        "sealed_messages": totals.messages,
+        "sealed_messages_complete": not totals.uncounted,
+        "sealed_bytes": totals.bytes,
         "epoch": record.epoch,
         "owner": _owner_document(record),
         "copies": _copies_document(newest),
-        "waiting_for_deletion": len(record.pending_delete),
+        "waiting_for_deletion": totals.deletable,
         "grace_s": record.grace_us / 1e6,
         "uuid": record.log_uuid,
     }
 
 
-def _sealed(record: LogMetadata) -> list[SealFacts]:
-    return [one.seal for one in record.ledgers if one.seal is not None]
-
-
-def _counted(sealed: Sequence[SealFacts]) -> int:
-    return sum(max(0, one.message_count) for one in sealed)
-
-
-def _complete(sealed: Sequence[SealFacts]) -> bool:
-    return all(one.message_count >= 0 for one in sealed)
-
-
-def _messages(sealed: Sequence[SealFacts]) -> str:
+def _messages(totals: ListTotals) -> str:
     """A takeover seals without counting messages, so the sum may be incomplete."""
-    known = f"{_counted(sealed):,}"
-    return known if _complete(sealed) else f"{known}, without ledgers sealed by a takeover"
-
-
-def _first(record: LogMetadata) -> MessageId:
-    begin = MessageId(record.ledgers[0].ledger_id, 0, 0) if record.ledgers else record.trim_before
-    return max(record.trim_before, begin)
+    known = f"{totals.messages:,}"
+    return f"{known}, without ledgers sealed by a takeover" if totals.uncounted else known
 
 
 def _owner(record: LogMetadata) -> str:
@@ -173,8 +155,8 @@ def top_document(found: LogActivity) -> dict[str, object]:
         "state": str(record.state),
         "entries_per_s": found.entries_per_s,
         "next": None if found.tail is None else str(found.tail),
-        "ledgers": len(record.ledgers),
-        "sealed_bytes": sum(one.byte_count for one in _sealed(record)),
+        "ledgers": found.totals.ledgers,
+        "sealed_bytes": found.totals.bytes,
         "epoch": record.epoch,
         "owner": _owner_document(record),
         "copies": _copies_document(found.newest),

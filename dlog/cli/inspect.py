@@ -96,10 +96,11 @@ def verify(
 
 
 async def _verify(client: LogClient, log: str) -> list[LedgerCopies]:
+    from dlog.inspection.ledgers import listed_ledgers
     from dlog.inspection.verify import sealed_entries
     from dlog.inspection.verify import verify as verified
 
-    total = sealed_entries((await client.describe(log)).record)
+    total = sealed_entries(await listed_ledgers(client, log))
     with _progress(total) as advance:
         return [found async for found in verified(client, log, advance)]
 

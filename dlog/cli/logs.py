@@ -64,8 +64,9 @@ def ledgers(
     JSON output also has the append times of the first and the last message of each.
     """
     from dlog.cli.describe import SHORT_LEDGER_COLUMNS, ledger_row, short_ledger_row
+    from dlog.inspection.ledgers import listed_ledgers
 
-    found = administer(metadata, namespace, lambda client: client.describe(log)).record.ledgers
+    found = administer(metadata, namespace, lambda client: listed_ledgers(client, log))
     if output is TableOutput.JSON:
         print_json([ledger_row(listed) for listed in found])
     else:
@@ -78,7 +79,7 @@ def rotate(log: LogName, metadata: Metadata = "", namespace: Namespace = "defaul
     Fences the current writer, which may open the log again. The next message goes to a new ledger.
     """
     found = administer(metadata, namespace, lambda client: client.rotate(log))
-    print(f"sealed; log {log} is at epoch {found.record.epoch} with {len(found.record.ledgers)} ledgers")
+    print(f"sealed; log {log} is at epoch {found.record.epoch}")
 
 
 def shrink(
@@ -138,6 +139,8 @@ def gc(
     deletion and whose grace period has ended. Safe to run at any time, also while logs are written.
     """
 
+    from dlog.errors import LogNotFoundError
+    from dlog.inspection.ledgers import deletable_ledgers
     from ledger.errors import CorruptionError
 
     damaged: list[CorruptionError] = []
@@ -147,12 +150,13 @@ def gc(
         deleted = len(await client.admin.sweep(age_s=age))
         for name in await client.list():
             try:
-                pending = len((await client.describe(name)).record.pending_delete)
+                waiting = await deletable_ledgers(client, name)
                 left = await client.collect(name)
+                deleted += waiting - (0 if left is None else await deletable_ledgers(client, name))
             except CorruptionError as error:
                 damaged.append(error)  # raised at the end: the other logs are collected all the same
-                continue
-            deleted += pending - (0 if left is None else len(left.pending_delete))
+            except LogNotFoundError:
+                continue  # another client has finished its deletion
         return deleted
 
     count = administer(metadata, namespace, collect)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from dlog.ledger_list.trim_cut import PENDING_MAX, TrimCut
 from dlog.model import (
     EARLIEST_ID,
     RECORD_VERSION,
@@ -59,7 +60,7 @@ def taken_over(
     _assert_may_enter(record, new)
     record = _with_grace(record, grace_us)
     fenced = _fenced(record, seals, now_us)
-    kept, dropped = _without(fenced, [listed.ledger_id for listed in fenced if listed.known_empty])
+    kept, dropped = _without(fenced, _droppable(record, fenced))
     return replace(
         record,
         epoch=record.epoch + 1,
@@ -84,11 +85,13 @@ def ended(
     """Seal and Delete: a takeover without a new ledger (docs/log-semantics.md#rule-34b). DELETING empties the list."""
     record = _with_grace(record, grace_us)
     fenced = _fenced(record, seals, now_us)
-    gone = [one.ledger_id for one in fenced if state is LogState.DELETING or one.known_empty]
-    kept, dropped = _without(fenced, gone)
+    deleting = state is LogState.DELETING
+    leaving = [one.ledger_id for one in fenced] if deleting else _droppable(record, fenced)
+    kept, dropped = _without(fenced, leaving)
     return replace(
         record,
         state=state,
+        first_id=record.last_ledger_id + 1 if deleting and record.pages else record.first_id,
         epoch=record.epoch + 1,
         owner=owner,
         ledgers=kept,
@@ -98,50 +101,37 @@ def ended(
 
 
 def shrunk(
-    record: LogMetadata, before: MessageId, nonce: int, *, last_count: int | None = None
+    record: LogMetadata, before: MessageId, cut: TrimCut | None, nonce: int, *, last_count: int | None = None
 ) -> LogMetadata:
-    """Trim: raise `trim_before`; ledgers completely below it whose seal is recorded leave the list.
+    """Trim: raise `trim_before`, and take what `cut` says out of the list.
 
-    Never removes the last ledger, nor one whose seal the record does not hold, nor any after such a one.
-    `last_count` is the number of messages in the entry at `end_of_trimmed`. Without it, a reader that returns to the
-    position after the last of them gets an error: it cannot be proved any more that it has missed none.
+    `last_count` is the number of messages in the entry at `cut.end`. Without it, a reader that returns to the position
+    after the last of them gets an error: it cannot be proved any more that it has missed none.
     Source: docs/log-semantics.md#rule-33.
     """
-    trim = max(record.trim_before, before)
-    gone = _wholly_below(record, trim)
-    kept, dropped = _without(record.ledgers, [one.ledger_id for one in gone])
-    end = end_of_trimmed(record, before)
-    if end is None:
-        end = record.trimmed_end
-    elif last_count is None:
-        end = MessageId(end.ledger_id, end.entry_id + 1, 0)
-    else:
-        end = end._replace(batch_index=last_count)
+    trimmed = replace(record, trim_before=max(record.trim_before, before), nonce=nonce)
+    if cut is None:
+        return trimmed
+    below = [one for one in record.ledgers if one.ledger_id < cut.floor]
+    assert all(one.seal is not None for one in below), (
+        "a ledger leaves the list only after its seal is recorded"
+    )
+    kept, dropped = _without(record.ledgers, [one.ledger_id for one in below])
+    assert kept, "the last ledger never leaves the list"
     return replace(
-        record,
-        trim_before=trim,
-        trimmed_end=end,
+        trimmed,
+        trimmed_end=max(record.trimmed_end, _after(cut.end, last_count)),
         ledgers=kept,
+        first_id=max(record.first_id, cut.floor) if record.pages else record.first_id,
         pending_delete=_merged(record.pending_delete, dropped),
-        nonce=nonce,
     )
 
 
-def end_of_trimmed(record: LogMetadata, before: MessageId) -> MessageId | None:
-    """The last entry of the ledgers that a trim to `before` removes, as its first message's id; None if none."""
-    for listed in reversed(_wholly_below(record, max(record.trim_before, before))):
-        if listed.seal is not None and not listed.known_empty:
-            return MessageId(listed.ledger_id, listed.seal.last_entry, 0)
-    return None
-
-
-def _wholly_below(record: LogMetadata, trim: MessageId) -> list[ListedLedger]:
-    gone: list[ListedLedger] = []
-    for listed, successor in zip(record.ledgers, record.ledgers[1:], strict=False):
-        if listed.seal is None or MessageId(successor.ledger_id, 0, 0) > trim:
-            break
-        gone.append(listed)
-    return gone
+def _after(end: MessageId | None, count: int | None) -> MessageId:
+    """The position after all messages of the entry at `end`, of which there are `count`, if that is known."""
+    if end is None:
+        return EARLIEST_ID
+    return MessageId(end.ledger_id, end.entry_id + 1, 0) if count is None else end._replace(batch_index=count)
 
 
 def with_orphan_barred(record: LogMetadata, orphan: LedgerId, nonce: int) -> LogMetadata:
@@ -156,24 +146,31 @@ def without_deleted(record: LogMetadata, deleted: Collection[LedgerId], nonce: i
     return replace(record, pending_delete=left, nonce=nonce)
 
 
+def without_deleted_pages(record: LogMetadata, deleted_below: int, nonce: int) -> LogMetadata:
+    """Ledgers in pages below this id, which have left the list, are deleted. Pages without any other are dropped."""
+    assert deleted_below <= record.first_id, "a listed ledger is never deleted"
+    kept = tuple(page for page in record.pages if page.last_id >= deleted_below)
+    return replace(record, pages=kept, deleted_below=max(record.deleted_below, deleted_below), nonce=nonce)
+
+
+def has_deletable(record: LogMetadata) -> bool:
+    """Whether ledgers wait for their deletion."""
+    return bool(record.pending_delete) or (bool(record.pages) and record.deleted_below < record.first_id)
+
+
 def due_for_deletion(record: LogMetadata, now_us: int) -> list[LedgerId]:
-    """Ledgers whose time has come. Never one that is listed (docs/log-semantics.md#i13)."""
-    listed = set(record.ledger_ids)
-    return [
-        one.ledger_id
-        for one in record.pending_delete
-        if one.not_before_us <= now_us and one.ledger_id not in listed
-    ]
+    """Pending ledgers whose time has come. Never one of the newest listed (docs/log-semantics.md#i13)."""
+    return [one.ledger_id for one in _unlisted(record) if one.not_before_us <= now_us]
 
 
 def waiting_for_deletion(record: LogMetadata, now_us: int) -> list[LedgerId]:
-    """Ledgers whose time has not come: a paused writer may still add to them where deletions are forgotten."""
+    """Those whose time has not come: a paused writer may still add to them where deletions are forgotten."""
+    return [one.ledger_id for one in _unlisted(record) if one.not_before_us > now_us]
+
+
+def _unlisted(record: LogMetadata) -> list[PendingDelete]:
     listed = set(record.ledger_ids)
-    return [
-        one.ledger_id
-        for one in record.pending_delete
-        if one.not_before_us > now_us and one.ledger_id not in listed
-    ]
+    return [one for one in record.pending_delete if one.ledger_id not in listed]
 
 
 def shrink_limit(record: LogMetadata) -> MessageId:
@@ -218,6 +215,12 @@ def _fenced(record: LogMetadata, seals: Seals, now_us: int) -> tuple[ListedLedge
             listed = replace(_sealed(listed, seals), keep_until_us=max(listed.keep_until_us, keep_until_us))
         found.append(listed)
     return tuple(found)
+
+
+def _droppable(record: LogMetadata, fenced: tuple[ListedLedger, ...]) -> list[LedgerId]:
+    """Empty ledgers; none while too many wait for their deletion, since an empty ledger may as well stay listed."""
+    empty = [listed.ledger_id for listed in fenced if listed.known_empty]
+    return empty if len(record.pending_delete) + len(empty) <= PENDING_MAX else []
 
 
 def _without(

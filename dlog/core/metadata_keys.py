@@ -2,7 +2,8 @@
 
     /dlog/<namespace>/<name>                 name node: current uuid and state; never removed
     /dlog/<namespace>/<name>/<uuid>/record   the record that every change compares and sets
-    …/<uuid>/properties, retention, cursors/<cursor>, pages/<page>   reserved
+    …/<uuid>/pages/<page>                    pages of the history that the record refers to
+    …/<uuid>/properties, retention, cursors/<cursor>   reserved
 
 Recreating a log makes a new uuid and so a new path: an old handle's version can never match
 (docs/log-semantics.md#rule-5).
@@ -34,6 +35,14 @@ def name_key(root: str, log: LogName) -> str:
 
 def record_key(root: str, log: LogName, log_uuid: str) -> str:
     return f"{name_key(root, log)}/{log_uuid}/record"
+
+
+def pages_key(root: str, log: LogName, log_uuid: str) -> str:
+    return f"{name_key(root, log)}/{log_uuid}/pages"
+
+
+def page_key(root: str, log: LogName, log_uuid: str, page: str) -> str:
+    return f"{pages_key(root, log, log_uuid)}/{page}"
 
 
 def ledger_tags(

@@ -56,9 +56,10 @@ class Verdict(Enum):
     BAR_FIRST = "not listed yet; one compare-and-set makes that final"
 
 
-def verdict_of(record: LogMetadata, ledger_id: LedgerId) -> Verdict:
-    """By the record of the log that the ledger's tags name."""
-    if record.find(ledger_id) or any(one.ledger_id == ledger_id for one in record.pending_delete):
+def verdict_of(record: LogMetadata, ledger_id: LedgerId, *, in_page: bool) -> Verdict:
+    """By the record of the log that the ledger's tags name. `in_page`: one of its pages has the ledger."""
+    pending = (one.ledger_id for one in record.pending_delete)
+    if in_page or record.find_recent(ledger_id) or ledger_id in pending:
         return Verdict.KNOWN
     return Verdict.NEVER_LISTED if ledger_id <= record.last_ledger_id else Verdict.BAR_FIRST
 

@@ -23,6 +23,7 @@ from enum import StrEnum
 
 from dlog.core.commands import ReadRecord
 from dlog.errors import DataLossError, LogNotFoundError, TrimmedError, UnknownPositionError
+from dlog.ledger_list.window import ListWindow
 from dlog.model import ListedLedger, LogMetadata, LogState, MessageId
 from ledger.model import NO_ENTRY
 
@@ -163,6 +164,8 @@ class Tailing:
         self._on_trimmed = on_trimmed
         self._on_data_loss = on_data_loss
         self._record: LogMetadata | None = None
+        self._window = ListWindow((), 0, position)
+        """The part of the record's list from the position on."""
         self._ledger: _Ledger | None = None
         self._record_is_stale = True
         self._missing: _Missing | None = None
@@ -183,7 +186,7 @@ class Tailing:
         if self._record is None:
             return False
         caught_up = self._ledger is None or self._position.entry_id > self._ledger.readable
-        return caught_up and _next_listed(self._record, self._position.ledger_id + 1) is None
+        return caught_up and not self._window.count_above(self._position.ledger_id)
 
     @property
     def readable_entry(self) -> int:
@@ -193,22 +196,26 @@ class Tailing:
     @property
     def ledgers_ahead(self) -> int:
         """Number of listed ledgers after the one at the position."""
-        if self._record is None:
-            return 0
-        return sum(listed.ledger_id > self._position.ledger_id for listed in self._record.ledgers)
+        return self._window.count_above(self._position.ledger_id)
 
     # ---- events
 
-    def on_record(self, record: LogMetadata) -> None:
-        """A linearizable read of the record, begun after the step that asked for it."""
+    def on_record(self, record: LogMetadata, window: ListWindow) -> None:
+        """A linearizable read of the record, begun after the step that asked for it.
+
+        `window`: the part of its list from the position on, where a trim has not moved it.
+        """
         if record.state is LogState.DELETING:
             raise LogNotFoundError(
                 f"log {self._log} is being deleted and can no longer be read", log=self._log
             )
-        self._record = record
+        self._record, self._window = record, window
         self._record_is_stale = False
         self._apply_trim(record)
-        self._apply_list(record)
+        if self._window.covers(self._position.ledger_id):
+            self._apply_list(record)
+        else:
+            self._record_is_stale = True  # the trim has moved the position after the known part of the list
 
     def on_record_changed(self) -> None:
         """A watch fired, or a slow poll is due: read the record before going on."""
@@ -222,10 +229,17 @@ class Tailing:
         if known is not None:
             # A late answer must not move the end of the readable part back.
             readable = readable if sealed else max(readable, known.readable)
-        if sealed or self._trim_undecided:
-            # The record that picks the successor must be younger than this moment.
+        if self._trim_undecided or (sealed and not self._seal_is_recorded(ledger_id)):
+            # The record that picks the successor must be younger than the seal.
             self._record_is_stale = True
         self._ledger = _Ledger(ledger_id, readable, sealed)
+
+    def _seal_is_recorded(self, ledger_id: int) -> bool:
+        """Whether the record itself shows that the ledger is sealed, and so is younger than that."""
+        if self._record is None or not self._window.covers(ledger_id):
+            return False
+        listed = self._window.find(ledger_id)
+        return listed is not None and listed.seal is not None
 
     def on_ledger_missing(self, ledger_id: int) -> None:
         """No such ledger in metadata. A fresh record shows whether it was trimmed, dropped or lost."""
@@ -278,7 +292,9 @@ class Tailing:
         return self._leave_ledger(record)
 
     def _enter_ledger(self, record: LogMetadata) -> Step:
-        listed = _next_listed(record, self._position.ledger_id)
+        if not self._window.covers(self._position.ledger_id):
+            return self._read_on()
+        listed = self._window.at_or_after(self._position.ledger_id)
         if listed is None:
             return self._nothing_ahead(record)
         assert listed.ledger_id == self._position.ledger_id, "on_record moves to a listed ledger"
@@ -287,12 +303,19 @@ class Tailing:
         return OpenLedger(listed.ledger_id)
 
     def _leave_ledger(self, record: LogMetadata) -> Step:
-        """The ledger is sealed and read to its end, and the record is younger than that."""
-        following = _next_listed(record, self._position.ledger_id + 1)
+        """The ledger is sealed and read to its end, and the record is younger than the seal."""
+        if not self._window.covers(self._position.ledger_id + 1):
+            return self._read_on()
+        following = self._window.at_or_after(self._position.ledger_id + 1)
         if following is None:
             return self._nothing_ahead(record)
         self._move_to(MessageId(following.ledger_id, 0, 0))
         return self.next_step()
+
+    def _read_on(self) -> Step:
+        """The known part of the list ends here: a fresh record comes with the next part."""
+        self._record_is_stale = True
+        return ReadRecord()
 
     def _nothing_ahead(self, record: LogMetadata) -> Step:
         if record.state is LogState.SEALED:
@@ -313,7 +336,7 @@ class Tailing:
         return min(ledger.readable, last)
 
     def _why(self, record: LogMetadata, ledger: _Ledger) -> str:
-        following = _next_listed(record, ledger.ledger_id + 1)
+        following = self._window.at_or_after(ledger.ledger_id + 1)
         if following is None:
             return f"ledger {ledger.ledger_id} is read up to its last confirmed entry {ledger.readable}"
         return (
@@ -331,11 +354,11 @@ class Tailing:
     def _apply_trim(self, record: LogMetadata, *, counted: bool = False) -> None:
         """Move after what was trimmed; report it if it includes a message at or after the position."""
         self._trim_undecided = self._count_wanted = False
-        requested, earliest = self._position, _earliest(record)
+        requested, earliest = self._position, self._window.earliest
         if requested >= record.trim_before:
             return
         if not self._from_earliest:
-            if not counted and self._inside_entry(record):
+            if not counted and self._inside_entry():
                 self._count_wanted = True
                 return
             match self._missed(record):
@@ -344,6 +367,10 @@ class Tailing:
                     if unknown.ledger_id != requested.ledger_id:
                         self._move_to(MessageId(unknown.ledger_id, 0, 0))
                     return
+                case None:
+                    self._move_to(MessageId(self._window.ledgers[-1].ledger_id, 0, 0))
+                    self._record_is_stale = True
+                    return
                 case True:
                     self._report_trim(self._position, earliest)
         if earliest.ledger_id == requested.ledger_id:
@@ -351,9 +378,9 @@ class Tailing:
         else:
             self._move_to(earliest)
 
-    def _inside_entry(self, record: LogMetadata) -> bool:
+    def _inside_entry(self) -> bool:
         """Whether the position is after the first message of an existing entry, in a listed ledger."""
-        listed = record.find(self._position.ledger_id)
+        listed = self._window.find(self._position.ledger_id)
         if listed is None or self._position.batch_index == 0:
             return False
         if listed.seal is not None:
@@ -362,11 +389,14 @@ class Tailing:
             last = self.readable_entry if self._ledger is not None else NO_ENTRY
         return last >= self._position.entry_id
 
-    def _missed(self, record: LogMetadata) -> bool | ListedLedger:
-        """Whether a message at or after the position was trimmed, or the ledger that must be opened to decide it."""
+    def _missed(self, record: LogMetadata) -> bool | ListedLedger | None:
+        """Whether a message at or after the position was trimmed, or the ledger that must be opened to decide it.
+
+        None: none in the known part of the list.
+        """
         if self._position < record.trimmed_end:
             return True
-        for listed in record.ledgers:
+        for listed in self._window.ledgers:
             first = max(self._position, MessageId(listed.ledger_id, 0, 0))
             if listed.ledger_id < self._position.ledger_id or first >= record.trim_before:
                 continue
@@ -379,7 +409,7 @@ class Tailing:
                 return True
             if not is_last:
                 return listed
-        return False
+        return False if self._window.covers(record.trim_before.ledger_id) else None
 
     def _report_trim(self, requested: MessageId, earliest: MessageId) -> None:
         if self._on_trimmed is OnMissing.FAIL:
@@ -396,7 +426,7 @@ class Tailing:
         ledger_id = self._position.ledger_id
         if ledger_id > max(record.last_ledger_id, 0):
             raise self._unknown_position(record)
-        listed = _next_listed(record, ledger_id)
+        listed = self._window.at_or_after(ledger_id)
         if listed is None:
             self._ledger = self._missing = None
         elif listed.ledger_id != ledger_id:
@@ -404,7 +434,7 @@ class Tailing:
             # else leaves the list without raising trim_before.
             self._move_to(MessageId(listed.ledger_id, 0, 0))
         elif self._missing is not None:
-            self._lose(record, listed, self._missing)
+            self._lose(listed, self._missing)
             # After what is lost the trim position must be checked again, if it was not decided.
             self._record_is_stale = self._count_wanted
 
@@ -417,12 +447,12 @@ class Tailing:
             last=last,
         )
 
-    def _lose(self, record: LogMetadata, listed: ListedLedger, missing: _Missing) -> None:
+    def _lose(self, listed: ListedLedger, missing: _Missing) -> None:
         """A fresh record still lists the ledger of which something was not found."""
         self._missing = None
         if listed.seal is not None and listed.seal.last_entry < self._position.entry_id:
             return  # nothing of it is wanted any more; `_enter_ledger` passes it by
-        following = _next_listed(record, listed.ledger_id + 1)
+        following = self._window.at_or_after(listed.ledger_id + 1)
         if missing is _Missing.ENTRY:
             resume_at = MessageId(listed.ledger_id, self._position.entry_id + 1, 0)
         else:
@@ -443,19 +473,3 @@ class Tailing:
         else:
             # Stay: an id above the last ledger would be an unknown position at the next record.
             self._ledger = _Ledger(listed.ledger_id, NO_ENTRY, sealed=True)
-
-
-def _next_listed(record: LogMetadata, ledger_id: int) -> ListedLedger | None:
-    """The smallest listed ledger at or above `ledger_id`."""
-    for listed in record.ledgers:
-        if listed.ledger_id >= ledger_id:
-            return listed
-    return None
-
-
-def _earliest(record: LogMetadata) -> MessageId:
-    """The first id that is not trimmed."""
-    listed = _next_listed(record, record.trim_before.ledger_id)
-    if listed is None or listed.ledger_id == record.trim_before.ledger_id:
-        return record.trim_before
-    return MessageId(listed.ledger_id, 0, 0)

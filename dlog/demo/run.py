@@ -19,6 +19,7 @@ from dlog.demo.place import Place, find_place
 from dlog.demo.proof import Proof, differences, longest_pause_ms
 from dlog.demo.spark_needs import require_spark
 from dlog.errors import DataLossError, StandaloneError
+from dlog.inspection.ledgers import listed_ledgers
 from dlog.local.embedded import Standalone
 from dlog.model import MessageId
 
@@ -222,11 +223,11 @@ class _Demo:
 
     async def _list_ledgers(self, client: LogClient) -> None:
         """Print the log's ledgers and how many bookies each is on."""
-        record = (await client.describe(self._place.log)).record
-        takeovers = len({listed.epoch for listed in record.ledgers})
-        rotations = len(record.ledgers) - takeovers
-        self._say(f"{len(record.ledgers)} ledgers from {takeovers} takeovers and {rotations} rotations:")
-        for listed in record.ledgers:
+        ledgers = await listed_ledgers(client, self._place.log)
+        takeovers = len({listed.epoch for listed in ledgers})
+        rotations = len(ledgers) - takeovers
+        self._say(f"{len(ledgers)} ledgers from {takeovers} takeovers and {rotations} rotations:")
+        for listed in ledgers:
             metadata = (await client.ledgers.store.read_ledger(listed.ledger_id)).value
             entries = metadata.last_entry + 1
             self._say(

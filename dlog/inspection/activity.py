@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from dlog.admin import LogInfo
 from dlog.cache.metadata_cache import MetadataCache
 from dlog.client import LogClient
+from dlog.errors import HistoryPageError
+from dlog.ledger_list.totals import ListTotals, totals_of
 from dlog.model import LogName, MessageId
 from dlog.read.tail import end_of, opener
 from ledger.errors import LedgerNotFoundError, UnavailableError
@@ -22,6 +24,7 @@ class LogActivity:
     """One log at one instant. `tail` is None if too few bookies respond to determine it."""
 
     info: LogInfo
+    totals: ListTotals
     tail: MessageId | None
     entries_per_s: float | None
     """Since the measurement before; None at the first one, or without a tail."""
@@ -49,6 +52,7 @@ class ActivityMonitor:
         async with self._limit:
             now = asyncio.get_running_loop().time()
             ends = await self._ends(info)
+            totals = await self._totals(info)
         before = self._before.get(info.ref.name)
         tail, rate = None, None
         if ends is not None:
@@ -56,7 +60,15 @@ class ActivityMonitor:
             self._before[info.ref.name] = (now, tail)
             if before is not None and now > before[0] and tail >= before[1]:
                 rate = entries_between(ends, before[1], tail) / (now - before[0])
-        return LogActivity(info, tail, rate, await self._newest_ledger(info))
+        return LogActivity(info, totals, tail, rate, await self._newest_ledger(info))
+
+    async def _totals(self, info: LogInfo) -> ListTotals:
+        """By the cached record. If a page of it was removed, the record is read again for the next measurement."""
+        try:
+            return await self._client.logs.ledger_list(info.ref, info.record).totals()
+        except (HistoryPageError, UnavailableError):
+            self._cache.refresh(info.ref.name)
+            return totals_of(info.record.pages, info.record.ledgers)
 
     async def _newest_ledger(self, info: LogInfo) -> LedgerMetadata | None:
         listed, before = info.record.tail, self._newest.get(info.ref.name)
@@ -72,7 +84,7 @@ class ActivityMonitor:
         return self._cache.snapshot.ledger(listed.ledger_id)
 
     async def _ends(self, info: LogInfo) -> dict[int, int] | None:
-        """Number of readable entries of each ledger up to the tail; None if bookies do not respond.
+        """Number of readable entries of each of the newest ledgers up to the tail; None if bookies do not respond.
 
         By the cached record. If a ledger of it is deleted, the record is read again for the next measurement.
         """
@@ -93,7 +105,7 @@ class ActivityMonitor:
 
 
 def entries_between(ends: Mapping[int, int], before: MessageId, tail: MessageId) -> int:
-    """Number of entries from one tail of the log to a later one. `ends`: number of entries of each listed ledger."""
+    """Number of entries from one tail of the log to a later one. `ends`: number of entries of its newest ledgers."""
     if before.ledger_id == tail.ledger_id:
         return tail.entry_id - before.entry_id
     rest = max(0, ends.get(before.ledger_id, before.entry_id) - before.entry_id)

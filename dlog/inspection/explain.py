@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dlog.client import LogClient
 from dlog.core.metadata_keys import TAG_OWNER
+from dlog.inspection.ledgers import listed_ledger
 from dlog.model import ListedLedger, Message, MessageId
 from dlog.read.batch import MessageBatch
 from dlog.read.resolution import Resolution
@@ -51,7 +52,7 @@ async def explain(client: LogClient, log: str, message_id: MessageId) -> Explana
     """
     resolution = await client.resolve(log, message_id)
     record = (await client.describe(log)).record
-    listed = record.find(message_id.ledger_id)
+    listed = await listed_ledger(client, log, message_id.ledger_id)
     found = Explanation(
         message_id=message_id, resolution=resolution, trim_before=record.trim_before, listed=listed
     )
@@ -60,7 +61,7 @@ async def explain(client: LogClient, log: str, message_id: MessageId) -> Explana
     try:
         handle = await client.ledgers.open(listed.ledger_id, client.config.password)
     except LedgerNotFoundError:
-        if (await client.describe(log)).record.find(listed.ledger_id) is None:
+        if await listed_ledger(client, log, message_id.ledger_id) is None:
             return await explain(client, log, message_id)  # it was trimmed and deleted in the meantime
         raise
     audit = CopyAudit(client.ledgers)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dlog.client import LogClient
 from dlog.core.metadata_keys import TAG_OWNER
+from dlog.inspection.ledgers import listed_ledgers
 from dlog.model import ListedLedger
 from ledger.errors import LedgerNotFoundError
 
@@ -29,7 +30,7 @@ async def history(client: LogClient, log: str) -> list[HistoryEvent]:
     Raises:
         LogNotFoundError: no such log.
     """
-    ledgers = (await client.describe(log)).record.ledgers
+    ledgers = await listed_ledgers(client, log)
     owners: dict[int, str | None] = {}
     for listed in ledgers:
         if listed.epoch not in owners:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from dlog.client import LogClient
 from dlog.errors import DataLossError
-from dlog.model import LogMetadata
+from dlog.inspection.ledgers import listed_ledger, listed_ledgers
+from dlog.model import ListedLedger
 from ledger.errors import LedgerNotFoundError
 from ledger.inspection.copies import LedgerCopies
 from ledger.inspection.copy_audit import CopyAudit
@@ -28,14 +29,13 @@ async def verify(
         DataLossError: a listed ledger does not exist.
         ReadError: too few bookies respond to determine the last readable entry of the open ledger.
     """
-    record = (await client.describe(log)).record
     audit = CopyAudit(client.ledgers)
     try:
-        for listed in record.ledgers:
+        for listed in await listed_ledgers(client, log):
             try:
                 handle = await client.ledgers.open(listed.ledger_id, client.config.password)
             except LedgerNotFoundError as error:
-                if (await client.describe(log)).record.find(listed.ledger_id) is None:
+                if await listed_ledger(client, log, listed.ledger_id) is None:
                     continue
                 raise DataLossError(
                     f"log {log} lists ledger {listed.ledger_id}, which does not exist: restore it, or accept the loss "
@@ -50,6 +50,6 @@ async def verify(
         await audit.close()
 
 
-def sealed_entries(record: LogMetadata) -> int:
-    """Number of entries in the sealed ledgers of the log."""
-    return sum(listed.seal.last_entry + 1 for listed in record.ledgers if listed.seal is not None)
+def sealed_entries(ledgers: Sequence[ListedLedger]) -> int:
+    """Number of entries in the sealed ones."""
+    return sum(listed.seal.last_entry + 1 for listed in ledgers if listed.seal is not None)

@@ -1,110 +1,87 @@
 """The only code that walks the list of a log's ledgers: find one, the next one, the one before, all of them.
 
-A look-up reads one page of each level; a walk reads each page once. Of the pages read last a few are kept, so memory
-does not depend on the length of the list.
+A look-up reads one page of each level; a walk reads each page once.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from dlog.ledger_list.listing import Listing
-from dlog.ledger_list.page import UNKNOWN_TIME_US, LedgerPage, Page, PageRef
-from dlog.model import ListedLedger
-
-PAGES_KEPT = 8
+from dlog.ledger_list.page import UNKNOWN_TIME_US, LedgerPage, Page
+from dlog.ledger_list.totals import ListTotals, totals_of
+from dlog.ledger_list.trim_cut import PENDING_MAX, TrimCut
+from dlog.ledger_list.window import ListWindow
+from dlog.model import ListedLedger, LogMetadata, MessageId, PageRef
 
 ReadPage = Callable[[PageRef], Awaitable[Page]]
 """Raises if the page is missing or damaged: what it lists must not look as if it were not listed."""
+_WINDOW_MIN = 8
+"""A window shorter than this is continued on the next page."""
 _T = TypeVar("_T")
 
 
-class PageCache:
-    """Reads pages, and keeps those used last. May serve several lists of one log, since pages never change."""
-
-    def __init__(self, read: ReadPage) -> None:
-        self._read = read
-        self._kept: OrderedDict[str, Page] = OrderedDict()
-        self.reads = 0
-
-    async def page(self, ref: PageRef) -> Page:
-        found = self._kept.get(ref.name)
-        if found is None:
-            self.reads += 1
-            found = await self._read(ref)
-        self._kept[ref.name] = found
-        self._kept.move_to_end(ref.name)
-        if len(self._kept) > PAGES_KEPT:
-            self._kept.popitem(last=False)
-        return found
-
-
 class LedgerList:
-    """The ledgers that one record lists."""
+    """The ledgers that one record lists. Each method raises what reading a page raises."""
 
-    def __init__(self, listing: Listing, pages: PageCache) -> None:
-        self._listing = listing
-        self._pages = pages
+    def __init__(self, record: LogMetadata, read_page: ReadPage) -> None:
+        self._record = record
+        self._read_page = read_page
+
+    @property
+    def record(self) -> LogMetadata:
+        return self._record
 
     @property
     def tail(self) -> ListedLedger | None:
         """The newest ledger."""
-        return self._listing.recent[-1] if self._listing.recent else None
+        return self._record.tail
 
     async def find(self, ledger_id: int) -> ListedLedger | None:
         """The ledger of this id; None if it is not listed."""
         found = await self.at_or_after(ledger_id)
         return found if found is not None and found.ledger_id == ledger_id else None
 
-    async def first(self) -> ListedLedger | None:
-        """The oldest ledger."""
-        return await self.at_or_after(self._listing.first_id)
-
-    async def next(self, ledger_id: int) -> ListedLedger | None:
-        """The listed ledger with the lowest id above this one."""
-        return await self.at_or_after(ledger_id + 1)
-
     async def at_or_after(self, ledger_id: int) -> ListedLedger | None:
         """The listed ledger with the lowest id that is not below this one."""
-        wanted = max(ledger_id, self._listing.first_id)
-        pages: Sequence[PageRef] = self._listing.pages
+        wanted = max(ledger_id, self._record.first_id)
+        pages: Sequence[PageRef] = self._record.pages
         while (ref := _first_at(pages, wanted, _last_id)) is not None:
-            page = await self._pages.page(ref)
+            page = await self._read_page(ref)
             if isinstance(page, LedgerPage):
                 return _first_at(page.ledgers, wanted, _ledger_id)
             pages = page.pages
-        return _first_at(self._listing.recent, wanted, _ledger_id)
+        return _first_at(self._record.ledgers, wanted, _ledger_id)
 
     async def at_or_before(self, ledger_id: int) -> ListedLedger | None:
         """The listed ledger with the highest id that is not above this one."""
-        found = _last_at(self._listing.recent, ledger_id, _ledger_id)
-        pages: Sequence[PageRef] = self._listing.pages
+        found = _last_at(self._record.ledgers, ledger_id, _ledger_id)
+        pages: Sequence[PageRef] = self._record.pages
         while found is None and (ref := _last_at(pages, ledger_id, _first_id)) is not None:
-            page = await self._pages.page(ref)
+            page = await self._read_page(ref)
             if isinstance(page, LedgerPage):
                 found = _last_at(page.ledgers, ledger_id, _ledger_id)
                 break
             pages = page.pages
-        return found if found is not None and found.ledger_id >= self._listing.first_id else None
+        return found if found is not None and found.ledger_id >= self._record.first_id else None
 
     async def from_time(self, time_us: int, start: int = 0) -> ListedLedger | None:
         """The first ledger, of id `start` or above, that may have a message appended at or after the time.
 
         None: all of them are older. One whose newest append time is unknown may have such a message.
         """
-        start = max(start, self._listing.first_id)
-        found = await self._from_time(self._listing.pages, time_us, start)
-        return found or _first_that_may_have(self._listing.recent, time_us, start)
+        start = max(start, self._record.first_id)
+        found = await self._from_time(self._record.pages, time_us, start)
+        return found or _first_that_may_have(self._record.ledgers, time_us, start)
 
     async def _from_time(self, pages: Sequence[PageRef], time_us: int, start: int) -> ListedLedger | None:
         for ref in pages:
             is_older = UNKNOWN_TIME_US != ref.last_append_us < time_us
             if is_older or ref.last_id < start:
                 continue
-            page = await self._pages.page(ref)
+            page = await self._read_page(ref)
             if isinstance(page, LedgerPage):
                 found = _first_that_may_have(page.ledgers, time_us, start)
             else:
@@ -115,10 +92,14 @@ class LedgerList:
 
     async def walk(self, start: int = 0) -> AsyncIterator[ListedLedger]:
         """Every listed ledger from this id on, oldest first."""
-        listed = await self.at_or_after(start)
-        while listed is not None:
-            yield listed
-            listed = await self.next(listed.ledger_id)
+        wanted = max(start, self._record.first_id)
+        while True:
+            part, after = await self._part_from(wanted)
+            for listed in part:
+                yield listed
+            if not after:
+                return
+            wanted = part[-1].ledger_id + 1
 
     async def walk_back(self, end: int | None = None) -> AsyncIterator[ListedLedger]:
         """Every listed ledger up to this id, newest first."""
@@ -129,6 +110,112 @@ class LedgerList:
         while listed is not None:
             yield listed
             listed = await self.at_or_before(listed.ledger_id - 1)
+
+    async def window(self, ledger_id: int) -> ListWindow:
+        """A part of the list that begins at this id or the lowest one above it."""
+        wanted = max(ledger_id, self._record.first_id)
+        found: list[ListedLedger] = []
+        while True:
+            part, after = await self._part_from(wanted)
+            found += part
+            if not after or len(found) >= _WINDOW_MIN:
+                trim = self._record.trim_before
+                earliest = await self._earliest() if ledger_id <= trim.ledger_id else trim
+                return ListWindow(tuple(found), after, earliest)
+            wanted = part[-1].ledger_id + 1
+
+    async def _part_from(self, wanted: int) -> tuple[Sequence[ListedLedger], int]:
+        """The ledgers from `wanted` on that are in the same page, or in the record; and how many follow."""
+        after = len(self._record.ledgers)
+        pages: Sequence[PageRef] = self._record.pages
+        while (at := bisect_left(pages, wanted, key=_last_id)) < len(pages):
+            after += sum(ref.ledgers for ref in pages[at + 1 :])
+            page = await self._read_page(pages[at])
+            if isinstance(page, LedgerPage):
+                return page.ledgers[bisect_left(page.ledgers, wanted, key=_ledger_id) :], after
+            pages = page.pages
+        recent = self._record.ledgers
+        return recent[bisect_left(recent, wanted, key=_ledger_id) :], 0
+
+    async def _earliest(self) -> MessageId:
+        trim = self._record.trim_before
+        listed = await self.at_or_after(trim.ledger_id)
+        if listed is None or listed.ledger_id == trim.ledger_id:
+            return trim
+        return MessageId(listed.ledger_id, 0, 0)
+
+    async def ref_to_page(self, level: int, ledger_id: int) -> PageRef | None:
+        """The page of this level that has the ledger of this id, if there is one; None if it is not in such a page."""
+        pages: Sequence[PageRef] = self._record.pages
+        while (ref := _first_at(pages, ledger_id, _last_id)) is not None:
+            if ref.level <= level:
+                return ref if ref.level == level else None
+            page = await self._read_page(ref)
+            assert not isinstance(page, LedgerPage), "a page above level 0 lists pages"
+            pages = page.pages
+        return None
+
+    async def is_in_page(self, ledger_id: int) -> bool:
+        """Whether a page has the ledger, even if it has left the list since."""
+        everything = LedgerList(replace(self._record, first_id=0, ledgers=()), self._read_page)
+        return await everything.find(ledger_id) is not None
+
+    async def totals(self) -> ListTotals:
+        """Number of ledgers, and what their recorded seals say."""
+        listed = totals_of(*await self._parts_from(self._record.first_id))
+        kept = totals_of(*await self._parts_from(self._record.deleted_below))
+        in_pages = kept.ledgers - listed.ledgers
+        return replace(listed, deletable=len(self._record.pending_delete) + in_pages)
+
+    async def _parts_from(self, first_id: int) -> tuple[list[PageRef], list[ListedLedger]]:
+        """Pages of which no ledger is below this id, and the other ledgers."""
+        whole = list[PageRef]()
+        listed: list[ListedLedger] = []
+        pages: Sequence[PageRef] = self._record.pages
+        while pages:
+            left = [ref for ref in pages if ref.last_id >= first_id]
+            whole += [ref for ref in left if ref.first_id >= first_id]
+            if not left or left[0].first_id >= first_id:
+                break
+            page = await self._read_page(left[0])
+            if isinstance(page, LedgerPage):
+                listed += [one for one in page.ledgers if one.ledger_id >= first_id]
+                break
+            pages = page.pages
+        return whole, [*listed, *self._record.ledgers]
+
+    async def trim_cut(self, before: MessageId) -> TrimCut | None:
+        """What a trim to `before` takes out of the list; None if nothing.
+
+        A prefix of the list: ledgers that are completely below it and whose seal is recorded, never the last one.
+
+        Source: docs/log-semantics.md#rule-33.
+        """
+        record = self._record
+        if not record.ledgers:
+            return None
+        before = max(before, record.trim_before)
+        unsealed = next((one for one in record.ledgers if one.seal is None), record.ledgers[-1])
+        floor = await self.at_or_before(min(before.ledger_id, unsealed.ledger_id))
+        if floor is not None:
+            dropped = sum(one.ledger_id < floor.ledger_id for one in record.ledgers)
+            if dropped and len(record.pending_delete) + dropped > PENDING_MAX:
+                floor = record.ledgers[0]
+        if floor is None or await self.at_or_before(floor.ledger_id - 1) is None:
+            return None
+        async for listed in self.walk_back(floor.ledger_id - 1):
+            if listed.seal is not None and not listed.known_empty:
+                return TrimCut(floor.ledger_id, MessageId(listed.ledger_id, listed.seal.last_entry, 0))
+        return TrimCut(floor.ledger_id, None)
+
+    async def walk_deletable(self) -> AsyncIterator[ListedLedger]:
+        """Ledgers in pages that have left the list and are not deleted, oldest first."""
+        record = self._record
+        in_pages = LedgerList(replace(record, first_id=record.deleted_below, ledgers=()), self._read_page)
+        async for listed in in_pages.walk():
+            if listed.ledger_id >= record.first_id:
+                return
+            yield listed
 
 
 def may_have(listed: ListedLedger, time_us: int) -> bool:

@@ -1,11 +1,11 @@
-"""The part of a log's record that lists its ledgers, and its changes. Pure.
+"""The part of a log's record that lists its ledgers, and how it stays short. Pure.
 
 Invariants:
 
-- Ids rise: through the pages, then through `recent`. Levels of `pages` fall or stay: the oldest page is the highest.
-- A ledger with a lower id than `first_id` is not listed, although its page may still be there. So a trim needs no
-  other page, and costs the same for one ledger and for a million.
-- Only ledgers whose seal is recorded are in pages; the last KEPT_MIN ledgers never are.
+- Ids rise: through the pages, then through `ledgers`. Levels of `pages` fall or stay: the oldest page is the highest.
+- A ledger in a page is not listed if its id is below `first_id`. So a trim changes no page, and costs the same for one
+  ledger and for a million.
+- Only ledgers whose seal is recorded are in pages, and never the newest KEPT_MIN ones.
 - A page is written before the record refers to it, under a name that is used once. If the change of the record is
   refused, the page is garbage.
 """
@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 
-from dlog.ledger_list.page import IndexPage, LedgerPage, Page, PageRef, ref_to
-from dlog.model import ListedLedger
+from dlog.ledger_list.page import IndexPage, LedgerPage, Page, broken_order, ref_to
+from dlog.model import ListedLedger, LogMetadata, PageRef
 
 KEPT_MIN = 64
 """Ledgers that stay in the record when others move into a page."""
@@ -25,21 +25,20 @@ PAGE_LEDGERS = 64
 """Ledgers in a page; the record holds up to KEPT_MIN + PAGE_LEDGERS."""
 PAGE_FANOUT = 64
 """Pages of one level that become one page of the next: three levels hold 16 million ledgers."""
+PAGES_FROM_VERSION = 3
+"""Of the record."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """`recent`: the newest ledgers, of which the last two may be unsealed."""
+class Sizes:
+    """When ledgers move into pages. Writers of one log may differ in it."""
 
-    pages: tuple[PageRef, ...] = ()
-    recent: tuple[ListedLedger, ...] = ()
-    first_id: int = 0
-    """The lowest id that may be listed."""
+    kept_min: int = KEPT_MIN
+    page_ledgers: int = PAGE_LEDGERS
+    page_fanout: int = PAGE_FANOUT
 
-    @property
-    def in_pages(self) -> int:
-        """Number of ledgers in pages, at most: those below `first_id` in the first page are counted."""
-        return sum(page.ledgers for page in self.pages)
+
+DEFAULT_SIZES = Sizes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,69 +49,62 @@ class NamedPage:
     page: Page
 
 
-def archived(listing: Listing, name_of: Callable[[int], str]) -> tuple[Listing, tuple[NamedPage, ...]]:
-    """Move ledgers into pages until `recent` has its usual length; nothing, most of the time.
+def archived(
+    record: LogMetadata, name_of: Callable[[int, int], str], sizes: Sizes = DEFAULT_SIZES
+) -> tuple[LogMetadata, tuple[NamedPage, ...]]:
+    """Move ledgers into pages until the record has its usual length; nothing, most of the time.
 
-    `name_of`: a new name for the n-th page of this change.
+    `name_of`: a name for a page of this level whose first ledger has this id.
     """
+    if record.format_version < PAGES_FROM_VERSION:
+        return record, ()
     written: list[NamedPage] = []
 
-    def write(page: Page) -> PageRef:
-        named = NamedPage(name_of(len(written)), page)
-        written.append(named)
-        return ref_to(named.name, page)
+    def write(page: Page, first_id: int) -> PageRef:
+        written.append(NamedPage(name_of(page.level, first_id), page))
+        return ref_to(written[-1].name, page)
 
-    pages, recent = list(listing.pages), listing.recent
-    while len(recent) >= KEPT_MIN + PAGE_LEDGERS and all(
-        one.seal is not None for one in recent[:PAGE_LEDGERS]
-    ):
-        pages.append(write(LedgerPage(recent[:PAGE_LEDGERS])))
-        recent = recent[PAGE_LEDGERS:]
-        _fold(pages, write)
-    return replace(listing, pages=tuple(pages), recent=recent), tuple(written)
+    pages, ledgers = list(record.pages), record.ledgers
+    while len(ledgers) >= sizes.kept_min + sizes.page_ledgers and _all_sealed(ledgers[: sizes.page_ledgers]):
+        pages.append(write(LedgerPage(ledgers[: sizes.page_ledgers]), ledgers[0].ledger_id))
+        ledgers = ledgers[sizes.page_ledgers :]
+        _fold(pages, write, sizes.page_fanout)
+    if not written:
+        return record, ()
+    return replace(record, pages=tuple(pages), ledgers=ledgers), tuple(written)
 
 
-def _fold(pages: list[PageRef], write: Callable[[Page], PageRef]) -> None:
+def _all_sealed(ledgers: tuple[ListedLedger, ...]) -> bool:
+    return all(listed.seal is not None for listed in ledgers)
+
+
+def _fold(pages: list[PageRef], write: Callable[[Page, int], PageRef], fanout: int) -> None:
     """Replace the newest pages by one page above them where a level is full."""
     while True:
         level = pages[-1].level
         same = [page for page in pages if page.level == level]
-        if len(same) < PAGE_FANOUT:
+        if len(same) < fanout:
             return
         del pages[-len(same) :]
-        pages.append(write(IndexPage(tuple(same))))
+        pages.append(write(IndexPage(level + 1, tuple(same)), same[0].first_id))
 
 
-def without_below(listing: Listing, floor: int) -> tuple[Listing, tuple[ListedLedger, ...]]:
-    """Take every ledger below `floor`, which is a listed id, out of the list.
-
-    Returns what was in `recent` of them. Those in pages are found by `first_id`, and their pages stay until their
-    ledgers are deleted (`without_pages_below`).
-    """
-    kept = tuple(one for one in listing.recent if one.ledger_id >= floor)
-    return (
-        replace(listing, recent=kept, first_id=max(listing.first_id, floor)),
-        listing.recent[: len(listing.recent) - len(kept)],
-    )
-
-
-def without_pages_below(listing: Listing, deleted_below: int) -> tuple[Listing, tuple[PageRef, ...]]:
-    """Drop the pages whose ledgers are all below `deleted_below`; returns them. Those below them are garbage, too."""
-    kept = tuple(page for page in listing.pages if page.last_id >= deleted_below)
-    return replace(listing, pages=kept), listing.pages[: len(listing.pages) - len(kept)]
-
-
-def check_listing(listing: Listing) -> str | None:
-    """Which invariant is broken; None if all hold."""
-    bounds = [(page.first_id, page.last_id) for page in listing.pages]
-    bounds += [(one.ledger_id, one.ledger_id) for one in listing.recent]
-    if any(first > last for first, last in bounds):
-        return "a page ends before it begins"
-    if any(later[0] <= earlier[1] for earlier, later in pairwise(bounds)):
-        return "the list is not strictly increasing"
-    levels = [page.level for page in listing.pages]
+def broken_rule(record: LogMetadata) -> str | None:
+    """Which rule of the list a record breaks; None if it obeys all."""
+    bounds: list[tuple[int, int]] = [(page.first_id, page.last_id) for page in record.pages]
+    bounds += [(listed.ledger_id, listed.ledger_id) for listed in record.ledgers]
+    broken = broken_order(bounds)
+    if broken is not None:
+        return f"{broken}, it ends with {bounds[-5:]}"
+    if bounds and bounds[-1][1] > record.last_ledger_id:
+        return f"ledger {bounds[-1][1]} is listed, but the last ledger id is {record.last_ledger_id}"
+    levels = [page.level for page in record.pages]
     if levels != sorted(levels, reverse=True):
         return "a page of a higher level follows one of a lower level"
     if any(len(list(same)) >= PAGE_FANOUT for _, same in groupby(levels)):
         return "a level has too many pages"
+    if record.deleted_below > record.first_id:
+        return f"ledgers below {record.deleted_below} are deleted, and the list begins at {record.first_id}"
+    if record.ledgers and record.first_id > record.ledgers[0].ledger_id:
+        return f"ledger {record.ledgers[0].ledger_id} is listed, and the list begins at {record.first_id}"
     return None

@@ -1,4 +1,4 @@
-"""Pages of a log's history, and what a record or a page above knows of one. Pure.
+"""Pages of a log's history. Pure.
 
 A page of level 0 lists sealed ledgers. A page of a higher level lists pages of the level below. A page never changes;
 its name is used once.
@@ -8,30 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from dlog.model import ListedLedger
+from dlog.model import ListedLedger, PageRef
 
-NOT_COUNTED = -1
 UNKNOWN_TIME_US = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageRef:
-    """Where a page is, and what its ledgers have in common, so that most of them need not be read."""
-
-    name: str
-    level: int
-    first_id: int
-    """Of the first ledger below it."""
-    last_id: int
-    """Of the last one."""
-    ledgers: int
-    """Number of ledgers below it."""
-    message_count: int
-    """NOT_COUNTED if one of the ledgers was not counted."""
-    byte_count: int
-    last_append_us: int
-    """Newest append time below it. UNKNOWN_TIME_US if one of the ledgers that have entries does not know its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +21,16 @@ class LedgerPage:
 
     ledgers: tuple[ListedLedger, ...]
 
+    @property
+    def level(self) -> int:
+        return 0
+
 
 @dataclass(frozen=True, slots=True)
 class IndexPage:
-    """Pages of one level, ascending."""
+    """Pages of the level below, ascending."""
 
+    level: int
     pages: tuple[PageRef, ...]
 
 
@@ -53,11 +39,7 @@ Page = LedgerPage | IndexPage
 
 def ref_to(name: str, page: Page) -> PageRef:
     """What is known of a page once it is named."""
-    return (
-        _ref_to_ledgers(name, page.ledgers)
-        if isinstance(page, LedgerPage)
-        else _ref_to_pages(name, page.pages)
-    )
+    return _ref_to_ledgers(name, page.ledgers) if isinstance(page, LedgerPage) else _ref_to_pages(name, page)
 
 
 def _ref_to_ledgers(name: str, ledgers: Sequence[ListedLedger]) -> PageRef:
@@ -70,28 +52,49 @@ def _ref_to_ledgers(name: str, ledgers: Sequence[ListedLedger]) -> PageRef:
         first_id=ledgers[0].ledger_id,
         last_id=ledgers[-1].ledger_id,
         ledgers=len(ledgers),
-        message_count=_sum_counted([seal.message_count for seal in seals]),
+        message_count=sum(max(0, seal.message_count) for seal in seals),
+        uncounted=sum(seal.message_count < 0 for seal in seals),
         byte_count=sum(seal.byte_count for seal in seals),
         last_append_us=_newest(times),
     )
 
 
-def _ref_to_pages(name: str, pages: Sequence[PageRef]) -> PageRef:
+def _ref_to_pages(name: str, page: IndexPage) -> PageRef:
+    pages = page.pages
     return PageRef(
         name=name,
-        level=pages[0].level + 1,
+        level=page.level,
         first_id=pages[0].first_id,
         last_id=pages[-1].last_id,
         ledgers=sum(page.ledgers for page in pages),
-        message_count=_sum_counted([page.message_count for page in pages]),
+        message_count=sum(page.message_count for page in pages),
+        uncounted=sum(page.uncounted for page in pages),
         byte_count=sum(page.byte_count for page in pages),
         last_append_us=_newest([page.last_append_us for page in pages]),
     )
 
 
-def _sum_counted(counts: Sequence[int]) -> int:
-    return NOT_COUNTED if NOT_COUNTED in counts else sum(counts)
-
-
 def _newest(times: Sequence[int]) -> int:
     return UNKNOWN_TIME_US if UNKNOWN_TIME_US in times else max(times, default=UNKNOWN_TIME_US)
+
+
+def broken_page_rule(page: Page) -> str | None:
+    """Which rule a page breaks; None if it obeys all."""
+    if isinstance(page, LedgerPage):
+        if any(listed.seal is None for listed in page.ledgers):
+            return "it lists a ledger without a seal"
+        bounds: list[tuple[int, int]] = [(one.ledger_id, one.ledger_id) for one in page.ledgers]
+    else:
+        if any(ref.level != page.level - 1 for ref in page.pages):
+            return f"a page of level {page.level} refers to pages of another level than the one below"
+        bounds = [(ref.first_id, ref.last_id) for ref in page.pages]
+    return "it is empty" if not bounds else broken_order(bounds)
+
+
+def broken_order(bounds: Sequence[tuple[int, int]]) -> str | None:
+    """What is wrong with the first and last ids of parts of the list; None if they rise."""
+    if any(first > last for first, last in bounds):
+        return "a page ends before it begins"
+    if any(later[0] <= earlier[1] for earlier, later in pairwise(bounds)):
+        return "the ledger list is not strictly increasing"
+    return None

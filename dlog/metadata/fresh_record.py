@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from dlog.errors import DataLossError
-from dlog.metadata.store import LogMetadataStore, LogRef
-from dlog.model import LogMetadata
+from dlog.errors import DataLossError, HistoryPageError
+from dlog.ledger_list.ledger_list import LedgerList
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from ledger.environment import Environment
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError
 from ledger.metadata.rounds import Rounds
@@ -19,15 +20,16 @@ async def with_fresh_record(
     logs: LogMetadataStore,
     ref: LogRef,
     environment: Environment,
-    look: Callable[[LogMetadata], Awaitable[_T]],
+    look: Callable[[LedgerList], Awaitable[_T]],
     what: str,
 ) -> _T:
-    """The result of `look` for a fresh record; repeated if a ledger of it was trimmed and deleted in the meantime.
+    """The result of `look` for the list of a fresh record; repeated if what it reads was trimmed in the meantime.
 
     `what`: what is read, as the object of a sentence.
 
     Raises:
         DataLossError: a ledger or entry is missing that the record still lists.
+        HistoryPageError: a page is missing that the record still refers to, or is damaged.
         LogNotFoundError: the log was deleted.
         ContendedError: the record changed in every round.
 
@@ -37,7 +39,11 @@ async def with_fresh_record(
     while True:
         record = (await logs.read(ref)).value
         try:
-            return await look(record)
+            return await look(logs.ledger_list(ref, record))
+        except HistoryPageError as error:
+            if (await logs.read(ref)).value == record:
+                raise
+            await rounds.again(error)
         except (LedgerNotFoundError, EntryNotFoundError) as error:
             if (await logs.read(ref)).value == record:
                 raise DataLossError(

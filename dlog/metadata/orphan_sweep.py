@@ -12,8 +12,10 @@ import logging
 from dlog.core.metadata_changes import with_orphan_barred
 from dlog.core.metadata_update import Applied
 from dlog.core.orphans import Origin, Verdict, absence_is_final, origin_of, verdict_of
-from dlog.errors import LogNotFoundError
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.errors import HistoryPageError, LogNotFoundError
+from dlog.metadata.deletion import CHANGE_S_MAX
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from ledger.client import LedgerClient
 from ledger.errors import (
     ContendedError,
@@ -27,9 +29,6 @@ from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
 
 _log = logging.getLogger(__name__)
-
-CHANGE_S_MAX = 60.0
-"""How long an administrator waits for a lost answer to a change; after that it may have been made."""
 
 
 class OrphanSweep:
@@ -92,7 +91,13 @@ class OrphanSweep:
             except LogNotFoundError:
                 name = await self._logs.read_name(origin.log)
                 return absence_is_final(origin, None if name is None else name.value)
-            match verdict_of(read.value, ledger_id):
+            try:
+                in_page = await self._logs.ledger_list(ref, read.value).is_in_page(ledger_id)
+            except HistoryPageError as error:
+                await self._logs.raise_unless_changed(ref, read.version, error)
+                await rounds.again(error)
+                continue
+            match verdict_of(read.value, ledger_id, in_page=in_page):
                 case Verdict.KNOWN:
                     return False
                 case Verdict.NEVER_LISTED:
@@ -116,18 +121,3 @@ class OrphanSweep:
             return False
         await self._ledgers.delete(ledger_id)
         return True
-
-
-async def delete_pending(ledgers: LedgerClient, ref: LogRef, ledger_id: LedgerId) -> None:
-    """Delete a ledger that is due by the record of `ref`, unless its own tags name another log, or none."""
-    try:
-        metadata = (await ledgers.store.read_ledger(ledger_id)).value
-    except LedgerNotFoundError:
-        return
-    except CorruptionError:
-        metadata = None  # ids are never given twice, so the record alone is enough
-    origin = None if metadata is None else origin_of(metadata)
-    if metadata is not None and (origin is None or origin.log_uuid != ref.log_uuid):
-        _log.warning("log %s: ledger %d is not deleted: by its tags it is not of this log", ref, ledger_id)
-        return
-    await ledgers.delete(ledger_id)

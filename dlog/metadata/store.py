@@ -8,17 +8,22 @@ name is set to that uuid. An interruption leaves a name that names no log, or a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from dlog.backoff import Backoff
 from dlog.core import metadata_keys
 from dlog.core.metadata_update import Applied, Look, NotOurs, look_again
-from dlog.errors import LogExistsError, LogNotFoundError, RecordFormatError
+from dlog.errors import HistoryPageError, LogExistsError, LogNotFoundError, RecordFormatError
 from dlog.format.log_metadata import decode_name, decode_record, encode_name, encode_record
+from dlog.ledger_list.ledger_list import LedgerList
+from dlog.ledger_list.listing import DEFAULT_SIZES, NamedPage, Sizes, archived
+from dlog.ledger_list.window import ListWindow
+from dlog.metadata.history_pages import HistoryPages, page_name
+from dlog.metadata.log_ref import LogRef
 from dlog.model import GRACE_US, LogMetadata, LogName, NameNode, NameState
-from ledger.buggify import linger
+from ledger.buggify import buggify, linger
 from ledger.environment import Environment
 from ledger.errors import (
     AlreadyExistsError,
@@ -34,18 +39,8 @@ from ledger.model import Versioned
 
 _T = TypeVar("_T")
 
-
-@dataclass(frozen=True, slots=True)
-class LogRef:
-    """One incarnation of a log: every access uses the path of this uuid only (docs/log-semantics.md#rule-5)."""
-
-    name: LogName
-    log_uuid: str
-    root: str = metadata_keys.DEFAULT_ROOT
-    """The key below which the log's values are stored. Logs under different roots are independent."""
-
-    def __str__(self) -> str:
-        return str(self.name)
+_SHORT_LIST = Sizes(kept_min=3, page_ledgers=2, page_fanout=2)
+"""Forced where legal but rare behaviour is tested."""
 
 
 class LogMetadataStore:
@@ -58,6 +53,7 @@ class LogMetadataStore:
         self._environment = environment
         self._root = root
         self._instance_id: str | None = None
+        self._pages = HistoryPages(store, environment)
 
     @property
     def root(self) -> str:
@@ -142,6 +138,39 @@ class LogMetadataStore:
             raise LogNotFoundError(f"log {ref.name} ({ref.log_uuid}) no longer exists", log=str(ref.name))
         return found
 
+    async def read_window(self, ref: LogRef, ledger_id: int) -> tuple[LogMetadata, ListWindow]:
+        """The record, read linearizably, and the part of its list that begins at this id or the lowest one above it.
+
+        Raises:
+            HistoryPageError: a page that the newest record refers to is missing or damaged.
+            The errors of `read`.
+        """
+        read = await self.read(ref)
+        while True:
+            try:
+                return read.value, await self.ledger_list(ref, read.value).window(ledger_id)
+            except HistoryPageError:
+                before, read = read, await self.read(ref)
+                if read.version == before.version:
+                    raise
+
+    async def raise_unless_changed(self, ref: LogRef, version: int, error: HistoryPageError) -> None:
+        """Raise `error`, of a page that the record of this version refers to, unless the record has changed since.
+
+        Raises:
+            LogNotFoundError: the log was deleted.
+        """
+        if (await self.read(ref)).version == version:
+            raise error
+
+    def ledger_list(self, ref: LogRef, record: LogMetadata) -> LedgerList:
+        """The list of the ledgers that the record lists, also in pages. Its methods read pages.
+
+        They raise HistoryPageError if a page is missing or damaged; if a fresh record is another one, repeat them with
+        that.
+        """
+        return self._pages.ledger_list(ref, record)
+
     def watch(self, ref: LogRef, watch: Watch) -> Unwatch:
         """Call `watch` on the event loop after each change of the record, and possibly without one."""
         return self._store.watch_record(self._record_key(ref), watch)
@@ -151,8 +180,9 @@ class LogMetadataStore:
     ) -> Applied | NotOurs:
         """Set the record if it still has `version`. If the response is lost, reads determine the outcome.
 
-        `record` must carry a nonce of its own. While the outcome is unknown and the store cannot be reached this waits,
-        up to `limit_s` seconds; if that is None, until it is cancelled.
+        `record` must carry a nonce of its own. If its list has become long, old ledgers of it first move into a page.
+        While the outcome is unknown and the store cannot be reached this waits, up to `limit_s` seconds; if that is
+        None, until it is cancelled.
 
         Raises:
             MetadataUnavailableError: the change was not made.
@@ -172,6 +202,24 @@ class LogMetadataStore:
             ) from error
 
     async def _compare_and_set(self, ref: LogRef, record: LogMetadata, version: int) -> Applied | NotOurs:
+        nonce = record.nonce
+        sizes = _SHORT_LIST if buggify("metadata.short-list") else DEFAULT_SIZES
+        record, pages = archived(
+            record, lambda level, first_id: page_name(level, first_id, version, nonce), sizes
+        )
+        await self._pages.write(ref, pages)
+        answer = await self._set(ref, record, version)
+        if isinstance(answer, NotOurs) and answer.definite:
+            await self._remove_pages(ref, pages)
+        return answer
+
+    async def _remove_pages(self, ref: LogRef, pages: Sequence[NamedPage]) -> None:
+        """Remove pages of a change that was certainly refused; the collection of garbage finds what is left."""
+        with suppress(MetadataUnavailableError, MetadataOutcomeUnknownError):
+            for page in pages:
+                await self._pages.remove(ref, page.name)
+
+    async def _set(self, ref: LogRef, record: LogMetadata, version: int) -> Applied | NotOurs:
         value = encode_record(record)
         key = self._record_key(ref)
         in_doubt = False
@@ -202,11 +250,20 @@ class LogMetadataStore:
                 case Look.SEND_AGAIN:
                     await asyncio.sleep(backoff.next_s())
 
+    async def remove_unused_pages(self, ref: LogRef, record: LogMetadata, version: int) -> int:
+        """Remove the pages that the record of this version does not refer to; return their number.
+
+        Raises:
+            HistoryPageError: a page that the record refers to cannot be read.
+        """
+        return await self._pages.remove_unused(ref, record, version)
+
     async def remove_record(self, ref: LogRef) -> None:
-        """Remove a deleted log's record. Its path is never used again."""
+        """Remove a deleted log's record and its pages. Its path is never used again."""
         found = await self._read_or_none(ref)
         if found is None:
             return
+        await self._pages.remove_unused(ref, None, found.version)
         try:
             await self._store.remove_record(self._record_key(ref), found.version)
         except (RecordNotFoundError, MetadataVersionError, MetadataOutcomeUnknownError):

@@ -28,7 +28,8 @@ from dlog.core.tailing import (
     WaitForEntries,
     WaitForLedger,
 )
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, MessageId
 from dlog.read.config import ReaderConfig
 from dlog.read.entry_count import message_count
@@ -183,7 +184,9 @@ class Fetcher:
             case ReadEntries():
                 await self._read_entries(step)
             case ReadRecord():
-                self._machine.on_record((await self._logs.read(self._ref)).value)
+                self._machine.on_record(
+                    *await self._logs.read_window(self._ref, self._machine.position.ledger_id)
+                )
             case OpenLedger(ledger_id):
                 await self._open_ledger(LedgerId(ledger_id))
             case CountMessages(ledger_id, entry_id):

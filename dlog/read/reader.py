@@ -21,7 +21,8 @@ from weakref import finalize
 
 from dlog.core.tailing import Gap, OnMissing, Tailing
 from dlog.errors import EntryFormatError
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, LogName, Message, MessageId
 from dlog.read.batch import MessageBatch
 from dlog.read.config import ReaderConfig

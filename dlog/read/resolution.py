@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from dlog.errors import LogNotFoundError, UnknownPositionError
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.errors import HistoryPageError, LogNotFoundError, UnknownPositionError
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogMetadata, LogState, MessageId
 from dlog.read.tail import end_of, opener
 from ledger.client import LedgerClient
@@ -39,6 +40,7 @@ async def resolve(
         UnknownPositionError: the id is above the log's last ledger.
         LogNotFoundError: the log is being deleted.
         LedgerNotFoundError: the listed ledger of the id does not exist: it is lost.
+        HistoryPageError: the part of the ledger list that has the id is lost.
         ReadError: too few bookies respond.
     """
     rounds = Rounds(ledgers.environment, f"the record of log {ref}")
@@ -49,12 +51,12 @@ async def resolve(
                 f"log {ref} is being deleted, so the outcome of an append can no longer be determined",
                 log=str(ref),
             )
-        listed = record.find(message_id.ledger_id)
-        if message_id < record.trim_before or listed is None:
-            return _unlisted(record, message_id)
         try:
+            listed = await logs.ledger_list(ref, record).find(message_id.ledger_id)
+            if message_id < record.trim_before or listed is None:
+                return _unlisted(record, message_id)
             last_entry, sealed = await end_of(listed, opener(ledgers, password))
-        except LedgerNotFoundError as error:
+        except (LedgerNotFoundError, HistoryPageError) as error:
             if (await logs.read(ref)).value == record:
                 raise  # listed and missing: lost, not absent
             await rounds.again(error)

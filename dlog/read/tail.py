@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from dlog.format.entry import decode_envelope
+from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.fresh_record import with_fresh_record
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, MessageId
 from ledger.client import LedgerClient
 from ledger.model import LedgerId
@@ -40,8 +42,8 @@ async def tail_of(
         LogNotFoundError: the log was deleted.
     """
 
-    async def look(record: LogMetadata) -> MessageId:
-        return await _tail_of_record(record, opener(ledgers, password))
+    async def look(listed: LedgerList) -> MessageId:
+        return await _tail_of_record(listed.record, opener(ledgers, password))
 
     return await with_fresh_record(logs, ref, ledgers.environment, look, "the end")
 
@@ -57,15 +59,15 @@ async def start_of_last(
         LogNotFoundError: the log was deleted.
     """
 
-    async def look(record: LogMetadata) -> MessageId:
-        return await _start_in_record(count, tail, record, opener(ledgers, password))
+    async def look(listed: LedgerList) -> MessageId:
+        return await _start_in_list(count, tail, listed, opener(ledgers, password))
 
     return await with_fresh_record(logs, ref, ledgers.environment, look, f"the last {count} messages")
 
 
 async def _tail_of_record(record: LogMetadata, open_ledger: OpenLedger) -> MessageId:
     tail = EARLIEST_ID
-    for listed in record.ledgers:
+    for listed in record.ledgers:  # the tail is never in a page
         last, sealed = await end_of(listed, open_ledger)
         tail = MessageId(listed.ledger_id, last + 1, 0)
         if not sealed:
@@ -82,13 +84,14 @@ async def end_of(listed: ListedLedger, open_ledger: OpenLedger) -> tuple[int, bo
     return handle.last_readable, handle.closed
 
 
-async def _start_in_record(
-    count: int, tail: MessageId, record: LogMetadata, open_ledger: OpenLedger
+async def _start_in_list(
+    count: int, tail: MessageId, ledger_list: LedgerList, open_ledger: OpenLedger
 ) -> MessageId:
     missing = count
-    for listed in reversed(record.ledgers):
-        if listed.ledger_id > tail.ledger_id:
-            continue
+    record = ledger_list.record
+    first = None
+    async for listed in ledger_list.walk_back(tail.ledger_id):
+        first = listed
         end = (
             tail.entry_id
             if listed.ledger_id == tail.ledger_id
@@ -104,7 +107,7 @@ async def _start_in_record(
         missing -= found
         if listed.ledger_id <= record.trim_before.ledger_id:
             break
-    return max(record.trim_before, MessageId(record.ledgers[0].ledger_id, 0, 0)) if record.ledgers else tail
+    return tail if first is None else max(record.trim_before, MessageId(first.ledger_id, 0, 0))
 
 
 async def _search(

@@ -8,11 +8,12 @@ the ledger that is left, one entry is read for each step of a bisection.
 from __future__ import annotations
 
 from dlog.format.entry import decode_envelope
+from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.fresh_record import with_fresh_record
-from dlog.metadata.store import LogMetadataStore, LogRef
-from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, MessageId
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
+from dlog.model import EARLIEST_ID, ListedLedger, MessageId
 from dlog.read.tail import OpenLedger, end_of, opener
-from dlog.write.ledger_recovery import UNKNOWN_TIME_US
 from ledger.client import LedgerClient
 from ledger.reading.read_handle import ReadHandle
 
@@ -30,29 +31,24 @@ async def first_at_or_after(
     Source: docs/log-semantics.md#rule-31.
     """
 
-    async def look(record: LogMetadata) -> MessageId:
-        return max(record.trim_before, await _in_record(time_us, record, opener(ledgers, password)))
+    async def look(listed: LedgerList) -> MessageId:
+        return max(listed.record.trim_before, await _in_list(time_us, listed, opener(ledgers, password)))
 
     return await with_fresh_record(logs, ref, ledgers.environment, look, "the position of a time")
 
 
-async def _in_record(time_us: int, record: LogMetadata, open_ledger: OpenLedger) -> MessageId:
-    tail = EARLIEST_ID
-    for listed in record.ledgers:
+async def _in_list(time_us: int, ledger_list: LedgerList, open_ledger: OpenLedger) -> MessageId:
+    if ledger_list.tail is None:
+        return EARLIEST_ID
+    listed = await ledger_list.from_time(time_us)
+    while listed is not None:
         last, sealed = await end_of(listed, open_ledger)
-        tail = MessageId(listed.ledger_id, last + 1, 0)
-        if last >= 0 and not _ends_before(listed, time_us):
-            found = await _in_ledger(time_us, listed, last, open_ledger)
-            if found <= last:
-                return MessageId(listed.ledger_id, found, 0)
-        if not sealed:
-            break
-    return tail
-
-
-def _ends_before(listed: ListedLedger, time_us: int) -> bool:
-    """Whether the recorded seal proves that every message in the ledger is older."""
-    return listed.seal is not None and UNKNOWN_TIME_US != listed.seal.last_append_us < time_us
+        found = await _in_ledger(time_us, listed, last, open_ledger) if last >= 0 else 0
+        if found <= last or not sealed:
+            return MessageId(listed.ledger_id, found, 0)
+        listed = await ledger_list.from_time(time_us, listed.ledger_id + 1)
+    last, _ = await end_of(ledger_list.tail, open_ledger)
+    return MessageId(ledger_list.tail.ledger_id, last + 1, 0)
 
 
 async def _in_ledger(time_us: int, listed: ListedLedger, last: int, open_ledger: OpenLedger) -> int:

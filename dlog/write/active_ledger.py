@@ -12,7 +12,7 @@ from dlog.config import LogConfig
 from dlog.core.degraded import fallback_quorum
 from dlog.core.metadata_keys import ledger_tags
 from dlog.core.rotation_triggers import LedgerUse
-from dlog.metadata.store import LogRef
+from dlog.metadata.log_ref import LogRef
 from dlog.model import Owner, SealFacts
 from dlog.write.pending_entry import PendingEntry
 from ledger.client import LedgerClient

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dlog.config import LogConfig
 from dlog.core.rotation import Phase, Rotation
 from dlog.errors import AppendAbortedError
-from dlog.metadata.store import LogRef
+from dlog.metadata.log_ref import LogRef
 from dlog.write.active_ledger import ActiveLedger
 from dlog.write.append_deadline import AppendDeadline
 from dlog.write.append_queue import AppendQueue

@@ -17,7 +17,8 @@ from dlog.core.commands import Depose
 from dlog.core.rotation import Rotation
 from dlog.core.takeover import OwnLog
 from dlog.errors import DataLossError, LogNotFoundError
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.write.active_ledger import ActiveLedger
 from dlog.write.append_queue import AppendQueue
 from dlog.write.ledger_recovery import RecoveredLedgers, recover_ledgers

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dlog.core.metadata_update import same_ownership
 from dlog.errors import LogNotFoundError
 from dlog.metadata.grace import EpochGuard
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogMetadata
 from dlog.write.task_scope import TaskScope
 from ledger.errors import MetadataUnavailableError

@@ -19,6 +19,7 @@ from typing import assert_never
 from dlog.config import LogConfig
 from dlog.core import commands as to
 from dlog.core.commands import RotationCommand as Command
+from dlog.core.metadata_changes import has_deletable
 from dlog.core.metadata_update import Applied
 from dlog.core.rotation import Phase, Rotation
 from dlog.core.takeover import describe_owner
@@ -29,9 +30,11 @@ from dlog.errors import (
     RecordTooLargeError,
     WriterDeposedError,
 )
+from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.fresh_record import with_fresh_record
 from dlog.metadata.grace import EpochGuard, deletions_are_durable
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import NO_MESSAGE, LogMetadata, MessageId
 from dlog.write.active_ledger import ActiveLedger, LedgerMaker
 from dlog.write.append_queue import AppendQueue
@@ -183,8 +186,8 @@ class RotationRunner:
             LogNotFoundError: the log was deleted.
         """
 
-        async def look(record: LogMetadata) -> MessageId:
-            for listed in reversed(record.ledgers):
+        async def look(ledgers: LedgerList) -> MessageId:
+            async for listed in ledgers.walk_back():
                 if listed.seal is not None and listed.seal.last_entry >= 0:
                     return await last_message(self._ledgers, listed.ledger_id, self._config.password)
             return NO_MESSAGE
@@ -299,7 +302,7 @@ class RotationRunner:
             del self._active_ledgers[ledger_id]
         self._deliver(active_ledger, active_ledger.handle.done_through)
         self._fullness.follow(active_ledger.use)
-        if self._machine.record.pending_delete:
+        if has_deletable(self._machine.record):
             self._tasks.spawn(self._collect_garbage())
         waiting, self._rotated = self._rotated, []
         for future in waiting:

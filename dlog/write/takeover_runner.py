@@ -26,7 +26,8 @@ from dlog.core.commands import (
 )
 from dlog.core.takeover import OwnLog, Stamp, Takeover
 from dlog.errors import TakeoverTimeoutError
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogMetadata, LogState, Owner, SealFacts
 from dlog.write.active_ledger import ActiveLedger, LedgerMaker
 from dlog.write.ledger_recovery import RecoveredLedgers, recover_ledgers
@@ -106,7 +107,6 @@ class TakeoverRunner:
             LedgerRecoveryError: too few bookies respond.
             NotEnoughBookiesError: too few writable bookies for the new ledger.
             UnauthorizedError: the configured password is not that of the log's ledgers.
-            RecordTooLargeError: the log lists too many ledgers: shrink it.
             MetadataUnavailableError, MetadataOutcomeUnknownError: as the metadata store raises them.
 
         Source: docs/log-semantics.md#rule-20 to #rule-23.

@@ -27,7 +27,7 @@ from dlog.errors import (
     WriterDeposedError,
 )
 from dlog.format.message import Buffer
-from dlog.metadata.store import LogRef
+from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, MessageId, MessageIds, Owner
 from dlog.write.append_queue import AppendQueue
 from dlog.write.pending_entry import Waiter
@@ -315,7 +315,7 @@ class LogWriter:
             NotEnoughBookiesError: too few writable bookies for a new ledger.
             MetadataUnavailableError: the metadata store cannot be reached.
             MetadataOutcomeUnknownError: the answer to the creation of the ledger was lost; it may exist, unlisted.
-            RecordTooLargeError: the log lists too many ledgers: shrink it.
+            RecordTooLargeError: a record of an older format is full: open the log again.
             WriterDeposedError: another client took the log over.
             AppendAbortedError: the writer was closed or gave up.
 

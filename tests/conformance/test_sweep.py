@@ -10,7 +10,7 @@ import pytest
 
 from dlog.client import LogClient
 from dlog.core import metadata_keys
-from dlog.metadata.store import LogRef
+from dlog.metadata.log_ref import LogRef
 from dlog.model import LogName, PendingDelete
 from ledger.metadata.store import MetadataStore
 from ledger.model import EntryId, LedgerId, LedgerMetadata

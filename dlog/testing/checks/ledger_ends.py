@@ -25,6 +25,7 @@ from dlog.core.metadata_keys import TAG_EPOCH, record_key
 from dlog.core.orphans import Origin, origin_of
 from dlog.testing.checks.decoded import decode_ledger_metadata, decode_record
 from dlog.testing.checks.history import History, Outcome
+from dlog.testing.checks.lists import WholeLists
 from dlog.testing.checks.order import places
 from dlog.testing.checks.transitions import values
 from dlog.testing.metadata.history import CallOutcome, RegisterCall, RegisterHistory
@@ -153,14 +154,19 @@ def c13_ledgers_are_deleted_by_their_own_log(
     `root_of`: the root of the logs of a client's process; None if it has none.
     """
     origins = _origins(history)
+    lists: dict[str, WholeLists] = {}
     for call in history.calls:
         if call.operation != "remove" or call.outcome is CallOutcome.NOT_DONE or call.register not in origins:
             continue
         origin, root = origins[call.register], root_of(call.client)
-        if origin is None or origin.root != root:
+        if origin is None or root is None or origin.root != root:
             of = "no log" if origin is None else f"log {origin.log} under {origin.root}"
             yield f"{call.client}, whose logs are under {root}, deleted {call.register}, which belongs to {of}"
-        elif _is_listed_later(history, origin, call):
+            continue
+        key = record_key(root, origin.log, origin.log_uuid)
+        if key not in lists:
+            lists[key] = WholeLists(history, key)
+        if _is_listed_later(history, key, lists[key], call):
             yield f"{call.client} deleted {call.register}, but log {origin.log} lists it"
 
 
@@ -168,15 +174,13 @@ def _origins(history: RegisterHistory) -> dict[str, Origin | None]:
     return {register: origin_of(metadata) for register, metadata in _created(history)}
 
 
-def _is_listed_later(history: RegisterHistory, origin: Origin, removal: RegisterCall) -> bool:
-    """Whether a read that began after the removal was asked for found the ledger listed."""
-    assert origin.root is not None
-    key = record_key(origin.root, origin.log, origin.log_uuid)
+def _is_listed_later(history: RegisterHistory, key: str, lists: WholeLists, removal: RegisterCall) -> bool:
+    """Whether a read of the log's record that began after the removal was asked for found the ledger listed."""
     ledger_id = int(removal.register.removeprefix("ledger/"))
     return any(
         call.operation == "read"
         and call.invoked > removal.invoked
         and call.value is not None
-        and decode_record(call.value).find(ledger_id) is not None
+        and ledger_id in lists.ids_in(call.value)
         for call in history.of(key)
     )

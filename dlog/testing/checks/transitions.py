@@ -6,11 +6,13 @@ fragments only grow, and what an earlier one holds stays. Of logs: docs/log-sema
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from dlog.model import LogMetadata
+from dlog.ledger_list.listing import broken_rule
+from dlog.model import ListedLedger, LogMetadata, LogState, MessageId
 from dlog.testing.checks.decoded import decode_ledger_metadata, decode_record
+from dlog.testing.checks.lists import WholeLists
 from dlog.testing.metadata.history import CallOutcome, RegisterHistory
 from ledger.model import LedgerMetadata, LedgerState
 
@@ -89,36 +91,42 @@ def c13_log_records_move_legally(history: RegisterHistory) -> Iterator[str]:
     for register, versions in values(history).items():
         if register.endswith("/record"):
             records = [decode_record(value) for value in versions.values()]
+            lists = WholeLists(history, register)
+            try:
+                whole = [lists.of(record) for record in records]
+            except LookupError as error:
+                yield f"{register}: {error}"
+                continue
             for record in records:
                 for wrong in _record(record):
                     yield f"{register}: {wrong}"
-            for before, after in pairwise(records):
-                for wrong in _record_change(before, after):
+            numbered = zip(versions, records, whole, strict=True)
+            for (number, before, listed), (following, after, listed_after) in pairwise(numbered):
+                for wrong in (
+                    *_record_change(before, after),
+                    *_list_change(before, listed, after, listed_after),
+                ):
                     yield f"{register}: {wrong}"
-            numbered = zip(versions, records, strict=True)
-            for (number, before), (following, after) in pairwise(numbered):
                 if following == number + 1 and after.epoch == before.epoch:
-                    for ledger_id in _dropped_unsealed(before, after):
+                    for ledger_id in _dropped_unsealed(listed, listed_after):
                         yield f"{register}: unsealed ledger {ledger_id} left the list without a takeover"
 
 
 def _record(record: LogMetadata) -> Iterator[str]:
     """Source: docs/log-semantics.md#i1, #i2."""
     ids = record.ledger_ids
-    if any(after <= before for before, after in pairwise(ids)):
-        yield f"I1: the ledger list is not strictly increasing: {ids}"
-    if ids and ids[-1] > record.last_ledger_id:
-        yield f"I1: ledger {ids[-1]} is listed above last_ledger_id {record.last_ledger_id}"
+    broken = broken_rule(record)
+    if broken is not None:
+        yield f"I1: {broken}"
     unsealed = [each.ledger_id for each in record.ledgers if each.seal is None]
     if len(unsealed) > _UNSEALED_MAX or unsealed != list(ids[len(ids) - len(unsealed) :]):
         yield f"I2: unsealed ledgers are {unsealed} of {ids}"
 
 
-def _dropped_unsealed(before: LogMetadata, after: LogMetadata) -> list[int]:
+def _dropped_unsealed(before: Sequence[ListedLedger], after: Sequence[ListedLedger]) -> list[int]:
     """No takeover would fence these any more (docs/log-semantics.md#rule-33)."""
-    return [
-        each.ledger_id for each in before.ledgers if each.seal is None and after.find(each.ledger_id) is None
-    ]
+    kept = {each.ledger_id for each in after}
+    return [each.ledger_id for each in before if each.seal is None and each.ledger_id not in kept]
 
 
 def _record_change(before: LogMetadata, after: LogMetadata) -> Iterator[str]:
@@ -139,10 +147,27 @@ def _record_change(before: LogMetadata, after: LogMetadata) -> Iterator[str]:
         yield f"the grace became {after.grace_us} µs without a takeover"
     if after.log_uuid != before.log_uuid:
         yield "the uuid changed under one path"
-    for listed in before.ledgers:
-        now = after.find(listed.ledger_id)
-        if now is not None and listed.seal is not None and now.seal != listed.seal:
-            yield f"I10: the seal of ledger {listed.ledger_id} changed from {listed.seal} to {now.seal}"
-    for each in after.ledgers:
-        if before.find(each.ledger_id) is None and each.ledger_id <= before.last_ledger_id:
-            yield f"I1: ledger {each.ledger_id} entered the list below last_ledger_id {before.last_ledger_id}"
+    if after.deleted_below < before.deleted_below or after.first_id < before.first_id:
+        yield "a mark of the ledgers in pages fell"
+
+
+def _list_change(
+    before: LogMetadata,
+    listed_before: Sequence[ListedLedger],
+    after: LogMetadata,
+    listed_after: Sequence[ListedLedger],
+) -> Iterator[str]:
+    """What enters and leaves the list, in pages or not (docs/log-semantics.md#i1, #i4, #i10)."""
+    was = {each.ledger_id: each for each in listed_before}
+    now = {each.ledger_id: each for each in listed_after}
+    for ledger_id, listed in was.items():
+        if ledger_id in now and listed.seal is not None and now[ledger_id].seal != listed.seal:
+            yield f"I10: the seal of ledger {ledger_id} changed from {listed.seal} to {now[ledger_id].seal}"
+        if ledger_id not in now and listed.seal is not None and not listed.known_empty:
+            successor = next((each for each in listed_after if each.ledger_id > ledger_id), None)
+            trimmed = successor is not None and MessageId(successor.ledger_id, 0, 0) <= after.trim_before
+            if not trimmed and after.state is not LogState.DELETING:
+                yield f"I4: ledger {ledger_id} left the list, which is trimmed to {after.trim_before}"
+    for ledger_id in now.keys() - was.keys():
+        if ledger_id <= before.last_ledger_id:
+            yield f"I1: ledger {ledger_id} entered the list below last_ledger_id {before.last_ledger_id}"

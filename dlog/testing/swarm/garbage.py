@@ -7,6 +7,7 @@ import asyncio
 from dlog.client import LogClient
 from dlog.core.orphans import origin_of
 from dlog.errors import LogNotFoundError
+from dlog.inspection.ledgers import listed_ledgers
 from dlog.testing.cluster import SimulatedCluster
 from ledger.errors import LedgerNotFoundError, UnavailableError
 
@@ -45,7 +46,7 @@ async def _listed(client: LogClient, logs: tuple[str, ...]) -> set[int]:
     for log in logs:
         try:
             await client.collect(log)
-            found |= set((await client.describe(log)).record.ledger_ids)
+            found |= {listed.ledger_id for listed in await listed_ledgers(client, log)}
         except LogNotFoundError:
             continue
     await client.admin.sweep(age_s=0.0)

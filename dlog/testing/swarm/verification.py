@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from dlog.client import LogClient
-from dlog.model import LogMetadata, MessageId
+from dlog.inspection.ledgers import listed_ledgers
+from dlog.model import ListedLedger, MessageId
 from dlog.testing.checks.copies import audit
 from dlog.testing.checks.history import History, Outcome, content_of
 from dlog.testing.checks.recorder import Recorder
@@ -68,13 +69,13 @@ class Verification:
             last_id = await in_time("the log is taken over and written", self._append_last(client))
             history = self._recorder.history()
             history.strict = not self._plan.fast
-            record = await in_time("the log is read", self._read_all(client, history))
+            listed = await in_time("the log is read", self._read_all(client, history))
             if not history.final or history.final[-1][0] != last_id:
                 self._wrong.append(
                     f"c17_progress: the log ends with {history.final[-1:]}, expected {last_id}"
                 )
             await in_time("every reader reaches the end of the log", self._readers_reach(last_id))
-            ledger_ids = [listed.ledger_id for listed in record.ledgers]
+            ledger_ids = [each.ledger_id for each in listed]
             await in_time("bookies start anew", self._restart_some())
             self._wrong += await in_time("every copy is audited", self._audit(client, ledger_ids))
             if self._plan.waits_for_garbage:
@@ -161,11 +162,12 @@ class Verification:
             "opens now does not see it"
         )
 
-    async def _read_all(self, client: LogClient, history: History) -> LogMetadata:
-        """Read the log; its record as it was before and after. A trim that is still under way may come in between."""
+    async def _read_all(self, client: LogClient, history: History) -> list[ListedLedger]:
+        """Read the log; its ledgers as they were before and after. A trim may still come in between."""
         while True:
             try:
                 record = (await client.describe(self._log)).record
+                listed = await listed_ledgers(client, self._log)
                 reader = client.reader(
                     self._log, until="latest", on_trimmed="skip", config=self._plan.reader_config()
                 )
@@ -176,7 +178,7 @@ class Verification:
                     ]
                 history.trimmed_before = record.trim_before
                 if (await client.describe(self._log)).record.trim_before == record.trim_before:
-                    return record
+                    return listed
             except UnavailableError:
                 await asyncio.sleep(_TRY_AGAIN_S)
 

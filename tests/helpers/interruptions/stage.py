@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from dlog.client import LogClient
 from dlog.errors import LogNotFoundError, LogSealedError, TrimmedError
+from dlog.inspection.ledgers import listed_ledgers
 from dlog.model import MessageId
 from dlog.testing.checks.checks import findings, first_findings
 from dlog.testing.checks.copies import audit
@@ -134,7 +135,7 @@ class Stage:
             record = (await client.describe(LOG)).record
             history.trimmed_before = record.trim_before
             wrong = findings(history)
-            listed = [each.ledger_id for each in record.ledgers]
+            listed = [each.ledger_id for each in await listed_ledgers(client, LOG)]
             wrong += await audit(client.ledgers, listed)
             wrong += await self._nothing_is_left(client)
         return wrong + self.metadata_findings()
@@ -154,7 +155,7 @@ class Stage:
         await client.admin.sweep(age_s=_ANY_AGE_S)
         await client.collect(LOG)
         record = (await client.describe(LOG)).record
-        listed = {each.ledger_id for each in record.ledgers}
+        listed = {each.ledger_id for each in await listed_ledgers(client, LOG)}
         waiting = {each.ledger_id for each in record.pending_delete}
         there = {ledger_id async for ledger_id in client.ledgers.store.ledger_ids()} - waiting
         return [f"I13: ledgers {sorted(there)} are there, {sorted(listed)} are listed"] * (there != listed)

@@ -9,7 +9,8 @@ from typing import cast
 
 from dlog.format.entry import Codec, encode_entry
 from dlog.format.message import Columns, Flat
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, LogName, LogState, MessageId, SealFacts
 from dlog.read.config import ReaderConfig
 from dlog.read.range import ReadRange

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from dlog.model import (
     ListedLedger,
@@ -10,6 +11,7 @@ from dlog.model import (
     LogState,
     MessageId,
     Owner,
+    PageRef,
     PendingDelete,
     SealFacts,
     SinkMark,
@@ -76,3 +78,38 @@ FULL = LogMetadata(
     nonce=2**62 + 5,
     grace_us=86_400_000_000,
 )
+
+PAGES = (
+    PageRef(
+        name="1-5-17-1a2b",
+        level=1,
+        first_id=5,
+        last_id=100,
+        ledgers=40,
+        message_count=4_000,
+        uncounted=3,
+        byte_count=1_000_000,
+        last_append_us=1_700_000_000_000_500,
+    ),
+    PageRef(
+        name="0-120-33-3c4d",
+        level=0,
+        first_id=120,
+        last_id=140,
+        ledgers=10,
+        message_count=0,
+        uncounted=10,
+        byte_count=2**40,
+        last_append_us=0,
+    ),
+)
+PAGED = replace(
+    FULL,
+    ledgers=(listed(203, 41, epoch=6), replace(listed(209, 0, epoch=7), location="somewhere"), listed(300)),
+    trim_before=MessageId(131, 5, 2),
+    trimmed_end=MessageId(124, 8, 0),
+    pages=PAGES,
+    first_id=130,
+    deleted_below=60,
+)
+"""A record of the newest version with everything that one can have."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 
 from dlog.client import LogClient
+from dlog.core.metadata_keys import page_key
+from dlog.format.history_page import decode_page
 from dlog.format.log_metadata import encode_record
-from dlog.metadata.store import LogRef
-from dlog.model import LogMetadata
+from dlog.ledger_list.page import IndexPage
+from dlog.metadata.log_ref import LogRef
+from dlog.model import LogMetadata, PageRef
 from dlog.testing.metadata.history import RegisterHistory
 from ledger.errors import LogStoreError
 from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
@@ -27,6 +31,7 @@ class MetadataWatch:
         self._client = client
         self._log = log
         self._closed: set[int] = set()
+        self._seen_pages: set[str] = set()
 
     async def run(self) -> None:
         while True:
@@ -38,6 +43,7 @@ class MetadataWatch:
         """Read the record, and each ledger that it lists."""
         ref = await self._client.logs.find(self._client.name(self._log))
         record = await self._record(ref)
+        await self._pages(ref, record.pages)
         for listed in record.ledgers:
             if listed.ledger_id not in self._closed:
                 await self._ledger(listed.ledger_id)
@@ -48,6 +54,19 @@ class MetadataWatch:
         reading = self._client.logs.read(ref)
         found = await self.history.follow(call, reading, lambda it: (it.version, encode_record(it.value)))
         return found.value
+
+    async def _pages(self, ref: LogRef, pages: Sequence[PageRef]) -> None:
+        for page in pages:
+            if page.name in self._seen_pages:
+                continue
+            key = page_key(ref.root, ref.name, ref.log_uuid, page.name)
+            call = self.history.invoke("watch", f"{ref}/pages/{page.name}", "read")
+            reading = self._client.ledgers.store.read_record(key)
+            value = (await self.history.follow(call, reading, lambda it: (it.version, it.value))).value
+            self._seen_pages.add(page.name)
+            found = decode_page(value)
+            if isinstance(found, IndexPage):
+                await self._pages(ref, found.pages)
 
     async def _ledger(self, ledger_id: LedgerId) -> None:
         call = self.history.invoke("watch", f"ledger/{ledger_id}", "read")

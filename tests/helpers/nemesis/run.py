@@ -14,6 +14,7 @@ from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.index import Index
 from dlog.client import LogClient, connect
+from dlog.inspection.ledgers import listed_ledgers
 from dlog.testing.checks.checks import findings
 from dlog.testing.checks.copies import audit
 from dlog.testing.checks.history import History, Outcome
@@ -250,5 +251,4 @@ async def _after_the_end(cluster: NemesisCluster, watch: MetadataWatch) -> list[
 
 
 async def _sealed_ledgers(client: LogClient) -> list[int]:
-    record = (await client.logs.read(await client.logs.find(client.name(LOG)))).value
-    return [one.ledger_id for one in record.ledgers]
+    return [one.ledger_id for one in await listed_ledgers(client, LOG)]

@@ -57,14 +57,3 @@ async def test_every_case_is_measured(
         value > 0 for (case, _), value in by_case.items() if not case.endswith((", failed", ", processor"))
     )
     assert all(value == 0 for (case, _), value in by_case.items() if case.endswith(", failed"))
-
-
-async def test_a_record_that_is_too_large_is_a_fact_and_no_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The benchmark goes on with the lists that fit."""
-    monkeypatch.setattr("dlog.format.log_metadata.RECORD_BYTES_MAX", 2000)
-    monkeypatch.setattr(long_log, "_TRIALS", 1)
-    report = await long_log.run(replace(quick(tmp_path), stores=(SQLITE,), listed_ledgers=(5, 60)))
-    assert "SQLite, 60 ledgers" in report.facts
-    assert {row.contender for row in report.rows} == {"5 ledgers"}

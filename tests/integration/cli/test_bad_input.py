@@ -224,7 +224,7 @@ def test_a_record_of_a_newer_version(dlog: Command, cluster: Standalone) -> None
         )
 
     on_cluster(cluster.uri, change)
-    dlog.here("info", "newer").must_fail(1, "/dlog/default/newer/", "9", "2")
+    dlog.here("info", "newer").must_fail(1, "/dlog/default/newer/", "9", "3")
 
 
 def stopped_cluster(directory: Path) -> str:

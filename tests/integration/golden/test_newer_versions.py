@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bookie_server.disk.system_disk import SystemDisk
+from dlog.model import RECORD_VERSION
 from ledger.errors import MetadataFormatError
 from ledger.model import LedgerId
 from ledger.wire.crc32c import crc32c
@@ -161,11 +162,13 @@ def test_a_newer_record_of_a_log_is_refused(copy: Copy) -> None:
     [key] = [each for each in _keys(copy) if "/orders/" in each and each.endswith("/record")]
 
     def newer(value: bytes) -> bytes:
-        body = value[:4] + bytes([value[4] + 1]) + value[5:-4]
+        body = value[:4] + bytes([RECORD_VERSION + 1]) + value[5:-4]
         return body + zlib.crc32(body).to_bytes(4, "big")
 
     change(copy, key, newer)
-    Command(copy.uri).here("info", "orders").must_fail(1, "orders", "version 3", "up to 2")
+    Command(copy.uri).here("info", "orders").must_fail(
+        1, "orders", f"version {RECORD_VERSION + 1}", f"up to {RECORD_VERSION}"
+    )
 
 
 def _keys(copy: Copy) -> list[str]:

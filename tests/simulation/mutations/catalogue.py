@@ -8,6 +8,7 @@ from tests.simulation.mutations import (
     ensemble_changes,
     fences,
     ledger_recovery,
+    pages,
     quorums,
     readers,
     rotations,
@@ -38,7 +39,18 @@ HARMLESS: dict[str, str] = {
 }
 """Thought of, and not planted: what they would harm the simulation does not do. A named test fails with each."""
 
-_AREAS = (quorums, ensemble_changes, ledger_recovery, fences, storage, takeovers, rotations, readers, appends)
+_AREAS = (
+    quorums,
+    ensemble_changes,
+    ledger_recovery,
+    fences,
+    storage,
+    takeovers,
+    rotations,
+    pages,
+    readers,
+    appends,
+)
 
 MUTATIONS: dict[str, Mutation] = {each.name: each for area in _AREAS for each in area.MUTATIONS}
 

@@ -15,7 +15,7 @@ from tests.helpers.mutations.mutation import (
 )
 from tests.helpers.mutations.planting import edit
 
-_FORGETFUL = (
+FORGETFUL = (
     edit(
         "bookie_server.protocol.refusals:refuse_add",
         ("if ledger.deleted:", "if ledger.deleted:\n        return None\n    if ledger.deleted:"),
@@ -26,7 +26,7 @@ _FORGETFUL = (
     ),
 )
 """Bookies that take adds to a ledger that they have deleted, and that do not promise otherwise."""
-_ASLEEP: dict[str, Any] = {
+ASLEEP: dict[str, Any] = {
     **THREE,
     "bookies": 3,
     "writers": 2,
@@ -272,8 +272,8 @@ MUTATIONS = (
                 ),
             ),
         ),
-        given=_FORGETFUL,
-        plan=focused(**_ASLEEP, graces_s=(3.0,)),
+        given=FORGETFUL,
+        plan=focused(**ASLEEP, graces_s=(3.0,)),
     ),
     Mutation(
         "deletion-grace-forgotten",  # docs/pitfalls.md#late-add-to-a-deleted-ledger
@@ -284,8 +284,8 @@ MUTATIONS = (
                 ("now_us + record.grace_us if record.grace_us else 0", "0"),
             ),
         ),
-        given=_FORGETFUL,
-        plan=focused(**_ASLEEP),
+        given=FORGETFUL,
+        plan=focused(**ASLEEP),
     ),
     Mutation(
         "grace-of-the-taker",  # docs/pitfalls.md#late-add-to-a-deleted-ledger
@@ -296,14 +296,14 @@ MUTATIONS = (
                 ("max(record.grace_us, grace_us)", "grace_us"),
             ),
         ),
-        given=_FORGETFUL,
-        plan=focused(**_ASLEEP, graces_s=(1000.0, 0.0)),
+        given=FORGETFUL,
+        plan=focused(**ASLEEP, graces_s=(1000.0, 0.0)),
     ),
     Mutation(
         "durable-deletions-taken-for-granted",  # docs/pitfalls.md#late-add-to-a-deleted-ledger
         "Whether bookies remember a deletion is asked of each bookie of the ledger; one that forgets takes adds again.",
         (edit("dlog.metadata.grace:deletions_are_durable", ("return False", "return True")),),
-        given=_FORGETFUL,
-        plan=focused(**_ASLEEP),
+        given=FORGETFUL,
+        plan=focused(**ASLEEP),
     ),
 )

@@ -130,7 +130,7 @@ MUTATIONS = (
         "A compare-and-set whose answer was lost may have been made: nothing may be deleted on its strength.",
         (
             edit(
-                "dlog.metadata.store:LogMetadataStore._compare_and_set",
+                "dlog.metadata.store:LogMetadataStore._set",
                 (
                     _UNKNOWN,
                     "except MetadataOutcomeUnknownError:\n"
@@ -145,7 +145,7 @@ MUTATIONS = (
         "A compare-and-set whose answer was lost may not have been made.",
         (
             edit(
-                "dlog.metadata.store:LogMetadataStore._compare_and_set",
+                "dlog.metadata.store:LogMetadataStore._set",
                 (
                     _UNKNOWN,
                     "except MetadataOutcomeUnknownError:\n            return Applied(record, version + 1)",
@@ -159,7 +159,7 @@ MUTATIONS = (
         "A refusal of a repeated compare-and-set may come from its own first try.",
         (
             edit(
-                "dlog.metadata.store:LogMetadataStore._compare_and_set",
+                "dlog.metadata.store:LogMetadataStore._set",
                 (
                     "if not in_doubt:\n                return NotOurs(",
                     "if True:\n                return NotOurs(",
@@ -321,8 +321,15 @@ MUTATIONS = (
         "Shrink drops ledgers whose seal the record holds, no others: nobody would fence the others any more.",
         (
             edit(
-                "dlog.core.metadata_changes:_wholly_below",
-                ("listed.seal is None or ", ""),
+                "dlog.ledger_list.ledger_list:LedgerList.trim_cut",
+                (
+                    "next((one for one in record.ledgers if one.seal is None), record.ledgers[-1])",
+                    "record.ledgers[-1]",
+                ),
+            ),
+            edit(
+                "dlog.core.metadata_changes:shrunk",
+                ("assert all(one.seal is not None for one in below)", "assert True"),
             ),
         ),
         plan=focused(

@@ -106,11 +106,11 @@ def test_of_a_callback_of_a_process_that_is_killed_later(monkeypatch: pytest.Mon
 def test_of_what_is_only_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = Tailing.on_record
 
-    def on_record(self: Tailing, record: Any) -> None:
+    def on_record(self: Tailing, record: Any, window: Any) -> None:
         if not logged:
             logged.append(1)
             logging.getLogger("dlog").error("planted")
-        sound(self, record)
+        sound(self, record, window)
 
     logged: list[int] = []
     monkeypatch.setattr(Tailing, "on_record", on_record)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dlog.model import LogMetadata, MessageId
+from ledger.model import LedgerId
+from spark_connector.partitions import Extent
 from spark_connector.trimming import has_missed
 from tests.helpers.log.records import listed
 
@@ -41,4 +43,15 @@ def record(trim_before: MessageId, trimmed_end: MessageId) -> LogMetadata:
 def test_it_is_what_lies_between(
     position: MessageId, trim_before: MessageId, trimmed_end: MessageId, missed: bool
 ) -> None:
-    assert has_missed(record(trim_before, trimmed_end), position) is missed
+    assert has_missed(record(trim_before, trimmed_end), (), position) is missed
+
+
+@pytest.mark.parametrize(
+    ("position", "missed"),
+    [(A(2, 3, 0), True), (A(2, 4, 0), True), (A(2, 5, 0), False), (A(2, 6, 0), False), (A(1, 9, 0), True)],
+)
+def test_ledgers_in_pages_are_known_by_their_extents(position: MessageId, missed: bool) -> None:
+    """Ledger 2, with entries 0 to 5, is in a page, and the log is trimmed to its entry 5."""
+    trimmed = record(A(2, 5, 0), A(1, 7, 0))
+    extent = Extent(ledger_id=LedgerId(2), first_entry=0, last_entry=5, byte_count=9, messages=None)
+    assert has_missed(trimmed, (extent,), position) is missed

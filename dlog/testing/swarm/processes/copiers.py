@@ -15,6 +15,7 @@ from random import Random
 
 from dlog.client import LogClient
 from dlog.errors import LogNotFoundError
+from dlog.inspection.ledgers import listed_ledgers
 from dlog.testing.checks.copies import write_set_of
 from ledger.config import WireProtocol
 from ledger.errors import DigestMismatchError, LedgerNotFoundError, UnavailableError
@@ -83,8 +84,8 @@ class SwarmCopier:
             await self._pool.close()
 
     async def _copy_some(self) -> None:
-        record = (await self._client.describe(self._log)).record
-        sealed = [each.ledger_id for each in record.ledgers if each.seal is not None and not each.known_empty]
+        listed = await listed_ledgers(self._client, self._log)
+        sealed = [each.ledger_id for each in listed if each.seal is not None and not each.known_empty]
         if not sealed:
             return
         ledger_id = self._chance.choice(sealed)

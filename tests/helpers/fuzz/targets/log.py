@@ -10,6 +10,7 @@ from typing import Any
 
 from dlog.errors import EntryFormatError, RecordFormatError
 from dlog.format.entry import Codec, ProducerMark, decode_entry, decode_envelope, encode_entry
+from dlog.format.history_page import decode_page, encode_page
 from dlog.format.log_metadata import decode_name, decode_record, encode_name, encode_record
 from dlog.format.message import Columns, columns_bytes, encode_messages, message_bytes
 from dlog.model import MessageId, check_log_name
@@ -22,18 +23,26 @@ _decode_record: Callable[[bytes], Any] = decode_record.__wrapped__
 
 
 def log_record(data: bytes) -> None:
-    """First byte 0: a record as it is; 1: what follows the magic of a record, its CRC computed here; 2: of a name."""
+    """First byte 0: a record as it is; 1: what follows the magic of a record, its CRC computed here.
+
+    2: the same of a name; 3: of a page.
+    """
     kind, value = data[:1], data[1:]
-    if kind == b"\1":
-        value = _sealed(b"DLGR" + value)
-    elif kind == b"\2":
-        value = _sealed(b"DLGN" + value)
-    decode, encode = (decode_name, encode_name) if kind == b"\2" else (_decode_record, encode_record)
+    letter, decode, encode = _VALUES.get(kind, (b"", _decode_record, encode_record))
+    if letter:
+        value = _sealed(b"DLG" + letter + value)
     try:
         found = decode(value)
     except RecordFormatError:
         return
     assert encode(found) == value
+
+
+_VALUES: dict[bytes, tuple[bytes, Callable[[bytes], Any], Callable[[Any], bytes]]] = {
+    b"\1": (b"R", _decode_record, encode_record),
+    b"\2": (b"N", decode_name, encode_name),
+    b"\3": (b"P", decode_page, encode_page),
+}
 
 
 def _sealed(body: bytes) -> bytes:
@@ -160,9 +169,19 @@ def _compressed() -> Iterator[bytes]:
         yield b"".join(encode_entry(columns, epoch=1, append_time_us=2, codec=codec))
 
 
+_GOLDEN = {
+    "log_record_v1": 1,
+    "log_record_v2": 1,
+    "log_record_v3": 1,
+    "log_name_v1": 2,
+    "log_page_ledgers_v1": 3,
+    "log_page_index_v1": 3,
+}
+
+
 def _records() -> Iterator[bytes]:
     golden = ROOT / "tests" / "unit" / "dlog" / "golden"
-    for name, kind in (("log_record_v1", 1), ("log_record_v2", 1), ("log_name_v1", 2)):
+    for name, kind in _GOLDEN.items():
         value = bytes.fromhex((golden / f"{name}.hex").read_text("utf-8"))
         yield bytes([0]) + value
         yield bytes([kind]) + value[4:-4]

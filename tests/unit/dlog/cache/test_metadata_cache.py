@@ -13,7 +13,8 @@ import pytest
 from dlog.cache.metadata_cache import MetadataCache
 from dlog.core.metadata_changes import with_orphan_barred
 from dlog.core.metadata_keys import record_key
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogName
 from ledger.environment import SystemEnvironment
 from ledger.errors import MetadataUnavailableError

@@ -8,7 +8,7 @@ import pytest
 
 from dlog.admin import LogInfo
 from dlog.cache.snapshot import Changes, Disappeared, Endpoint, MetadataSnapshot
-from dlog.metadata.store import LogRef
+from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, LogName
 from ledger.model import (
     BookieId,

@@ -9,9 +9,11 @@ from dlog.cache.snapshot import MetadataSnapshot
 from dlog.cli.describe import cluster_line, document_of, facts_of, ledger_row, top_row
 from dlog.inspection.activity import LogActivity
 from dlog.inspection.overview import Overview
-from dlog.metadata.store import LogRef
+from dlog.ledger_list.totals import totals_of
+from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, LogName, MessageId
 from ledger.model import BookieId, BookieInfo, BookieSet, EntryId, Fragment, LedgerMetadata, QuorumSizes
+from tests.helpers.log.lists import list_of, now, window_of
 from tests.helpers.log.records import listed, record, seal
 
 TAIL = MessageId(5, 0, 0)
@@ -22,6 +24,11 @@ def info(of: LogMetadata) -> LogInfo:
     return LogInfo(ref=LogRef(LogName(namespace="default", name="orders"), "uuid-1"), record=of, version=7)
 
 
+def overview(log: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> Overview:
+    ledgers = list_of(log.record)
+    return Overview(log, window_of(log.record).earliest, now(ledgers.totals()), tail, newest)
+
+
 def metadata(copies: int) -> LedgerMetadata:
     quorum = QuorumSizes(ensemble=copies, write=copies, ack=2)
     bookies = tuple(BookieId(f"b{n}:3181") for n in range(copies))
@@ -30,7 +37,7 @@ def metadata(copies: int) -> LedgerMetadata:
 
 def test_programs_get_numbers_as_numbers() -> None:
     """`jq .sealed_messages` is a sum, whatever is left out of it."""
-    found = document_of(Overview(info(record(listed(3, 999), listed(5))), TAIL, metadata(3)))
+    found = document_of(overview(info(record(listed(3, 999), listed(5))), TAIL, metadata(3)))
     assert found == {
         "log": "default/orders",
         "state": "active",
@@ -58,18 +65,18 @@ def test_programs_get_numbers_as_numbers() -> None:
 def test_people_and_programs_hear_of_what_was_not_counted() -> None:
     """A takeover seals without counting."""
     log = info(record(listed(3, 0), UNCOUNTED))
-    found = document_of(Overview(log, TAIL, metadata(2)))
+    found = document_of(overview(log, TAIL, metadata(2)))
     assert (found["sealed_messages"], found["sealed_messages_complete"]) == (3, False)
     assert found["copies"] == {"ensemble": 2, "write": 2, "ack": 2, "degraded": True}
     assert (
-        facts_of(Overview(log, TAIL, metadata(2)))["sealed messages"]
+        facts_of(overview(log, TAIL, metadata(2)))["sealed messages"]
         == "3, without ledgers sealed by a takeover"
     )
     assert ledger_row(UNCOUNTED)["messages"] is None
 
 
 def test_a_new_log_has_no_owner_and_no_ledgers() -> None:
-    found = document_of(Overview(info(record(epoch=0, owner=None)), MessageId(0, 0, 0), None))
+    found = document_of(overview(info(record(epoch=0, owner=None)), MessageId(0, 0, 0), None))
     assert (found["owner"], found["copies"], found["sealed_messages"]) == (None, None, 0)
 
 
@@ -91,7 +98,7 @@ def test_the_line_about_the_bookies_names_those_that_a_log_lacks() -> None:
         layout=b"",
         bookies=BookieSet(writable=registered("b1", "b4"), read_only=registered("b2", read_only=True)),
     )
-    log = LogActivity(info(record(listed(3))), None, None, metadata(3))
+    log = LogActivity(info(record(listed(3))), totals_of((), ()), None, None, metadata(3))
     assert cluster_line(snapshot, []) == "cluster c: 2 bookies writable, 1 read-only"
     assert cluster_line(snapshot, [log]).endswith("; not registered: b0:3181, b1:3181, b2:3181")
     assert top_row(log)[2:4] == [None, None]

@@ -8,10 +8,8 @@ import pytest
 
 from dlog.core.metadata_changes import (
     due_for_deletion,
-    end_of_trimmed,
     ended,
     shrink_limit,
-    shrunk,
     taken_over,
     waiting_for_deletion,
     with_new_ledger,
@@ -21,8 +19,9 @@ from dlog.core.metadata_changes import (
 )
 from dlog.core.metadata_update import may_enter_list
 from dlog.format.log_metadata import decode_record, encode_record
-from dlog.model import GRACE_US, LogMetadata, LogState, MessageId, PendingDelete
+from dlog.model import GRACE_US, RECORD_VERSION, LogMetadata, LogState, MessageId, PendingDelete
 from ledger.model import LedgerId
+from tests.helpers.log.lists import cut_of, trimmed
 from tests.helpers.log.records import ALICE, BOB, ids, listed, record, seal
 
 
@@ -72,8 +71,8 @@ def test_a_takeover_keeps_every_ledger_whose_seal_was_not_recorded_for_the_grace
     after = taken_over(brief(before), listed(8), BOB, {LedgerId(2): seal(7)}, now_us=600, nonce=5)
     assert [(one.ledger_id, one.keep_until_us) for one in after.ledgers] == [(1, 0), (2, 1000), (8, 0)]
     assert after.pending_delete == (pending(3, 0),)
-    trimmed = shrunk(after, MessageId(8, 0, 0), nonce=6)
-    assert trimmed.pending_delete == (pending(1, 0), pending(2, 1000), pending(3, 0))
+    left = trimmed(after, MessageId(8, 0, 0), nonce=6)
+    assert left.pending_delete == (pending(1, 0), pending(2, 1000), pending(3, 0))
 
 
 def test_the_grace_is_the_logs_and_a_takeover_may_only_raise_it() -> None:
@@ -92,13 +91,13 @@ def test_the_grace_is_the_logs_and_a_takeover_may_only_raise_it() -> None:
 def test_a_record_of_version_1_becomes_one_of_version_2_at_the_next_takeover() -> None:
     """Its owner may be of a release that reads no other, until it is deposed."""
     before = replace(record(listed(1, 4), listed(2)), format_version=1)
-    assert shrunk(before, MessageId(2, 0, 0), nonce=6).format_version == 1
+    assert trimmed(before, MessageId(2, 0, 0), nonce=6).format_version == 1
     assert with_new_ledger(before, listed(3), {}, nonce=6).format_version == 1
     for after in (
         taken_over(before, listed(8), BOB, {LedgerId(2): seal(7)}, now_us=600, nonce=5),
         ended(before, LogState.DELETING, BOB, {LedgerId(2): seal(7)}, now_us=600, nonce=5),
     ):
-        assert (after.format_version, after.grace_us) == (2, GRACE_US)
+        assert (after.format_version, after.grace_us) == (RECORD_VERSION, GRACE_US)
 
 
 def test_a_takeover_that_did_not_fence_everything_is_our_own_bug() -> None:
@@ -138,7 +137,7 @@ def test_delete_moves_every_ledger_to_pending_delete() -> None:
 def test_shrink_removes_whole_older_ledgers_with_a_recorded_seal(to: MessageId, left: list[int]) -> None:
     """Ledger 3 has no recorded seal, 9 is the last: neither leaves the list (docs/log-semantics.md#rule-33)."""
     before = record(listed(1, 4), listed(2, 7), listed(3), listed(9))
-    after = shrunk(before, to, nonce=5)
+    after = trimmed(before, to, nonce=5)
     assert ids(after.ledgers) == left
     assert after.trim_before == to
     assert after.last_ledger_id == 9
@@ -147,7 +146,7 @@ def test_shrink_removes_whole_older_ledgers_with_a_recorded_seal(to: MessageId, 
 
 def test_shrink_never_lowers_the_trim_id_and_never_removes_the_last_ledger() -> None:
     before = replace(record(listed(1, 4), listed(2, 7)), trim_before=MessageId(2, 3, 1))
-    after = shrunk(before, MessageId(1, 0, 0), nonce=5)
+    after = trimmed(before, MessageId(1, 0, 0), nonce=5)
     assert after.trim_before == MessageId(2, 3, 1)
     assert ids(after.ledgers) == [2]
 
@@ -166,16 +165,16 @@ def test_the_end_of_what_a_trim_removes_is_the_last_entry_that_there_was(
 ) -> None:
     """Ledger 2 was empty; a trim mark that is above already counts as the trim itself."""
     before = record(listed(1, 4), listed(2, -1), listed(3, 7), listed(4))
-    assert end_of_trimmed(before, to) == end
-    assert end_of_trimmed(replace(before, trim_before=to), MessageId(0, 0, 0)) == end
+    for found in (cut_of(before, to), cut_of(replace(before, trim_before=to), MessageId(0, 0, 0))):
+        assert (None if found is None else found.end) == end
     earlier = replace(before, trimmed_end=MessageId(0, 8, 0))
-    counted = shrunk(earlier, to, nonce=5, last_count=3).trimmed_end
+    counted = trimmed(earlier, to, nonce=5, last_count=3).trimmed_end
     assert counted == (MessageId(0, 8, 0) if end is None else end._replace(batch_index=3))
 
 
 def test_without_a_count_the_position_after_the_last_trimmed_message_is_unknown() -> None:
     """The end is put behind the entry, so a reader that returns to a place within it gets an error."""
-    after = shrunk(record(listed(1, 4), listed(2)), MessageId(2, 0, 0), nonce=5)
+    after = trimmed(record(listed(1, 4), listed(2)), MessageId(2, 0, 0), nonce=5)
     assert after.trimmed_end == MessageId(1, 5, 0)
 
 

@@ -51,11 +51,11 @@ def test_other_programs_ledgers_have_no_origin(custom: tuple[tuple[str, bytes], 
 
 def test_a_records_word_on_a_ledger() -> None:
     busy = record(listed(3), listed(5))
-    assert verdict_of(busy, LedgerId(3)) is Verdict.KNOWN
-    assert verdict_of(busy, LedgerId(4)) is Verdict.NEVER_LISTED
-    assert verdict_of(busy, LedgerId(6)) is Verdict.BAR_FIRST
+    assert verdict_of(busy, LedgerId(3), in_page=False) is Verdict.KNOWN
+    assert verdict_of(busy, LedgerId(4), in_page=False) is Verdict.NEVER_LISTED
+    assert verdict_of(busy, LedgerId(6), in_page=False) is Verdict.BAR_FIRST
     pending = (PendingDelete(ledger_id=LedgerId(2), not_before_us=9),)
-    assert verdict_of(replace(busy, pending_delete=pending), LedgerId(2)) is Verdict.KNOWN
+    assert verdict_of(replace(busy, pending_delete=pending), LedgerId(2), in_page=False) is Verdict.KNOWN
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,11 @@ def test_a_failed_ledger_is_recovered_before_a_new_one_takes_appends() -> None:
     assert rotation.on_failed(P, fenced=False) == [Hold(), Recover(fenced=False)]
     assert rotation.on_failed(P, fenced=True) == []
     assert recovered(rotation, N) == [SubmitTo(N), Release(N)]
-    assert (rotation.phase, rotation.current, rotation.record.find(P)) == (Phase.STEADY, N, listed(P, 3))
+    assert (rotation.phase, rotation.current, rotation.record.find_recent(P)) == (
+        Phase.STEADY,
+        N,
+        listed(P, 3),
+    )
 
 
 def test_a_failure_of_either_ledger_during_a_rotation_recovers_both() -> None:

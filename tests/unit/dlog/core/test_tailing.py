@@ -22,6 +22,7 @@ from dlog.core.tailing import (
 from dlog.errors import DataLossError, LogNotFoundError, TrimmedError, UnknownPositionError
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, LogState, MessageId, SealFacts
 from ledger.model import LedgerId
+from tests.helpers.log.lists import show
 
 
 def listed(ledger_id: int, last_entry: int | None = None) -> ListedLedger:
@@ -69,7 +70,7 @@ def test_an_unsealed_ledger_is_read_to_its_lac_and_then_waited_for() -> None:
     """Never past the LAC, and never to a ledger beyond."""
     machine = tailing()
     assert machine.next_step() == ReadRecord()
-    machine.on_record(record(5))
+    show(machine, record(5))
     assert machine.next_step() == OpenLedger(5)
     machine.on_ledger(5, readable=2, sealed=False)
     assert machine.next_step() == ReadEntries(5, 0, 2)
@@ -87,7 +88,7 @@ def test_an_unsealed_ledger_is_read_to_its_lac_and_then_waited_for() -> None:
 def test_a_listed_successor_is_no_permission_to_advance() -> None:
     """Ledger 5 is drained but not sealed: the reader waits there and says why."""
     machine = tailing()
-    machine.on_record(record(5, 6))
+    show(machine, record(5, 6))
     machine.on_ledger(5, readable=0, sealed=False)
     machine.on_read(5, 0)
     step = machine.next_step()
@@ -99,12 +100,12 @@ def test_a_listed_successor_is_no_permission_to_advance() -> None:
 def test_the_record_that_names_the_successor_is_read_after_the_seal_was_seen() -> None:
     """Ledger 6 was listed, then dropped by the takeover that sealed 5: only a fresh record knows."""
     machine = tailing()
-    machine.on_record(record(5, 6))
+    show(machine, record(5, 6))
     machine.on_ledger(5, readable=0, sealed=False)
     machine.on_read(5, 0)
     machine.on_ledger(5, readable=0, sealed=True)
     assert machine.next_step() == ReadRecord()
-    machine.on_record(record(listed(5, 0), 9))
+    show(machine, record(listed(5, 0), 9))
     assert machine.next_step() == OpenLedger(9)
     assert machine.position == at(9)
 
@@ -112,11 +113,11 @@ def test_the_record_that_names_the_successor_is_read_after_the_seal_was_seen() -
 def test_entries_that_appear_with_the_seal_are_read_before_advancing() -> None:
     """Recovery may adopt entries above the LAC that the reader knew."""
     machine = tailing()
-    machine.on_record(record(5))
+    show(machine, record(5))
     machine.on_ledger(5, readable=0, sealed=False)
     machine.on_read(5, 0)
     machine.on_ledger(5, readable=3, sealed=True)
-    machine.on_record(record(listed(5, 3), 6))
+    show(machine, record(listed(5, 3), 6))
     assert machine.next_step() == ReadEntries(5, 1, 3)
     machine.on_read(5, 3)
     assert machine.next_step() == OpenLedger(6)
@@ -125,36 +126,36 @@ def test_entries_that_appear_with_the_seal_are_read_before_advancing() -> None:
 def test_sealed_ledgers_without_anything_wanted_are_passed_by() -> None:
     """A recorded seal below the position, also that of an empty ledger, needs no open."""
     machine = tailing(at(5, 10))
-    machine.on_record(record(listed(5, 9), listed(6, -1), 7))
+    show(machine, record(listed(5, 9), listed(6, -1), 7))
     assert machine.next_step() == OpenLedger(7)
 
 
 def test_a_late_answer_moves_nothing_back() -> None:
     """A LAC from a slow bookie below a known one, or after the seal, is ignored."""
     machine = tailing()
-    machine.on_record(record(5))
+    show(machine, record(5))
     machine.on_ledger(5, readable=5, sealed=False)
     machine.on_ledger(5, readable=3, sealed=False)
     assert machine.next_step() == ReadEntries(5, 0, 5)
     machine.on_ledger(5, readable=6, sealed=True)
     machine.on_ledger(5, readable=9, sealed=False)
     machine.on_ledger(4, readable=9, sealed=False)
-    machine.on_record(record(5))
+    show(machine, record(5))
     assert machine.next_step() == ReadEntries(5, 0, 6)
 
 
 def test_after_a_seal_without_successor_the_reader_waits_for_one() -> None:
     """Fenced and no CAS yet: anyone may open the log again."""
     machine = tailing()
-    machine.on_record(record(5))
+    show(machine, record(5))
     machine.on_ledger(5, readable=-1, sealed=True)
-    machine.on_record(record(listed(5, -1)))
+    show(machine, record(listed(5, -1)))
     step = machine.next_step()
     assert isinstance(step, WaitForLedger) and "no writer" in step.why
     assert machine.at_tail
     machine.on_record_changed()
     assert machine.next_step() == ReadRecord()
-    machine.on_record(record(8))
+    show(machine, record(8))
     assert machine.next_step() == OpenLedger(8)
 
 
@@ -164,10 +165,10 @@ def test_after_a_seal_without_successor_the_reader_waits_for_one() -> None:
 def test_the_end_of_a_sealed_log_is_normal() -> None:
     """No more will ever come."""
     machine = tailing()
-    machine.on_record(record(listed(5, 0), state=LogState.SEALED))
+    show(machine, record(listed(5, 0), state=LogState.SEALED))
     assert machine.next_step() == OpenLedger(5)
     machine.on_ledger(5, readable=0, sealed=True)
-    machine.on_record(record(listed(5, 0), state=LogState.SEALED))
+    show(machine, record(listed(5, 0), state=LogState.SEALED))
     machine.on_read(5, 0)
     assert machine.next_step() == Finish()
 
@@ -175,14 +176,14 @@ def test_the_end_of_a_sealed_log_is_normal() -> None:
 def test_a_deleted_log_raises() -> None:
     """DELETING is not an end."""
     with pytest.raises(LogNotFoundError, match="orders"):
-        tailing().on_record(record(state=LogState.DELETING))
+        show(tailing(), record(state=LogState.DELETING))
 
 
 @pytest.mark.parametrize(("until", "last"), [(at(5, 3), 2), (at(5, 3, 1), 3), (at(6), 9), (at(5, 100), 9)])
 def test_until_is_exclusive(until: MessageId, last: int) -> None:
     """An `until` inside an entry still needs that entry; one behind the ledger takes all of it."""
     machine = tailing(until=until)
-    machine.on_record(record(5))
+    show(machine, record(5))
     machine.on_ledger(5, readable=9, sealed=False)
     assert machine.next_step() == ReadEntries(5, 0, last)
 
@@ -192,7 +193,7 @@ def test_until_ends_the_reader_without_asking_for_more() -> None:
     machine = tailing(at(5, 2), until=at(5, 2))
     assert machine.next_step() == Finish()
     machine = tailing(until=at(5, 1))
-    machine.on_record(record(5))
+    show(machine, record(5))
     machine.on_ledger(5, readable=9, sealed=False)
     machine.on_read(5, 0)
     assert machine.next_step() == Finish()
@@ -201,9 +202,9 @@ def test_until_ends_the_reader_without_asking_for_more() -> None:
 def test_an_empty_log_is_waited_for() -> None:
     """Created, and nobody has written yet."""
     machine = tailing()
-    machine.on_record(record())
+    show(machine, record())
     assert isinstance(machine.next_step(), WaitForLedger)
-    machine.on_record(record(3))
+    show(machine, record(3))
     assert machine.next_step() == OpenLedger(3)
 
 
@@ -214,7 +215,7 @@ def test_a_trimmed_start_fails_and_names_the_earliest() -> None:
     """By default a reader never skips in silence."""
     machine = tailing(at(5, 1))
     with pytest.raises(TrimmedError, match=r"5:1:0 .* earliest is 7:0:0") as caught:
-        machine.on_record(record(7, trim_before=at(6, 3)))
+        show(machine, record(7, trim_before=at(6, 3)))
     assert (caught.value.requested, caught.value.earliest) == (at(5, 1), at(7))
 
 
@@ -222,7 +223,7 @@ def test_a_trimmed_start_is_skipped_or_reported_if_asked() -> None:
     """Policies skip and gap go on at the first id that is left."""
     for policy in (OnMissing.SKIP, OnMissing.GAP):
         machine = tailing(at(5, 1), on_trimmed=policy)
-        machine.on_record(record(7, trim_before=at(7, 2)))
+        show(machine, record(7, trim_before=at(7, 2)))
         if policy is OnMissing.GAP:
             assert machine.next_step() == ReportGap(Gap(at(5, 1), at(7, 2), GapReason.TRIMMED))
         assert machine.next_step() == OpenLedger(7)
@@ -233,60 +234,60 @@ def test_a_trimmed_start_is_skipped_or_reported_if_asked() -> None:
 def test_earliest_starts_after_the_trim_mark_without_complaint() -> None:
     """Also when the mark rises before anything was read; ids below it are invisible in a kept ledger."""
     machine = tailing()
-    machine.on_record(record(5, trim_before=at(5, 2, 1)))
+    show(machine, record(5, trim_before=at(5, 2, 1)))
     machine.on_ledger(5, readable=9, sealed=False)
-    machine.on_record(record(5, trim_before=at(5, 4)))
+    show(machine, record(5, trim_before=at(5, 4)))
     assert machine.next_step() == ReadEntries(5, 4, 9)
     machine.on_read(5, 4)
     with pytest.raises(TrimmedError):
-        machine.on_record(record(5, trim_before=at(5, 7)))
+        show(machine, record(5, trim_before=at(5, 7)))
 
 
 def test_a_position_above_the_last_ledger_is_unknown() -> None:
     """Proved by a fresh record; both numbers are named."""
     machine = tailing(at(9))
     with pytest.raises(UnknownPositionError, match=r"9:0:0 .* which is 5"):
-        machine.on_record(record(5))
+        show(machine, record(5))
 
 
 def test_a_dropped_empty_ledger_is_passed_by() -> None:
     """Between listed ledgers, before the first and after the last: nothing was in it."""
     for ledgers, expected in (((5, 8), 8), ((8,), 8)):
         machine = tailing(at(6))
-        machine.on_record(record(*ledgers))
+        show(machine, record(*ledgers))
         assert machine.next_step() == OpenLedger(expected)
     machine = tailing(at(6))
-    machine.on_record(record(5, last_ledger_id=6))
+    show(machine, record(5, last_ledger_id=6))
     assert isinstance(machine.next_step(), WaitForLedger)
     machine = tailing(at(6))
-    machine.on_record(record(listed(5, 0), last_ledger_id=6, state=LogState.SEALED))
+    show(machine, record(listed(5, 0), last_ledger_id=6, state=LogState.SEALED))
     assert machine.next_step() == Finish()
 
 
 def test_a_missing_ledger_is_data_loss_only_if_a_fresh_record_lists_it() -> None:
     """Dropped meanwhile: go on. Still listed: never skipped."""
     machine = tailing()
-    machine.on_record(record(5, 6))
+    show(machine, record(5, 6))
     machine.on_ledger_missing(5)
     assert machine.next_step() == ReadRecord()
-    machine.on_record(record(6))
+    show(machine, record(6))
     assert machine.next_step() == OpenLedger(6)
     machine.on_ledger_missing(6)
     with pytest.raises(DataLossError, match="of log orders from 6:0:0 to before 7:0:0"):
-        machine.on_record(record(6, 7))
+        show(machine, record(6, 7))
 
 
 def test_data_loss_becomes_a_gap_if_asked() -> None:
     """A whole ledger, the last ledger, or one entry."""
     machine = tailing(on_data_loss=OnMissing.GAP)
-    machine.on_record(record(5, 6))
+    show(machine, record(5, 6))
     machine.on_ledger_missing(5)
-    machine.on_record(record(5, 6))
+    show(machine, record(5, 6))
     assert machine.next_step() == ReportGap(Gap(at(5), at(6), GapReason.DATA_LOSS))
     assert machine.next_step() == OpenLedger(6)
     machine.on_ledger(6, readable=2, sealed=False)
     machine.on_entry_missing(6)
-    machine.on_record(record(5, 6))
+    show(machine, record(5, 6))
     assert machine.next_step() == ReportGap(Gap(at(6), at(6, 1), GapReason.DATA_LOSS))
     assert machine.next_step() == ReadEntries(6, 1, 2)
 
@@ -294,26 +295,26 @@ def test_data_loss_becomes_a_gap_if_asked() -> None:
 def test_a_lost_last_ledger_leaves_the_reader_waiting_for_the_next() -> None:
     """Its successor is read as soon as it is listed."""
     machine = tailing(on_data_loss=OnMissing.GAP)
-    machine.on_record(record(5))
+    show(machine, record(5))
     machine.on_ledger_missing(5)
-    machine.on_record(record(5))
+    show(machine, record(5))
     assert machine.next_step() == ReportGap(Gap(at(5), at(6), GapReason.DATA_LOSS))
     assert isinstance(machine.next_step(), WaitForLedger)
     machine.on_record_changed()
-    machine.on_record(record(5, 8))
+    show(machine, record(5, 8))
     assert machine.next_step() == OpenLedger(8)
 
 
 def test_an_absent_entry_of_a_trimmed_ledger_is_trimmed_not_lost() -> None:
     """Deletion follows Shrink, so the record explains what the bookies no longer have."""
     machine = tailing()
-    machine.on_record(record(listed(5, 9), 6))
+    show(machine, record(listed(5, 9), 6))
     machine.on_ledger(5, readable=9, sealed=True)
-    machine.on_record(record(listed(5, 9), 6))
+    show(machine, record(listed(5, 9), 6))
     machine.on_read(5, 3)
     machine.on_entry_missing(5)
     with pytest.raises(TrimmedError):
-        machine.on_record(record(6, trim_before=at(6)))
+        show(machine, record(6, trim_before=at(6)))
 
 
 # ---- a position inside an entry, below the trim id
@@ -323,15 +324,15 @@ def test_a_lost_entry_at_the_position_is_reported_before_the_trim_mark_is_applie
     """What lay in the entry cannot be told; what was trimmed behind it is reported as well."""
     trimmed = record(listed(5, last_entry=9), 6, trim_before=at(5, 7))
     machine = tailing(at(5, 3, 1), on_trimmed=OnMissing.GAP, on_data_loss=OnMissing.GAP)
-    machine.on_record(trimmed)
+    show(machine, trimmed)
     assert machine.next_step() == OpenLedger(5)
     machine.on_ledger(5, readable=9, sealed=True)
-    machine.on_record(trimmed)
+    show(machine, trimmed)
     assert machine.next_step() == CountMessages(5, 3)
     machine.on_entry_missing(5)
-    machine.on_record(trimmed)
+    show(machine, trimmed)
     assert machine.next_step() == ReportGap(Gap(at(5, 3, 1), at(5, 4), GapReason.DATA_LOSS))
-    machine.on_record(trimmed)
+    show(machine, trimmed)
     assert machine.next_step() == ReportGap(Gap(at(5, 4), at(5, 7), GapReason.TRIMMED))
     assert machine.next_step() == ReadEntries(5, 7, 9)
 
@@ -339,18 +340,18 @@ def test_a_lost_entry_at_the_position_is_reported_before_the_trim_mark_is_applie
 def test_a_lost_ledger_at_the_position_is_not_counted() -> None:
     trimmed = record(listed(5, last_entry=9), trim_before=at(5, 7))
     machine = tailing(at(5, 3, 1), on_data_loss=OnMissing.GAP)
-    machine.on_record(trimmed)
+    show(machine, trimmed)
     assert machine.next_step() == OpenLedger(5)
     machine.on_ledger_missing(5)
-    machine.on_record(trimmed)
+    show(machine, trimmed)
     assert machine.next_step() == ReportGap(Gap(at(5, 3, 1), at(6), GapReason.DATA_LOSS))
-    machine.on_record(trimmed)
+    show(machine, trimmed)
     assert isinstance(machine.next_step(), WaitForLedger)
 
 
 def test_a_count_that_comes_late_changes_nothing() -> None:
     machine = tailing(at(5, 3, 1))
-    machine.on_record(record(5))
+    show(machine, record(5))
     machine.on_ledger(5, readable=9, sealed=False)
     machine.on_count(5, 3, 1)
     assert machine.position == at(5, 3, 1)
@@ -362,10 +363,10 @@ def test_a_count_that_comes_late_changes_nothing() -> None:
 def test_a_reader_knows_how_much_is_ahead_of_it() -> None:
     machine = tailing(at(5))
     assert (machine.at_tail, machine.readable_entry, machine.ledgers_ahead) == (False, -1, 0)
-    machine.on_record(record(4, 5, 6, 7))
+    show(machine, record(4, 5, 6, 7))
     assert (machine.at_tail, machine.readable_entry, machine.ledgers_ahead) == (False, -1, 2)
     machine = tailing(at(7))
-    machine.on_record(record(5, 7))
+    show(machine, record(5, 7))
     assert (machine.at_tail, machine.ledgers_ahead) == (True, 0)
     machine.on_ledger(7, readable=0, sealed=False)
     assert (machine.at_tail, machine.readable_entry) == (False, 0)
@@ -375,7 +376,7 @@ def test_a_reader_knows_how_much_is_ahead_of_it() -> None:
 
 def test_an_absent_entry_is_judged_by_a_fresh_record() -> None:
     machine = tailing(at(5))
-    machine.on_record(record(5))
+    show(machine, record(5))
     machine.on_ledger(5, readable=3, sealed=False)
     machine.on_entry_missing(5)
     assert machine.next_step() == ReadRecord()
@@ -388,11 +389,11 @@ def counting(count: int, *, readable: int = 2) -> Tailing:
     """At message 3 of entry 2, which lies below the mark, in an open ledger: its entry has been counted."""
     machine = tailing(at(5, 2, 3), on_trimmed=OnMissing.GAP)
     log = record(5, trim_before=at(5, 3), trimmed_end=at(4, 9))
-    machine.on_record(log)
+    show(machine, log)
     assert machine.next_step() == OpenLedger(5)
     machine.on_ledger(5, readable=readable, sealed=False)
     assert machine.next_step() == ReadRecord(), "only now it is known how far the ledger goes"
-    machine.on_record(log)
+    show(machine, log)
     assert machine.next_step() == CountMessages(5, 2)
     machine.on_count(5, 2, count)
     return machine
@@ -411,41 +412,41 @@ def test_a_position_within_a_trimmed_entry_has_missed_the_rest_of_it() -> None:
 
 def test_a_position_at_the_trim_mark_is_read_from_even_within_an_entry() -> None:
     machine = tailing(at(5, 2, 3))
-    machine.on_record(record(listed(5, 9), trim_before=at(5, 2, 3), trimmed_end=at(4, 9)))
+    show(machine, record(listed(5, 9), trim_before=at(5, 2, 3), trimmed_end=at(4, 9)))
     machine.on_ledger(5, readable=9, sealed=True)
-    machine.on_record(record(listed(5, 9), trim_before=at(5, 2, 3), trimmed_end=at(4, 9)))
+    show(machine, record(listed(5, 9), trim_before=at(5, 2, 3), trimmed_end=at(4, 9)))
     assert machine.next_step() == ReadEntries(5, 2, 9)
 
 
 @pytest.mark.parametrize("seal", [None, 9])
 def test_the_end_of_what_was_removed_followed_by_nothing_trimmed_has_missed_nothing(seal: int | None) -> None:
     machine = tailing(at(4, 7))
-    machine.on_record(record(listed(5, seal), trim_before=at(5), trimmed_end=at(4, 7)))
+    show(machine, record(listed(5, seal), trim_before=at(5), trimmed_end=at(4, 7)))
     assert machine.position == at(5)
 
 
 @pytest.mark.parametrize("mark", [at(5, 2), at(5, 0, 1)])
 def test_the_end_of_what_was_removed_followed_by_a_trimmed_part_has_missed_that(mark: MessageId) -> None:
     machine = tailing(at(4, 7), on_trimmed=OnMissing.GAP)
-    machine.on_record(record(listed(5, 0), trim_before=mark, trimmed_end=at(4, 7)))
+    show(machine, record(listed(5, 0), trim_before=mark, trimmed_end=at(4, 7)))
     assert machine.next_step() == ReportGap(Gap(at(4, 7), mark, GapReason.TRIMMED))
 
 
 def test_whether_a_part_of_an_open_ledger_was_missed_is_known_once_it_is_open() -> None:
     machine = tailing(at(4, 7), on_trimmed=OnMissing.GAP)
     log = record(5, trim_before=at(5, 3), trimmed_end=at(4, 7))
-    machine.on_record(log)
+    show(machine, log)
     assert (machine.position, machine.next_step()) == (at(5), OpenLedger(5))
     machine.on_ledger(5, readable=2, sealed=False)
     assert machine.next_step() == ReadRecord()
-    machine.on_record(log)
+    show(machine, log)
     assert machine.next_step() == ReportGap(Gap(at(5), at(5, 3), GapReason.TRIMMED))
 
 
 def test_ledgers_below_the_position_decide_nothing() -> None:
     """Ledger 5 is kept since the record does not hold its seal yet."""
     machine = tailing(at(6, 2), on_trimmed=OnMissing.GAP)
-    machine.on_record(record(5, listed(6, 9), trim_before=at(6, 4), trimmed_end=at(4, 7)))
+    show(machine, record(5, listed(6, 9), trim_before=at(6, 4), trimmed_end=at(4, 7)))
     assert machine.next_step() == ReportGap(Gap(at(6, 2), at(6, 4), GapReason.TRIMMED))
     assert machine.position == at(6, 4)
 
@@ -453,7 +454,7 @@ def test_ledgers_below_the_position_decide_nothing() -> None:
 def test_empty_ledgers_before_the_trim_mark_are_passed_by() -> None:
     """None of them has to be opened to see that nothing of it was missed."""
     machine = tailing(at(4, 7))
-    machine.on_record(record(listed(5, -1), 6, trim_before=at(6, 3), trimmed_end=at(4, 7)))
+    show(machine, record(listed(5, -1), 6, trim_before=at(6, 3), trimmed_end=at(4, 7)))
     assert (machine.position, machine.next_step()) == (at(6), OpenLedger(6))
 
 
@@ -462,25 +463,25 @@ def test_empty_ledgers_before_the_trim_mark_are_passed_by() -> None:
 
 def test_a_log_without_ledgers_has_no_position_above_the_first_id() -> None:
     machine = tailing(at(0, 4))
-    machine.on_record(record())
+    show(machine, record())
     assert isinstance(machine.next_step(), WaitForLedger)
     with pytest.raises(UnknownPositionError):
-        tailing(at(1)).on_record(record())
+        show(tailing(at(1)), record())
 
 
 def test_the_last_entry_of_a_sealed_ledger_can_be_lost() -> None:
     machine = tailing(at(5, 3))
-    machine.on_record(record(listed(5, 3)))
+    show(machine, record(listed(5, 3)))
     machine.on_entry_missing(5)
     with pytest.raises(DataLossError, match="from 5:3:0 to before 5:4:0"):
-        machine.on_record(record(listed(5, 3)))
+        show(machine, record(listed(5, 3)))
 
 
 def test_after_a_lost_ledger_the_very_next_one_is_read() -> None:
     machine = tailing(at(5), on_data_loss=OnMissing.GAP)
     log = record(listed(5, 2), listed(6, 1), 7)
-    machine.on_record(log)
+    show(machine, log)
     machine.on_ledger_missing(5)
-    machine.on_record(log)
+    show(machine, log)
     assert machine.next_step() == ReportGap(Gap(at(5), at(6), GapReason.DATA_LOSS))
     assert machine.position == at(6)

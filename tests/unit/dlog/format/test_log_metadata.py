@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from dlog.errors import RecordFormatError, RecordTooLargeError
 from dlog.format.log_metadata import (
-    RECORD_BYTES_MAX,
     decode_name,
     decode_record,
     encode_name,
     encode_record,
 )
+from dlog.format.metadata_value import VALUE_BYTES_MAX
 from dlog.model import (
     GRACE_US,
     LogMetadata,
@@ -30,14 +30,14 @@ from dlog.model import (
     SinkMark,
 )
 from ledger.model import LedgerId
-from tests.helpers.log.records import FULL, listed, record
+from tests.helpers.log.records import FULL, PAGED, PAGES, listed, record
 
-RECORDS = ("log_record_v1.hex", "log_record_v2.hex")
+RECORDS = ("log_record_v1.hex", "log_record_v2.hex", "log_record_v3.hex")
 GOLDEN = Path(__file__).parents[1] / "golden"
 NAME = NameNode(log_uuid="8a6f0f2e-1111-4222-8333-944444444444", state=NameState.ACTIVE)
 
 
-def framed(value: object, *, kind: bytes = b"R", version: int = 2) -> bytes:
+def framed(value: object, *, kind: bytes = b"R", version: int = 3) -> bytes:
     """A frame with a right CRC around any msgpack value."""
     body = b"DLG" + kind + bytes([version]) + msgpack.packb(value)
     return body + zlib.crc32(body).to_bytes(4, "big")
@@ -48,8 +48,14 @@ def golden(name: str) -> bytes:
 
 
 def test_the_bytes_of_a_record_never_change() -> None:
-    assert encode_record(FULL).hex() == golden("log_record_v2.hex").hex()
-    assert decode_record(golden("log_record_v2.hex")) == FULL
+    assert encode_record(PAGED).hex() == golden("log_record_v3.hex").hex()
+    assert decode_record(golden("log_record_v3.hex")) == PAGED
+
+
+def test_a_record_of_version_2_is_read_and_written_as_it_was() -> None:
+    older = replace(FULL, format_version=2)
+    assert encode_record(older).hex() == golden("log_record_v2.hex").hex()
+    assert decode_record(golden("log_record_v2.hex")) == older
 
 
 def test_a_record_of_version_1_is_read_and_written_as_it_was() -> None:
@@ -67,7 +73,7 @@ def test_the_bytes_of_a_name_node_never_change() -> None:
 def test_a_new_log_and_a_deleted_one_survive_the_round_trip() -> None:
     for value in (
         record(epoch=0, owner=None),
-        replace(FULL, state=LogState.DELETING, ledgers=()),
+        replace(PAGED, state=LogState.DELETING, ledgers=(), first_id=70_001),
         replace(FULL, state=LogState.SEALED),
     ):
         assert decode_record(encode_record(value)) == value
@@ -76,7 +82,7 @@ def test_a_new_log_and_a_deleted_one_survive_the_round_trip() -> None:
 
 
 @pytest.mark.parametrize("decode", [decode_record, decode_name])
-@pytest.mark.parametrize("name", ["log_record_v1.hex", "log_record_v2.hex", "log_name_v1.hex"])
+@pytest.mark.parametrize("name", [*RECORDS, "log_name_v1.hex"])
 def test_every_truncation_is_a_format_error(name: str, decode: object) -> None:
     data = golden(name)
     for length in range(len(data)):
@@ -113,7 +119,7 @@ def test_a_flipped_bit_under_a_right_crc_is_an_error_or_another_legal_record(nam
 
 @given(st.binary(max_size=300))
 def test_noise_is_a_format_error(noise: bytes) -> None:
-    bodies = [b"DLGR" + bytes([version]) + noise for version in (1, 2)]
+    bodies = [b"DLGR" + bytes([version]) + noise for version in (1, 2, 3)]
     for data in (noise, *bodies, *(body + zlib.crc32(body).to_bytes(4, "big") for body in bodies)):
         with pytest.raises(RecordFormatError):
             decode_record(data)
@@ -130,7 +136,7 @@ VALUES = st.recursive(
 )
 
 
-@given(st.lists(VALUES, min_size=14, max_size=14))
+@given(st.lists(VALUES, min_size=16, max_size=16))
 def test_any_msgpack_value_is_a_format_error_or_a_record(fields: list[object]) -> None:
     data = framed(fields)
     try:
@@ -143,7 +149,7 @@ def test_any_msgpack_value_is_a_format_error_or_a_record(fields: list[object]) -
 def test_an_unknown_version_is_named_with_the_known_one() -> None:
     data = bytearray(golden("log_record_v1.hex"))
     data[4] = 9
-    with pytest.raises(RecordFormatError, match=r"version 9, this release reads versions up to 2"):
+    with pytest.raises(RecordFormatError, match=r"version 9, this release reads versions up to 3"):
         decode_record(bytes(data))
 
 
@@ -156,7 +162,7 @@ def test_another_programs_value_is_refused() -> None:
 
 def test_a_value_above_the_size_limit_is_never_written() -> None:
     many = tuple(listed(ledger_id, 5) for ledger_id in range(40_000))
-    with pytest.raises(RecordTooLargeError, match=f"limit is {RECORD_BYTES_MAX}"):
+    with pytest.raises(RecordTooLargeError, match=f"limit is {VALUE_BYTES_MAX}"):
         encode_record(replace(record(*many)))
 
 
@@ -165,6 +171,13 @@ def test_a_value_above_the_size_limit_is_never_written() -> None:
     [
         replace(FULL, ledgers=(listed(9, 1), listed(3))),
         replace(FULL, ledgers=(listed(9, 1), listed(9))),
+        replace(PAGED, ledgers=(listed(130), listed(309))),
+        replace(PAGED, pages=PAGES[::-1]),
+        replace(PAGED, pages=(replace(PAGES[0], level=0), replace(PAGES[1], level=1))),
+        replace(PAGED, first_id=204),
+        replace(PAGED, deleted_below=131),
+        replace(PAGED, pages=(replace(PAGES[0], level=11), PAGES[1])),
+        replace(PAGED, pages=(replace(PAGES[0], first_id=101), PAGES[1])),
         replace(FULL, last_ledger_id=299),
         replace(FULL, owner=None),
         replace(FULL, epoch=0),
@@ -184,13 +197,13 @@ def test_a_record_that_breaks_a_rule_is_never_written(broken: LogMetadata) -> No
         encode_record(broken)
 
 
-def test_pages_of_a_later_release_are_refused_not_ignored() -> None:
-    """Ignoring them would make the sealed history look trimmed."""
-    fields = msgpack.unpackb(golden("log_record_v2.hex")[5:-4])
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_version_without_pages_does_not_have_any(version: int) -> None:
+    fields = msgpack.unpackb(golden(f"log_record_v{version}.hex")[5:-4])
     assert fields[11] == []
     fields[11] = ["page-1"]
-    with pytest.raises(RecordFormatError, match="history pages"):
-        decode_record(framed(fields))
+    with pytest.raises(RecordFormatError, match="which only version 3 has"):
+        decode_record(framed(fields, version=version))
 
 
 def test_a_longer_encoding_of_the_same_values_is_refused() -> None:

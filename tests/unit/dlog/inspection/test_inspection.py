@@ -11,6 +11,7 @@ from dlog.client import LogClient
 from dlog.errors import DataLossError, UnknownPositionError
 from dlog.inspection.explain import explain
 from dlog.inspection.history import history
+from dlog.inspection.ledgers import listed_ledgers
 from dlog.inspection.verify import sealed_entries, verify
 from dlog.model import MessageId
 from dlog.read.resolution import Resolution
@@ -57,7 +58,7 @@ def test_a_log_that_is_written_is_examined_and_stays_as_it_is() -> None:
             assert await writer.append(b"five", expect_tail=last) > last
             assert [(one.entries, one.proved, one.damaged) for one in copies] == [(1, True, False)] * 3
             assert all(one.findings == [] and one.copies[CopyState.INTACT] == 3 for one in copies)
-            assert sealed_entries((await client.describe("orders")).record) == 2
+            assert sealed_entries(await listed_ledgers(client, "orders")) == 2
             assert [(event.listed.epoch, event.takeover) for event in events] == [
                 (1, True),
                 (1, False),

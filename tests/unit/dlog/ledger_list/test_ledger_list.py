@@ -5,45 +5,56 @@ from __future__ import annotations
 import asyncio
 import itertools
 from bisect import bisect_left, bisect_right
+from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlog.ledger_list import listing as listing_module
-from dlog.ledger_list.ledger_list import PAGES_KEPT, LedgerList, PageCache, may_have
+from dlog.core.metadata_changes import shrunk, without_deleted_pages
+from dlog.format.history_page import decode_page, encode_page
+from dlog.format.log_metadata import decode_record, encode_record
+from dlog.ledger_list.ledger_list import LedgerList, may_have
 from dlog.ledger_list.listing import (
+    DEFAULT_SIZES,
     KEPT_MIN,
     PAGE_FANOUT,
     PAGE_LEDGERS,
-    Listing,
+    Sizes,
     archived,
-    check_listing,
-    without_below,
-    without_pages_below,
+    broken_rule,
 )
-from dlog.ledger_list.page import Page, PageRef
-from dlog.model import ListedLedger, SealFacts
+from dlog.ledger_list.page import Page
+from dlog.ledger_list.totals import totals_of
+from dlog.ledger_list.trim_cut import PENDING_MAX
+from dlog.model import ListedLedger, LogMetadata, MessageId, PageRef, PendingDelete, SealFacts
 from ledger.model import LedgerId
+from tests.helpers.log.records import record
+
+SMALL = Sizes(kept_min=4, page_ledgers=3, page_fanout=3)
+"""Pages and levels that a test fills."""
 
 
 class Pages:
     """A metadata store of pages."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes = DEFAULT_SIZES) -> None:
         self.stored: dict[str, Page] = {}
-        self._names = itertools.count()
+        self.reads = 0
+        self._sizes = sizes
+        self._versions = itertools.count()
 
-    def archive(self, listing: Listing) -> Listing:
-        version = next(self._names)
-        new, written = archived(listing, lambda number: f"{version}-{number}")
+    def archive(self, before: LogMetadata) -> LogMetadata:
+        version = next(self._versions)
+        after, written = archived(before, lambda level, first: f"{level}-{first}-{version}", self._sizes)
         for page in written:
             assert page.name not in self.stored
             self.stored[page.name] = page.page
-        return new
+        return after
 
     async def read(self, ref: PageRef) -> Page:
+        self.reads += 1
         return self.stored[ref.name]
 
 
@@ -60,28 +71,19 @@ def ledger(ledger_id: int, time_us: int, *, sealed: bool = True, entries: int = 
     )
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages and levels that a test fills."""
-    monkeypatch.setattr(listing_module, "KEPT_MIN", 4)
-    monkeypatch.setattr(listing_module, "PAGE_LEDGERS", 3)
-    monkeypatch.setattr(listing_module, "PAGE_FANOUT", 3)
-
-
 @pytest.mark.parametrize("seed", range(20))
-def test_it_answers_as_a_plain_list_does(small: None, seed: int) -> None:
-    """Rotations, takeovers that leave empty ledgers, seals without times, trims, deletion of pages."""
+def test_it_answers_as_a_plain_list_does(seed: int) -> None:
+    """Rotations, takeovers that leave empty ledgers, seals without times, trims, deletions."""
 
     async def main() -> None:
         random = Random(seed)
-        pages = Pages()
-        cache = PageCache(pages.read)
-        listing, model, time_us, last_id = Listing(), list[ListedLedger](), 1000, 0
+        pages = Pages(SMALL)
+        log, model, time_us, last_id = record(), list[ListedLedger](), 1000, 0
         for _ in range(300):
             last_id += random.choice((1, 1, 2, 7))
             time_us += random.choice((0, 1, 10))
             new = ledger(last_id, time_us, sealed=False)
-            sealed = [
+            sealed = tuple(
                 one
                 if one.seal is not None
                 else ledger(
@@ -89,119 +91,178 @@ def test_it_answers_as_a_plain_list_does(small: None, seed: int) -> None:
                     random.choice((0, one.created_us, one.created_us, one.created_us)),
                     entries=random.choice((0, 3, 3)),
                 )
-                for one in listing.recent
-            ]
-            listing = pages.archive(Listing(listing.pages, (*sealed, new), listing.first_id))
-            assert check_listing(listing) is None
+                for one in log.ledgers
+            )
             model = [one for one in model if one.ledger_id < (sealed[0].ledger_id if sealed else 0)]
             model += [*sealed, new]
+            log = pages.archive(replace(log, ledgers=(*sealed, new), last_ledger_id=last_id))
             if random.random() < 0.05:
-                floor = random.choice(model).ledger_id
-                listing, dropped = without_below(listing, floor)
-                assert all(one.ledger_id < floor for one in dropped)
-                model = [one for one in model if one.ledger_id >= floor]
-                if random.random() < 0.5:
-                    listing, _ = without_pages_below(listing, floor)
-                assert check_listing(listing) is None
-            found = LedgerList(listing, cache)
-            ids = [one.ledger_id for one in model]
-            assert found.tail == model[-1]
-            assert await found.first() == model[0]
-            for wanted in random.sample(range(last_id + 3), min(5, last_id + 3)):
-                at = bisect_left(ids, wanted)
-                after = bisect_right(ids, wanted)
-                assert await found.find(wanted) == (model[at] if ids[at : at + 1] == [wanted] else None)
-                assert await found.at_or_after(wanted) == (model[at] if at < len(ids) else None)
-                assert await found.next(wanted) == (model[after] if after < len(ids) else None)
-                assert await found.at_or_before(wanted) == (model[after - 1] if after else None)
-            wanted_us = random.randint(995, time_us + 5)
-            candidates = [one for one in model if may_have(one, wanted_us)]
-            assert await found.from_time(wanted_us) == next(iter(candidates), None)
-            after = random.choice(ids)
-            later = [one for one in candidates if one.ledger_id >= after]
-            assert await found.from_time(wanted_us, after) == next(iter(later), None)
-        assert [one async for one in found.walk()] == model
-        assert [one async for one in found.walk_back()] == model[::-1]
-        middle = ids[len(ids) // 2]
-        assert [one async for one in found.walk(middle)] == [one for one in model if one.ledger_id >= middle]
-        assert [one async for one in found.walk_back(middle)] == [
-            one for one in reversed(model) if one.ledger_id <= middle
-        ]
+                log = await trim(random, log, model, pages)
+                model = [one for one in model if one.ledger_id >= log.first_id]
+                model = [one for one in model if one.ledger_id >= log.ledgers[0].ledger_id or log.pages]
+            await compare(random, log, model, pages)
 
     asyncio.run(main())
 
 
+async def trim(random: Random, log: LogMetadata, model: list[ListedLedger], pages: Pages) -> LogMetadata:
+    """To somewhere in a listed ledger or between two; sometimes what it removes is deleted then."""
+    before = MessageId(random.choice(model).ledger_id + random.choice((0, 0, 1)), random.choice((0, 2)), 0)
+    before = min(before, MessageId(model[-1].ledger_id, 0, 0))
+    cut = await LedgerList(log, pages.read).trim_cut(before)
+    after = shrunk(log, before, cut, 1)
+    below = [one for one in model if MessageId(_next_id(model, one), 0, 0) <= before]
+    floor = model[len(below)].ledger_id
+    assert (cut is None) == (not below)
+    if cut is not None:
+        assert cut.floor == floor
+        ends = [one for one in below if one.seal is not None and not one.known_empty]
+        assert (None if cut.end is None else cut.end.ledger_id) == (ends[-1].ledger_id if ends else None)
+    left = {one.ledger_id async for one in LedgerList(after, pages.read).walk_deletable()}
+    left |= {one.ledger_id for one in after.pending_delete} - {one.ledger_id for one in log.pending_delete}
+    assert {one.ledger_id for one in below} <= left
+    if random.random() < 0.5:
+        after = without_deleted_pages(after, after.first_id, 2)
+        assert [one async for one in LedgerList(after, pages.read).walk_deletable()] == []
+    return replace(after, pending_delete=())
+
+
+def _next_id(model: list[ListedLedger], one: ListedLedger) -> int:
+    following = [each.ledger_id for each in model if each.ledger_id > one.ledger_id]
+    return following[0] if following else 2**62
+
+
+async def compare(random: Random, log: LogMetadata, model: list[ListedLedger], pages: Pages) -> None:
+    assert decode_record(encode_record(log)) == log
+    found = LedgerList(log, pages.read)
+    ids = [one.ledger_id for one in model]
+    last_id = ids[-1]
+    assert found.tail == model[-1]
+    for wanted in random.sample(range(last_id + 3), min(5, last_id + 3)):
+        at, after = bisect_left(ids, wanted), bisect_right(ids, wanted)
+        assert await found.find(wanted) == (model[at] if ids[at : at + 1] == [wanted] else None)
+        assert await found.at_or_after(wanted) == (model[at] if at < len(ids) else None)
+        assert await found.at_or_before(wanted) == (model[after - 1] if after else None)
+        window = await found.window(wanted)
+        assert list(window.ledgers) == model[at : at + len(window.ledgers)]
+        assert window.after == len(model) - at - len(window.ledgers)
+        assert window.ends or len(window.ledgers) >= 8
+        trim = log.trim_before
+        listed = model[bisect_left(ids, trim.ledger_id)] if trim.ledger_id <= last_id else None
+        whole = listed is None or listed.ledger_id == trim.ledger_id
+        whole = whole or wanted > trim.ledger_id
+        assert window.earliest == (trim if whole else MessageId(listed.ledger_id, 0, 0))
+    wanted_us = random.randint(995, model[-1].created_us + 5)
+    candidates = [one for one in model if may_have(one, wanted_us)]
+    assert await found.from_time(wanted_us) == next(iter(candidates), None)
+    after = random.choice(ids)
+    later = [one for one in candidates if one.ledger_id >= after]
+    assert await found.from_time(wanted_us, after) == next(iter(later), None)
+    assert replace(await found.totals(), deletable=0) == totals_of((), model)
+    assert [one async for one in found.walk()] == model
+    assert [one async for one in found.walk_back()] == model[::-1]
+    middle = ids[len(ids) // 2]
+    assert [one async for one in found.walk(middle)] == [one for one in model if one.ledger_id >= middle]
+    assert [one async for one in found.walk_back(middle)] == [
+        one for one in reversed(model) if one.ledger_id <= middle
+    ]
+
+
 def test_an_empty_list() -> None:
     async def main() -> None:
-        found = LedgerList(Listing(), PageCache(Pages().read))
+        found = LedgerList(record(), Pages().read)
         assert found.tail is None
-        assert await found.first() is None
         assert await found.find(3) is None
         assert await found.at_or_before(3) is None
         assert await found.from_time(3) is None
+        assert await found.trim_cut(MessageId(3, 0, 0)) is None
+        assert (await found.window(3)).ends
         assert [one async for one in found.walk()] == [one async for one in found.walk_back()] == []
 
     asyncio.run(main())
 
 
-def long_list(count: int) -> tuple[Listing, Pages]:
+def long_list(count: int) -> tuple[LogMetadata, Pages]:
     pages = Pages()
-    listing = Listing()
+    log = record()
     for start in range(0, count, 50):
         new = tuple(ledger(2 * number, number + 1) for number in range(start, min(count, start + 50)))
-        listing = pages.archive(Listing(listing.pages, (*listing.recent, *new), 0))
-    return listing, pages
+        log = pages.archive(replace(log, ledgers=(*log.ledgers, *new), last_ledger_id=new[-1].ledger_id))
+    return log, pages
 
 
 def test_a_million_ledgers_are_a_short_record_and_few_reads() -> None:
     count = 1_000_000
-    listing, pages = long_list(count)
-    assert check_listing(listing) is None
-    assert KEPT_MIN <= len(listing.recent) < KEPT_MIN + PAGE_LEDGERS
-    assert len(listing.pages) < 3 * PAGE_FANOUT
-    assert listing.in_pages + len(listing.recent) == count
-    assert sum(page.message_count for page in listing.pages) == 3 * listing.in_pages
+    log, pages = long_list(count)
+    assert broken_rule(log) is None
+    assert len(encode_record(log)) < 32 * 1024
+    for ref in log.pages:
+        value = encode_page(pages.stored[ref.name])
+        assert len(value) < 16 * 1024
+        assert decode_page(value) == pages.stored[ref.name]
+    assert KEPT_MIN <= len(log.ledgers) < KEPT_MIN + PAGE_LEDGERS
+    assert len(log.pages) < 3 * PAGE_FANOUT
 
     async def main() -> None:
+        found = LedgerList(log, pages.read)
         for wanted in (0, 2, 999_998, 1_000_000, 2 * count - 2):
-            cache = PageCache(pages.read)
-            found = await LedgerList(listing, cache).find(wanted)
-            assert found is not None and found.ledger_id == wanted
-            assert cache.reads <= 3
-            assert await LedgerList(listing, cache).find(wanted + 1) is None
-            assert await LedgerList(listing, cache).from_time(wanted // 2 + 1) == found
-            assert cache.reads <= 6
-        cache = PageCache(pages.read)
-        walked = 0
-        async for _ in LedgerList(listing, cache).walk(2 * (count - 100_000)):
+            pages.reads = 0
+            listed = await found.find(wanted)
+            assert listed is not None and listed.ledger_id == wanted
+            assert pages.reads <= 3
+            assert await found.find(wanted + 1) is None
+            pages.reads = 0
+            assert await found.from_time(wanted // 2 + 1) == listed
+            assert pages.reads <= 3
+        totals = await found.totals()
+        assert (totals.ledgers, totals.messages) == (count, 3 * count)
+        pages.reads = walked = 0
+        async for _ in found.walk(2 * (count - 100_000)):
             walked += 1
         assert walked == 100_000
-        assert cache.reads <= 100_000 / PAGE_LEDGERS * 1.1
-        assert len(cache._kept) == PAGES_KEPT
-        trimmed, dropped = without_below(listing, 2 * (count - 10))
-        assert len(trimmed.recent) == 10 and trimmed.pages == listing.pages
-        assert all(one.ledger_id < 2 * (count - 10) for one in dropped)
-        first = await LedgerList(trimmed, cache).first()
+        assert pages.reads <= 3 * 100_000 / PAGE_LEDGERS * 1.1
+        pages.reads = 0
+        cut = await found.trim_cut(MessageId(2 * (count - 10), 0, 0))
+        assert cut is not None and pages.reads <= 12
+        trimmed = shrunk(log, MessageId(2 * (count - 10), 0, 0), cut, 1)
+        assert len(trimmed.ledgers) == 10 and trimmed.pages == log.pages
+        first = await LedgerList(trimmed, pages.read).at_or_after(0)
         assert first is not None and first.ledger_id == 2 * (count - 10)
-        assert without_pages_below(trimmed, trimmed.first_id)[0].pages == ()
+        assert without_deleted_pages(trimmed, trimmed.first_id, 2).pages == ()
 
     asyncio.run(main())
 
 
 def test_a_list_of_an_older_format_moves_into_pages_in_one_change() -> None:
     pages = Pages()
-    listing = pages.archive(Listing(recent=tuple(ledger(number, number) for number in range(19_900))))
-    assert check_listing(listing) is None
-    assert len(listing.recent) < KEPT_MIN + PAGE_LEDGERS
+    old = replace(record(*(ledger(number, number) for number in range(19_900))), format_version=2)
+    assert archived(old, lambda level, first: "") == (old, ())
+    log = pages.archive(replace(old, format_version=3))
+    assert broken_rule(log) is None
+    assert len(log.ledgers) < KEPT_MIN + PAGE_LEDGERS
     assert len(pages.stored) < 19_900 / PAGE_LEDGERS * 1.1
 
 
 def test_an_unsealed_ledger_stays_in_the_record() -> None:
     """Only the last two are unsealed; but what is not recorded as sealed must never leave it."""
-    recent = tuple(ledger(number, number, sealed=number != 10) for number in range(300))
-    listing, written = archived(Listing(recent=recent), str)
-    assert listing.recent == recent
-    assert written == ()
+    log = record(*(ledger(number, number, sealed=number != 10) for number in range(300)))
+    assert archived(log, lambda level, first: "") == (log, ())
+
+
+def test_a_trim_leaves_ledgers_listed_while_too_many_wait_for_their_deletion() -> None:
+    """They are below the trim position all the same, and are deleted once they are in pages."""
+    waiting = tuple(
+        PendingDelete(ledger_id=LedgerId(number), not_before_us=0) for number in range(PENDING_MAX - 1)
+    )
+    log = replace(record(*(ledger(1000 + number, 1) for number in range(5))), pending_delete=waiting)
+
+    async def main() -> None:
+        found = LedgerList(log, Pages().read)
+        one = await found.trim_cut(MessageId(1001, 0, 0))
+        assert one is not None and one.floor == 1001
+        assert await found.trim_cut(MessageId(1002, 0, 0)) is None
+
+    asyncio.run(main())
 
 
 async def _lost(ref: PageRef) -> Page:
@@ -210,16 +271,16 @@ async def _lost(ref: PageRef) -> Page:
 
 @given(st.integers(0, 2000))
 def test_a_page_that_cannot_be_read_is_an_error_and_never_an_absence(wanted: int) -> None:
-    listing, _ = long_list(500)
-    in_pages = wanted <= listing.pages[-1].last_id
+    log, _ = long_list(500)
+    in_pages = wanted <= log.pages[-1].last_id
 
     async def main() -> None:
-        found = LedgerList(listing, PageCache(_lost))
-        for look in (found.find, found.at_or_after):
+        found = LedgerList(log, _lost)
+        for look in (found.find, found.at_or_after, found.window):
             if in_pages:
                 with pytest.raises(LookupError):
                     await look(wanted)
             else:
-                assert (await found.at_or_after(wanted) is None) == (wanted > listing.recent[-1].ledger_id)
+                assert (await found.at_or_after(wanted) is None) == (wanted > log.ledgers[-1].ledger_id)
 
     asyncio.run(main())

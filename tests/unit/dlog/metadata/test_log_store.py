@@ -10,7 +10,8 @@ import pytest
 from dlog.core import metadata_keys
 from dlog.core.metadata_update import Applied, NotOurs
 from dlog.errors import LogExistsError, LogNotFoundError, RecordFormatError
-from dlog.metadata.store import LogMetadataStore, LogRef
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogMetadata, LogName, MessageId
 from ledger.environment import SystemEnvironment
 from ledger.errors import LayoutMismatchError, MetadataUnavailableError

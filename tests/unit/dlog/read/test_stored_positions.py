@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlog.core.commands import ReadRecord
-from dlog.core.metadata_changes import end_of_trimmed, shrunk, taken_over, with_new_ledger
+from dlog.core.metadata_changes import shrunk, taken_over, with_new_ledger
 from dlog.core.tailing import (
     CountMessages,
     Finish,
@@ -27,6 +27,7 @@ from dlog.errors import TrimmedError
 from dlog.model import EARLIEST_ID, LogMetadata, LogState, MessageId, SealFacts
 from dlog.read.tail import _tail_of_record
 from ledger.model import LedgerId
+from tests.helpers.log.lists import cut_of, show
 from tests.helpers.log.records import ALICE, listed, record
 
 
@@ -77,9 +78,10 @@ class Log:
 
     def shrink(self, before: MessageId) -> None:
         before = min(before, self.tail)
-        end = end_of_trimmed(self.record, before)
+        cut = cut_of(self.record, before)
+        end = None if cut is None else cut.end
         count = None if end is None else self.entries[LedgerId(end.ledger_id)][end.entry_id]
-        self.record = shrunk(self.record, before, nonce=1, last_count=count)
+        self.record = shrunk(self.record, before, cut, nonce=1, last_count=count)
 
     def read(self, position: MessageId) -> tuple[list[MessageId], MessageId]:
         """What a reader returns from there until it waits, and its position then."""
@@ -87,7 +89,7 @@ class Log:
         while True:
             match machine.next_step():
                 case ReadRecord():
-                    machine.on_record(self.record)
+                    show(machine, self.record)
                 case OpenLedger(ledger_id):
                     self._open(machine, ledger_id)
                 case ReadEntries(ledger_id, first, last):
@@ -115,7 +117,7 @@ class Log:
         return ledger_id, len(self.entries[LedgerId(ledger_id)]) - 1
 
     def _open(self, machine: Tailing, ledger_id: int) -> None:
-        if self.record.find(ledger_id) is None:
+        if self.record.find_recent(ledger_id) is None:
             machine.on_ledger_missing(ledger_id)
         else:
             machine.on_ledger(ledger_id, readable=self._end(ledger_id)[1], sealed=ledger_id != self.current)
@@ -187,11 +189,11 @@ def test_a_caught_up_reader_comes_back_after_a_rotation_and_a_shrink() -> None:
     log.rotate()
     log.append()
     log.shrink(MessageId(log.current, 0, 0))
-    assert log.record.find(position.ledger_id) is not None, "its seal is not recorded yet"
+    assert log.record.find_recent(position.ledger_id) is not None, "its seal is not recorded yet"
     assert log.read(position)[0] == [MessageId(log.current, 0, 0)]
     log.take_over()
     log.shrink(MessageId(2, 0, 0))
-    assert log.record.find(position.ledger_id) is None
+    assert log.record.find_recent(position.ledger_id) is None
     assert log.read(position)[0] == [MessageId(2, 0, 0)]
 
 

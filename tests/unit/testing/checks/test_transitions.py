@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from dlog.format.history_page import encode_page
 from dlog.format.log_metadata import encode_record
+from dlog.ledger_list.listing import NamedPage, Sizes, archived
+from dlog.ledger_list.page import LedgerPage
 from dlog.model import LogMetadata, MessageId
 from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from ledger.metadata.format.ledger import encode_ledger_metadata
@@ -82,7 +85,39 @@ START = record(listed(1, 4), listed(2))
 def test_a_logs_life_is_legal() -> None:
     rotated = replace(START, ledgers=(*START.ledgers, listed(5)), last_ledger_id=5)
     sealed = replace(rotated, ledgers=(START.ledgers[0], listed(2, 3), listed(5)))
-    assert record_findings(START, rotated, sealed, replace(sealed, ledgers=sealed.ledgers[1:])) == []
+    trimmed = replace(sealed, ledgers=sealed.ledgers[1:], trim_before=MessageId(2, 0, 0))
+    assert record_findings(START, rotated, sealed, trimmed) == []
+
+
+def paged_findings(*records: LogMetadata, pages: tuple[NamedPage, ...]) -> list[str]:
+    changes = history("/logs/x/record", *map(encode_record, records))
+    for each in pages:
+        for call in history(f"/logs/x/pages/{each.name}", encode_page(each.page)).calls:
+            changes.calls.append(replace(call, operation="create"))
+    return list(c13_log_records_move_legally(changes))
+
+
+def test_ledgers_that_move_into_pages_stay_listed() -> None:
+    whole = record(*(listed(number, 4) for number in range(1, 6)))
+    moved, pages = archived(whole, lambda level, first: f"{level}-{first}", Sizes(2, 2, 2))
+    assert len(moved.pages) == 1 and len(pages) == 1
+    assert paged_findings(whole, moved, pages=pages) == []
+    [page] = pages
+    assert isinstance(page.page, LedgerPage)
+    other = NamedPage(page.name, LedgerPage(page.page.ledgers[:1]))
+    resealed = NamedPage(page.name, LedgerPage((listed(1, 5), listed(2, 3))))
+    cut = replace(moved, pages=())
+    for wrong in (
+        paged_findings(whole, moved, pages=()),
+        paged_findings(whole, moved, pages=(other,)),
+        paged_findings(whole, moved, pages=(resealed,)),
+        paged_findings(whole, cut, pages=()),
+        paged_findings(whole, replace(moved, first_id=2), pages=pages),
+        paged_findings(replace(moved, first_id=2), moved, pages=pages),
+    ):
+        assert wrong
+    trimmed = replace(moved, first_id=2, trim_before=MessageId(2, 0, 0))
+    assert paged_findings(whole, moved, trimmed, pages=pages) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,23 @@
+"""What a trim takes out of a log's list. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlog.model import MessageId
+from ledger.model import LedgerId
+
+PENDING_MAX = 512
+"""A record names at most this many single ledgers that wait for deletion. More stay listed until they are in pages,
+where one mark is enough, however many they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrimCut:
+    """The ledgers below `floor` leave the list, and `floor` stays.
+
+    `end` is the first message of the last entry in them; None if they have none.
+    """
+
+    floor: LedgerId
+    end: MessageId | None

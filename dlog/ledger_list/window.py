@@ -1,0 +1,47 @@
+"""A part of the list of a log's ledgers, as a reader needs it: from its position on. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from dlog.model import ListedLedger, MessageId
+
+
+@dataclass(frozen=True, slots=True)
+class ListWindow:
+    """Consecutive listed ledgers, ascending."""
+
+    ledgers: tuple[ListedLedger, ...]
+    after: int
+    """Number of listed ledgers that follow."""
+    earliest: MessageId
+    """The first id of the log that is not trimmed; if the window begins after it, the trim id."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether no listed ledger follows."""
+        return not self.after
+
+    def covers(self, ledger_id: int) -> bool:
+        """Whether `at_or_after` answers for the whole list, from where the window begins."""
+        return self.ends or (bool(self.ledgers) and self.ledgers[-1].ledger_id >= ledger_id)
+
+    def at_or_after(self, ledger_id: int) -> ListedLedger | None:
+        """The listed ledger with the lowest id that is not below this one."""
+        assert self.covers(ledger_id)
+        at = bisect_left(self.ledgers, ledger_id, key=_ledger_id)
+        return self.ledgers[at] if at < len(self.ledgers) else None
+
+    def find(self, ledger_id: int) -> ListedLedger | None:
+        """The ledger of this id; None if it is not listed."""
+        found = self.at_or_after(ledger_id)
+        return found if found is not None and found.ledger_id == ledger_id else None
+
+    def count_above(self, ledger_id: int) -> int:
+        """Number of listed ledgers with a higher id."""
+        return len(self.ledgers) - bisect_left(self.ledgers, ledger_id + 1, key=_ledger_id) + self.after
+
+
+def _ledger_id(listed: ListedLedger) -> int:
+    return listed.ledger_id
