@@ -24,7 +24,7 @@ SWEEP_S = 1.0
 RELIEF_S = 0.02
 """Reads that wait for other peers to take their answers look again so often."""
 REFUSALS_REPORT_S = 60.0
-"""Refused connections are counted, and reported no more often."""
+"""Refused connections are counted, and reported no more often, and once more when the bookie stops."""
 
 
 class Connections:
@@ -118,6 +118,7 @@ class Connections:
     async def close(self, patience_s: float) -> None:
         """Send the responses that are ready and close; abort connections whose peers do not read them in time."""
         self._stop_timers()
+        self._report_refusals()
         if self._room is not None:
             self._room.cancel()
             await asyncio.wait([self._room])
@@ -165,7 +166,8 @@ class Connections:
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
-        self._report_refusals(loop.time())
+        if loop.time() >= self._refusals_due and self._report_refusals():
+            self._refusals_due = loop.time() + REFUSALS_REPORT_S
         for each in list(self._open):
             each.note_progress(loop.time())
             reason = overdue(self.limits, loop.time(), _activity(each))
@@ -175,9 +177,10 @@ class Connections:
         self.answer_budget.refused = self._relief is not None
         self._sweep_timer = loop.call_later(SWEEP_S, self._sweep)
 
-    def _report_refusals(self, now: float) -> None:
-        if not self._refused or now < self._refusals_due:
-            return
+    def _report_refusals(self) -> bool:
+        """Log the connections refused since the last report; whether there were any."""
+        if not self._refused:
+            return False
         address, count = self._refused.most_common(1)[0]
         logger.warning(
             "refused %d connections, %d of them from %s, which has %d: %d are open, %d may be, %d from one address",
@@ -190,7 +193,7 @@ class Connections:
             self.limits.connections_per_address_max,
         )
         self._refused.clear()
-        self._refusals_due = now + REFUSALS_REPORT_S
+        return True
 
 
 def _activity(connection: ClientConnection) -> PeerActivity:
