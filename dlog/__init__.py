@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dlog.core.tailing import Gap
     from dlog.format.entry import Codec
     from dlog.local.embedded import Standalone as standalone
-    from dlog.model import NO_MESSAGE, Message, MessageId
+    from dlog.model import NO_MESSAGE, Cursor, Message, MessageId
     from dlog.read.batch import MessageBatch
     from dlog.read.config import ReaderConfig
     from ledger.config import LedgerClientConfig, Visibility
@@ -39,6 +39,7 @@ __all__ = [
     "BatchLimits",
     "Client",
     "Codec",
+    "Cursor",
     "DegradedPolicy",
     "DigestType",
     "Gap",
@@ -65,6 +66,7 @@ _OWNERS = {
     "BatchLimits": ("dlog.core.batching", "BatchLimits"),
     "Client": ("dlog.blocking.client", "Client"),
     "Codec": ("dlog.format.entry", "Codec"),
+    "Cursor": ("dlog.model", "Cursor"),
     "DegradedPolicy": ("dlog.core.degraded", "DegradedPolicy"),
     "DigestType": ("ledger.model", "DigestType"),
     "Gap": ("dlog.core.tailing", "Gap"),

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 from weakref import WeakKeyDictionary
@@ -22,12 +23,15 @@ from dlog.config import LogConfig
 from dlog.core import metadata_keys
 from dlog.core.tailing import OnMissing
 from dlog.errors import AppendsFailedError
+from dlog.format.cursor import checked_properties
 from dlog.format.entry import encode_entry
 from dlog.format.message import Columns
 from dlog.metadata.store import LogMetadataStore
-from dlog.model import LogMetadata, LogName, MessageId, check_log_name
+from dlog.model import Cursor, LogMetadata, LogName, MessageId, check_log_name
 from dlog.opening import Opening
+from dlog.read.backlog import Lag, lag_behind
 from dlog.read.config import ReaderConfig
+from dlog.read.places import Places
 from dlog.read.range import Where, read_range
 from dlog.read.reader import Reader
 from dlog.read.resolution import Resolution, resolve
@@ -274,6 +278,7 @@ class LogClient:
         after: Where | None = None,
         until: Where | None = None,
         last: int | None = None,
+        cursor: str | None = None,
         on_trimmed: OnMissing | str = OnMissing.FAIL,
         on_data_loss: OnMissing | str = OnMissing.FAIL,
         config: ReaderConfig | None = None,
@@ -287,14 +292,18 @@ class LogClient:
         more messages. It fences nothing and changes nothing. Nothing is read before the reader opens, which is also
         when a missing log is reported.
 
+        `cursor`: the name of a position that is stored with the log. The reader starts there, and `Reader.ack` moves
+        it. If the log has none of this name, it is created when the reader opens, where the reader would start without
+        it. Opening takes it over: an older reader with this cursor can no longer move it.
+
         `on_trimmed`: what to do when messages at the position were trimmed: `fail`, `skip` or `gap` (returned by
         `items` and `batch_items`). `on_data_loss`: the same for messages that are lost; `skip` is not allowed.
 
         Raises:
             ConfigurationError: more than one start, `last` below 1, a time without a time zone, or an unknown policy.
-            InvalidNameError: a position is not a valid message id.
+            InvalidNameError: a position is not a valid message id, or `cursor` not a valid name.
 
-        Source: docs/log-semantics.md#rule-28, #rule-29, #rule-31.
+        Source: docs/log-semantics.md#rule-28, #rule-29, #rule-31, #rule-35.
         """
         reader = Reader(
             self.logs,
@@ -305,6 +314,7 @@ class LogClient:
             on_trimmed=on_trimmed,
             on_data_loss=on_data_loss,
             password=self.config.password,
+            cursor=cursor,
         )
         self._readers[reader] = None
         return reader
@@ -330,6 +340,73 @@ class LogClient:
         if start is None and not last:
             start, last = "latest", None
         return self.reader(log, start, last=last, until=None if follow else "latest", config=config)
+
+    # ---- cursors
+
+    async def cursors(self, log: str) -> Sequence[Cursor]:
+        """The log's cursors, sorted by name.
+
+        Raises:
+            LogNotFoundError: no such log.
+            RecordFormatError: a cursor is damaged.
+        """
+        return await self.logs.cursors.all(await self.logs.find(self.name(log)))
+
+    async def cursor_lag(self, log: str, cursor: str) -> Lag:
+        """How far the cursor is behind the tail: readable entries from its position on, and ledgers after it.
+
+        Raises:
+            LogNotFoundError: no such log.
+            CursorNotFoundError: no such cursor.
+            ReadError, DataLossError: the tail cannot be determined.
+        """
+        ref = await self.logs.find(self.name(log))
+        found = await self.logs.cursors.read(ref, check_log_name(cursor))
+        return await lag_behind(found.position, self.logs, ref, self.ledgers, self.config.password)
+
+    async def set_cursor(
+        self, log: str, cursor: str, position: Where, *, properties: Mapping[str, str] | None = None
+    ) -> Cursor:
+        """Set the cursor to a position, forward or back, or create it there; returns it.
+
+        The reader that holds it can no longer move it: its next `ack` raises CursorMovedError. `position` is what a
+        reader takes as its start. Without `properties` the cursor keeps those that it has.
+
+        Raises:
+            UnknownPositionError: the position is above the tail.
+            LogNotFoundError: no such log.
+            InvalidNameError: `cursor` is not a valid name, or `position` not a valid message id.
+            ConfigurationError: `position` is a time without a time zone, or the properties are not valid.
+            ReadError, DataLossError: the tail cannot be determined.
+            ContendedError: others changed it during every attempt; try again.
+
+        Source: docs/log-semantics.md#rule-35.
+        """
+        wanted, name = read_range(start=position), check_log_name(cursor)
+        kept = None if properties is None else checked_properties(properties)
+        ref = await self.logs.find(self.name(log))
+        places = Places(self.logs, ref, self.ledgers, self.config.password)
+        found = await places.begin(wanted)
+
+        def change(now: Cursor) -> Cursor:
+            return replace(now, position=found, properties=now.properties if kept is None else kept)
+
+        async def begin() -> MessageId:
+            return found
+
+        taken = (await self.logs.cursors.take(ref, name, begin, change)).value.cursor
+        assert taken is not None, "it was just set"
+        return taken
+
+    async def delete_cursor(self, log: str, cursor: str) -> None:
+        """Remove a cursor. The reader that holds it can no longer move it; a later one creates it anew.
+
+        Raises:
+            LogNotFoundError: no such log.
+            CursorNotFoundError: no such cursor.
+            ContendedError: others changed it during every attempt; try again.
+        """
+        await self.logs.cursors.remove(await self.logs.find(self.name(log)), check_log_name(cursor))
 
     # ---- administration
 

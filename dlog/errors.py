@@ -85,7 +85,7 @@ class TrimmedError(ConfigurationError):
 
 
 class UnknownPositionError(ConfigurationError):
-    """The position is in a ledger above `last`, the last one of the log."""
+    """The position is above the tail of the log, whose last ledger is `last`."""
 
     requested: MessageId
     last: int | None = None
@@ -181,6 +181,14 @@ class TakeoverLostError(OwnershipLostError):
     owner: Owner | None = None
 
 
+class CursorMovedError(OwnershipLostError):
+    """Another reader has taken the cursor over, or it was set: it is at `position` now."""
+
+    log: str
+    cursor: str
+    position: MessageId
+
+
 # ---- proved absence
 
 
@@ -188,6 +196,13 @@ class LogNotFoundError(NotFoundError):
     """The log does not exist or is being deleted."""
 
     log: str
+
+
+class CursorNotFoundError(NotFoundError):
+    """The log has no such cursor, or it was removed."""
+
+    log: str
+    cursor: str
 
 
 # ---- wrong bytes
@@ -256,7 +271,9 @@ __all__ = [
     "CallTimeoutError",
     "WriterDeposedError",
     "TakeoverLostError",
+    "CursorMovedError",
     "LogNotFoundError",
+    "CursorNotFoundError",
     "DataLossError",
     "EntryFormatError",
     "RecordFormatError",

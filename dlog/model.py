@@ -253,6 +253,31 @@ class SinkMark:
     time_us: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """A named position in a log, stored with the log: where its consumer continues (docs/log-semantics.md#rule-35)."""
+
+    name: str
+    position: MessageId
+    """The next message. All before it are acknowledged."""
+    properties: tuple[tuple[str, str], ...] = ()
+    """What the consumer stored with it, sorted by name."""
+    updated_us: int = 0
+    """When it was changed last, by the clock of its consumer, in microseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCursor:
+    """What the metadata store has of a cursor.
+
+    `holder`: a random number of whoever changed it last, who alone may move it. `cursor`: None once it is removed; the
+    value stays, since the version of one that is created anew would begin again (docs/log-semantics.md#rule-5).
+    """
+
+    holder: int
+    cursor: Cursor | None
+
+
 RECORD_VERSION = 3
 
 GRACE_US = 7 * 86_400 * 1_000_000

@@ -12,7 +12,7 @@ import asyncio
 import atexit
 import logging
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 from weakref import WeakSet
@@ -27,7 +27,8 @@ from dlog.client import connect as connect_async
 from dlog.config import LogConfig
 from dlog.core.tailing import OnMissing
 from dlog.errors import AppendsFailedError, CallTimeoutError
-from dlog.model import LogMetadata, MessageId
+from dlog.model import Cursor, LogMetadata, MessageId
+from dlog.read.backlog import Lag
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Where
 from dlog.read.reader import Reader as AsyncReader
@@ -98,6 +99,7 @@ class Client:
         after: Where | None = None,
         until: Where | None = None,
         last: int | None = None,
+        cursor: str | None = None,
         on_trimmed: OnMissing | str = OnMissing.FAIL,
         on_data_loss: OnMissing | str = OnMissing.FAIL,
         config: ReaderConfig | None = None,
@@ -113,6 +115,28 @@ class Client:
         follow: bool = True,
         config: ReaderConfig | None = None,
     ) -> Reader: ...
+
+    # ---- cursors
+
+    @forwards(LogClient.cursors)
+    def cursors(self, log: str, *, timeout_s: float | None = None) -> Sequence[Cursor]: ...
+
+    @forwards(LogClient.cursor_lag)
+    def cursor_lag(self, log: str, cursor: str, *, timeout_s: float | None = None) -> Lag: ...
+
+    @forwards(LogClient.set_cursor)
+    def set_cursor(
+        self,
+        log: str,
+        cursor: str,
+        position: Where,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Cursor: ...
+
+    @forwards(LogClient.delete_cursor)
+    def delete_cursor(self, log: str, cursor: str, *, timeout_s: float | None = None) -> None: ...
 
     # ---- administration
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import length_hint
 from types import TracebackType
 from typing import Any, Self
@@ -19,10 +19,10 @@ from dlog.blocking.deadline import Deadline
 from dlog.blocking.forwarding import forwards
 from dlog.blocking.loop_thread import LoopThread
 from dlog.core.tailing import Gap
-from dlog.model import Message, MessageId
+from dlog.model import Cursor, Message, MessageId
+from dlog.read.backlog import Lag
 from dlog.read.batch import MessageBatch
 from dlog.read.fetcher import NotYetError
-from dlog.read.reader import Lag
 from dlog.read.reader import Reader as AsyncReader
 
 _ITEMS_AT_ONCE = 64
@@ -228,6 +228,38 @@ class Reader:
             return False
         finally:
             self._fetching.release()
+
+    # ---- its cursor
+
+    def ack(
+        self,
+        upto: Message | MessageId | str | None = None,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Acknowledge everything up to this message, and it; without one, everything that was returned.
+
+        On return the reader's cursor is durably behind it: a later reader with this cursor starts there. Cumulative:
+        to acknowledge what was acknowledged before asks no store. Anything else is one change in the metadata store, so
+        acknowledge now and then, not each message. `properties` replace those that the cursor has.
+
+        Raises:
+            CursorMovedError: a newer reader has taken the cursor over, or it was set: stop.
+            CursorNotFoundError: the cursor was removed, perhaps with its log.
+            ConfigurationError: the reader has no cursor, the message was not returned yet, or the properties are no
+                texts, more than 64, or longer than 4,096 characters.
+            MetadataUnavailableError: nothing was changed; acknowledge again.
+            MetadataOutcomeUnknownError, CallTimeoutError: it may have been acknowledged; acknowledge again.
+
+        Source: docs/log-semantics.md#rule-35.
+        """
+        self._thread.run_within(timeout_s, "ack", self._target.ack_below, self.position, upto, properties)
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """The reader's cursor as last seen; None without one, or before the reader opens. Asks no store."""
+        return self._target.cursor
 
     # ---- where it is
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar
 
 from ledger.errors import ConfigurationError
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dlog.model import MessageId
 
     Position = MessageId | str
+
+T = TypeVar("T")
 
 _AGO = re.compile(r"(\d{1,9})(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -36,8 +38,8 @@ def time_of(text: str, now_us: int) -> int | None:
     return max(0, round(found_time.timestamp() * 1e6))
 
 
-def position_of(text: str, now_us: int, at_time: Callable[[int], MessageId]) -> Position:
-    """What a reader takes as its start or end. `at_time` finds the first message at or after a time.
+def position_of(text: str, now_us: int, at_time: Callable[[int], T]) -> MessageId | str | T:
+    """What a reader takes as its start or end; a time, in microseconds since 1970, is what `at_time` makes of it.
 
     Raises:
         ConfigurationError: it is none of the forms.
@@ -55,6 +57,11 @@ def position_of(text: str, now_us: int, at_time: Callable[[int], MessageId]) -> 
             "long ago like 10m (s, m, h, d), earliest or latest"
         )
     return at_time(time_us)
+
+
+def as_datetime(time_us: int) -> datetime:
+    """For the client, which looks times up itself."""
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=time_us)
 
 
 def check_order(start: Position, until: Position, start_text: str, until_text: str) -> None:

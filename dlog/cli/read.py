@@ -42,6 +42,14 @@ def read(
             help="Where to stop before: the same, or latest: the end of the log as of now.",
         ),
     ] = "latest",
+    cursor: Annotated[
+        str | None,
+        typer.Option(
+            "--cursor",
+            metavar="NAME",
+            help="Continue where the last command with this cursor ended; the first one starts at --from.",
+        ),
+    ] = None,
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", min=0, help="Maximum number of messages.")
     ] = None,
@@ -58,9 +66,11 @@ def read(
     bounds = _bounds(log, start, until, metadata, namespace)
     with (
         connect(metadata, namespace) as client,
-        client.reader(log, start=bounds[0], until=bounds[1]) as reader,
+        client.reader(log, start=bounds[0], until=bounds[1], cursor=cursor) as reader,
     ):
         _print(_limited(reader, limit), as_bytes)
+        if cursor is not None:
+            reader.ack()
 
 
 def tail(

@@ -3,7 +3,8 @@
     /dlog/<namespace>/<name>                 name node: current uuid and state; never removed
     /dlog/<namespace>/<name>/<uuid>/record   the record that every change compares and sets
     …/<uuid>/pages/<page>                    pages of the history that the record refers to
-    …/<uuid>/properties, retention, cursors/<cursor>   reserved
+    …/<uuid>/cursors/<cursor>                positions of consumers
+    …/<uuid>/properties, retention           reserved
 
 Recreating a log makes a new uuid and so a new path: an old handle's version can never match
 (docs/log-semantics.md#rule-5).
@@ -43,6 +44,14 @@ def pages_key(root: str, log: LogName, log_uuid: str) -> str:
 
 def page_key(root: str, log: LogName, log_uuid: str, page: str) -> str:
     return f"{pages_key(root, log, log_uuid)}/{page}"
+
+
+def cursors_key(root: str, log: LogName, log_uuid: str) -> str:
+    return f"{name_key(root, log)}/{log_uuid}/cursors"
+
+
+def cursor_key(root: str, log: LogName, log_uuid: str, cursor: str) -> str:
+    return f"{cursors_key(root, log, log_uuid)}/{cursor}"
 
 
 def ledger_tags(

@@ -20,6 +20,7 @@ from dlog.format.log_metadata import decode_name, decode_record, encode_name, en
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.ledger_list.listing import DEFAULT_SIZES, NamedPage, Sizes, archived
 from dlog.ledger_list.window import ListWindow
+from dlog.metadata.cursor_store import CursorStore
 from dlog.metadata.history_pages import HistoryPages, page_name
 from dlog.metadata.log_ref import LogRef
 from dlog.model import GRACE_US, LogMetadata, LogName, NameNode, NameState
@@ -54,6 +55,7 @@ class LogMetadataStore:
         self._root = root
         self._instance_id: str | None = None
         self._pages = HistoryPages(store, environment)
+        self.cursors = CursorStore(store, environment)
 
     @property
     def root(self) -> str:
@@ -259,7 +261,7 @@ class LogMetadataStore:
         return await self._pages.remove_unused(ref, record, version)
 
     async def remove_record(self, ref: LogRef) -> None:
-        """Remove a deleted log's record and its pages. Its path is never used again."""
+        """Remove a deleted log's record, its pages and its cursors. Its path is never used again."""
         found = await self._read_or_none(ref)
         if found is None:
             return
@@ -268,6 +270,8 @@ class LogMetadataStore:
             await self._store.remove_record(self._record_key(ref), found.version)
         except (RecordNotFoundError, MetadataVersionError, MetadataOutcomeUnknownError):
             return  # a later delete finishes it; no name refers to this record
+        # Last: a reader that creates a cursor looks for the record afterwards.
+        await self.cursors.forget(ref)
 
     # ---- parts
 

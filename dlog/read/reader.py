@@ -11,8 +11,7 @@ the caller asked to skip it. What is fetched ahead is bounded (docs/log-semantic
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import chain
 from operator import length_hint
 from types import TracebackType
@@ -20,30 +19,23 @@ from typing import Self
 from weakref import finalize
 
 from dlog.core.tailing import Gap, OnMissing, Tailing
-from dlog.errors import EntryFormatError
+from dlog.errors import EntryFormatError, LogNotFoundError
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
-from dlog.model import EARLIEST_ID, LogName, Message, MessageId
+from dlog.model import EARLIEST_ID, Cursor, LogName, Message, MessageId, check_log_name
+from dlog.read.backlog import Lag
 from dlog.read.batch import MessageBatch
 from dlog.read.config import ReaderConfig
 from dlog.read.fetcher import Fetched, Fetcher, NotYetError
-from dlog.read.range import AtTime, Place, Position, ReadRange
-from dlog.read.tail import start_of_last, tail_of
-from dlog.read.time_seek import first_at_or_after
+from dlog.read.held_cursor import HeldCursor
+from dlog.read.places import Places
+from dlog.read.range import ReadRange
 from ledger.arguments import require_type
 from ledger.client import LedgerClient
 from ledger.errors import ConfigurationError
 from ledger.reading.bookie_reads import Entry
 
 _NOTHING: Iterator[Message] = iter(())
-
-
-@dataclass(frozen=True, slots=True)
-class Lag:
-    """Distance from the tail: readable entries of the reader's ledger not yet returned, and listed ledgers after it."""
-
-    entries: int
-    ledgers: int
 
 
 class Reader:
@@ -82,12 +74,15 @@ class Reader:
         on_trimmed: OnMissing | str = OnMissing.FAIL,
         on_data_loss: OnMissing | str = OnMissing.FAIL,
         password: bytes = b"",
+        cursor: str | None = None,
     ) -> None:
         self._logs = logs
         self._password = password
         self._ledgers = ledgers
         self._log = log
         self._wanted = wanted
+        self._cursor_name = None if cursor is None else check_log_name(cursor)
+        self._held: HeldCursor | None = None
         require_type("config", config, ReaderConfig, type(None))
         self._config = config or ReaderConfig()
         self._on_trimmed = _policy(on_trimmed, "on_trimmed", tuple(OnMissing))
@@ -154,12 +149,16 @@ class Reader:
 
     async def _open(self) -> None:
         ref = await self._logs.find(self._log)
-        self._position, self._until, tail = await self._resolve(ref)
+        places = Places(self._logs, ref, self._ledgers, self._password)
+        self._position = await self._begin(ref, places)
+        self._until = None if self._wanted.until is None else await places.find(self._wanted.until)
         machine = Tailing(
             str(self._log),
             position=self._position,
             until=self._until,
-            from_earliest=self._position == EARLIEST_ID and not isinstance(self._wanted.start, MessageId),
+            from_earliest=self._position == EARLIEST_ID
+            and self._held is None
+            and not isinstance(self._wanted.start, MessageId),
             on_trimmed=self._on_trimmed,
             on_data_loss=self._on_data_loss,
         )
@@ -170,7 +169,7 @@ class Reader:
             self._ledgers,
             self._config,
             password=self._password,
-            tail=tail,
+            tail=places.confirmed,
             waits_forever=self._until is None,
         )
         self._fetcher.start()
@@ -199,31 +198,19 @@ class Reader:
     ) -> None:
         await self.close()
 
-    async def _resolve(self, ref: LogRef) -> tuple[MessageId, MessageId | None, MessageId]:
-        """Begin and end as ids, and an id that all means the same: what is below it is read, whatever the bookies asked
-        next know of it. It is the tail, determined once, or what a time has shown to be confirmed."""
-        wanted = self._wanted
-        needs_tail = wanted.last is not None or Place.LATEST in (wanted.start, wanted.until)
-        tail = await tail_of(self._logs, ref, self._ledgers, self._password) if needs_tail else EARLIEST_ID
-        if wanted.last is not None:
-            start = await start_of_last(wanted.last, tail, self._logs, ref, self._ledgers, self._password)
-        else:
-            start = await self._place(ref, wanted.start, tail)
-        until = None if wanted.until is None else await self._place(ref, wanted.until, tail)
-        confirmed = tail
-        for where, found in ((wanted.start, start), (wanted.until, until)):
-            if isinstance(where, AtTime) and found is not None:
-                confirmed = max(confirmed, found)
-        return start, until, confirmed
-
-    async def _place(self, ref: LogRef, where: Position, tail: MessageId) -> MessageId:
-        match where:
-            case MessageId():
-                return where
-            case AtTime(time_us):
-                return await first_at_or_after(time_us, self._logs, ref, self._ledgers, self._password)
-            case Place():
-                return EARLIEST_ID if where is Place.EARLIEST else tail
+    async def _begin(self, ref: LogRef, places: Places) -> MessageId:
+        """Where to begin. A cursor is taken over, or created where the range begins."""
+        if self._cursor_name is None:
+            return await places.start(self._wanted)
+        cursors = self._logs.cursors
+        taken = await cursors.take(ref, self._cursor_name, lambda: places.begin(self._wanted))
+        try:
+            await self._logs.read(ref)
+        except LogNotFoundError:
+            await cursors.forget(ref)  # created after its log was deleted
+            raise
+        self._held = HeldCursor(cursors, ref, taken, self._ledgers.environment)
+        return self._held.value.position
 
     # ---- iteration
 
@@ -388,6 +375,57 @@ class Reader:
     def _refuse_gaps(self, way_out: str) -> None:
         if OnMissing.GAP in (self._on_trimmed, self._on_data_loss):
             raise ConfigurationError(f"a reader with policy 'gap' also returns gaps: {way_out}")
+
+    # ---- its cursor
+
+    async def ack(
+        self, upto: Message | MessageId | str | None = None, *, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Acknowledge everything up to this message, and it; without one, everything that was returned.
+
+        On return the reader's cursor is durably behind it: a later reader with this cursor starts there. Cumulative:
+        to acknowledge what was acknowledged before asks no store. Anything else is one change in the metadata store, so
+        acknowledge now and then, not each message; calls that wait for one another are made by one change.
+        `properties` replace those that the cursor has.
+
+        Raises:
+            CursorMovedError: a newer reader has taken the cursor over, or it was set: stop.
+            CursorNotFoundError: the cursor was removed, perhaps with its log.
+            ConfigurationError: the reader has no cursor, the message was not returned yet, or the properties are no
+                texts, more than 64, or longer than 4,096 characters.
+            MetadataUnavailableError: nothing was changed; acknowledge again.
+            MetadataOutcomeUnknownError: it may have been acknowledged; acknowledge again.
+
+        Source: docs/log-semantics.md#rule-35.
+        """
+        await self.ack_below(self.position, upto, properties)
+
+    async def ack_below(
+        self,
+        position: MessageId,
+        upto: Message | MessageId | str | None,
+        properties: Mapping[str, str] | None,
+    ) -> None:
+        """The same for a consumer that has reached `position` only."""
+        if self._held is None:
+            raise ConfigurationError(
+                f"the reader of log {self._log} has no cursor to move"
+                + (": pass cursor=… when opening it" if self._cursor_name is None else " yet: open it first")
+            )
+        if upto is not None:
+            found = upto.id if isinstance(upto, Message) else MessageId.of(upto)
+            behind = found._replace(batch_index=found.batch_index + 1)
+            if behind > position:
+                raise ConfigurationError(
+                    f"message {found} cannot be acknowledged: the reader has returned only what is before {position}"
+                )
+            position = behind
+        await self._held.ack(position, properties)
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """The reader's cursor as last seen; None without one, or before the reader opens. Asks no store."""
+        return None if self._held is None else self._held.value
 
     # ---- where it is
 

@@ -15,7 +15,7 @@ import dlog
 from dlog.errors import AppendAbortedError, AppendIndeterminateError, MessageTooLargeError, WriterDeposedError
 from dlog.local.embedded import Standalone
 from dlog.model import MessageId
-from dlog.read.reader import Lag
+from dlog.read.backlog import Lag
 from ledger.errors import ConfigurationError
 from tests.helpers.repository import ROOT
 

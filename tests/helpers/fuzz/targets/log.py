@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from dlog.errors import EntryFormatError, RecordFormatError
+from dlog.format.cursor import decode_cursor, encode_cursor
 from dlog.format.entry import Codec, ProducerMark, decode_entry, decode_envelope, encode_entry
 from dlog.format.history_page import decode_page, encode_page
 from dlog.format.log_metadata import decode_name, decode_record, encode_name, encode_record
@@ -25,7 +26,7 @@ _decode_record: Callable[[bytes], Any] = decode_record.__wrapped__
 def log_record(data: bytes) -> None:
     """First byte 0: a record as it is; 1: what follows the magic of a record, its CRC computed here.
 
-    2: the same of a name; 3: of a page.
+    2: the same of a name; 3: of a page; 4: of a cursor.
     """
     kind, value = data[:1], data[1:]
     letter, decode, encode = _VALUES.get(kind, (b"", _decode_record, encode_record))
@@ -42,6 +43,7 @@ _VALUES: dict[bytes, tuple[bytes, Callable[[bytes], Any], Callable[[Any], bytes]
     b"\1": (b"R", _decode_record, encode_record),
     b"\2": (b"N", decode_name, encode_name),
     b"\3": (b"P", decode_page, encode_page),
+    b"\4": (b"C", partial(decode_cursor, "billing"), encode_cursor),
 }
 
 
@@ -176,6 +178,8 @@ _GOLDEN = {
     "log_name_v1": 2,
     "log_page_ledgers_v1": 3,
     "log_page_index_v1": 3,
+    "log_cursor_v1": 4,
+    "log_cursor_removed_v1": 4,
 }
 
 

@@ -21,7 +21,7 @@ CLASSES = [(Client, LogClient), (Writer, LogWriter), (Reader, AsyncReader)]
 ASYNCIO_ONLY = {
     Client: {"start", "name"},  # `connect` starts it; a part of the client
     Writer: {"submit_nowait", "batch_of", "submit_batch", "start_flush", "closed_error", "undecided_error"},
-    Reader: {"open_by", "next_item", "next_items", "repr_at", "lag_from"},
+    Reader: {"ack_below", "open_by", "next_item", "next_items", "repr_at", "lag_from"},
 }
 """`submit_nowait` is `submit(timeout_s=0)`; the others are what the blocking API is made from."""
 BLOCKING_ONLY = {

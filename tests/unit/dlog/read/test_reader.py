@@ -9,9 +9,9 @@ import pytest
 
 from dlog.errors import DataLossError
 from dlog.model import LogState, MessageId
+from dlog.read.backlog import Lag
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Place, ReadRange, read_range
-from dlog.read.reader import Lag
 from ledger.errors import ConfigurationError
 from tests.helpers.log.memory_ledgers import MemoryHandle, MemoryLog, poll
 from tests.helpers.log.reading import UNTIL_LATEST, payloads, play, two_ledgers

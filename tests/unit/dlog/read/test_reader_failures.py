@@ -17,10 +17,10 @@ from dlog.errors import (
     UnknownPositionError,
 )
 from dlog.model import LogState, Message, MessageId
+from dlog.read.backlog import Lag
 from dlog.read.batch import MessageBatch
 from dlog.read.config import ReaderConfig
 from dlog.read.range import read_range
-from dlog.read.reader import Lag
 from ledger.errors import ConfigurationError, ReadError
 from tests.helpers.log.memory_ledgers import MemoryLog, poll
 from tests.helpers.log.reading import UNTIL_LATEST, payloads, play, two_ledgers

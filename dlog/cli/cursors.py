@@ -1,0 +1,107 @@
+"""`dlog cursor`: list, set and remove the positions of a log's consumers."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
+from dlog.cli.positions import as_datetime, position_of
+from ledger.printing import print_json, print_table
+
+if TYPE_CHECKING:
+    from dlog.client import LogClient
+    from dlog.model import Cursor
+    from dlog.read.backlog import Lag
+
+CursorName = Annotated[str, typer.Argument(metavar="CURSOR", help="Name of the cursor.")]
+
+_COLUMNS = ("cursor", "position", "entries_behind", "ledgers_behind", "changed")
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(
+        help="Show and set cursors: where the consumers of a log continue.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    group.command(name="ls")(list_cursors)
+    group.command(name="set")(set_cursor)
+    group.command(name="rm")(remove_cursor)
+    app.add_typer(group, name="cursor")
+
+
+def list_cursors(
+    log: LogName, metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT
+) -> None:
+    """List the cursors of a log, and how far they are behind its end.
+
+    JSON output also has the properties that consumers stored.
+    """
+    from dlog.cli.output import json_instant, to_the_second
+
+    found = administer(metadata, namespace, lambda client: _cursors(client, log))
+    if output is TableOutput.JSON:
+        print_json(
+            [
+                {
+                    "cursor": cursor.name,
+                    "position": str(cursor.position),
+                    "entries_behind": lag.entries,
+                    "ledgers_behind": lag.ledgers,
+                    "changed": json_instant(cursor.updated_us),
+                    "properties": dict(cursor.properties),
+                }
+                for cursor, lag in found
+            ]
+        )
+        return
+    rows = [
+        (cursor.name, str(cursor.position), lag.entries, lag.ledgers, to_the_second(cursor.updated_us))
+        for cursor, lag in found
+    ]
+    print_table(_COLUMNS, rows)
+
+
+async def _cursors(client: LogClient, log: str) -> list[tuple[Cursor, Lag]]:
+    from dlog.errors import CursorNotFoundError
+
+    found = []
+    for cursor in await client.cursors(log):
+        try:
+            found.append((cursor, await client.cursor_lag(log, cursor.name)))
+        except CursorNotFoundError:
+            continue  # removed in the meantime
+    return found
+
+
+def set_cursor(
+    log: LogName,
+    cursor: CursorName,
+    position: Annotated[
+        str,
+        typer.Argument(
+            metavar="POSITION",
+            help="Next message: an id (LEDGER:ENTRY:BATCH), a time, how long ago (10m), earliest or latest.",
+        ),
+    ],
+    metadata: Metadata = "",
+    namespace: Namespace = "default",
+) -> None:
+    """Set a cursor, forward or back, or create it.
+
+    A consumer that runs with it stops at its next acknowledgement; started again, it continues at the position.
+    """
+    where = position_of(position, time.time_ns() // 1000, as_datetime)
+    found = administer(metadata, namespace, lambda client: client.set_cursor(log, cursor, where))
+    print(f"cursor {cursor} of log {log} is at {found.position}")
+
+
+def remove_cursor(
+    log: LogName, cursor: CursorName, metadata: Metadata = "", namespace: Namespace = "default"
+) -> None:
+    """Remove a cursor. A consumer that runs with it stops at its next acknowledgement."""
+    administer(metadata, namespace, lambda client: client.delete_cursor(log, cursor))
+    print(f"removed cursor {cursor} of log {log}")

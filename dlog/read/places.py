@@ -1,0 +1,81 @@
+"""What the range of a reader names, as ids of one incarnation of the log.
+
+Invariant: the tail is determined once, so start and end mean the same one (docs/log-semantics.md#rule-29).
+"""
+
+from __future__ import annotations
+
+from dlog.errors import UnknownPositionError
+from dlog.ledger_list.ledger_list import LedgerList
+from dlog.metadata.fresh_record import with_fresh_record
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
+from dlog.model import EARLIEST_ID, MessageId
+from dlog.read.range import AtTime, Place, Position, ReadRange
+from dlog.read.tail import start_of_last, tail_of
+from dlog.read.time_seek import first_at_or_after
+from ledger.client import LedgerClient
+
+
+class Places:
+    """Finds positions. Each method raises what determining the tail raises (`tail_of`) if it needs the tail."""
+
+    def __init__(
+        self, logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient, password: bytes = b""
+    ) -> None:
+        self._logs = logs
+        self._ref = ref
+        self._ledgers = ledgers
+        self._password = password
+        self._tail: MessageId | None = None
+        self.confirmed = EARLIEST_ID
+        """What is below it is readable, whatever the bookies asked next know of it: the tail, or what a time found."""
+
+    async def start(self, wanted: ReadRange) -> MessageId:
+        """Where the range begins; `EARLIEST_ID` for the earliest message."""
+        if wanted.last is None:
+            return await self.find(wanted.start)
+        return await start_of_last(
+            wanted.last, await self.tail(), self._logs, self._ref, self._ledgers, self._password
+        )
+
+    async def begin(self, wanted: ReadRange) -> MessageId:
+        """The same as a position that can be kept: the earliest message is the one that is earliest now.
+
+        Raises:
+            UnknownPositionError: it is above the tail.
+        """
+        start = await self.start(wanted)
+        if start == EARLIEST_ID:
+            return await with_fresh_record(
+                self._logs, self._ref, self._ledgers.environment, _earliest, "the earliest message"
+            )
+        if start > (tail := await self.tail()):
+            raise UnknownPositionError(
+                f"position {start} is above the tail of log {self._ref.name}, which is {tail}",
+                requested=start,
+                last=tail.ledger_id,
+            )
+        return start
+
+    async def find(self, where: Position) -> MessageId:
+        match where:
+            case MessageId():
+                return where
+            case AtTime(time_us):
+                found = await first_at_or_after(time_us, self._logs, self._ref, self._ledgers, self._password)
+                self.confirmed = max(self.confirmed, found)
+                return found
+            case Place():
+                return EARLIEST_ID if where is Place.EARLIEST else await self.tail()
+
+    async def tail(self) -> MessageId:
+        """The tail, as of the first call."""
+        if self._tail is None:
+            self._tail = await tail_of(self._logs, self._ref, self._ledgers, self._password)
+            self.confirmed = max(self.confirmed, self._tail)
+        return self._tail
+
+
+async def _earliest(ledgers: LedgerList) -> MessageId:
+    return (await ledgers.window(0)).earliest

@@ -1,0 +1,264 @@
+"""Readers with a cursor, on a simulated cluster (docs/log-semantics.md#rule-35)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dlog.client import LogClient
+from dlog.errors import (
+    CursorMovedError,
+    CursorNotFoundError,
+    LogNotFoundError,
+    TrimmedError,
+    UnknownPositionError,
+)
+from dlog.read.backlog import Lag
+from dlog.testing import SimulatedCluster, simulate
+from dlog.write.writer import LogWriter
+from ledger.errors import ConfigurationError, InvalidNameError
+
+LOG = "orders"
+Scene = Callable[[LogClient, LogWriter], Awaitable[None]]
+
+
+def play(scene: Scene, seed: int = 1) -> None:
+    """The scene with a client and a writer of an empty log."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            writer = await client.open_writer(LOG, create=True)
+            await scene(client, writer)
+            writer.abort()
+
+    simulate(main, seed=seed)
+
+
+async def taken(client: LogClient, count: int, **options: Any) -> list[bytes | None]:
+    """The payloads of the next messages of cursor `c`, acknowledged."""
+    async with client.reader(LOG, cursor="c", **options) as reader:
+        found = [(await anext(reader)).payload for _ in range(count)]
+        await reader.ack()
+        return found
+
+
+def test_each_reader_continues_where_the_last_one_acknowledged() -> None:
+    """Inside a batch, at the end of a ledger, and over one that is empty."""
+
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        for name in (b"a", b"b", b"c"):
+            await writer.append_many([name + b"%d" % number for number in range(3)])
+            await writer.rotate()
+        assert await taken(client, 2) == [b"a0", b"a1"]
+        assert await taken(client, 1) == [b"a2"]
+        assert await taken(client, 4) == [b"b0", b"b1", b"b2", b"c0"]
+        async with client.reader(LOG, cursor="c", until="latest") as reader:
+            assert [(await anext(reader)).payload] == [b"c1"]  # and not acknowledged
+        assert await taken(client, 2) == [b"c1", b"c2"]
+        await writer.append(b"d")
+        assert await taken(client, 1) == [b"d"]
+        [cursor] = await client.cursors(LOG)
+        assert cursor.name == "c"
+        assert await client.cursor_lag(LOG, "c") == Lag(0, 0)
+
+    play(scene)
+
+
+def test_one_message_of_those_returned_can_be_acknowledged() -> None:
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        ids = await writer.append_many([b"0", b"1", b"2", b"3"])
+        async with client.reader(LOG, cursor="c") as reader:
+            assert reader.cursor is not None
+            assert reader.cursor.position == ids[0]
+            messages = [await anext(reader) for _ in range(3)]
+            await reader.ack(messages[1])
+            assert reader.cursor.position == ids[2]
+            await reader.ack(str(ids[0]))
+            assert reader.cursor.position == ids[2]
+            with pytest.raises(ConfigurationError, match=f"message {ids[3]} cannot be acknowledged"):
+                await reader.ack(ids[3])
+            await reader.ack(ids[2], properties={"sum": "3"})
+            assert reader.cursor.properties == (("sum", "3"),)
+        assert await taken(client, 1) == [b"3"]
+
+    play(scene)
+
+
+def test_a_new_cursor_begins_where_its_reader_does() -> None:
+    """And stays there, although nothing is acknowledged and messages follow."""
+
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        ids = [await writer.append(b"%d" % number) for number in range(4)]
+        begins = {
+            "earliest": ({}, b"0"),
+            "latest": ({"start": "latest"}, b"new"),
+            "id": ({"start": ids[1]}, b"1"),
+            "after": ({"after": ids[1]}, b"2"),
+            "last": ({"last": 1}, b"3"),
+            "time": ({"start": datetime(2100, 1, 1, tzinfo=UTC)}, b"new"),
+        }
+        for name, (options, _) in begins.items():
+            async with client.reader(LOG, cursor=name, **options):  # type: ignore[arg-type]
+                pass
+        await writer.append(b"new")
+        for name, (_, first) in begins.items():
+            async with client.reader(LOG, cursor=name, start="earliest") as reader:
+                assert (await anext(reader)).payload == first
+        assert [cursor.name for cursor in await client.cursors(LOG)] == sorted(begins)
+
+    play(scene)
+
+
+def test_a_cursor_is_not_created_above_the_tail() -> None:
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        last = await writer.append(b"0")
+        for above in (
+            last._replace(entry_id=last.entry_id + 2),
+            last._replace(ledger_id=last.ledger_id + 100),
+        ):
+            with pytest.raises(UnknownPositionError, match="is above the tail"):
+                await client.reader(LOG, above, cursor="c").open()
+            with pytest.raises(UnknownPositionError) as refused:
+                await client.set_cursor(LOG, "c", above)
+            assert (refused.value.requested, refused.value.last) == (above, last.ledger_id)
+        assert await client.cursors(LOG) == []
+
+    play(scene)
+
+
+def test_an_older_reader_stops_at_its_next_acknowledgement() -> None:
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        await writer.append_many([b"0", b"1", b"2"])
+        async with client.reader(LOG, cursor="c") as old:
+            await anext(old)
+            await old.ack()
+            async with client.reader(LOG, cursor="c") as new:
+                assert (await anext(new)).payload == b"1"
+                await anext(old)
+                with pytest.raises(CursorMovedError):
+                    await old.ack()
+                await new.ack()
+                await anext(new)
+            await client.set_cursor(LOG, "c", "earliest")
+            with pytest.raises(CursorMovedError):
+                await new.ack()
+        assert await taken(client, 3) == [b"0", b"1", b"2"]
+
+    play(scene)
+
+
+def test_a_cursor_is_set_by_id_and_by_time() -> None:
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        ids, times = [], []
+        for number in range(4):
+            await asyncio.sleep(1)
+            times.append(
+                datetime.fromtimestamp(0, UTC) + timedelta(microseconds=client.ledgers.environment.wall_us())
+            )
+            ids.append(await writer.append(b"%d" % number))
+        set_to = await client.set_cursor(LOG, "c", str(ids[2]), properties={"by": "hand"})
+        assert (set_to.position, set_to.properties) == (ids[2], (("by", "hand"),))
+        set_to = await client.set_cursor(LOG, "c", times[1])
+        assert (set_to.position, set_to.properties) == (ids[1], (("by", "hand"),))
+        assert await client.cursor_lag(LOG, "c") == Lag(3, 0)
+        assert await taken(client, 1) == [b"1"]
+        assert (await client.set_cursor(LOG, "c", "latest")).position > ids[3]
+        await client.delete_cursor(LOG, "c")
+        with pytest.raises(CursorNotFoundError):
+            await client.cursor_lag(LOG, "c")
+
+    play(scene)
+
+
+def test_the_lag_of_a_cursor_counts_the_entries_of_all_ledgers_after_it() -> None:
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        ids = []
+        for _ in range(5):
+            ids += [await writer.append(b"x") for _ in range(3)]
+            await writer.rotate()
+        for number, message_id in enumerate(ids):
+            await client.set_cursor(LOG, "c", message_id)
+            assert await client.cursor_lag(LOG, "c") == Lag(15 - number, 5 - number // 3)
+        await client.set_cursor(LOG, "c", "latest")
+        assert await client.cursor_lag(LOG, "c") == Lag(0, 0)
+
+    play(scene)
+
+
+def test_what_was_trimmed_before_it_was_acknowledged_is_reported() -> None:
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        ids = [await writer.append(b"%d" % number) for number in range(4)]
+        assert await taken(client, 1) == [b"0"]
+        await client.shrink(LOG, ids[2])
+        with pytest.raises(TrimmedError) as trimmed:
+            await taken(client, 1)
+        assert (trimmed.value.requested, trimmed.value.earliest) == (ids[1], ids[2])
+        assert await taken(client, 1, on_trimmed="skip") == [b"2"]
+        async with client.reader(LOG, cursor="new") as reader:
+            assert (await anext(reader)).payload == b"2"
+            assert reader.cursor is not None
+            assert reader.cursor.position == ids[2]
+
+    play(scene)
+
+
+def test_acknowledging_needs_a_cursor_and_an_open_reader() -> None:
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        await writer.append(b"0")
+        async with client.reader(LOG) as reader:
+            assert reader.cursor is None
+            with pytest.raises(ConfigurationError, match="pass cursor=… when opening it"):
+                await reader.ack()
+        with pytest.raises(ConfigurationError, match="open it first"):
+            await client.reader(LOG, cursor="c").ack()
+        for wrong in ("", "a/b", "..", "x" * 201):
+            with pytest.raises(InvalidNameError):
+                client.reader(LOG, cursor=wrong)
+            with pytest.raises(InvalidNameError):
+                await client.set_cursor(LOG, wrong, "earliest")
+            with pytest.raises(InvalidNameError):
+                await client.delete_cursor(LOG, wrong)
+        with pytest.raises(LogNotFoundError):
+            await client.cursors("absent")
+
+    play(scene)
+
+
+def test_the_cursors_of_a_deleted_log_are_gone() -> None:
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        await writer.append(b"0")
+        async with client.reader(LOG, cursor="c") as reader:
+            await anext(reader)
+            assert await client.delete(LOG)
+            with pytest.raises(CursorNotFoundError):
+                await reader.ack()
+        await client.create(LOG)
+        assert await client.cursors(LOG) == []
+
+    play(scene)
+
+
+def test_a_reader_that_finds_its_log_deleted_leaves_no_cursor() -> None:
+    """The log is deleted after the reader has found it, and before the cursor is created."""
+
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        await writer.append(b"0")
+        ref = await client.logs.find(client.name(LOG))
+        take = client.logs.cursors.take
+
+        async def take_late(*arguments: Any) -> Any:
+            taken = await take(*arguments)
+            await client.logs.remove_record(ref)
+            await take(*arguments)  # as if it had been created only now
+            return taken
+
+        client.logs.cursors.take = take_late  # type: ignore[method-assign]
+        with pytest.raises(LogNotFoundError):
+            await client.reader(LOG, cursor="c").open()
+        assert await client.logs.cursors.all(ref) == []
+
+    play(scene)
