@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dlog.core.tailing import Gap
     from dlog.format.entry import Codec
     from dlog.local.embedded import Standalone as standalone
-    from dlog.model import NO_MESSAGE, Cursor, Message, MessageId
+    from dlog.model import NO_MESSAGE, Cursor, Message, MessageId, Retention
     from dlog.read.batch import MessageBatch
     from dlog.read.config import ReaderConfig
     from ledger.config import LedgerClientConfig, Visibility
@@ -52,6 +52,7 @@ __all__ = [
     "QuorumSizes",
     "Reader",
     "ReaderConfig",
+    "Retention",
     "RotationLimits",
     "Visibility",
     "Writer",
@@ -79,6 +80,7 @@ _OWNERS = {
     "QuorumSizes": ("ledger.model", "QuorumSizes"),
     "Reader": ("dlog.blocking.reader", "Reader"),
     "ReaderConfig": ("dlog.read.config", "ReaderConfig"),
+    "Retention": ("dlog.model", "Retention"),
     "RotationLimits": ("dlog.core.rotation_triggers", "RotationLimits"),
     "Visibility": ("ledger.config", "Visibility"),
     "Writer": ("dlog.blocking.writer", "Writer"),

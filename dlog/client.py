@@ -26,8 +26,9 @@ from dlog.errors import AppendsFailedError
 from dlog.format.cursor import checked_properties
 from dlog.format.entry import encode_entry
 from dlog.format.message import Columns
+from dlog.log_retention import LogRetention, RetentionPlan
 from dlog.metadata.store import LogMetadataStore
-from dlog.model import Cursor, LogMetadata, LogName, MessageId, check_log_name
+from dlog.model import Cursor, LogMetadata, LogName, MessageId, Retention, check_log_name
 from dlog.opening import Opening
 from dlog.read.backlog import Lag, lag_behind
 from dlog.read.config import ReaderConfig
@@ -121,6 +122,7 @@ class LogClient:
         self.ledgers = LedgerClient(store, config=self.config.ledger, environment=self._environment)
         self.logs = LogMetadataStore(store, self._environment, root=root)
         self.admin = LogAdmin(self.logs, self.ledgers, self.config)
+        self._retention = LogRetention(store, self.logs, self.admin, self._environment)
         self._opening = WriterOpening(self.logs, self.ledgers, self.admin, self.config)
         self._writers: dict[LogWriter, None] = {}
         # Weak: a reader that its user has dropped stops by itself.
@@ -407,6 +409,52 @@ class LogClient:
             ContendedError: others changed it during every attempt; try again.
         """
         await self.logs.cursors.remove(await self.logs.find(self.name(log)), check_log_name(cursor))
+
+    # ---- retention
+
+    async def retention(self, log: str) -> Retention:
+        """What of the log is kept; without rules if none was set: then everything is.
+
+        Raises:
+            LogNotFoundError: no such log.
+            RecordFormatError: it is damaged.
+        """
+        return await self._retention.read(await self.logs.find(self.name(log)))
+
+    async def set_retention(self, log: str, retention: Retention) -> None:
+        """Replace what of the log is kept. Trims nothing: `apply_retention` does, and `dlog gc`.
+
+        Raises:
+            LogNotFoundError: no such log.
+            ConfigurationError: `retention` is no Retention.
+            ContendedError: others changed it during every attempt; try again.
+        """
+        require_type("retention", retention, Retention)
+        await self._retention.set(await self.logs.find(self.name(log)), retention)
+
+    async def plan_retention(self, log: str, retention: Retention | None = None) -> RetentionPlan:
+        """What this retention, by default the log's own, would trim now. Changes nothing and asks no bookie.
+
+        Raises:
+            LogNotFoundError: no such log.
+            RecordFormatError: the log's retention is damaged, or a cursor that it depends on.
+        """
+        require_type("retention", retention, Retention, type(None))
+        return await self._retention.plan(await self.logs.find(self.name(log)), retention)
+
+    async def apply_retention(self, log: str) -> RetentionPlan:
+        """Trim what the log's retention lets go; returns what was trimmed.
+
+        It trims as `shrink` does, whole ledgers only; their space is freed by `collect` or by the log's owner.
+
+        Raises:
+            LogNotFoundError: no such log.
+            RecordFormatError: the retention is damaged, or a cursor that it depends on.
+            ContendedError: the log's record changed during every attempt; try again.
+
+        Source: docs/log-semantics.md#rule-34.
+        """
+        return await self._retention.apply(self.name(log))
 
     # ---- administration
 

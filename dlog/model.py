@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Sequence
@@ -9,13 +10,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, overload
 
-from ledger.arguments import require_type
-from ledger.errors import InvalidNameError
+from ledger.arguments import require_fields, require_type
+from ledger.errors import ConfigurationError, InvalidNameError
+from ledger.field_docs import with_field_docs
 from ledger.model import LedgerId
 
 _BINARY = struct.Struct(">qqi")
 _TEXT = re.compile(r"(\d{1,19}):(\d{1,19}):(\d{1,10})")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_AGE_S_MAX = 1000 * 366 * 86_400
 
 
 class MessageId(NamedTuple):
@@ -276,6 +279,48 @@ class StoredCursor:
 
     holder: int
     cursor: Cursor | None
+
+
+@with_field_docs
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """What of a log is kept. Without a limit everything is. Whole ledgers go, never the newest one.
+
+    A ledger is trimmed once each rule that is set lets it go.
+
+    Raises:
+        ConfigurationError: a value has the wrong type or is not positive.
+    """
+
+    max_age_s: float | None = None
+    """A ledger may go once its last message is older, by the clocks of the writer and of the program that trims."""
+
+    max_bytes: int | None = None
+    """A ledger may go while the ledgers after it hold at least so many bytes of entries."""
+
+    max_messages: int | None = None
+    """The same in messages. A ledger whose messages were not counted, as after a takeover, counts as none."""
+
+    keep_unread: bool = False
+    """A ledger may go once every cursor of the log is beyond it; without any cursor this has no say."""
+
+    def __post_init__(self) -> None:
+        require_fields(self)
+        for name in ("max_age_s", "max_bytes", "max_messages"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigurationError(
+                    f"{name} must be positive, got {value}: leave it out to keep everything, or delete the log"
+                )
+        if self.max_age_s is not None and self.max_age_s > _AGE_S_MAX:
+            raise ConfigurationError(
+                f"max_age_s must be at most {_AGE_S_MAX} s, which are 1,000 years, got {self.max_age_s}"
+            )
+
+    @property
+    def keeps_everything(self) -> bool:
+        """Whether no rule is set."""
+        return self == Retention()
 
 
 RECORD_VERSION = 3

@@ -27,7 +27,8 @@ from dlog.client import connect as connect_async
 from dlog.config import LogConfig
 from dlog.core.tailing import OnMissing
 from dlog.errors import AppendsFailedError, CallTimeoutError
-from dlog.model import Cursor, LogMetadata, MessageId
+from dlog.log_retention import RetentionPlan
+from dlog.model import Cursor, LogMetadata, MessageId, Retention
 from dlog.read.backlog import Lag
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Where
@@ -137,6 +138,22 @@ class Client:
 
     @forwards(LogClient.delete_cursor)
     def delete_cursor(self, log: str, cursor: str, *, timeout_s: float | None = None) -> None: ...
+
+    # ---- retention
+
+    @forwards(LogClient.retention)
+    def retention(self, log: str, *, timeout_s: float | None = None) -> Retention: ...
+
+    @forwards(LogClient.set_retention)
+    def set_retention(self, log: str, retention: Retention, *, timeout_s: float | None = None) -> None: ...
+
+    @forwards(LogClient.plan_retention)
+    def plan_retention(
+        self, log: str, retention: Retention | None = None, *, timeout_s: float | None = None
+    ) -> RetentionPlan: ...
+
+    @forwards(LogClient.apply_retention)
+    def apply_retention(self, log: str, *, timeout_s: float | None = None) -> RetentionPlan: ...
 
     # ---- administration
 

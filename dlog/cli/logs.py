@@ -11,7 +11,7 @@ from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, a
 from ledger.printing import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
-    from dlog.client import LogClient
+    pass
 
 
 def register(app: typer.Typer) -> None:
@@ -130,36 +130,22 @@ def gc(
             help="Keep orphaned ledgers younger than this: a writer may be about to list them.",
         ),
     ] = 600.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what retention would trim now, and change nothing.")
+    ] = False,
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
-    """Delete ledgers that no log needs.
+    """Trim logs as their retention says, and delete ledgers that no log needs.
 
     These are ledgers that crashed writers created and never listed, and ledgers of this namespace that wait for
     deletion and whose grace period has ended. Safe to run at any time, also while logs are written.
     """
+    from dlog.cli.garbage import Collection
 
-    from dlog.errors import LogNotFoundError
-    from dlog.inspection.ledgers import deletable_ledgers
-    from ledger.errors import CorruptionError
-
-    damaged: list[CorruptionError] = []
-
-    async def collect(client: LogClient) -> int:
-        # The sweep comes first: an orphan that it can only exclude from its log is then due for deletion below.
-        deleted = len(await client.admin.sweep(age_s=age))
-        for name in await client.list():
-            try:
-                waiting = await deletable_ledgers(client, name)
-                left = await client.collect(name)
-                deleted += waiting - (0 if left is None else await deletable_ledgers(client, name))
-            except CorruptionError as error:
-                damaged.append(error)  # raised at the end: the other logs are collected all the same
-            except LogNotFoundError:
-                continue  # another client has finished its deletion
-        return deleted
-
-    count = administer(metadata, namespace, collect)
-    print(f"{count} {'ledger' if count == 1 else 'ledgers'} deleted")
-    if damaged:
-        raise damaged[0]
+    found = Collection(age, dry_run=dry_run)
+    administer(metadata, namespace, found.run)
+    for line in found.lines():
+        print(line)
+    if found.damaged:
+        raise found.damaged[0]

@@ -4,7 +4,8 @@
     /dlog/<namespace>/<name>/<uuid>/record   the record that every change compares and sets
     …/<uuid>/pages/<page>                    pages of the history that the record refers to
     …/<uuid>/cursors/<cursor>                positions of consumers
-    …/<uuid>/properties, retention           reserved
+    …/<uuid>/retention                       what may be trimmed
+    …/<uuid>/properties                      reserved
 
 Recreating a log makes a new uuid and so a new path: an old handle's version can never match
 (docs/log-semantics.md#rule-5).
@@ -44,6 +45,10 @@ def pages_key(root: str, log: LogName, log_uuid: str) -> str:
 
 def page_key(root: str, log: LogName, log_uuid: str, page: str) -> str:
     return f"{pages_key(root, log, log_uuid)}/{page}"
+
+
+def retention_key(root: str, log: LogName, log_uuid: str) -> str:
+    return f"{name_key(root, log)}/{log_uuid}/retention"
 
 
 def cursors_key(root: str, log: LogName, log_uuid: str) -> str:

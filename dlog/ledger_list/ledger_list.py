@@ -182,7 +182,33 @@ class LedgerList:
                 listed += [one for one in page.ledgers if one.ledger_id >= first_id]
                 break
             pages = page.pages
-        return whole, [*listed, *self._record.ledgers]
+        return whole, [*listed, *(one for one in self._record.ledgers if one.ledger_id >= first_id)]
+
+    async def newest_with(
+        self, limit: int, of_ledger: Callable[[ListedLedger], int], of_page: Callable[[PageRef], int]
+    ) -> int:
+        """The highest ledger id such that the ledgers from it on hold at least `limit` of what is counted.
+
+        0 if all of them hold less. `of_page` is the sum of `of_ledger` of the ledgers below a page.
+        """
+        at, held = _newest_with(limit, self._record.ledgers, of_ledger)
+        if at >= 0:
+            return self._record.ledgers[at].ledger_id
+        pages: Sequence[PageRef] = self._record.pages
+        while True:
+            at, held = _newest_with(limit, pages, of_page, held)
+            if at < 0:
+                return 0
+            page = await self._read_page(pages[at])
+            if isinstance(page, LedgerPage):
+                at, _ = _newest_with(limit, page.ledgers, of_ledger, held)
+                return page.ledgers[at].ledger_id
+            pages = page.pages
+
+    async def totals_below(self, ledger_id: int) -> ListTotals:
+        """The same of the listed ledgers below this id only."""
+        everything = totals_of(*await self._parts_from(self._record.first_id))
+        return everything.without(totals_of(*await self._parts_from(max(ledger_id, self._record.first_id))))
 
     async def trim_cut(self, before: MessageId) -> TrimCut | None:
         """What a trim to `before` takes out of the list; None if nothing.
@@ -228,6 +254,20 @@ def may_have(listed: ListedLedger, time_us: int) -> bool:
 
 def _first_that_may_have(ledgers: Sequence[ListedLedger], time_us: int, start: int) -> ListedLedger | None:
     return next((one for one in ledgers if one.ledger_id >= start and may_have(one, time_us)), None)
+
+
+def _newest_with(
+    limit: int, items: Sequence[_T], weight: Callable[[_T], int], held: int = 0
+) -> tuple[int, int]:
+    """Where the newest item is with which those from it on hold `limit`, and what those after it hold.
+
+    All begin with `held`. -1 if they hold less.
+    """
+    for at in reversed(range(len(items))):
+        if held + weight(items[at]) >= limit:
+            return at, held
+        held += weight(items[at])
+    return -1, held
 
 
 def _first_at(items: Sequence[_T], wanted: int, key: Callable[[_T], int]) -> _T | None:

@@ -21,6 +21,15 @@ class ListTotals:
     deletable: int = 0
     """Number of ledgers that have left the list and are not deleted; they count nowhere else."""
 
+    def without(self, other: ListTotals) -> ListTotals:
+        """What is left of these if `other`, a part of them, is taken away."""
+        return ListTotals(
+            ledgers=self.ledgers - other.ledgers,
+            messages=self.messages - other.messages,
+            uncounted=self.uncounted - other.uncounted,
+            bytes=self.bytes - other.bytes,
+        )
+
 
 def totals_of(pages: Sequence[PageRef], ledgers: Sequence[ListedLedger]) -> ListTotals:
     """Of whole pages and single ledgers together."""

@@ -9,30 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeVar
 
 from dlog.core import metadata_keys
 from dlog.errors import CursorMovedError, CursorNotFoundError, RecordFormatError
 from dlog.format.cursor import decode_cursor, encode_cursor
 from dlog.metadata.log_ref import LogRef
+from dlog.metadata.value import UNDECIDED, change_value, forget_value, read_value
 from dlog.model import Cursor, MessageId, StoredCursor
 from ledger.environment import Environment
-from ledger.errors import (
-    AlreadyExistsError,
-    LogStoreError,
-    MetadataOutcomeUnknownError,
-    MetadataUnavailableError,
-    MetadataVersionError,
-    RecordNotFoundError,
-)
+from ledger.errors import LogStoreError, MetadataOutcomeUnknownError
 from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import MetadataStore
 from ledger.model import Versioned
 
-_T = TypeVar("_T")
-
-_UNDECIDED = (AlreadyExistsError, RecordNotFoundError, MetadataVersionError, MetadataOutcomeUnknownError)
-"""After these a read shows whether the change was made, or what was."""
+Decide = Callable[[Versioned[bytes] | None], Awaitable[bytes | None]]
 
 
 class CursorStore:
@@ -49,7 +39,7 @@ class CursorStore:
             CursorNotFoundError: the log has no such cursor.
             RecordFormatError: it is damaged.
         """
-        found = await self._read_stored(ref, name)
+        found = await self._read(ref, name)
         if found is None or found.value.cursor is None:
             raise _missing(ref, name)
         return found.value.cursor
@@ -60,8 +50,7 @@ class CursorStore:
         Raises:
             RecordFormatError: one is damaged.
         """
-        names = await self._store.list_records(metadata_keys.cursors_key(ref.root, ref.name, ref.log_uuid))
-        found = [await self._read_stored(ref, name) for name in names]
+        found = [await self._read(ref, name) for name in await self._names(ref)]
         return [one.value.cursor for one in found if one is not None and one.value.cursor is not None]
 
     async def take(
@@ -82,23 +71,20 @@ class CursorStore:
             RecordFormatError: it is damaged.
         """
         holder = self._environment.token()
-        rounds = Rounds(self._environment, f"cursor {name} of log {ref}")
-        in_doubt: LogStoreError | None = None
-        while True:
-            found = await self._read_after(in_doubt, self._read_stored, ref, name)
-            if found is not None and found.value.holder == holder:
-                return found
-            before = None if found is None else found.value.cursor
+
+        async def decide(found: Versioned[bytes] | None) -> bytes | None:
+            stored = _decoded(ref, name, found)
+            if stored is not None and stored.value.holder == holder:
+                return None
+            before = None if stored is None else stored.value.cursor
             if before is None:
                 before = Cursor(name=name, position=await begin())
-            taken = StoredCursor(
-                holder=holder, cursor=replace(change(before), updated_us=self._environment.wall_us())
-            )
-            try:
-                return await self._write(ref, name, taken, None if found is None else found.version)
-            except _UNDECIDED as error:
-                in_doubt = error if isinstance(error, MetadataOutcomeUnknownError) else in_doubt
-                await rounds.again(error)
+            cursor = replace(change(before), updated_us=self._environment.wall_us())
+            return encode_cursor(StoredCursor(holder=holder, cursor=cursor))
+
+        taken = _decoded(ref, name, await self._change(ref, name, decide))
+        assert taken is not None, "it was just taken"
+        return taken
 
     async def move(
         self, ref: LogRef, cursor: Cursor, stored: Versioned[StoredCursor]
@@ -108,21 +94,22 @@ class CursorStore:
         `stored`: the holder's last change, as far as it knows.
 
         Raises:
-            CursorMovedError: another reader has taken it over, or it was set; nothing was changed.
+            CursorMovedError: another reader has taken it over, or it was set.
             CursorNotFoundError: it was removed, perhaps with its log.
             MetadataUnavailableError: nothing was changed.
             MetadataOutcomeUnknownError: it may have been moved.
         """
         moved, version = replace(stored.value, cursor=cursor), stored.version
-        rounds = Rounds(self._environment, f"cursor {cursor.name} of log {ref}")
+        key = _key(ref, cursor.name)
+        rounds = Rounds(self._environment, _subject(ref, cursor.name))
         in_doubt: LogStoreError | None = None
         while True:
             try:
-                return await self._write(ref, cursor.name, moved, version)
-            except _UNDECIDED as error:
+                return Versioned(moved, await self._store.write_record(key, encode_cursor(moved), version))
+            except UNDECIDED as error:
                 in_doubt = error if isinstance(error, MetadataOutcomeUnknownError) else in_doubt
                 failed = error
-            found = await self._read_after(in_doubt, self._read_stored, ref, cursor.name)
+            found = _decoded(ref, cursor.name, await read_value(self._store, key, in_doubt))
             if found is None:
                 raise _missing(ref, cursor.name)
             if found.value == moved:
@@ -141,22 +128,16 @@ class CursorStore:
             MetadataUnavailableError: nothing was changed.
             MetadataOutcomeUnknownError: it may have been removed.
         """
-        removed = StoredCursor(holder=self._environment.token(), cursor=None)
-        rounds = Rounds(self._environment, f"cursor {name} of log {ref}")
-        in_doubt: LogStoreError | None = None
-        while True:
-            found = await self._read_after(in_doubt, self._read_value, ref, name)
-            if found is not None and found.value == encode_cursor(removed):
-                return
+        removed = encode_cursor(StoredCursor(holder=self._environment.token(), cursor=None))
+
+        async def decide(found: Versioned[bytes] | None) -> bytes | None:
+            if found is not None and found.value == removed:
+                return None
             if found is None or _is_removed(name, found.value):
                 raise _missing(ref, name)
-            try:
-                await self._write(ref, name, removed, found.version)
-            except _UNDECIDED as error:
-                in_doubt = error if isinstance(error, MetadataOutcomeUnknownError) else in_doubt
-                await rounds.again(error)
-                continue
-            return
+            return removed
+
+        await self._change(ref, name, decide)
 
     async def forget(self, ref: LogRef) -> None:
         """Remove everything that is stored of the cursors of a deleted log, whose path is never used again.
@@ -164,63 +145,33 @@ class CursorStore:
         Raises:
             MetadataUnavailableError, MetadataOutcomeUnknownError: something may be left.
         """
-        for name in await self._store.list_records(
-            metadata_keys.cursors_key(ref.root, ref.name, ref.log_uuid)
-        ):
-            key = _key(ref, name)
-            rounds = Rounds(self._environment, f"cursor {name} of log {ref}")
-            while True:
-                try:
-                    await self._store.remove_record(key, (await self._store.read_record(key)).version)
-                except RecordNotFoundError:
-                    break
-                except (MetadataVersionError, MetadataOutcomeUnknownError) as error:
-                    await rounds.again(error)
+        for name in await self._names(ref):
+            await forget_value(self._store, self._environment, _key(ref, name), _subject(ref, name))
 
     # ---- parts
 
-    async def _write(
-        self, ref: LogRef, name: str, stored: StoredCursor, version: int | None
-    ) -> Versioned[StoredCursor]:
-        """Set it at this version, or create it (None)."""
-        value = encode_cursor(stored)
-        if version is None:
-            return Versioned(stored, await self._store.create_record(_key(ref, name), value))
-        return Versioned(stored, await self._store.write_record(_key(ref, name), value, version))
+    async def _names(self, ref: LogRef) -> list[str]:
+        return await self._store.list_records(metadata_keys.cursors_key(ref.root, ref.name, ref.log_uuid))
 
-    async def _read_after(
-        self,
-        in_doubt: LogStoreError | None,
-        read: Callable[[LogRef, str], Awaitable[_T]],
-        ref: LogRef,
-        name: str,
-    ) -> _T:
-        """Read what a change has made of it. If it cannot be read, the outcome stays unknown: raises `in_doubt`."""
-        try:
-            return await read(ref, name)
-        except MetadataUnavailableError:
-            if in_doubt is None:
-                raise
-            raise in_doubt from None
+    async def _read(self, ref: LogRef, name: str) -> Versioned[StoredCursor] | None:
+        return _decoded(ref, name, await read_value(self._store, _key(ref, name)))
 
-    async def _read_stored(self, ref: LogRef, name: str) -> Versioned[StoredCursor] | None:
-        found = await self._read_value(ref, name)
-        if found is None:
-            return None
-        try:
-            return Versioned(decode_cursor(name, found.value), found.version)
-        except RecordFormatError as error:
-            key = _key(ref, name)
-            raise RecordFormatError(
-                f"the cursor under {key} cannot be decoded: {error}; or remove it with `dlog cursor rm`",
-                key=key,
-            ) from error
+    async def _change(self, ref: LogRef, name: str, decide: Decide) -> Versioned[bytes] | None:
+        return await change_value(
+            self._store, self._environment, _key(ref, name), _subject(ref, name), decide
+        )
 
-    async def _read_value(self, ref: LogRef, name: str) -> Versioned[bytes] | None:
-        try:
-            return await self._store.read_record(_key(ref, name))
-        except RecordNotFoundError:
-            return None
+
+def _decoded(ref: LogRef, name: str, found: Versioned[bytes] | None) -> Versioned[StoredCursor] | None:
+    if found is None:
+        return None
+    try:
+        return Versioned(decode_cursor(name, found.value), found.version)
+    except RecordFormatError as error:
+        key = _key(ref, name)
+        raise RecordFormatError(
+            f"the cursor under {key} cannot be decoded: {error}; or remove it with `dlog cursor rm`", key=key
+        ) from error
 
 
 def _is_removed(name: str, value: bytes) -> bool:
@@ -232,6 +183,10 @@ def _is_removed(name: str, value: bytes) -> bool:
 
 def _key(ref: LogRef, name: str) -> str:
     return metadata_keys.cursor_key(ref.root, ref.name, ref.log_uuid, name)
+
+
+def _subject(ref: LogRef, name: str) -> str:
+    return f"cursor {name} of log {ref}"
 
 
 def _missing(ref: LogRef, name: str) -> CursorNotFoundError:

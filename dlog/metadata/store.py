@@ -23,6 +23,7 @@ from dlog.ledger_list.window import ListWindow
 from dlog.metadata.cursor_store import CursorStore
 from dlog.metadata.history_pages import HistoryPages, page_name
 from dlog.metadata.log_ref import LogRef
+from dlog.metadata.value import forget_value
 from dlog.model import GRACE_US, LogMetadata, LogName, NameNode, NameState
 from ledger.buggify import buggify, linger
 from ledger.environment import Environment
@@ -272,6 +273,8 @@ class LogMetadataStore:
             return  # a later delete finishes it; no name refers to this record
         # Last: a reader that creates a cursor looks for the record afterwards.
         await self.cursors.forget(ref)
+        retention = metadata_keys.retention_key(self._root, ref.name, ref.log_uuid)
+        await forget_value(self._store, self._environment, retention, f"the retention of log {ref}")
 
     # ---- parts
 

@@ -49,6 +49,13 @@ CASES: dict[tuple[str, str], list[Callable[[Place], list[str]]]] = {
     ("dlog", "shrink"): [lambda _: ["pipes", "0:0:0"]],
     ("dlog", "delete"): [lambda _: ["deleted", "--yes"]],
     ("dlog", "gc"): [lambda _: []],
+    ("dlog", "retention"): [lambda _: ["pipes"], lambda _: ["pipes", "-o", "json"]],
+    ("dlog", "cursor"): [
+        lambda _: ["set", "pipes", "reader", "earliest"],
+        lambda _: ["ls", "pipes"],
+        lambda _: ["ls", "pipes", "-o", "json"],
+        lambda _: ["rm", "pipes", "unused"],
+    ],
     ("dlog", "append"): [lambda _: ["pipes"]],
     ("dlog", "read"): [
         lambda _: ["pipes"],
@@ -122,6 +129,7 @@ def place(cluster: Standalone, tmp_path_factory: pytest.TempPathFactory) -> Plac
     dlog = Command(cluster.uri)
     for log in ("pipes", "rotated", "deleted"):
         dlog("append", log, "--create", stdin=lines).must_succeed()
+    dlog("cursor", "set", "pipes", "unused", "earliest").must_succeed()
     stopped = scratch / "stopped" / "bookie-1"
     [message] = map(json.loads, dlog("read", "pipes", "-n", "1", "-o", "json").must_succeed().splitlines())
     return Place(

@@ -159,6 +159,8 @@ async def compare(random: Random, log: LogMetadata, model: list[ListedLedger], p
     later = [one for one in candidates if one.ledger_id >= after]
     assert await found.from_time(wanted_us, after) == next(iter(later), None)
     assert replace(await found.totals(), deletable=0) == totals_of((), model)
+    assert await found.totals_below(after) == totals_of((), [one for one in model if one.ledger_id < after])
+    await compare_newest(random, found, model)
     assert [one async for one in found.walk()] == model
     assert [one async for one in found.walk_back()] == model[::-1]
     middle = ids[len(ids) // 2]
@@ -168,6 +170,21 @@ async def compare(random: Random, log: LogMetadata, model: list[ListedLedger], p
     ]
 
 
+async def compare_newest(random: Random, found: LedgerList, model: list[ListedLedger]) -> None:
+    """Which ledger is the newest that is needed to have so many bytes."""
+    held = list(itertools.accumulate(byte_count(one) for one in reversed(model)))
+    limit = random.randint(1, held[-1] + 20)
+    newest = await found.newest_with(limit, byte_count, lambda page: page.byte_count)
+    if limit <= held[-1]:
+        assert newest == model[-1 - bisect_left(held, limit)].ledger_id
+    else:
+        assert newest < model[0].ledger_id, "an older one may be in a page that is still there"
+
+
+def byte_count(listed: ListedLedger) -> int:
+    return 0 if listed.seal is None else listed.seal.byte_count
+
+
 def test_an_empty_list() -> None:
     async def main() -> None:
         found = LedgerList(record(), Pages().read)
@@ -175,6 +192,7 @@ def test_an_empty_list() -> None:
         assert await found.find(3) is None
         assert await found.at_or_before(3) is None
         assert await found.from_time(3) is None
+        assert await found.newest_with(1, byte_count, lambda page: page.byte_count) == 0
         assert await found.trim_cut(MessageId(3, 0, 0)) is None
         assert (await found.window(3)).ends
         assert [one async for one in found.walk()] == [one async for one in found.walk_back()] == []

@@ -1,0 +1,164 @@
+"""Trims logs as their retention says.
+
+Invariant (docs/log-semantics.md#rule-34): the rules only find a position; what trims there is a shrink, which never
+takes the newest ledger, nor one whose seal the record does not hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlog.admin import LogAdmin
+from dlog.core import metadata_keys
+from dlog.errors import RecordFormatError
+from dlog.format.retention import decode_retention, encode_retention
+from dlog.ledger_list.ledger_list import LedgerList
+from dlog.metadata.fresh_record import with_fresh_record
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
+from dlog.metadata.value import change_value, read_value
+from dlog.model import ListedLedger, LogName, LogState, MessageId, PageRef, Retention
+from ledger.environment import Environment
+from ledger.metadata.store import MetadataStore
+from ledger.model import Versioned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionPlan:
+    """What a log's retention trims: `ledgers` of them, all below `before`. None and zeros if it trims nothing now."""
+
+    before: MessageId | None = None
+    ledgers: int = 0
+    messages: int = 0
+    """Number of messages in those of them that were counted."""
+    uncounted: int = 0
+    """Number of the others: a takeover seals a ledger without counting."""
+    bytes: int = 0
+    """Bytes of their entries."""
+    kept_by: str = ""
+    """The rule that keeps most, by the name of its field; empty if none has a say."""
+
+
+class LogRetention:
+    """The retention of any log: read, set, carried out."""
+
+    def __init__(
+        self, store: MetadataStore, logs: LogMetadataStore, admin: LogAdmin, environment: Environment
+    ) -> None:
+        self._store = store
+        self._logs = logs
+        self._admin = admin
+        self._environment = environment
+
+    async def read(self, ref: LogRef) -> Retention:
+        """The log's retention; one without rules if none was set.
+
+        Raises:
+            RecordFormatError: it is damaged.
+        """
+        key = metadata_keys.retention_key(ref.root, ref.name, ref.log_uuid)
+        found = await read_value(self._store, key)
+        if found is None:
+            return Retention()
+        try:
+            return decode_retention(found.value)
+        except RecordFormatError as error:
+            raise RecordFormatError(
+                f"the retention under {key} cannot be decoded: {error}; or set it again", key=key
+            ) from error
+
+    async def set(self, ref: LogRef, retention: Retention) -> None:
+        """Replace the log's retention. Trims nothing.
+
+        Raises:
+            ContendedError: others changed it in every round.
+            MetadataOutcomeUnknownError: it may have been set.
+        """
+        value = encode_retention(retention)
+
+        async def decide(found: Versioned[bytes] | None) -> bytes | None:
+            return None if found is not None and found.value == value else value
+
+        key = metadata_keys.retention_key(ref.root, ref.name, ref.log_uuid)
+        await change_value(self._store, self._environment, key, f"the retention of log {ref}", decide)
+
+    async def plan(self, ref: LogRef, retention: Retention | None = None) -> RetentionPlan:
+        """What this retention, by default the log's own, would trim now. Changes nothing and asks no bookie.
+
+        Raises:
+            LogNotFoundError: the log was deleted.
+            RecordFormatError: the log's retention is damaged; or a cursor is, and unread messages are kept.
+            HistoryPageError: a part of the ledger list is lost.
+        """
+        rules = await self.read(ref) if retention is None else retention
+        if rules.keeps_everything:
+            return RetentionPlan()
+        read_to = None
+        if rules.keep_unread:
+            cursors = await self._logs.cursors.all(ref)
+            read_to = min((cursor.position.ledger_id for cursor in cursors), default=None)
+
+        async def look(listed: LedgerList) -> RetentionPlan:
+            return await self._plan(rules, listed, read_to)
+
+        return await with_fresh_record(self._logs, ref, self._environment, look, "what is trimmed")
+
+    async def _plan(self, retention: Retention, listed: LedgerList, read_to: int | None) -> RetentionPlan:
+        tail = None if listed.record.state is LogState.DELETING else listed.tail
+        oldest_kept = {} if read_to is None else {"keep_unread": read_to}
+        if retention.max_age_s is not None:
+            since = await listed.from_time(self._environment.wall_us() - round(retention.max_age_s * 1e6))
+            if since is not None:
+                oldest_kept["max_age_s"] = since.ledger_id
+            elif tail is not None:
+                oldest_kept["max_age_s"] = tail.ledger_id
+        if retention.max_bytes is not None:
+            oldest_kept["max_bytes"] = await listed.newest_with(retention.max_bytes, _bytes, _page_bytes)
+        if retention.max_messages is not None:
+            oldest_kept["max_messages"] = await listed.newest_with(
+                retention.max_messages, _messages, _page_messages
+            )
+        if tail is None or not oldest_kept:
+            return RetentionPlan()
+        rule, kept = min(oldest_kept.items(), key=lambda each: each[1])
+        unsealed = next((one for one in listed.record.ledgers if one.seal is None), tail)
+        kept = min(kept, unsealed.ledger_id)
+        goes = await listed.totals_below(kept)
+        if not goes.ledgers:
+            return RetentionPlan(kept_by=rule)
+        return RetentionPlan(
+            before=MessageId(kept, 0, 0),
+            ledgers=goes.ledgers,
+            messages=goes.messages,
+            uncounted=goes.uncounted,
+            bytes=goes.bytes,
+            kept_by=rule,
+        )
+
+    async def apply(self, log: LogName) -> RetentionPlan:
+        """Trim the log as its retention says; returns what was trimmed.
+
+        Raises:
+            LogNotFoundError: no such log.
+            The errors of `plan`, and of `LogAdmin.shrink`.
+        """
+        plan = await self.plan(await self._logs.find(log))
+        if plan.before is not None:
+            await self._admin.shrink(log, plan.before)
+        return plan
+
+
+def _bytes(listed: ListedLedger) -> int:
+    return 0 if listed.seal is None else listed.seal.byte_count
+
+
+def _messages(listed: ListedLedger) -> int:
+    return 0 if listed.seal is None else max(0, listed.seal.message_count)
+
+
+def _page_bytes(page: PageRef) -> int:
+    return page.byte_count
+
+
+def _page_messages(page: PageRef) -> int:
+    return page.message_count

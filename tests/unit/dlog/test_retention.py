@@ -1,0 +1,241 @@
+"""What a log's retention trims, on a simulated cluster whose list of ledgers is in tiny pages.
+
+Source: docs/log-semantics.md#rule-34.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from dlog.client import LogClient
+from dlog.core import metadata_keys
+from dlog.errors import LogNotFoundError, RecordFormatError
+from dlog.inspection.ledgers import listed_ledgers
+from dlog.ledger_list.listing import Sizes
+from dlog.log_retention import RetentionPlan
+from dlog.metadata import store as store_module
+from dlog.model import MessageId, Retention
+from dlog.testing import SimulatedCluster, simulate
+from dlog.write.writer import LogWriter
+from ledger.errors import ConfigurationError
+
+LOG = "orders"
+COUNT = 20
+PAYLOAD = bytes(100)
+Scene = Callable[[SimulatedCluster, LogClient, LogWriter, list[MessageId]], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def tiny_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(store_module, "DEFAULT_SIZES", Sizes(kept_min=3, page_ledgers=2, page_fanout=2))
+    yield
+
+
+def play(scene: Scene, seed: int = 1) -> None:
+    """The scene with a log of one message in each ledger, one a second.
+
+    The record holds the seals of COUNT ledgers; the seal of the one after them is recorded at the next rotation, and
+    the newest is open and empty.
+    """
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            writer = await client.open_writer(LOG, create=True)
+            ids = []
+            for _ in range(COUNT + 1):
+                await asyncio.sleep(1)
+                ids.append(await writer.append(PAYLOAD))
+                await writer.rotate()
+            await scene(cluster, client, writer, ids)
+            writer.abort()
+
+    simulate(main, seed=seed)
+
+
+async def first_kept(client: LogClient, retention: Retention) -> int:
+    """The number of the first message that it keeps; what is planned is what happens."""
+    before = await listed_ledgers(client, LOG)
+    plan = await client.plan_retention(LOG, retention)
+    assert await listed_ledgers(client, LOG) == before
+    await client.set_retention(LOG, retention)
+    assert await client.retention(LOG) == retention
+    assert await client.plan_retention(LOG) == plan
+    assert await client.apply_retention(LOG) == plan
+    left = await listed_ledgers(client, LOG)
+    assert len(before) - len(left) == plan.ledgers == plan.messages + plan.uncounted
+    assert await client.apply_retention(LOG) == RetentionPlan(kept_by=plan.kept_by)
+    async with client.reader(LOG, until="latest") as reader:
+        count = 0
+        async for message in reader:
+            count += 1
+            assert message.payload == PAYLOAD
+    return COUNT + 1 - count
+
+
+def test_by_messages() -> None:
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        for keep in (100, COUNT, COUNT - 1, 12, 11, 3, 1):
+            assert await first_kept(client, Retention(max_messages=keep)) == max(0, COUNT - keep)
+
+    play(scene)
+
+
+def test_by_bytes() -> None:
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        seals = [one.seal for one in await listed_ledgers(client, LOG)]
+        each = seals[0].byte_count if seals[0] is not None else 0
+        assert each > len(PAYLOAD)
+        assert await first_kept(client, Retention(max_bytes=COUNT * each)) == 0
+        assert await first_kept(client, Retention(max_bytes=14 * each + 1)) == COUNT - 15
+        assert await first_kept(client, Retention(max_bytes=14 * each)) == COUNT - 14
+        assert await first_kept(client, Retention(max_bytes=1)) == COUNT - 1
+
+    play(scene)
+
+
+def test_by_age() -> None:
+    """By the time of the last message of each ledger; the newest ledger stays, however old it is."""
+
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        assert await first_kept(client, Retention(max_age_s=3600)) == 0
+        assert await first_kept(client, Retention(max_age_s=10.9)) == COUNT - 10
+        await asyncio.sleep(100)
+        assert await first_kept(client, Retention(max_age_s=60)) == COUNT
+        last = await writer.append(PAYLOAD)
+        await asyncio.sleep(100)
+        assert (await client.apply_retention(LOG)).before is None
+        async with client.reader(LOG, until="latest") as reader:
+            assert [message.id async for message in reader] == [ids[-1], last]
+
+    play(scene)
+
+
+def test_a_clock_that_goes_back_trims_less() -> None:
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        client.ledgers.environment.wall_us = lambda: 0  # type: ignore[method-assign]
+        assert (await client.plan_retention(LOG, Retention(max_age_s=1))).before is None
+
+    play(scene)
+
+
+def test_by_the_slowest_cursor() -> None:
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        unread = Retention(keep_unread=True)
+        assert (
+            await first_kept(client, unread) == 0
+        )  # there is no cursor, so there is no consumer to wait for
+        await client.set_cursor(LOG, "slow", ids[4])
+        await client.set_cursor(LOG, "fast", "latest")
+        assert await first_kept(client, unread) == 4
+        await client.set_cursor(LOG, "slow", ids[9])
+        assert await first_kept(client, unread) == 9
+        await client.delete_cursor(LOG, "slow")
+        assert await first_kept(client, unread) == COUNT
+
+    play(scene)
+
+
+def test_the_rule_that_keeps_most_decides() -> None:
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        await client.set_cursor(LOG, "slow", ids[3])
+        both = Retention(max_messages=5, keep_unread=True)
+        assert (await client.plan_retention(LOG, both)).kept_by == "keep_unread"
+        assert await first_kept(client, both) == 3
+        await client.set_cursor(LOG, "slow", "latest")
+        assert (await client.plan_retention(LOG, both)).kept_by == "max_messages"
+        assert await first_kept(client, both) == COUNT - 5
+        rules = Retention(max_age_s=3600, max_messages=1, max_bytes=1, keep_unread=True)
+        assert (await client.plan_retention(LOG, rules)).kept_by == "max_age_s"
+        assert await first_kept(client, rules) == COUNT - 5
+
+    play(scene)
+
+
+def test_what_a_takeover_sealed_counts_as_no_messages() -> None:
+    """So more is kept than asked for, never less. It seals the two ledgers whose seals the record does not hold."""
+
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        await writer.append(PAYLOAD)
+        writer.abort()
+        newer = await client.open_writer(LOG)
+        for _ in range(3):
+            await newer.append(PAYLOAD)
+            await newer.rotate()
+        plan = await client.plan_retention(LOG, Retention(max_messages=4))
+        assert (plan.before, plan.ledgers) == (MessageId(ids[-3].ledger_id, 0, 0), COUNT - 2)
+        plan = await client.plan_retention(LOG, Retention(max_messages=2))
+        assert (plan.ledgers, plan.messages, plan.uncounted) == (COUNT + 2, COUNT, 2)
+
+    play(scene)
+
+
+def test_an_unsealed_ledger_stays_although_newer_ones_are_listed() -> None:
+    """Its seal is recorded at the next rotation, or takeover."""
+
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        await client.set_cursor(LOG, "beyond", "latest")
+        assert (await client.describe(LOG)).record.ledgers[-2].seal is None
+        plan = await client.plan_retention(LOG, Retention(keep_unread=True))
+        assert plan.before == MessageId(ids[-1].ledger_id, 0, 0)
+
+    play(scene)
+
+
+def test_a_retention_is_replaced_and_ends_with_its_log() -> None:
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        assert await client.retention(LOG) == Retention()
+        assert await client.apply_retention(LOG) == RetentionPlan()
+        await client.set_retention(LOG, Retention(max_messages=3))
+        await client.set_retention(LOG, Retention())
+        assert await client.apply_retention(LOG) == RetentionPlan()
+        await client.set_retention(LOG, Retention(max_messages=3))
+        assert await client.delete(LOG)
+        await client.create(LOG)
+        assert await client.retention(LOG) == Retention()
+
+    play(scene)
+
+
+def test_wrong_ones_are_refused_and_a_damaged_one_is_reported() -> None:
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        for wrong in (None, 7, {"max_messages": 3}):
+            with pytest.raises(ConfigurationError, match="retention"):
+                await client.set_retention(LOG, wrong)  # type: ignore[arg-type]
+        with pytest.raises(LogNotFoundError):
+            await client.set_retention("absent", Retention())
+        await client.set_retention(LOG, Retention(max_messages=3))
+        ref = (await client.describe(LOG)).ref
+        key = metadata_keys.retention_key(ref.root, ref.name, ref.log_uuid)
+        store = client.ledgers.store
+        await store.write_record(key, b"damaged", (await store.read_record(key)).version)
+        for call in (client.retention(LOG), client.plan_retention(LOG), client.apply_retention(LOG)):
+            with pytest.raises(RecordFormatError, match="or set it again"):
+                await call
+        assert len(await listed_ledgers(client, LOG)) == COUNT + 2
+        await client.set_retention(LOG, Retention(max_messages=3))
+        assert (await client.apply_retention(LOG)).ledgers == COUNT - 3
+
+    play(scene)
