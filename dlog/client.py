@@ -26,9 +26,14 @@ from dlog.errors import AppendsFailedError
 from dlog.format.cursor import checked_properties
 from dlog.format.entry import encode_entry
 from dlog.format.message import Columns
+from dlog.inspection.explain import Explanation, explain
+from dlog.inspection.history import HistoryEvent, history
+from dlog.inspection.ledgers import listed_ledgers
+from dlog.inspection.overview import Overview, overview
+from dlog.inspection.verify import Progress, verify
 from dlog.log_retention import LogRetention, RetentionPlan
 from dlog.metadata.store import LogMetadataStore
-from dlog.model import Cursor, LogMetadata, LogName, MessageId, Retention, check_log_name
+from dlog.model import Cursor, ListedLedger, LogMetadata, LogName, MessageId, Retention, check_log_name
 from dlog.opening import Opening
 from dlog.read.backlog import Lag, lag_behind
 from dlog.read.config import ReaderConfig
@@ -42,6 +47,7 @@ from dlog.writer_opening import WriterOpening
 from ledger.arguments import require_type
 from ledger.client import LedgerClient
 from ledger.environment import Environment, SystemEnvironment
+from ledger.inspection.copies import LedgerCopies
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.metadata.uri import parse_uri
@@ -409,6 +415,62 @@ class LogClient:
             ContendedError: others changed it during every attempt; try again.
         """
         await self.logs.cursors.remove(await self.logs.find(self.name(log)), check_log_name(cursor))
+
+    # ---- looking into a log
+
+    async def overview(self, log: str) -> Overview:
+        """The log in a few facts: its record, its first and its next id, and what its ledgers hold.
+
+        Raises:
+            LogNotFoundError: no such log.
+            ReadError: too few bookies respond to determine the tail.
+            DataLossError: an unsealed listed ledger does not exist.
+        """
+        return await overview(self, log)
+
+    async def list_ledgers(self, log: str) -> Sequence[ListedLedger]:
+        """Every ledger that the log lists, oldest first. Asks no bookie.
+
+        Raises:
+            LogNotFoundError: no such log.
+            HistoryPageError: a part of the list is lost.
+        """
+        return await listed_ledgers(self, log)
+
+    async def history(self, log: str) -> Sequence[HistoryEvent]:
+        """Takeovers and rotations of the log, oldest first. Asks no bookie.
+
+        Raises:
+            LogNotFoundError: no such log.
+            HistoryPageError: a part of the list is lost.
+        """
+        return await history(self, log)
+
+    async def verify(self, log: str, *, on_progress: Progress | None = None) -> Sequence[LedgerCopies]:
+        """Read every copy of every entry from the bookie that should have it; returns what was found, by ledger.
+
+        `on_progress` is called, on the client's loop, with the number of entries that were just checked. It reads the
+        whole log, on each bookie.
+
+        Raises:
+            LogNotFoundError: no such log.
+            DataLossError: a listed ledger does not exist.
+            ReadError: too few bookies respond to determine the last readable entry of the open ledger.
+        """
+        return [found async for found in verify(self, log, on_progress or (lambda entries: None))]
+
+    async def explain(self, log: str, message_id: MessageId | str) -> Explanation:
+        """What became of the message, and where its copies are.
+
+        Raises:
+            InvalidNameError: `message_id` is not a valid message id.
+            LogNotFoundError: no such log, or it is being deleted.
+            UnknownPositionError: the id is above every ledger of the log.
+            LedgerNotFoundError: the listed ledger of the id does not exist: it is lost.
+            ReadError, EntryNotFoundError: the entry is confirmed, and no copy can be read.
+            EntryFormatError: the entry cannot be decoded.
+        """
+        return await explain(self, log, MessageId.of(message_id))
 
     # ---- retention
 

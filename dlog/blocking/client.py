@@ -27,8 +27,12 @@ from dlog.client import connect as connect_async
 from dlog.config import LogConfig
 from dlog.core.tailing import OnMissing
 from dlog.errors import AppendsFailedError, CallTimeoutError
+from dlog.inspection.explain import Explanation
+from dlog.inspection.history import HistoryEvent
+from dlog.inspection.overview import Overview
+from dlog.inspection.verify import Progress
 from dlog.log_retention import RetentionPlan
-from dlog.model import Cursor, LogMetadata, MessageId, Retention
+from dlog.model import Cursor, ListedLedger, LogMetadata, MessageId, Retention
 from dlog.read.backlog import Lag
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Where
@@ -36,6 +40,7 @@ from dlog.read.reader import Reader as AsyncReader
 from dlog.read.resolution import Resolution
 from dlog.write.unread_failures import in_one, raise_unless_raising
 from dlog.write.writer import LogWriter
+from ledger.inspection.copies import LedgerCopies
 from ledger.model import LedgerId
 
 _log = logging.getLogger(__name__)
@@ -138,6 +143,27 @@ class Client:
 
     @forwards(LogClient.delete_cursor)
     def delete_cursor(self, log: str, cursor: str, *, timeout_s: float | None = None) -> None: ...
+
+    # ---- looking into a log
+
+    @forwards(LogClient.overview)
+    def overview(self, log: str, *, timeout_s: float | None = None) -> Overview: ...
+
+    @forwards(LogClient.list_ledgers)
+    def list_ledgers(self, log: str, *, timeout_s: float | None = None) -> Sequence[ListedLedger]: ...
+
+    @forwards(LogClient.history)
+    def history(self, log: str, *, timeout_s: float | None = None) -> Sequence[HistoryEvent]: ...
+
+    @forwards(LogClient.verify)
+    def verify(
+        self, log: str, *, on_progress: Progress | None = None, timeout_s: float | None = None
+    ) -> Sequence[LedgerCopies]: ...
+
+    @forwards(LogClient.explain)
+    def explain(
+        self, log: str, message_id: MessageId | str, *, timeout_s: float | None = None
+    ) -> Explanation: ...
 
     # ---- retention
 

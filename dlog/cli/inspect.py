@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,9 +31,8 @@ def history(
     The pause is the time between the last append before and the first one after, by the writers' clocks.
     """
     from dlog.cli.describe import HISTORY_COLUMNS, history_document, history_row
-    from dlog.inspection.history import history as history_of
 
-    events = administer(metadata, namespace, lambda client: history_of(client, log))
+    events = administer(metadata, namespace, lambda client: client.history(log))
     if output is TableOutput.JSON:
         print_json([history_document(event) for event in events])
     else:
@@ -49,11 +48,10 @@ def explain(
 ) -> None:
     """Show what became of a message: its outcome, its ledger and entry, and the copies on each bookie."""
     from dlog.cli.describe import explanation_document, explanation_facts
-    from dlog.inspection.explain import explain as explanation_of
     from dlog.model import MessageId
 
     message_id = MessageId.parse(message)
-    found = administer(metadata, namespace, lambda client: explanation_of(client, log, message_id))
+    found = administer(metadata, namespace, lambda client: client.explain(log, message_id))
     if output is TableOutput.JSON:
         print_json(explanation_document(found))
     else:
@@ -95,14 +93,12 @@ def verify(
         )
 
 
-async def _verify(client: LogClient, log: str) -> list[LedgerCopies]:
-    from dlog.inspection.ledgers import listed_ledgers
+async def _verify(client: LogClient, log: str) -> Sequence[LedgerCopies]:
     from dlog.inspection.verify import sealed_entries
-    from dlog.inspection.verify import verify as verified
 
-    total = sealed_entries(await listed_ledgers(client, log))
+    total = sealed_entries(await client.list_ledgers(log))
     with _progress(total) as advance:
-        return [found async for found in verified(client, log, advance)]
+        return await client.verify(log, on_progress=advance)
 
 
 def _joined(ids: list[int]) -> str:

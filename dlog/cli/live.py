@@ -64,7 +64,6 @@ async def _watch(client: LogClient, log: str, output: TableOutput) -> None:
     import asyncio
 
     from dlog.cli.describe import document_of, facts_of
-    from dlog.inspection.overview import overview
 
     interrupt_without_reader()
     async with cache_of(client) as cache:
@@ -75,7 +74,7 @@ async def _watch(client: LogClient, log: str, output: TableOutput) -> None:
         with screen() as (show, _):
             while True:
                 changed.clear()
-                found = await overview(client, log)
+                found = await client.overview(log)
                 if found != shown:
                     shown = found
                     if output is TableOutput.JSON:

@@ -44,12 +44,11 @@ def info(
 ) -> None:
     """Show state, owner and size of a log."""
     from dlog.cli.describe import document_of, facts_of
-    from dlog.inspection.overview import overview
 
     if watch:
         watch_info(log, metadata, namespace, output)
         return
-    found = administer(metadata, namespace, lambda client: overview(client, log))
+    found = administer(metadata, namespace, lambda client: client.overview(log))
     if output is TableOutput.JSON:
         print_json(document_of(found))
     else:
@@ -64,9 +63,8 @@ def ledgers(
     JSON output also has the append times of the first and the last message of each.
     """
     from dlog.cli.describe import SHORT_LEDGER_COLUMNS, ledger_row, short_ledger_row
-    from dlog.inspection.ledgers import listed_ledgers
 
-    found = administer(metadata, namespace, lambda client: listed_ledgers(client, log))
+    found = administer(metadata, namespace, lambda client: client.list_ledgers(log))
     if output is TableOutput.JSON:
         print_json([ledger_row(listed) for listed in found])
     else:

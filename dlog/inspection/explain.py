@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dlog.client import LogClient
 from dlog.core.metadata_keys import TAG_OWNER
+from dlog.inspection.inspected import Inspected
 from dlog.inspection.ledgers import listed_ledger
 from dlog.model import ListedLedger, Message, MessageId
 from dlog.read.batch import MessageBatch
@@ -40,7 +40,7 @@ class Explanation:
         return None if tag is None else tag.decode(errors="replace")
 
 
-async def explain(client: LogClient, log: str, message_id: MessageId) -> Explanation:
+async def explain(client: Inspected, log: str, message_id: MessageId) -> Explanation:
     """Determine what became of the message, and where its copies are.
 
     Raises:

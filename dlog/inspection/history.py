@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dlog.client import LogClient
 from dlog.core.metadata_keys import TAG_OWNER
+from dlog.inspection.inspected import Inspected
 from dlog.inspection.ledgers import listed_ledgers
 from dlog.model import ListedLedger
 from ledger.errors import LedgerNotFoundError
@@ -24,7 +24,7 @@ class HistoryEvent:
     """From the last append of the ledger before to its first, by the writers' clocks; None if one is not recorded."""
 
 
-async def history(client: LogClient, log: str) -> list[HistoryEvent]:
+async def history(client: Inspected, log: str) -> list[HistoryEvent]:
     """Events of the ledgers that the log lists, oldest first. Ledgers that were empty or trimmed are not listed.
 
     Raises:
@@ -46,7 +46,7 @@ async def history(client: LogClient, log: str) -> list[HistoryEvent]:
     ]
 
 
-async def _owner(client: LogClient, listed: ListedLedger) -> str | None:
+async def _owner(client: Inspected, listed: ListedLedger) -> str | None:
     try:
         metadata = (await client.ledgers.store.read_ledger(listed.ledger_id)).value
     except LedgerNotFoundError:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dlog.client import LogClient
+from dlog.inspection.inspected import Inspected
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.fresh_record import with_fresh_record
 from dlog.model import ListedLedger
 
 
-async def listed_ledgers(client: LogClient, log: str) -> list[ListedLedger]:
+async def listed_ledgers(client: Inspected, log: str) -> list[ListedLedger]:
     """The ledgers of the log, oldest first.
 
     Raises:
@@ -23,7 +23,7 @@ async def listed_ledgers(client: LogClient, log: str) -> list[ListedLedger]:
     return await with_fresh_record(client.logs, ref, client.ledgers.environment, look, "the ledgers")
 
 
-async def listed_ledger(client: LogClient, log: str, ledger_id: int) -> ListedLedger | None:
+async def listed_ledger(client: Inspected, log: str, ledger_id: int) -> ListedLedger | None:
     """The ledger of this id; None if the log does not list it now. Raises the same."""
 
     async def look(ledgers: LedgerList) -> ListedLedger | None:
@@ -33,7 +33,7 @@ async def listed_ledger(client: LogClient, log: str, ledger_id: int) -> ListedLe
     return await with_fresh_record(client.logs, ref, client.ledgers.environment, look, "the ledgers")
 
 
-async def deletable_ledgers(client: LogClient, log: str) -> int:
+async def deletable_ledgers(client: Inspected, log: str) -> int:
     """Number of ledgers that have left the log's list and are not deleted yet. Raises the same."""
 
     async def look(ledgers: LedgerList) -> int:

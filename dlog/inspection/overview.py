@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlog.admin import LogInfo
-from dlog.client import LogClient
+from dlog.inspection.inspected import Inspected
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.ledger_list.totals import ListTotals
 from dlog.metadata.fresh_record import with_fresh_record
@@ -26,7 +26,7 @@ class Overview:
     """Metadata of the last ledger; None if the log lists none, or if it was replaced during the call."""
 
 
-async def overview(client: LogClient, log: str) -> Overview:
+async def overview(client: Inspected, log: str) -> Overview:
     """Read the record, the tail, and the newest ledger's metadata.
 
     Raises:

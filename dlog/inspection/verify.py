@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from dlog.client import LogClient
 from dlog.errors import DataLossError
+from dlog.inspection.inspected import Inspected
 from dlog.inspection.ledgers import listed_ledger, listed_ledgers
 from dlog.model import ListedLedger
 from ledger.errors import LedgerNotFoundError
@@ -17,7 +17,7 @@ Progress = Callable[[int], None]
 
 
 async def verify(
-    client: LogClient, log: str, on_progress: Progress = lambda entries: None
+    client: Inspected, log: str, on_progress: Progress = lambda entries: None
 ) -> AsyncIterator[LedgerCopies]:
     """The copies of each ledger of the log, oldest first, up to what is readable when it is opened.
 
