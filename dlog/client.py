@@ -23,15 +23,16 @@ from dlog.config import LogConfig
 from dlog.core import metadata_keys
 from dlog.core.tailing import OnMissing
 from dlog.errors import AppendsFailedError
-from dlog.format.cursor import checked_properties
 from dlog.format.entry import encode_entry
 from dlog.format.message import Columns
+from dlog.format.properties import checked_properties
 from dlog.inspection.explain import Explanation, explain
 from dlog.inspection.history import HistoryEvent, history
 from dlog.inspection.ledgers import listed_ledgers
 from dlog.inspection.overview import Overview, overview
 from dlog.inspection.verify import Progress, verify
 from dlog.log_retention import LogRetention, RetentionPlan
+from dlog.metadata.log_properties import LogProperties
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import Cursor, ListedLedger, LogMetadata, LogName, MessageId, Retention, check_log_name
 from dlog.opening import Opening
@@ -128,6 +129,7 @@ class LogClient:
         self.ledgers = LedgerClient(store, config=self.config.ledger, environment=self._environment)
         self.logs = LogMetadataStore(store, self._environment, root=root)
         self.admin = LogAdmin(self.logs, self.ledgers, self.config)
+        self._properties = LogProperties(store, self._environment)
         self._retention = LogRetention(store, self.logs, self.admin, self._environment)
         self._opening = WriterOpening(self.logs, self.ledgers, self.admin, self.config)
         self._writers: dict[LogWriter, None] = {}
@@ -471,6 +473,31 @@ class LogClient:
             EntryFormatError: the entry cannot be decoded.
         """
         return await explain(self, log, MessageId.of(message_id))
+
+    # ---- properties
+
+    async def properties(self, log: str) -> dict[str, str]:
+        """What programs have stored with the log, by name.
+
+        Raises:
+            LogNotFoundError: no such log.
+            RecordFormatError: they are damaged.
+        """
+        return await self._properties.read(await self.logs.find(self.name(log)))
+
+    async def update_properties(self, log: str, changes: Mapping[str, str | None]) -> dict[str, str]:
+        """Store texts with the log, in one change: those whose value is None are removed, others are kept; returns all.
+
+        They have 64 names at most, and 32 KiB together. They do not disturb the log's writer.
+
+        Raises:
+            LogNotFoundError: no such log.
+            ConfigurationError: they are no texts, too many or too long.
+            RecordFormatError: those that are there are damaged.
+            ContendedError: others changed them during every attempt; try again.
+        """
+        require_type("changes", changes, Mapping)
+        return await self._properties.update(await self.logs.find(self.name(log)), changes)
 
     # ---- retention
 

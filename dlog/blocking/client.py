@@ -165,6 +165,16 @@ class Client:
         self, log: str, message_id: MessageId | str, *, timeout_s: float | None = None
     ) -> Explanation: ...
 
+    # ---- properties
+
+    @forwards(LogClient.properties)
+    def properties(self, log: str, *, timeout_s: float | None = None) -> dict[str, str]: ...
+
+    @forwards(LogClient.update_properties)
+    def update_properties(
+        self, log: str, changes: Mapping[str, str | None], *, timeout_s: float | None = None
+    ) -> dict[str, str]: ...
+
     # ---- retention
 
     @forwards(LogClient.retention)

@@ -5,7 +5,7 @@
     …/<uuid>/pages/<page>                    pages of the history that the record refers to
     …/<uuid>/cursors/<cursor>                positions of consumers
     …/<uuid>/retention                       what may be trimmed
-    …/<uuid>/properties                      reserved
+    …/<uuid>/properties                      texts that programs store with the log
 
 Recreating a log makes a new uuid and so a new path: an old handle's version can never match
 (docs/log-semantics.md#rule-5).
@@ -45,6 +45,10 @@ def pages_key(root: str, log: LogName, log_uuid: str) -> str:
 
 def page_key(root: str, log: LogName, log_uuid: str, page: str) -> str:
     return f"{pages_key(root, log, log_uuid)}/{page}"
+
+
+def properties_key(root: str, log: LogName, log_uuid: str) -> str:
+    return f"{name_key(root, log)}/{log_uuid}/properties"
 
 
 def retention_key(root: str, log: LogName, log_uuid: str) -> str:

@@ -273,8 +273,9 @@ class LogMetadataStore:
             return  # a later delete finishes it; no name refers to this record
         # Last: a reader that creates a cursor looks for the record afterwards.
         await self.cursors.forget(ref)
-        retention = metadata_keys.retention_key(self._root, ref.name, ref.log_uuid)
-        await forget_value(self._store, self._environment, retention, f"the retention of log {ref}")
+        for key_of in (metadata_keys.retention_key, metadata_keys.properties_key):
+            key = key_of(self._root, ref.name, ref.log_uuid)
+            await forget_value(self._store, self._environment, key, f"what is stored with log {ref}")
 
     # ---- parts
 

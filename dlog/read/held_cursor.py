@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dlog.format.cursor import checked_properties
+from dlog.format.properties import checked_properties
 from dlog.metadata.cursor_store import CursorStore
 from dlog.metadata.log_ref import LogRef
 from dlog.model import Cursor, MessageId, StoredCursor

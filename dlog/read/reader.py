@@ -392,7 +392,7 @@ class Reader:
             CursorMovedError: a newer reader has taken the cursor over, or it was set: stop.
             CursorNotFoundError: the cursor was removed, perhaps with its log.
             ConfigurationError: the reader has no cursor, the message was not returned yet, or the properties are no
-                texts, more than 64, or longer than 4,096 characters.
+                texts, more than 64, or have more than 32 KiB together.
             MetadataUnavailableError: nothing was changed; acknowledge again.
             MetadataOutcomeUnknownError: it may have been acknowledged; acknowledge again.
 

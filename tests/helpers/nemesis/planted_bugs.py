@@ -7,11 +7,11 @@ from tests.helpers.mutations.planting import Edit, edit
 PLANTED_BUGS: dict[str, tuple[Edit, ...]] = {
     "reader-starts-late": (
         edit(
-            "dlog.read.reader:Reader._resolve",
+            "dlog.read.reader:Reader._begin",
             (
-                "start = await self._place(ref, wanted.start, tail)",
-                "start = await self._place(ref, wanted.start, tail)\n        "
-                "start = start._replace(entry_id=start.entry_id + 1)",
+                "return await places.start(self._wanted)",
+                "start = await places.start(self._wanted)\n            "
+                "return start._replace(entry_id=start.entry_id + 1)",
             ),
         ),
     ),

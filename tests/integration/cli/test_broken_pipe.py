@@ -50,6 +50,7 @@ CASES: dict[tuple[str, str], list[Callable[[Place], list[str]]]] = {
     ("dlog", "delete"): [lambda _: ["deleted", "--yes"]],
     ("dlog", "gc"): [lambda _: []],
     ("dlog", "retention"): [lambda _: ["pipes"], lambda _: ["pipes", "-o", "json"]],
+    ("dlog", "properties"): [lambda _: ["pipes", "a=b"], lambda _: ["pipes", "a=b", "-o", "json"]],
     ("dlog", "cursor"): [
         lambda _: ["set", "pipes", "reader", "earliest"],
         lambda _: ["ls", "pipes"],

@@ -186,8 +186,8 @@ MUTATIONS = (
         "A reader of the last n messages begins at the n-th before the tail.",
         (
             edit(
-                "dlog.read.reader:Reader._resolve",
-                ("wanted.last, tail,", "wanted.last + 1, tail,"),
+                "dlog.read.places:Places.start",
+                ("wanted.last, await self.tail(),", "wanted.last + 1, await self.tail(),"),
             ),
         ),
     ),

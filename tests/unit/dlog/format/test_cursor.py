@@ -12,15 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlog.errors import RecordFormatError
-from dlog.format.cursor import (
-    PROPERTIES_MAX,
-    PROPERTY_CHARS_MAX,
-    checked_properties,
-    decode_cursor,
-    encode_cursor,
-)
+from dlog.format.cursor import decode_cursor, encode_cursor
 from dlog.model import Cursor, MessageId, StoredCursor
-from ledger.errors import ConfigurationError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CURSOR = Cursor(
@@ -91,32 +84,3 @@ def test_an_unknown_version_is_named_with_the_known_one() -> None:
     body = b"DLGC\x02" + msgpack.packb([None, [], 0, 5])
     with pytest.raises(RecordFormatError, match="version 2, this release reads versions up to 1"):
         decode_cursor("billing", body + zlib.crc32(body).to_bytes(4, "big"))
-
-
-def test_what_fits_can_be_stored() -> None:
-    most = {
-        f"{number:02}" * (PROPERTY_CHARS_MAX // 2): "ü" * PROPERTY_CHARS_MAX
-        for number in range(PROPERTIES_MAX)
-    }
-    stored = StoredCursor(holder=1, cursor=replace(CURSOR, properties=checked_properties(most)))
-    assert decode_cursor("billing", encode_cursor(stored)) == stored
-
-
-@pytest.mark.parametrize(
-    ("properties", "reason"),
-    [
-        ({str(number): "" for number in range(PROPERTIES_MAX + 1)}, "at most 64 properties, got 65"),
-        (
-            {"name": "x" * (PROPERTY_CHARS_MAX + 1)},
-            "'name' of a cursor has 4097 characters, the limit is 4096",
-        ),
-        ({"x" * (PROPERTY_CHARS_MAX + 1): ""}, "has 4097 characters"),
-        ({"name": "\ud800"}, "lone surrogate"),
-        ({"name": b"bytes"}, "property 'name'"),
-        ({1: "number"}, "name of a property"),
-        ([("name", "value")], "properties"),
-    ],
-)
-def test_properties_that_cannot_be_stored_are_refused(properties: object, reason: str) -> None:
-    with pytest.raises(ConfigurationError, match=reason):
-        checked_properties(properties)  # type: ignore[arg-type]
