@@ -61,6 +61,8 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
     drawn |= _with_a_richer_workload(Draw(Random(f"workload {seed}")))
     if profile != "beyond":
         drawn |= _with_more_contention(Draw(Random(f"contention {seed}")), profile, drawn)
+    if profile != "beyond":
+        drawn |= _with_later_features(Draw(Random(f"later {seed}")))
     if profile == "narrow":
         drawn |= narrowed(Draw(Random(f"narrow {seed}")))
     if drawn["digest"] == "DUMMY" and (profile == "beyond" or "minor_rot" in drawn["faults"]):
@@ -176,6 +178,11 @@ def _with_more_contention(draw: Draw, profile: str, drawn: dict[str, Any]) -> di
         faults += (OUTAGE,)
     changed["faults"] = tuple(dict.fromkeys((*drawn["faults"], *faults)))
     return changed
+
+
+def _with_later_features(draw: Draw) -> dict[str, Any]:
+    """What came after the others, from a stream of its own, so that most runs are as they were."""
+    return {"consumers": draw.chance.choice((2, 3))} if draw.maybe(0.2) else {}
 
 
 def _with_returning_bookies(ensemble: int, bookies: int) -> dict[str, Any]:

@@ -115,6 +115,8 @@ class Plan:
     """Processes that cancel what they have begun."""
     copiers: int = 0
     """Processes that copy entries between bookies."""
+    consumers: int = 0
+    """Processes that share a cursor."""
     parallel_logs: int = 0
     """Logs that one more client writes and follows at the same time."""
     rivals: bool = False

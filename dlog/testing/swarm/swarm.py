@@ -23,6 +23,7 @@ from dlog.testing.swarm.chaos import Chaos
 from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.processes.administrators import SwarmAdministrator
 from dlog.testing.swarm.processes.cancellers import Appended, SwarmCanceller
+from dlog.testing.swarm.processes.consumers import Consumed, SwarmConsumer
 from dlog.testing.swarm.processes.copiers import SwarmCopier
 from dlog.testing.swarm.processes.neighbours import Belongings, SwarmNeighbour
 from dlog.testing.swarm.processes.parallel_logs import ParallelLogs, SwarmParallelLogs
@@ -39,6 +40,7 @@ Worker = (
     | SwarmWitness
     | SwarmNeighbour
     | SwarmCanceller
+    | SwarmConsumer
     | SwarmCopier
     | SwarmParallelLogs
     | SwarmAdministrator
@@ -68,6 +70,7 @@ class Swarm:
             *(f"neighbour-{number}" for number in range(plan.neighbours)),
             *(f"canceller-{number}" for number in range(plan.cancellers)),
             *(f"copier-{number}" for number in range(plan.copiers)),
+            *(f"consumer-{number}" for number in range(plan.consumers)),
             *(["parallel-0"] if plan.parallel_logs else []),
             "administrator",
         ]
@@ -75,6 +78,7 @@ class Swarm:
         self.wrong: list[str] = []
         self._belongings = Belongings()
         self._appended = Appended()
+        self._consumed = Consumed(lambda: cluster.loop.now)
         self._parallel = ParallelLogs(plan, lambda: cluster.loop.now, cluster.trace)
         self._workers: list[Worker] = []
         self._stopping = asyncio.Event()
@@ -122,6 +126,7 @@ class Swarm:
             look = self._cluster.run("parallel-verifier", self._wrong_of_parallel_logs)
             self.wrong += await self._in_time("the parallel logs are written and read", look)
         await self._in_time("clients close", self._end_everybody())
+        self.wrong += self._consumed.wrong()
         if within:
             self.wrong += broken_promises(self._cluster)
         else:
@@ -190,6 +195,11 @@ class Swarm:
             case "canceller":
                 trace, strict = self._loop.trace, not self._plan.fast
                 worker = SwarmCanceller(client, self._appended, label, chance, trace, strict=strict)
+            case "consumer":
+                config, strict = self._plan.reader_config(), not self._plan.fast
+                worker = SwarmConsumer(
+                    client, LOG, self.recorder, self._consumed, label, chance, config, strict=strict
+                )
             case "copier":
                 worker = SwarmCopier(client, LOG, label, chance)
             case "parallel":
@@ -247,7 +257,7 @@ class Swarm:
         ended = [
             task
             for name, task in self._incarnations.items()
-            if name.startswith(("administrator", "neighb", "cancell", "copier"))
+            if name.startswith(("administrator", "neighb", "cancell", "consum", "copier"))
         ]
         for task in ended:
             task.cancel()

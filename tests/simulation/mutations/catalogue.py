@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.helpers.mutations.mutation import Mutation
 from tests.simulation.mutations import (
     appends,
+    cursors,
     ensemble_changes,
     fences,
     ledger_recovery,
@@ -49,6 +50,7 @@ _AREAS = (
     rotations,
     pages,
     readers,
+    cursors,
     appends,
 )
 
