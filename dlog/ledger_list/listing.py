@@ -39,6 +39,8 @@ class Sizes:
 
 
 DEFAULT_SIZES = Sizes()
+SHORT_SIZES = Sizes(kept_min=3, page_ledgers=2, page_fanout=2)
+"""Forced where lists in pages are tested: legal, and slow."""
 
 
 @dataclass(frozen=True, slots=True)

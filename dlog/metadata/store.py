@@ -18,7 +18,7 @@ from dlog.core.metadata_update import Applied, Look, NotOurs, look_again
 from dlog.errors import HistoryPageError, LogExistsError, LogNotFoundError, RecordFormatError
 from dlog.format.log_metadata import decode_name, decode_record, encode_name, encode_record
 from dlog.ledger_list.ledger_list import LedgerList
-from dlog.ledger_list.listing import DEFAULT_SIZES, NamedPage, Sizes, archived
+from dlog.ledger_list.listing import DEFAULT_SIZES, SHORT_SIZES, NamedPage, archived
 from dlog.ledger_list.window import ListWindow
 from dlog.metadata.cursor_store import CursorStore
 from dlog.metadata.history_pages import HistoryPages, page_name
@@ -41,9 +41,6 @@ from ledger.model import Versioned
 
 _T = TypeVar("_T")
 
-_SHORT_LIST = Sizes(kept_min=3, page_ledgers=2, page_fanout=2)
-"""Forced where legal but rare behaviour is tested."""
-
 
 class LogMetadataStore:
     """The metadata of a cluster's logs. Cheap to create: it has no connection of its own."""
@@ -54,6 +51,8 @@ class LogMetadataStore:
         self._store = store
         self._environment = environment
         self._root = root
+        self.list_sizes = DEFAULT_SIZES
+        """How much of a list stays in the record when this client changes it."""
         self._instance_id: str | None = None
         self._pages = HistoryPages(store, environment)
         self.cursors = CursorStore(store, environment)
@@ -206,7 +205,7 @@ class LogMetadataStore:
 
     async def _compare_and_set(self, ref: LogRef, record: LogMetadata, version: int) -> Applied | NotOurs:
         nonce = record.nonce
-        sizes = _SHORT_LIST if buggify("metadata.short-list") else DEFAULT_SIZES
+        sizes = SHORT_SIZES if buggify("metadata.short-list") else self.list_sizes
         record, pages = archived(
             record, lambda level, first_id: page_name(level, first_id, version, nonce), sizes
         )

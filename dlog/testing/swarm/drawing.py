@@ -182,7 +182,8 @@ def _with_more_contention(draw: Draw, profile: str, drawn: dict[str, Any]) -> di
 
 def _with_later_features(draw: Draw) -> dict[str, Any]:
     """What came after the others, from a stream of its own, so that most runs are as they were."""
-    return {"consumers": draw.chance.choice((2, 3))} if draw.maybe(0.2) else {}
+    consumers = draw.chance.choice((2, 3)) if draw.maybe(0.2) else 0
+    return {"consumers": consumers, "short_lists": draw.maybe(0.3)}
 
 
 def _with_returning_bookies(ensemble: int, bookies: int) -> dict[str, Any]:

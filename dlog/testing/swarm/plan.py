@@ -115,6 +115,8 @@ class Plan:
     """Processes that cancel what they have begun."""
     copiers: int = 0
     """Processes that copy entries between bookies."""
+    short_lists: bool = False
+    """The record keeps three ledgers, and pages have the others."""
     consumers: int = 0
     """Processes that share a cursor."""
     parallel_logs: int = 0

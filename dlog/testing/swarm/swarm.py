@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from dlog.client import LogClient
+from dlog.ledger_list.listing import SHORT_SIZES
 from dlog.model import MessageId
 from dlog.testing.checks.checks import first_findings
 from dlog.testing.checks.copies import AckedCopies
@@ -228,9 +229,13 @@ class Swarm:
         config, root = self._plan.log_config(process), root_of(process)
         while True:
             try:
-                return await self._cluster.client(config=config, root=root)
+                client = await self._cluster.client(config=config, root=root)
             except (UnavailableError, OutcomeUnknownError):
                 await asyncio.sleep(_TRY_AGAIN_S)
+                continue
+            if self._plan.short_lists:
+                client.logs.list_sizes = SHORT_SIZES
+            return client
 
     # ---- after the chaos
 

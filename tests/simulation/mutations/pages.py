@@ -11,7 +11,7 @@ _LONG = {"rotation_entries": 5, "rotation_age_s": 0.35, "append_every_s": 0.05}
 _SHORT = (
     edit(
         "dlog.metadata.store:LogMetadataStore._compare_and_set",
-        ('_SHORT_LIST if buggify("metadata.short-list") else DEFAULT_SIZES', "_SHORT_LIST"),
+        ('SHORT_SIZES if buggify("metadata.short-list") else self.list_sizes', "SHORT_SIZES"),
     ),
 )
 """Three of them stay in the record."""

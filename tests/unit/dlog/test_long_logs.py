@@ -18,7 +18,7 @@ from dlog.inspection.history import history
 from dlog.inspection.ledgers import deletable_ledgers, listed_ledgers
 from dlog.inspection.overview import overview
 from dlog.inspection.verify import verify
-from dlog.ledger_list.listing import Sizes
+from dlog.ledger_list.listing import SHORT_SIZES
 from dlog.metadata import store as store_module
 from dlog.model import LogMetadata, MessageId
 from dlog.read.resolution import Resolution
@@ -30,7 +30,7 @@ COUNT = 40
 
 @pytest.fixture(autouse=True)
 def tiny_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(store_module, "DEFAULT_SIZES", Sizes(kept_min=3, page_ledgers=2, page_fanout=2))
+    monkeypatch.setattr(store_module, "DEFAULT_SIZES", SHORT_SIZES)
     yield
 
 

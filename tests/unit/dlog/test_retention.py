@@ -14,7 +14,7 @@ from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.errors import LogNotFoundError, RecordFormatError
 from dlog.inspection.ledgers import listed_ledgers
-from dlog.ledger_list.listing import Sizes
+from dlog.ledger_list.listing import SHORT_SIZES
 from dlog.log_retention import RetentionPlan
 from dlog.metadata import store as store_module
 from dlog.model import MessageId, Retention
@@ -30,7 +30,7 @@ Scene = Callable[[SimulatedCluster, LogClient, LogWriter, list[MessageId]], Awai
 
 @pytest.fixture(autouse=True)
 def tiny_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(store_module, "DEFAULT_SIZES", Sizes(kept_min=3, page_ledgers=2, page_fanout=2))
+    monkeypatch.setattr(store_module, "DEFAULT_SIZES", SHORT_SIZES)
     yield
 
 
