@@ -10,7 +10,7 @@ PLANTED_BUGS: dict[str, tuple[Edit, ...]] = {
             "dlog.read.reader:Reader._begin",
             (
                 "return await places.start(self._wanted)",
-                "start = await places.start(self._wanted)\n            "
+                "start = await places.start(self._wanted)\n        "
                 "return start._replace(entry_id=start.entry_id + 1)",
             ),
         ),

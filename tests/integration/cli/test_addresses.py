@@ -19,12 +19,17 @@ MAKES_A_CLUSTER = {"standalone", "demo"}
 ARGUMENTS = {
     "append": ["log"],
     "create": ["log"],
+    "cursor ls": ["log"],
+    "cursor rm": ["log", "cursor"],
+    "cursor set": ["log", "cursor", "earliest"],
     "delete": ["log", "--yes"],
     "explain": ["log", "0:0:0"],
     "history": ["log"],
     "info": ["log"],
     "ledgers": ["log"],
+    "properties": ["log"],
     "read": ["log"],
+    "retention": ["log"],
     "rotate": ["log"],
     "shrink": ["log", "0:0:0"],
     "tail": ["log"],
@@ -36,17 +41,22 @@ ARGUMENTS = {
 
 
 def commands_with_an_address(app: typer.Typer) -> list[str]:
-    group = typer.main.get_group(app)
+    commands = {**typer.main.get_group(app).commands}
+    for name, command in list(commands.items()):
+        for below, its_command in getattr(command, "commands", {}).items():
+            commands[f"{name} {below}"] = its_command
     return sorted(
         name
-        for name, command in group.commands.items()
+        for name, command in commands.items()
         if any("--metadata" in parameter.opts for parameter in command.params)
     )
 
 
 @pytest.mark.parametrize("name", sorted(set(commands_with_an_address(dlog_app)) - MAKES_A_CLUSTER))
 def test_dlog_takes_the_address_of_the_environment(name: str) -> None:
-    Command("nonsense").here(name, *ARGUMENTS.get(name, [])).must_fail(2, "'nonsense'", "scheme:rest")
+    Command("nonsense").here(*name.split(), *ARGUMENTS.get(name, [])).must_fail(
+        2, "'nonsense'", "scheme:rest"
+    )
 
 
 @pytest.mark.parametrize("name", commands_with_an_address(bookie_app))
