@@ -89,7 +89,11 @@ class LogAdmin:
 
         Source: docs/log-semantics.md#rule-33.
         """
-        ref = await self._logs.find(log)
+        return await self.shrink_ref(await self._logs.find(log), before)
+
+    async def shrink_ref(self, ref: LogRef, before: MessageId) -> LogMetadata:
+        """As `shrink`, for this incarnation."""
+        log = ref.name
         rounds = Rounds(self._environment, f"the record of log {log}")
         while True:
             read = await self._logs.read(ref)

@@ -22,7 +22,8 @@ from dlog.admin import LogAdmin, LogInfo
 from dlog.config import LogConfig
 from dlog.core import metadata_keys
 from dlog.core.tailing import OnMissing
-from dlog.errors import AppendsFailedError
+from dlog.core.takeover import OnTakeoverLost
+from dlog.errors import AppendsFailedError, OwnerUnresponsiveError, RotationFailedError
 from dlog.format.entry import encode_entry
 from dlog.format.message import Columns
 from dlog.format.properties import checked_properties
@@ -44,8 +45,8 @@ from dlog.read.reader import Reader
 from dlog.read.resolution import Resolution, resolve
 from dlog.write.unread_failures import in_one, raise_unless_raising
 from dlog.write.writer import LogWriter
-from dlog.writer_opening import WriterOpening
-from ledger.arguments import require_type
+from dlog.writer_opening import OwnerWait, WriterOpening, owner_wait
+from ledger.arguments import require_choice, require_type
 from ledger.client import LedgerClient
 from ledger.environment import Environment, SystemEnvironment
 from ledger.inspection.copies import LedgerCopies
@@ -131,7 +132,7 @@ class LogClient:
         self.admin = LogAdmin(self.logs, self.ledgers, self.config)
         self._properties = LogProperties(store, self._environment)
         self._retention = LogRetention(store, self.logs, self.admin, self._environment)
-        self._opening = WriterOpening(self.logs, self.ledgers, self.admin, self.config)
+        self._opening = WriterOpening(self.logs, self.ledgers, self._retention, self.config)
         self._writers: dict[LogWriter, None] = {}
         # Weak: a reader that its user has dropped stops by itself.
         self._readers: WeakKeyDictionary[Reader, None] = WeakKeyDictionary()
@@ -247,7 +248,14 @@ class LogClient:
         await self.logs.create(self.name(log), grace_us=self.config.grace_us)
 
     def open_writer(
-        self, log: str, *, create: bool = False, given_up: Collection[LedgerId] = ()
+        self,
+        log: str,
+        *,
+        create: bool = False,
+        given_up: Collection[LedgerId] = (),
+        wait_for_current_owner: float | None = None,
+        hand_over: bool = True,
+        on_takeover_lost: OnTakeoverLost | str = OnTakeoverLost.FAIL,
     ) -> Opening[LogWriter]:
         """Take the log over and return its writer: `await` it, or enter it. With `create` a missing log is created.
 
@@ -255,6 +263,13 @@ class LogClient:
         log in a new epoch and appends go to a new ledger, which is in the log's ledger list.
 
         `given_up`: ids of listed ledgers that are lost and whose loss is accepted; their messages are gone.
+
+        `wait_for_current_owner`: ask the current writer to hand the log over, and wait up to this number of seconds
+        until it has: it then has the outcome of every append, and none is in doubt. A writer that does not answer
+        within `owner_answer_s`, or does not end in time, is fenced. With `hand_over` false it is only waited for, until
+        it ends by itself or does not answer any more; `math.inf` makes this client a standby.
+
+        `on_takeover_lost`: what to do if another client takes the log over first: `fail` or `retry`.
 
         Raises:
             LogNotFoundError: no such log, and `create` is false.
@@ -267,13 +282,25 @@ class LogClient:
             DataLossError: a ledger to be fenced does not exist and is not in `given_up`
                 (docs/log-semantics.md#rule-23).
             UnauthorizedError: `config.password` is not the password of the log's ledgers.
+            ConfigurationError: `wait_for_current_owner` is negative, or `on_takeover_lost` is unknown.
 
         Source: docs/log-semantics.md#rule-20 to #rule-23.
         """
-        return Opening(self._open_writer(log, create, given_up))
+        wait = owner_wait(wait_for_current_owner, hand_over=hand_over)
+        on_lost = require_choice("on_takeover_lost", on_takeover_lost, tuple(OnTakeoverLost))
+        return Opening(self._open_writer(log, create, given_up, wait, on_lost))
 
-    async def _open_writer(self, log: str, create: bool, given_up: Collection[LedgerId]) -> LogWriter:
-        writer = await self._opening.open(self.name(log), create=create, given_up=given_up)
+    async def _open_writer(
+        self,
+        log: str,
+        create: bool,
+        given_up: Collection[LedgerId],
+        wait: OwnerWait | None,
+        on_lost: OnTakeoverLost,
+    ) -> LogWriter:
+        writer = await self._opening.open(
+            self.name(log), create=create, given_up=given_up, wait=wait, on_lost=on_lost
+        )
         self._writers[writer] = None
         writer.over.add_done_callback(lambda _: self._writers.pop(writer, None))
         return writer
@@ -543,7 +570,7 @@ class LogClient:
 
         Source: docs/log-semantics.md#rule-34.
         """
-        return await self._retention.apply(self.name(log))
+        return await self._retention.apply(await self.logs.find(self.name(log)))
 
     # ---- administration
 
@@ -581,18 +608,29 @@ class LogClient:
         ref = await self.logs.find(self.name(log))
         return await resolve(self.logs, ref, self.ledgers, found, self.config.password)
 
-    async def rotate(self, log: str) -> LogInfo:
-        """Seal the log's active ledger by taking the log over and closing the writer; returns the new record.
+    async def rotate(self, log: str, *, force: bool = False) -> LogInfo:
+        """Seal the log's active ledger; returns the new record.
 
-        Only an owner rotates (docs/log-semantics.md#rule-16, #rule-34b), so this deposes the current writer. A program
-        that has the writer open calls `LogWriter.rotate` instead.
+        Only an owner rotates (docs/log-semantics.md#rule-16, #rule-34b), so the current writer is asked to, and goes on
+        in a new ledger. An empty ledger is kept. If nothing is open, nothing changes. With `force` a writer that does
+        not answer, or cannot rotate, is deposed: the log is taken over and closed.
 
         Raises:
             LogNotFoundError: no such log.
-            The errors of `open_writer`.
+            OwnerUnresponsiveError: the writer does not answer within `owner_answer_s`, or has not rotated within
+                `takeover_timeout_s`.
+            RotationFailedError: the writer cannot rotate now.
+            The errors of `open_writer`, with `force`.
+
+        Source: docs/log-semantics.md#rule-22b.
         """
-        writer = await self.open_writer(log)
-        await writer.close()
+        try:
+            await self._opening.rotate(self.name(log))
+        except (OwnerUnresponsiveError, RotationFailedError):
+            if not force:
+                raise
+            writer = await self.open_writer(log)
+            await writer.close()
         return await self.describe(log)
 
     async def shrink(self, log: str, before: MessageId | str) -> LogMetadata:

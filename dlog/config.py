@@ -76,6 +76,15 @@ class LogConfig:
     takeover_timeout_s: float = 60.0
     """Longest takeover. Recovery of a large unconfirmed tail takes seconds."""
 
+    hands_over: bool = True
+    """Whether a writer that is asked to hand its log over does so (`LogClient.open_writer`).
+
+    It then accepts no more appends, waits for the outcome of those it has accepted, seals its ledger and ends.
+    """
+
+    owner_answer_s: float = 2.0
+    """An owner that has not answered a request within this time counts as stopped (docs/log-semantics.md#rule-22b)."""
+
     deletion_grace_s: float | None = None
     """Time before a ledger is deleted whose writer may only be paused, where bookies forget deletions.
 
@@ -97,6 +106,7 @@ class LogConfig:
             "candidate_wait_s",
             "store_probe_s",
             "takeover_timeout_s",
+            "owner_answer_s",
         ):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must be positive and finite, got {getattr(self, name)}")

@@ -115,6 +115,13 @@ class TakeoverContendedError(UnavailableError):
     rounds: int
 
 
+class RotationFailedError(UnavailableError):
+    """The log's owner was asked to rotate and could not, for the reason in the message. It will try again."""
+
+    log: str
+    owner: Owner | None = None
+
+
 class StandaloneError(UnavailableError):
     """The local cluster could not be started, or one of its bookies keeps failing."""
 
@@ -150,6 +157,13 @@ class TakeoverTimeoutError(OutcomeUnknownError):
     """The takeover did not end within `takeover_timeout_s`; it may have happened."""
 
     log: str
+
+
+class OwnerUnresponsiveError(OutcomeUnknownError):
+    """The log's owner has not answered a request, or not done what it was asked. It may still do it."""
+
+    log: str
+    owner: Owner | None = None
 
 
 class CallTimeoutError(OutcomeUnknownError, TimeoutError):
@@ -263,11 +277,13 @@ __all__ = [
     "ContendedError",
     "QueueFullError",
     "TakeoverContendedError",
+    "RotationFailedError",
     "StandaloneError",
     "AppendAbortedError",
     "AppendIndeterminateError",
     "AppendsFailedError",
     "TakeoverTimeoutError",
+    "OwnerUnresponsiveError",
     "CallTimeoutError",
     "WriterDeposedError",
     "TakeoverLostError",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from dlog.admin import LogAdmin
 from dlog.core import metadata_keys
+from dlog.core.metadata_changes import has_deletable
 from dlog.errors import RecordFormatError
 from dlog.format.retention import decode_retention, encode_retention
 from dlog.ledger_list.ledger_list import LedgerList
@@ -17,7 +18,7 @@ from dlog.metadata.fresh_record import with_fresh_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.metadata.value import change_value, read_value
-from dlog.model import ListedLedger, LogName, LogState, MessageId, PageRef, Retention
+from dlog.model import ListedLedger, LogMetadata, LogState, MessageId, PageRef, Retention
 from ledger.environment import Environment
 from ledger.metadata.store import MetadataStore
 from ledger.model import Versioned
@@ -135,17 +136,29 @@ class LogRetention:
             kept_by=rule,
         )
 
-    async def apply(self, log: LogName) -> RetentionPlan:
+    async def apply(self, ref: LogRef) -> RetentionPlan:
         """Trim the log as its retention says; returns what was trimmed.
 
         Raises:
-            LogNotFoundError: no such log.
+            LogNotFoundError: the log was deleted.
             The errors of `plan`, and of `LogAdmin.shrink`.
         """
-        plan = await self.plan(await self._logs.find(log))
+        plan = await self.plan(ref)
         if plan.before is not None:
-            await self._admin.shrink(log, plan.before)
+            await self._admin.shrink_ref(ref, plan.before)
         return plan
+
+    async def tidy(self, ref: LogRef, record: LogMetadata) -> None:
+        """What an owner does after a rotation: trim as the retention says, and delete ledgers that are due.
+
+        `record`: the newest that the owner knows.
+
+        Raises:
+            The errors of `apply`, and of `LogAdmin.collect_ref`.
+        """
+        plan = await self.apply(ref)
+        if plan.before is not None or has_deletable(record):
+            await self._admin.collect_ref(ref)
 
 
 def _bytes(listed: ListedLedger) -> int:

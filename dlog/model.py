@@ -281,6 +281,43 @@ class StoredCursor:
     cursor: Cursor | None
 
 
+class RequestKind(StrEnum):
+    """What another client asks of a log's owner."""
+
+    ANSWER = "answer"
+    """Only to answer, which shows that it runs."""
+    ROTATE = "rotate"
+    HAND_OVER = "hand over"
+
+
+class RequestState(StrEnum):
+    """How far a request to a log's owner is."""
+
+    OPEN = "open"
+    SEEN = "seen"
+    """The owner has read it."""
+    DONE = "done"
+    FAILED = "failed"
+    """The owner could not do it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerRequest:
+    """A request to the owner of a log in one epoch; an owner in another epoch ignores it.
+
+    A record names an owner that may long have stopped. Only its answer shows that it runs.
+    """
+
+    kind: RequestKind
+    epoch: int
+    nonce: int
+    """Random; of this request only."""
+    requester: Owner
+    state: RequestState = RequestState.OPEN
+    reason: str = ""
+    """Why it failed."""
+
+
 @with_field_docs
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:

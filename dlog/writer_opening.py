@@ -2,50 +2,91 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Collection
+from dataclasses import dataclass
 
-from dlog.admin import LogAdmin
+from dlog.backoff import Backoff
 from dlog.config import LogConfig
 from dlog.core.degraded import DegradedPolicy
-from dlog.errors import LogExistsError, LogNotFoundError
+from dlog.core.takeover import OnTakeoverLost
+from dlog.errors import LogExistsError, LogNotFoundError, TakeoverLostError
+from dlog.log_retention import LogRetention
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
-from dlog.model import LogMetadata, LogName
+from dlog.model import LogMetadata, LogName, Owner
 from dlog.write.active_ledger import LedgerMaker
 from dlog.write.append_queue import AppendQueue
+from dlog.write.current_owner import CurrentOwner
 from dlog.write.rotation_runner import RotationRunner
 from dlog.write.takeover_runner import TakeoverRunner, new_owner
 from dlog.write.writer import LogWriter
 from ledger.arguments import require_type
 from ledger.client import LedgerClient
 from ledger.environment import SystemEnvironment
-from ledger.errors import NotEnoughBookiesError
+from ledger.errors import ConfigurationError, NotEnoughBookiesError
 from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
+
+_LOST_FIRST_S = 0.1
+_LOST_MAX_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerWait:
+    """How a takeover waits for the current owner."""
+
+    limit_s: float
+    hand_over: bool
+    """Whether the owner is asked to end."""
 
 
 class WriterOpening:
     """Opens the writers of one client."""
 
     def __init__(
-        self, logs: LogMetadataStore, ledgers: LedgerClient, admin: LogAdmin, config: LogConfig
+        self, logs: LogMetadataStore, ledgers: LedgerClient, retention: LogRetention, config: LogConfig
     ) -> None:
         self._logs = logs
         self._ledgers = ledgers
-        self._admin = admin
+        self._retention = retention
         self._config = config
         self._environment = ledgers.environment
 
     async def open(
-        self, name: LogName, *, create: bool = False, given_up: Collection[LedgerId] = ()
+        self,
+        name: LogName,
+        *,
+        create: bool = False,
+        given_up: Collection[LedgerId] = (),
+        wait: OwnerWait | None = None,
+        on_lost: OnTakeoverLost = OnTakeoverLost.FAIL,
     ) -> LogWriter:
         """Take the log over; `LogClient.open_writer` says what holds on return, and what it raises."""
         _require_ledger_ids(given_up)
-        ref = await self._find_or_create(name) if create else await self._find(name)
-        try:
-            return await self._take_over(ref, given_up)
-        except NotEnoughBookiesError as error:
-            raise self._explained(error) from error
+        backoff = Backoff(self._environment, first_s=_LOST_FIRST_S, max_s=_LOST_MAX_S)
+        while True:
+            ref = await self._find_or_create(name) if create else await self._find(name)
+            try:
+                return await self._take_over(ref, given_up, wait)
+            except NotEnoughBookiesError as error:
+                raise self._explained(error) from error
+            except TakeoverLostError:
+                if on_lost is OnTakeoverLost.FAIL:
+                    raise
+            await asyncio.sleep(backoff.next_s())
+
+    async def rotate(self, name: LogName) -> None:
+        """Ask the log's owner to rotate; `LogClient.rotate` says what holds on return, and what it raises."""
+        ref = await self._logs.find(name)
+        owner = new_owner(self._environment, self._config.owner_name)
+        await self._current_owner(ref, owner).rotated(self._config.takeover_timeout_s)
+
+    def _current_owner(self, ref: LogRef, requester: Owner) -> CurrentOwner:
+        return CurrentOwner(
+            ref, requester, logs=self._logs, config=self._config, environment=self._environment
+        )
 
     async def _find(self, name: LogName) -> LogRef:
         try:
@@ -69,10 +110,22 @@ class WriterOpening:
             except LogExistsError:
                 await rounds.again()  # another client has just created it
 
-    async def _take_over(self, ref: LogRef, given_up: Collection[LedgerId]) -> LogWriter:
+    async def _take_over(
+        self, ref: LogRef, given_up: Collection[LedgerId], wait: OwnerWait | None
+    ) -> LogWriter:
         owner = new_owner(self._environment, self._config.owner_name)
+        epoch = None
+        if wait is not None:
+            current = self._current_owner(ref, owner)
+            epoch = await current.ended(hand_over=wait.hand_over, limit_s=wait.limit_s)
         takeover = await TakeoverRunner(
-            ref, owner, logs=self._logs, ledgers=self._ledgers, config=self._config, given_up=given_up
+            ref,
+            owner,
+            logs=self._logs,
+            ledgers=self._ledgers,
+            config=self._config,
+            given_up=given_up,
+            after_epoch=epoch,
         ).run()
         queue = AppendQueue(
             self._config,
@@ -89,7 +142,7 @@ class WriterOpening:
             logs=self._logs,
             ledgers=self._ledgers,
             config=self._config,
-            collect=lambda: self._admin.collect_ref(ref),
+            tidy=lambda record: self._retention.tidy(ref, record),
         )
         rotation.start()
         # A simulated process that is killed closes nothing.
@@ -109,6 +162,18 @@ class WriterOpening:
             "or a whole local cluster with `dlog standalone`",
             **error.facts,
         )
+
+
+def owner_wait(limit_s: float | None, *, hand_over: bool) -> OwnerWait | None:
+    """Checked arguments of `open_writer`; None: the owner is not waited for."""
+    require_type("hand_over", hand_over, bool)
+    if limit_s is None:
+        return None
+    if limit_s != math.inf:
+        require_type("wait_for_current_owner", limit_s, float)
+    if not limit_s >= 0:
+        raise ConfigurationError(f"wait_for_current_owner must be 0 or more seconds, got {limit_s}")
+    return OwnerWait(limit_s, hand_over)
 
 
 def _require_ledger_ids(given_up: Collection[LedgerId]) -> None:

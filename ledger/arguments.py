@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 import types
+from collections.abc import Sequence
 from dataclasses import fields
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import cache
-from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
+from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ledger.errors import ConfigurationError
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 NAMES: dict[object, str] = {
     int: "a whole number",
@@ -33,6 +36,18 @@ def require_type(what: str, value: object, *kinds: type) -> None:
     """
     if not any(_is(value, kind) for kind in kinds):
         raise _wrong(what, kinds, _shown(value))
+
+
+def require_choice(what: str, value: object, allowed: Sequence[_Choice]) -> _Choice:
+    """The one of `allowed` that the value is, or whose text it is.
+
+    Raises:
+        ConfigurationError: it is none of them; the message names `what`.
+    """
+    for each in allowed:
+        if isinstance(value, str) and value == each:
+            return each
+    raise ConfigurationError(f"{what} must be one of {', '.join(allowed)}, got {value!r}")
 
 
 def require_fields(config: Any) -> None:

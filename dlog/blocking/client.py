@@ -26,6 +26,7 @@ from dlog.client import DEFAULT_NAMESPACE, LogClient
 from dlog.client import connect as connect_async
 from dlog.config import LogConfig
 from dlog.core.tailing import OnMissing
+from dlog.core.takeover import OnTakeoverLost
 from dlog.errors import AppendsFailedError, CallTimeoutError
 from dlog.inspection.explain import Explanation
 from dlog.inspection.history import HistoryEvent
@@ -93,6 +94,9 @@ class Client:
         *,
         create: bool = False,
         given_up: Collection[LedgerId] = (),
+        wait_for_current_owner: float | None = None,
+        hand_over: bool = True,
+        on_takeover_lost: OnTakeoverLost | str = OnTakeoverLost.FAIL,
         timeout_s: float | None = None,
     ) -> Writer: ...
 
@@ -205,7 +209,7 @@ class Client:
     ) -> Resolution: ...
 
     @forwards(LogClient.rotate)
-    def rotate(self, log: str, *, timeout_s: float | None = None) -> LogInfo: ...
+    def rotate(self, log: str, *, force: bool = False, timeout_s: float | None = None) -> LogInfo: ...
 
     @forwards(LogClient.shrink)
     def shrink(self, log: str, before: MessageId | str, *, timeout_s: float | None = None) -> LogMetadata: ...

@@ -119,6 +119,14 @@ def append(
     header: Header = None,
     tombstones: Tombstones = False,
     create: Annotated[bool, typer.Option("--create", help="Create the log if it does not exist.")] = False,
+    wait_for_owner: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="Ask the current writer to hand the log over, and fence it only after this time.",
+        ),
+    ] = None,
     timeout_s: Annotated[
         float,
         typer.Option(
@@ -131,8 +139,8 @@ def append(
     """Append messages from a file or stdin.
 
     Each line is a message, unless --format says otherwise. --format messages reads what `dlog read -o json` prints.
-    Takes the log over: its current writer is fenced. Prints the first and the last message id once all messages are
-    durable.
+    Takes the log over: its current writer is fenced, or with --wait-for-owner asked first. Prints the first and the
+    last message id once all messages are durable.
     """
     options = InputOptions(
         form=form,
@@ -151,7 +159,10 @@ def append(
         if size is not None:
             groups = _begun(groups)
         config = _config(timeout_s)
-        with connect(metadata, namespace, config) as client, client.open_writer(log, create=create) as writer:
+        with (
+            connect(metadata, namespace, config) as client,
+            client.open_writer(log, create=create, wait_for_current_owner=wait_for_owner) as writer,
+        ):
             _append_all(groups, writer.submit_many, acknowledged)
 
 

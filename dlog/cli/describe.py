@@ -115,6 +115,14 @@ def _copies_document(newest: LedgerMetadata | None) -> dict[str, object] | None:
     }
 
 
+def newest_ledger(record: LogMetadata) -> str:
+    """As the last part of a sentence."""
+    if not record.ledgers:
+        return "and has no ledger"
+    newest = record.ledgers[-1]
+    return f"its newest ledger is {newest.ledger_id} ({'open' if newest.seal is None else 'sealed'})"
+
+
 def ledger_row(listed: ListedLedger) -> dict[str, object]:
     """One ledger of `dlog ledgers`. None: not in the log metadata yet."""
     row: dict[str, object] = dict.fromkeys(LEDGER_COLUMNS)

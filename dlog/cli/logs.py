@@ -71,13 +71,25 @@ def ledgers(
         print_table(SHORT_LEDGER_COLUMNS, [short_ledger_row(listed) for listed in found])
 
 
-def rotate(log: LogName, metadata: Metadata = "", namespace: Namespace = "default") -> None:
-    """Seal the newest ledger of a log by a takeover.
+def rotate(
+    log: LogName,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Fence a writer that does not answer or cannot rotate; it may open the log again."
+        ),
+    ] = False,
+    metadata: Metadata = "",
+    namespace: Namespace = "default",
+) -> None:
+    """Seal the newest ledger of a log.
 
-    Fences the current writer, which may open the log again. The next message goes to a new ledger.
+    Asks the log's writer, which goes on in a new ledger. An empty ledger is kept, and so is a log that is not written.
     """
-    found = administer(metadata, namespace, lambda client: client.rotate(log))
-    print(f"sealed; log {log} is at epoch {found.record.epoch}")
+    from dlog.cli.describe import newest_ledger
+
+    found = administer(metadata, namespace, lambda client: client.rotate(log, force=force))
+    print(f"log {log} is at epoch {found.record.epoch}, {newest_ledger(found.record)}")
 
 
 def shrink(

@@ -6,6 +6,7 @@
     …/<uuid>/cursors/<cursor>                positions of consumers
     …/<uuid>/retention                       what may be trimmed
     …/<uuid>/properties                      texts that programs store with the log
+    …/<uuid>/request                         what another client asks of the owner
 
 Recreating a log makes a new uuid and so a new path: an old handle's version can never match
 (docs/log-semantics.md#rule-5).
@@ -53,6 +54,10 @@ def properties_key(root: str, log: LogName, log_uuid: str) -> str:
 
 def retention_key(root: str, log: LogName, log_uuid: str) -> str:
     return f"{name_key(root, log)}/{log_uuid}/retention"
+
+
+def request_key(root: str, log: LogName, log_uuid: str) -> str:
+    return f"{name_key(root, log)}/{log_uuid}/request"
 
 
 def cursors_key(root: str, log: LogName, log_uuid: str) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from dlog.core import metadata_changes
 from dlog.core.commands import (
@@ -65,6 +66,14 @@ LOST_EMPTY = SealFacts(last_entry=-1, message_count=0, byte_count=0)
 """Recorded for a missing ledger that the operator has given up."""
 
 
+class OnTakeoverLost(StrEnum):
+    """What a client does whose takeover another one has forestalled (docs/log-semantics.md#rule-22)."""
+
+    FAIL = "fail"
+    RETRY = "retry"
+    """After a pause with jitter take the log over from the winner."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
     """Inputs from the shell, since the machine has neither clock nor randomness."""
@@ -95,7 +104,8 @@ class Takeover:
     """One candidate for one log. `end` turns it into Seal (SEALED) or Delete (DELETING).
 
     `given_up`: missing ledgers whose loss the operator accepts. `grace_us`: raise the log's grace to this.
-    `own`: the candidate is the log's writer.
+    `own`: the candidate is the log's writer. `after_epoch`: the epoch of the owner that was waited for; in another one
+    the log is lost.
     """
 
     def __init__(
@@ -107,8 +117,10 @@ class Takeover:
         given_up: Collection[LedgerId] = (),
         grace_us: int | None = None,
         own: OwnLog | None = None,
+        after_epoch: int | None = None,
     ) -> None:
         self._log = log
+        self._after_epoch = after_epoch
         self._own = own
         self._grace_us = grace_us
         self._owner = owner
@@ -130,6 +142,8 @@ class Takeover:
         before, self._before = self._before, read
         if self._own is not None and not same_ownership(self._own.record, read.value):
             return [Depose(read.value)]
+        if self._after_epoch not in (None, read.value.epoch):
+            return [Fail(self._lost(read))]
         refusal = self._refusal(read.value)
         if refusal is not None:
             return [Fail(refusal)]

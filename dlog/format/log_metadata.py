@@ -1,11 +1,11 @@
 """Bytes of a log's record and of its name node. Pure.
 
-The frame is that of every value of a log's metadata (metadata_value.py); ledgers and pages are in ledger_fields.py.
+The frame is that of every value of a log's metadata (metadata_value.py); ledgers and pages are in ledger_fields.py, the
+owner in owner.py.
 
     kind "R", the record of a log, version 3, 2 or 1:
     record  [uuid, instance id, epoch, owner or nil, ledgers, last ledger id, trim before, pending delete,
              sinks, state, nonce, pages, grace µs, trimmed end, first id, deleted below]
-    owner   [instance, name, host, process id, started µs]
     pending [id, not before µs]        sink [writer id, batch, time µs]
 
     kind "N", its name node, version 1:
@@ -34,6 +34,7 @@ from dlog.format.metadata_value import (
     optional,
     text,
 )
+from dlog.format.owner import decode_owner, owner_fields
 from dlog.ledger_list.listing import broken_rule
 from dlog.model import (
     GRACE_US,
@@ -43,7 +44,6 @@ from dlog.model import (
     MessageId,
     NameNode,
     NameState,
-    Owner,
     PendingDelete,
     SinkMark,
 )
@@ -100,7 +100,7 @@ def _record_fields(record: LogMetadata) -> list[object]:
         record.log_uuid,
         record.instance_id,
         record.epoch,
-        _owner_fields(record.owner),
+        None if record.owner is None else owner_fields(record.owner),
         [ledger_fields(listed, has_location=record.format_version >= 3) for listed in record.ledgers],
         record.last_ledger_id,
         list(record.trim_before),
@@ -117,12 +117,6 @@ def _record_fields(record: LogMetadata) -> list[object]:
     return fields
 
 
-def _owner_fields(owner: Owner | None) -> list[object] | None:
-    if owner is None:
-        return None
-    return [owner.instance, owner.name, owner.host, owner.process_id, owner.started_us]
-
-
 # ---- msgpack → values
 
 
@@ -137,7 +131,7 @@ def _decode_record_fields(version: int, value: object) -> LogMetadata:
         log_uuid=text(fields[0], "uuid"),
         instance_id=text(fields[1], "instance id"),
         epoch=integer(fields[2], "epoch"),
-        owner=optional(_decode_owner, fields[3]),
+        owner=optional(decode_owner, fields[3]),
         ledgers=many(partial(decode_ledger, has_location=version >= 3), fields[4], "ledgers"),
         last_ledger_id=integer(fields[5], "last ledger id", low=-1),
         trim_before=_decode_trim(fields[6]),
@@ -169,17 +163,6 @@ def _check_rules(record: LogMetadata) -> None:
         raise RecordFormatError(f"the log metadata has {len(record.sinks)} sinks, the limit is {SINKS_MAX}")
     if (record.owner is None) != (record.epoch == 0):
         raise RecordFormatError(f"the log metadata has epoch {record.epoch} and owner {record.owner}")
-
-
-def _decode_owner(value: object) -> Owner:
-    instance, name, host, process_id, started_us = array(value, 5, "owner")
-    return Owner(
-        instance=text(instance, "owner instance"),
-        name=text(name, "owner name"),
-        host=text(host, "owner host"),
-        process_id=integer(process_id, "owner process id"),
-        started_us=integer(started_us, "owner start time"),
-    )
 
 
 def _decode_trim(value: object) -> MessageId:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from dlog.backoff import Backoff
@@ -23,6 +24,7 @@ from dlog.ledger_list.window import ListWindow
 from dlog.metadata.cursor_store import CursorStore
 from dlog.metadata.history_pages import HistoryPages, page_name
 from dlog.metadata.log_ref import LogRef
+from dlog.metadata.owner_requests import OwnerRequests
 from dlog.metadata.value import forget_value
 from dlog.model import GRACE_US, LogMetadata, LogName, NameNode, NameState
 from ledger.buggify import buggify, linger
@@ -40,6 +42,8 @@ from ledger.metadata.store import MetadataStore, Unwatch, Watch
 from ledger.model import Versioned
 
 _T = TypeVar("_T")
+TOUCH_S_MAX = 10.0
+"""For a change whose answer was lost; that of no use is made again."""
 
 
 class LogMetadataStore:
@@ -56,6 +60,7 @@ class LogMetadataStore:
         self._instance_id: str | None = None
         self._pages = HistoryPages(store, environment)
         self.cursors = CursorStore(store, environment)
+        self.requests = OwnerRequests(store, environment)
 
     @property
     def root(self) -> str:
@@ -252,6 +257,18 @@ class LogMetadataStore:
                 case Look.SEND_AGAIN:
                     await asyncio.sleep(backoff.next_s())
 
+    async def touch(self, ref: LogRef) -> None:
+        """Change the record without changing what it says, so that its owner reads what is asked of it.
+
+        Raises:
+            LogNotFoundError: the log was deleted.
+            MetadataUnavailableError, MetadataOutcomeUnknownError: it may be unchanged.
+        """
+        read = await self.read(ref)
+        touched = replace(read.value, nonce=self._environment.token())
+        # If it is refused, the record was changed after it was read here, which has the same effect.
+        await self.compare_and_set(ref, touched, read.version, limit_s=TOUCH_S_MAX)
+
     async def remove_unused_pages(self, ref: LogRef, record: LogMetadata, version: int) -> int:
         """Remove the pages that the record of this version does not refer to; return their number.
 
@@ -272,7 +289,7 @@ class LogMetadataStore:
             return  # a later delete finishes it; no name refers to this record
         # Last: a reader that creates a cursor looks for the record afterwards.
         await self.cursors.forget(ref)
-        for key_of in (metadata_keys.retention_key, metadata_keys.properties_key):
+        for key_of in (metadata_keys.retention_key, metadata_keys.properties_key, metadata_keys.request_key):
             key = key_of(self._root, ref.name, ref.log_uuid)
             await forget_value(self._store, self._environment, key, f"what is stored with log {ref}")
 

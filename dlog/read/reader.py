@@ -30,7 +30,7 @@ from dlog.read.fetcher import Fetched, Fetcher, NotYetError
 from dlog.read.held_cursor import HeldCursor
 from dlog.read.places import Places
 from dlog.read.range import ReadRange
-from ledger.arguments import require_type
+from ledger.arguments import require_choice, require_type
 from ledger.client import LedgerClient
 from ledger.errors import ConfigurationError
 from ledger.reading.bookie_reads import Entry
@@ -85,8 +85,8 @@ class Reader:
         self._held: HeldCursor | None = None
         require_type("config", config, ReaderConfig, type(None))
         self._config = config or ReaderConfig()
-        self._on_trimmed = _policy(on_trimmed, "on_trimmed", tuple(OnMissing))
-        self._on_data_loss = _policy(on_data_loss, "on_data_loss", (OnMissing.FAIL, OnMissing.GAP))
+        self._on_trimmed = require_choice("on_trimmed", on_trimmed, tuple(OnMissing))
+        self._on_data_loss = require_choice("on_data_loss", on_data_loss, (OnMissing.FAIL, OnMissing.GAP))
         self._fetcher: Fetcher | None = None
         self._until: MessageId | None = None
         self._position = EARLIEST_ID
@@ -468,9 +468,3 @@ class Reader:
 def _abandon(loop: asyncio.AbstractEventLoop, fetcher: Fetcher) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(fetcher.abandon)
-
-
-def _policy(value: OnMissing | str, name: str, allowed: tuple[OnMissing, ...]) -> OnMissing:
-    if not isinstance(value, str) or value not in allowed:
-        raise ConfigurationError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
-    return OnMissing(value)

@@ -13,13 +13,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import assert_never
 
 from dlog.config import LogConfig
 from dlog.core import commands as to
 from dlog.core.commands import RotationCommand as Command
-from dlog.core.metadata_changes import has_deletable
 from dlog.core.metadata_update import Applied
 from dlog.core.rotation import Phase, Rotation
 from dlog.core.takeover import describe_owner
@@ -35,12 +33,13 @@ from dlog.metadata.fresh_record import with_fresh_record
 from dlog.metadata.grace import EpochGuard, deletions_are_durable
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
-from dlog.model import NO_MESSAGE, LogMetadata, MessageId
+from dlog.model import NO_MESSAGE, LogMetadata, MessageId, Owner
 from dlog.write.active_ledger import ActiveLedger, LedgerMaker
 from dlog.write.append_queue import AppendQueue
 from dlog.write.hold_limit import HoldLimit
 from dlog.write.ledger_recovery import last_message
 from dlog.write.own_takeover import OwnTakeover
+from dlog.write.owner_inbox import OwnerInbox
 from dlog.write.record_watch import RecordWatch
 from dlog.write.rotation_monitor import RotationMonitor
 from dlog.write.takeover_runner import TakeoverResult
@@ -52,8 +51,11 @@ from ledger.errors import (
     LedgerNotFoundError,
     LogStoreError,
     MetadataUnavailableError,
+    NotFoundError,
+    OutcomeUnknownError,
+    UnavailableError,
 )
-from ledger.model import LedgerId
+from ledger.model import LedgerId, Versioned
 from ledger.writing.write_handle import WriteHandle
 
 _log = logging.getLogger(__name__)
@@ -77,8 +79,9 @@ class RotationRunner:
         logs: LogMetadataStore,
         ledgers: LedgerClient,
         config: LogConfig,
-        collect: Callable[[], Awaitable[object]],
+        tidy: Callable[[LogMetadata], Awaitable[None]],
     ) -> None:
+        """`tidy` trims and deletes what is no longer needed."""
         assert takeover.active_ledger is not None
         self._ref = ref
         self._queue = queue
@@ -86,7 +89,7 @@ class RotationRunner:
         self._logs = logs
         self._ledgers = ledgers
         self._config = config
-        self._collect = collect
+        self._tidy = tidy
         self._environment = ledgers.environment
         self._loop = asyncio.get_running_loop()
         self._machine = Rotation(takeover.record, takeover.version, takeover.active_ledger.ledger_id)
@@ -115,9 +118,11 @@ class RotationRunner:
             self._tasks,
             ours=lambda: self._machine.record,
             pause_s=self._pause_s,
-            on_seen=lambda read: self._apply(self._machine.on_record_seen(read)),
+            on_seen=self._on_record_seen,
             on_confirmed=self._deliver_confirmed,
         )
+        self._inbox = OwnerInbox(logs.requests, ref, self._tasks, self._pause_s, self.rotate, self._hand_over)
+        self._handed_over: WriterDeposedError | None = None
         self._over_error: LogStoreError | None = None
         self._rotated: list[asyncio.Future[LedgerId]] = []
         self.over: asyncio.Future[None] = self._loop.create_future()
@@ -176,6 +181,22 @@ class RotationRunner:
         self._machine.give_up()
         self._queue.fail_held(error)
         self._end(error)
+
+    def _hand_over(self, requester: Owner) -> None:
+        """End as `close` does, for another client, unless that is not wanted (docs/log-semantics.md#rule-22b)."""
+        if not self._config.hands_over or self._machine.over:
+            return
+        if self._handed_over is None:
+            self._handed_over = WriterDeposedError(
+                f"log {self._ref} was handed over to {describe_owner(requester)}, which asked for it: this writer "
+                "accepts no more appends",
+                log=str(self._ref),
+                owner=requester,
+            )
+            _log.info("%s", self._handed_over)
+        self._queue.flush()
+        self._queue.refuse(self._handed_over)
+        self.close()
 
     async def last_sealed_message(self) -> MessageId:
         """The last message in the log's sealed ledgers, NO_MESSAGE if there is none, also after a trim.
@@ -284,7 +305,8 @@ class RotationRunner:
             case to.Depose(found):
                 self._depose(found)
             case to.Finished():
-                self._end(AppendAbortedError(f"the writer of log {self._ref} is closed"))
+                closed = AppendAbortedError(f"the writer of log {self._ref} is closed", log=str(self._ref))
+                self._end(self._handed_over or closed)
             case _:
                 assert_never(command)
 
@@ -302,8 +324,7 @@ class RotationRunner:
             del self._active_ledgers[ledger_id]
         self._deliver(active_ledger, active_ledger.handle.done_through)
         self._fullness.follow(active_ledger.use)
-        if has_deletable(self._machine.record):
-            self._tasks.spawn(self._collect_garbage())
+        self._tasks.spawn(self._tidy_up())
         waiting, self._rotated = self._rotated, []
         for future in waiting:
             if not future.done():
@@ -372,10 +393,14 @@ class RotationRunner:
         else:
             self._apply(self._machine.on_store_reachable())
 
-    async def _collect_garbage(self) -> None:
-        """Delete unlisted ledgers that are due; on failure the next owner tries again."""
-        with suppress(LogStoreError):
-            await self._collect()
+    async def _tidy_up(self) -> None:
+        """On failure the next rotation, or the next owner, tries again."""
+        try:
+            await self._tidy(self._machine.record)
+        except (UnavailableError, OutcomeUnknownError, NotFoundError) as error:
+            _log.debug("log %s: nothing was trimmed or deleted: %s", self._ref, error)
+        except LogStoreError as error:
+            _log.warning("log %s: nothing was trimmed or deleted: %s", self._ref, error)
 
     async def _close_ledger(self, active_ledger: ActiveLedger) -> None:
         try:
@@ -431,6 +456,11 @@ class RotationRunner:
             )
         )
         self._report_failed()
+
+    def _on_record_seen(self, read: Versioned[LogMetadata] | None) -> None:
+        self._apply(self._machine.on_record_seen(read))
+        if read is not None and not self._machine.over:
+            self._inbox.on_record(read)
 
     # ---- the end
 

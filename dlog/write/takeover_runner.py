@@ -74,9 +74,10 @@ class TakeoverRunner:
         end: LogState | None = None,
         given_up: Collection[LedgerId] = (),
         own: OwnLog | None = None,
+        after_epoch: int | None = None,
         recover: Callable[[tuple[LedgerId, ...]], Awaitable[RecoveredLedgers]] | None = None,
     ) -> None:
-        """`own`, `recover`: the candidate is the log's writer, and recovers its own ledgers so."""
+        """`end`, `given_up`, `own`, `after_epoch`: as of `Takeover`. `recover`: recovers the ledgers of an own log."""
         self._ref = ref
         self._logs = logs
         self._ledgers = ledgers
@@ -84,7 +85,13 @@ class TakeoverRunner:
         self._environment = ledgers.environment
         self._maker = LedgerMaker(ref, owner, ledgers, config)
         self._machine = Takeover(
-            str(ref), owner, end=end, given_up=given_up, grace_us=config.grace_us, own=own
+            str(ref),
+            owner,
+            end=end,
+            given_up=given_up,
+            grace_us=config.grace_us,
+            own=own,
+            after_epoch=after_epoch,
         )
         self._recover = recover or self._fence
         self.waited = False

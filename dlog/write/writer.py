@@ -44,8 +44,8 @@ _READ_TURNS = 3
 class LogWriter:
     """Obtained from `LogClient.open_writer`; `async with` closes it. Used on the loop that opened it.
 
-    After its end (`close`, `abort`, a takeover by another writer, or an append that waited longer than `hold_limit_s`)
-    every new append raises the reason, which is also in `refusal`.
+    After its end (`close`, `abort`, a takeover by another writer, a hand-over to one that asked for the log, or an
+    append that waited longer than `hold_limit_s`) every new append raises the reason, which is also in `refusal`.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class LogWriter:
 
     @property
     def active(self) -> bool:
-        """False once the writer is closed or deposed, or has given up."""
-        return self._closing is None and not self._rotation.over.done()
+        """False once the writer is closed or deposed, has handed the log over, or has given up."""
+        return self._closing is None and self._queue.refusal is None
 
     # ---- appending
 

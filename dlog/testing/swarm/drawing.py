@@ -183,7 +183,13 @@ def _with_more_contention(draw: Draw, profile: str, drawn: dict[str, Any]) -> di
 def _with_later_features(draw: Draw) -> dict[str, Any]:
     """What came after the others, from a stream of its own, so that most runs are as they were."""
     consumers = draw.chance.choice((2, 3)) if draw.maybe(0.2) else 0
-    return {"consumers": consumers, "short_lists": draw.maybe(0.3)}
+    short_lists = draw.maybe(0.3)
+    return {
+        "consumers": consumers,
+        "short_lists": short_lists,
+        "polite": 0.5 if draw.maybe(0.3) else 0.0,
+        "retains": draw.maybe(0.25),
+    }
 
 
 def _with_returning_bookies(ensemble: int, bookies: int) -> dict[str, Any]:

@@ -119,6 +119,10 @@ class Plan:
     """The record keeps three ledgers, and pages have the others."""
     consumers: int = 0
     """Processes that share a cursor."""
+    polite: float = 0.0
+    """The share of takeovers that first ask the owner; with any, administrators also ask it to rotate."""
+    retains: bool = False
+    """The owner trims what a cursor of the administrators is beyond; they read that first."""
     parallel_logs: int = 0
     """Logs that one more client writes and follows at the same time."""
     rivals: bool = False
@@ -211,6 +215,7 @@ class Plan:
             ),
             buffer_bytes_max=entry_bytes if self.tight_buffer else 4 * entry_bytes,
             candidate_wait_s=0.5 * patience,
+            owner_answer_s=0.5 * patience,
             late_success_s=1.0 * patience,
             hold_limit_s=self.hold_s,
             deletion_grace_s=graces[int(number) % len(graces)] if graces else None,

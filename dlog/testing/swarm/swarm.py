@@ -216,6 +216,8 @@ class Swarm:
                     other_log=self._plan.other_log,
                     strict=not self._plan.fast,
                     cancels=self._plan.cancellers > 0,
+                    rotates=self._plan.polite > 0,
+                    retains=self._plan.retains,
                 )
         self._workers.append(worker)
         try:

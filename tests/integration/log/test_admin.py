@@ -256,13 +256,3 @@ async def test_resolve_reports_the_outcome_of_an_indeterminate_append_permanentl
         assert await client.resolve("orders", first) is Resolution.TRIMMED
         with pytest.raises(UnknownPositionError):
             await client.resolve("orders", MessageId(last.ledger_id + 1, 0, 0))
-
-
-async def test_rotate_from_outside_is_a_takeover(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
-        writer = await client.open_writer("orders", create=True)
-        first = await writer.append(b"one")
-        info = await client.rotate("orders")
-        assert info.record.epoch == 2
-        assert info.record.ledgers[-1].ledger_id > first.ledger_id
-        await until(lambda: not writer.active)

@@ -1,4 +1,4 @@
-"""What administrators do during the run: shrink, sweep, collect; and a second log that comes and goes."""
+"""What administrators do in a run: shrink, retain, rotate, sweep, collect; and a second log that comes and goes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 
 from dlog.client import LogClient
 from dlog.errors import LogExistsError, LogNotFoundError, LogSealedError, ShrinkRefusedError
-from dlog.model import MessageId
+from dlog.model import MessageId, Retention
 from dlog.testing.checks.history import content_of
 from dlog.testing.checks.recorder import Recorder
 from dlog.testing.swarm.processes.cut_short import CutShortError, cut_short
@@ -16,6 +16,7 @@ from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 
 OTHER_LOG = "other"
+RETAINED = "retained"
 _SWEEP_AGE_S = 0.5
 _SHADOW_S = 5.0
 """For reading what is to be trimmed; if that takes longer, nothing is trimmed this time."""
@@ -36,9 +37,13 @@ class SwarmAdministrator:
         other_log: bool,
         strict: bool,
         cancels: bool = False,
+        rotates: bool = False,
+        retains: bool = False,
     ) -> None:
-        """`cancels`: some of what it does is cancelled at any instant."""
+        """`cancels`: some of what it does is cancelled at any instant. `retains`: it also trims through the owner."""
         self._cancels = cancels
+        self._rotates = rotates
+        self._retains = retains
         self._client = client
         self._log = log
         self._recorder = recorder
@@ -57,6 +62,8 @@ class SwarmAdministrator:
         works = [self._look, self._clean]
         works += [self._shrink] if self._shrinks else []
         works += [self._live_another_life] * 2 if self._other_log else []
+        works += [self._rotate] if self._rotates else []
+        works += [self._retain] if self._retains else []
         while True:
             await asyncio.sleep(4.0 * self._chance.random())
             try:
@@ -84,24 +91,37 @@ class SwarmAdministrator:
         await self._client.collect(self._log)
         await self._client.admin.sweep(age_s=_SWEEP_AGE_S)
 
-    async def _shrink(self) -> None:
-        """To somewhere in the older half, mostly: the younger one is to be checked."""
-        seen = self._recorder.seen
-        if seen and self._chance.random() < 0.1:
-            await self._shrink_to(seen[-1])
-        elif seen:
-            await self._shrink_to(seen[self._chance.randrange(len(seen) // 2 + 1)])
+    async def _rotate(self) -> None:
+        await self._client.rotate(self._log, force=self._chance.random() < 0.2)
 
-    async def _shrink_to(self, before: MessageId) -> None:
+    async def _retain(self) -> None:
+        """The owner trims up to a cursor at its next rotation, if at all."""
+        before = self._older()
+        if before is not None and await self._announced(before) is not None:
+            await self._client.set_cursor(self._log, RETAINED, before)
+            await self._client.set_retention(self._log, Retention(keep_unread=True))
+
+    async def _shrink(self) -> None:
+        seen = self._recorder.seen
+        before = seen[-1] if seen and self._chance.random() < 0.1 else self._older()
+        number = None if before is None else await self._announced(before)
+        if before is not None and number is not None:
+            await self._client.shrink(self._log, before)
+            self._recorder.trimmed(number)
+
+    def _older(self) -> MessageId | None:
+        """Somewhere in the older half: the younger one is to be checked."""
+        seen = self._recorder.seen
+        return seen[self._chance.randrange(len(seen) // 2 + 1)] if seen else None
+
+    async def _announced(self, before: MessageId) -> int | None:
         """Read what is to be trimmed first, so that the checks know it; what cannot be read now is left alone."""
         try:
             async with asyncio.timeout(_SHADOW_S):
                 shadow = await self._shadow(self._recorder.shadowed, before)
         except TimeoutError:
-            return
-        number = self._recorder.trim(before, shadow)
-        await self._client.shrink(self._log, before)
-        self._recorder.trimmed(number)
+            return None
+        return self._recorder.trim(before, shadow)
 
     async def _shadow(self, start: MessageId, before: MessageId) -> list[tuple[MessageId, bytes]]:
         """What is not yet in the shadow of an earlier trim."""

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, NamedTuple, TypeVar
 
 from dlog.client import LogClient
+from dlog.core.takeover import OnTakeoverLost
 from dlog.errors import AppendIndeterminateError, TakeoverLostError, UnknownPositionError
 from dlog.model import MessageId
 from dlog.testing.checks.history import Outcome, content_of
@@ -121,7 +122,16 @@ class SwarmWriter:
         return writer
 
     async def _opened(self) -> LogWriter:
-        return await self._client.open_writer(self._log, create=True)
+        chance = self._chance
+        if not self._plan.polite or chance.random() >= self._plan.polite:
+            return await self._client.open_writer(self._log, create=True)
+        return await self._client.open_writer(
+            self._log,
+            create=True,
+            wait_for_current_owner=chance.choice((0.0, 1.0, 10.0)),
+            hand_over=chance.random() < 0.7,
+            on_takeover_lost=chance.choice(tuple(OnTakeoverLost)),
+        )
 
     async def _perhaps(self, work: Coroutine[Any, Any, T]) -> T:
         """CutShortError: in a run with cancellers some of a writer's calls are cancelled."""

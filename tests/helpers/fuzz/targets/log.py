@@ -14,6 +14,7 @@ from dlog.format.entry import Codec, ProducerMark, decode_entry, decode_envelope
 from dlog.format.history_page import decode_page, encode_page
 from dlog.format.log_metadata import decode_name, decode_record, encode_name, encode_record
 from dlog.format.message import Columns, columns_bytes, encode_messages, message_bytes
+from dlog.format.owner_request import decode_request, encode_request
 from dlog.format.properties import decode_log_properties, encode_log_properties
 from dlog.format.retention import decode_retention, encode_retention
 from dlog.model import MessageId, check_log_name
@@ -28,7 +29,7 @@ _decode_record: Callable[[bytes], Any] = decode_record.__wrapped__
 def log_record(data: bytes) -> None:
     """First byte 0: a record as it is; 1: what follows the magic of a record, its CRC computed here.
 
-    2: the same of a name; 3: of a page; 4: of a cursor; 5: of a retention; 6: of properties.
+    2: the same of a name; 3: of a page; 4: of a cursor; 5: of a retention; 7: of a request; 6: of properties.
     """
     kind, value = data[:1], data[1:]
     letter, decode, encode = _VALUES.get(kind, (b"", _decode_record, encode_record))
@@ -47,6 +48,7 @@ _VALUES: dict[bytes, tuple[bytes, Callable[[bytes], Any], Callable[[Any], bytes]
     b"\3": (b"P", decode_page, encode_page),
     b"\6": (b"U", decode_log_properties, encode_log_properties),
     b"\5": (b"T", decode_retention, encode_retention),
+    b"\7": (b"Q", decode_request, encode_request),
     b"\4": (b"C", partial(decode_cursor, "billing"), encode_cursor),
 }
 
@@ -184,6 +186,7 @@ _GOLDEN = {
     "log_page_index_v1": 3,
     "log_cursor_v1": 4,
     "log_retention_v1": 5,
+    "log_request_v1": 7,
     "log_properties_v1": 6,
     "log_cursor_removed_v1": 4,
 }

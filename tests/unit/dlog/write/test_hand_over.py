@@ -1,0 +1,398 @@
+"""A log that is handed over instead of being taken, and an owner that is asked to rotate.
+
+Source: docs/log-semantics.md#rule-22, #rule-22b.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from dlog.client import LogClient
+from dlog.config import LogConfig
+from dlog.core import metadata_keys
+from dlog.errors import (
+    LogNotFoundError,
+    OwnerUnresponsiveError,
+    RotationFailedError,
+    TakeoverLostError,
+    WriterDeposedError,
+)
+from dlog.model import MessageId, OwnerRequest, RequestKind, RequestState
+from dlog.testing import SimulatedCluster, simulate
+from dlog.write.takeover_runner import new_owner
+from dlog.write.writer import LogWriter
+from ledger.errors import ConfigurationError, LogStoreError, MetadataUnavailableError
+
+LOG = "orders"
+ANSWER_S = LogConfig().owner_answer_s
+SEEDS = range(5)
+Scene = Callable[[SimulatedCluster, LogClient, "Writing"], Awaitable[None]]
+
+
+class Writing:
+    """A process that appends all the time, with many appends in flight."""
+
+    def __init__(self) -> None:
+        self.pause_s = 0.002
+        self.writer: LogWriter | None = None
+        self.ended: dict[str, int] = Counter()
+        self.acked: list[MessageId] = []
+        self.under_way = asyncio.Event()
+
+    async def run(self, client: LogClient) -> None:
+        self.writer = await client.open_writer(LOG, create=True)
+        async with asyncio.TaskGroup() as group:
+            while self.writer.active:
+                for _ in range(5):
+                    group.create_task(self._append(self.writer))
+                await asyncio.sleep(self.pause_s)
+
+    async def _append(self, writer: LogWriter) -> None:
+        try:
+            self.acked.append(await writer.append(b"x" * 100))
+            if len(self.acked) == 20:
+                self.under_way.set()
+        except LogStoreError as error:
+            self.ended[type(error).__name__] += 1
+
+
+def play(scene: Scene, *, seed: int = 1, config: LogConfig | None = None) -> None:
+    """The scene while another process, `owner`, writes the log."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        writing = Writing()
+
+        async def owner() -> None:
+            async with await cluster.client(config=config) as client:
+                await writing.run(client)
+
+        cluster.run("owner", owner)
+        async with await cluster.client() as client:
+            await writing.under_way.wait()
+            await scene(cluster, client, writing)
+
+    simulate(main, seed=seed)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def texts(client: LogClient) -> list[MessageId]:
+    async with client.reader(LOG, until="latest") as reader:
+        return [message.id async for message in reader]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_owner_that_is_asked_settles_everything_and_ends(seed: int) -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        begun = now()
+        async with client.open_writer(LOG, wait_for_current_owner=30) as writer:
+            assert now() - begun < 0.5
+            acked = list(writing.acked)
+            assert writer.epoch == 2
+            first = await writer.append(b"next")
+            await asyncio.sleep(1)
+            assert writing.acked == acked
+            assert set(writing.ended) <= {"WriterDeposedError"}
+            assert writing.writer is not None
+            assert isinstance(writing.writer.refusal, WriterDeposedError)
+            assert f"was handed over to {writer.owner.instance}" in str(writing.writer.refusal)
+            assert writing.writer.refusal.owner == writer.owner
+            assert await texts(client) == [*acked, first]
+
+    play(scene, seed=seed)
+
+
+@pytest.mark.parametrize("hand_over", [True, False])
+def test_an_owner_that_does_not_run_is_fenced_as_soon_as_that_is_seen(hand_over: bool) -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        cluster.kill("owner")
+        begun = now()
+        async with client.open_writer(LOG, wait_for_current_owner=3600, hand_over=hand_over) as writer:
+            assert ANSWER_S < now() - begun < 2 * ANSWER_S
+            await writer.append(b"next")
+            assert set(writing.acked) <= set(await texts(client))
+
+    play(scene)
+
+
+def test_an_owner_that_keeps_its_log_is_fenced_when_the_time_is_over() -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        begun = now()
+        async with client.open_writer(LOG, wait_for_current_owner=7) as writer:
+            assert 7 < now() - begun < 8
+            await writer.append(b"next")
+            await asyncio.sleep(5)
+            assert writing.writer is not None
+            assert f"was taken over by {writer.owner.instance}" in str(writing.writer.refusal)
+
+    play(scene, config=LogConfig(hands_over=False))
+
+
+def test_a_standby_takes_over_when_the_owner_closes() -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        waiting = asyncio.create_task(
+            client.open_writer(LOG, wait_for_current_owner=math.inf, hand_over=False)
+        )
+        writing.pause_s = 0.1
+        await asyncio.sleep(20)
+        assert not waiting.done()
+        assert writing.writer is not None
+        assert writing.writer.active
+        begun = now()
+        await writing.writer.close()
+        async with await waiting as writer:
+            assert now() - begun < 0.5
+            await writer.append(b"next")
+            assert set(writing.acked) <= set(await texts(client))
+
+    play(scene)
+
+
+def test_a_standby_notices_that_the_owner_has_died() -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        waiting = asyncio.create_task(
+            client.open_writer(LOG, wait_for_current_owner=math.inf, hand_over=False)
+        )
+        writing.pause_s = 0.1
+        await asyncio.sleep(20)
+        cluster.kill("owner")
+        begun = now()
+        async with await waiting as writer:
+            assert now() - begun < 3 * ANSWER_S
+            await writer.append(b"next")
+
+    play(scene)
+
+
+def test_a_standby_outlasts_an_outage_of_the_store() -> None:
+    """While no client reaches it, an owner cannot answer: that says nothing about the owner."""
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        waiting = asyncio.create_task(
+            client.open_writer(LOG, wait_for_current_owner=math.inf, hand_over=False)
+        )
+        writing.pause_s = 0.1
+        await asyncio.sleep(10)
+        names = [cluster.loop.node.name, "owner"]
+        for name in names:
+            cluster.metadata.partition(name)
+        await asyncio.sleep(20)
+        for name in names:
+            cluster.metadata.heal(name)
+        await asyncio.sleep(20)
+        assert not waiting.done()
+        assert writing.writer is not None
+        assert writing.writer.active
+        waiting.cancel()
+
+    play(scene)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_two_that_ask_one_gets_it_and_the_other_fails_or_asks_again(seed: int) -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        opening = [asyncio.create_task(client.open_writer(LOG, wait_for_current_owner=30)) for _ in range(3)]
+        done = await asyncio.gather(*opening, return_exceptions=True)
+        won = [one for one in done if isinstance(one, LogWriter)]
+        assert len(won) == 1
+        assert [type(one) for one in done if one is not won[0]] == [TakeoverLostError] * 2
+        assert won[0].epoch == 2
+        assert set(writing.ended) <= {"WriterDeposedError"}
+        again = [
+            asyncio.create_task(client.open_writer(LOG, wait_for_current_owner=30, on_takeover_lost="retry"))
+            for _ in range(3)
+        ]
+        epochs = sorted([(await one).epoch for one in again])
+        assert epochs == [3, 4, 5]
+
+    play(scene, seed=seed)
+
+
+def test_a_log_that_is_not_written_is_not_waited_for() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            await client.create(LOG)
+            for epoch in (1, 2):
+                begun = now()
+                async with client.open_writer(LOG, wait_for_current_owner=30) as writer:
+                    assert writer.epoch == epoch
+                    assert now() - begun < 0.1
+                    await writer.append(b"one")
+            with pytest.raises(LogNotFoundError):
+                await client.open_writer("absent", wait_for_current_owner=30)
+
+    simulate(main)
+
+
+def test_wrong_arguments_are_refused() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            for wait in (-1, math.nan, -math.inf, "1"):
+                with pytest.raises(ConfigurationError, match="wait_for_current_owner"):
+                    client.open_writer(LOG, wait_for_current_owner=wait)  # type: ignore[arg-type]
+            with pytest.raises(ConfigurationError, match="hand_over must be True or False"):
+                client.open_writer(LOG, hand_over="yes")  # type: ignore[arg-type]
+            with pytest.raises(ConfigurationError, match="on_takeover_lost must be one of fail, retry"):
+                client.open_writer(LOG, on_takeover_lost="wait")
+
+    simulate(main)
+
+
+# ---- requests
+
+
+def asked(epoch: int, kind: RequestKind = RequestKind.HAND_OVER) -> Callable[[LogClient], OwnerRequest]:
+    def make(client: LogClient) -> OwnerRequest:
+        environment = client.ledgers.environment
+        return OwnerRequest(
+            kind=kind, epoch=epoch, nonce=environment.token(), requester=new_owner(environment, "test")
+        )
+
+    return make
+
+
+def test_a_request_to_an_earlier_owner_is_ignored() -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        ref = (await client.describe(LOG)).ref
+        writing.pause_s = 0.1
+        for epoch in (0, 2):
+            request = asked(epoch)(client)
+            assert await client.logs.requests.ask(ref, request) == request
+            await client.logs.touch(ref)
+            await asyncio.sleep(10)
+            assert await client.logs.requests.read(ref) == request
+            assert writing.writer is not None
+            assert writing.writer.active
+
+    play(scene)
+
+
+def test_an_open_request_to_the_same_owner_is_not_replaced() -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        cluster.kill("owner")
+        ref = (await client.describe(LOG)).ref
+        requests = client.logs.requests
+        first, second, newer = asked(1)(client), asked(1)(client), asked(2)(client)
+        assert await requests.ask(ref, first) == first
+        assert await requests.ask(ref, second) == first
+        assert not await requests.answer(ref, second, RequestState.SEEN)
+        assert await requests.answer(ref, first, RequestState.FAILED, "no " * 1000)
+        assert await requests.ask(ref, second) == second
+        assert await requests.ask(ref, newer) == newer
+        assert await requests.answer(ref, newer, RequestState.SEEN)
+        assert await requests.read(ref) == replace(newer, state=RequestState.SEEN)
+
+    play(scene)
+
+
+def test_a_damaged_request_is_replaced() -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        ref = (await client.describe(LOG)).ref
+        key = metadata_keys.request_key(ref.root, ref.name, ref.log_uuid)
+        await client.ledgers.store.create_record(key, b"damaged")
+        assert await client.logs.requests.read(ref) is None
+        async with client.open_writer(LOG, wait_for_current_owner=30):
+            assert set(writing.ended) <= {"WriterDeposedError"}
+
+    play(scene)
+
+
+# ---- rotation
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_live_writer_rotates_when_asked_and_goes_on(seed: int) -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        before = (await client.describe(LOG)).record
+        after = (await client.rotate(LOG)).record
+        assert (after.epoch, after.owner) == (before.epoch, before.owner)
+        assert after.ledger_ids[: len(before.ledger_ids)] == before.ledger_ids
+        assert len(after.ledger_ids) == len(before.ledger_ids) + 1
+        await asyncio.gather(*(client.rotate(LOG) for _ in range(3)))
+        record = (await client.describe(LOG)).record
+        assert record.epoch == 1
+        assert 1 <= len(record.ledger_ids) - len(after.ledger_ids) <= 3
+        await asyncio.sleep(1)
+        assert not writing.ended
+        assert writing.acked[-1].ledger_id == record.ledger_ids[-1]
+
+    play(scene, seed=seed)
+
+
+def test_an_empty_ledger_and_a_closed_log_are_left_as_they_are() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            await client.create(LOG)
+            created = (await client.describe(LOG)).record
+            assert (await client.rotate(LOG)).record == created
+            async with client.open_writer(LOG) as writer:
+                assert (await client.rotate(LOG)).record.ledger_ids == writer.record.ledger_ids
+                await writer.append(b"one")
+            closed = (await client.describe(LOG)).record
+            assert (await client.rotate(LOG)).record == closed
+            with pytest.raises(LogNotFoundError):
+                await client.rotate("absent")
+
+    simulate(main)
+
+
+def test_a_writer_that_does_not_run_is_deposed_only_with_force() -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        writing.pause_s = 0.1
+        cluster.pause("owner")
+        with pytest.raises(OwnerUnresponsiveError, match=r"has not answered within 2 s.*--force"):
+            await client.rotate(LOG)
+        assert (await client.describe(LOG)).record.epoch == 1
+        record = (await client.rotate(LOG, force=True)).record
+        assert record.epoch == 2
+        assert record.ledgers[-1].seal is not None
+        cluster.resume("owner")
+        await asyncio.sleep(10)
+        assert writing.writer is not None
+        assert not writing.writer.active
+
+    play(scene)
+
+
+def test_a_writer_that_cannot_rotate_says_why() -> None:
+    config = LogConfig(hold_limit_s=600)
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        writing.pause_s = 0.1
+        for number in (0, 1):
+            cluster.kill_bookie(number)
+        await asyncio.sleep(30)
+        with pytest.raises(RotationFailedError, match="could not rotate log default/orders"):
+            await client.rotate(LOG)
+        for number in (0, 1):
+            cluster.start_bookie(number)
+        await asyncio.sleep(30)
+        before = (await client.describe(LOG)).record
+        after = (await client.rotate(LOG)).record
+        assert after.epoch == before.epoch == 1
+        assert after.ledger_ids[-1] > before.ledger_ids[-1]
+
+    play(scene, config=config)
+
+
+def test_asking_reports_that_the_store_cannot_be_reached() -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        cluster.metadata.partition(cluster.loop.node.name)
+        for call in (
+            client.rotate(LOG),
+            client.rotate(LOG, force=True),
+            client.open_writer(LOG, wait_for_current_owner=30),
+        ):
+            with pytest.raises(MetadataUnavailableError):
+                await call
+        cluster.metadata.heal(cluster.loop.node.name)
+
+    play(scene)
