@@ -22,7 +22,12 @@ LISTED = tomllib.loads(Path(__file__).with_name("uncalled.toml").read_text("utf-
 SOMETIMES = LISTED["rare"]["functions"] + [name for group in LISTED["seldom"] for name in group["functions"]]
 BUSY: dict[str, Any] = {"keys": True, "more_ways": True, "tight_buffer": True}
 RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
-    ("calm", 2, {"polite": 0.7, "retains": True}),
+    ("calm", 2, {}),
+    (
+        "chaos",
+        8,
+        {"polite": 0.7, "retains": True, "shrinks": False, "other_log": False, "writers": 3, "chaos_s": 20.0},
+    ),
     *(("chaos", seed, {}) for seed in (22, 23, 24, 25)),
     ("scenes", 3, {"chaos_s": 6.0}),
     ("scenes", 5, {}),
