@@ -355,7 +355,7 @@ MUTATIONS = (
         "Shrink compares and sets: one that only sets undoes what the writer did meanwhile.",
         (
             edit(
-                "dlog.admin:LogAdmin.shrink",
+                "dlog.admin:LogAdmin.shrink_ref",
                 (
                     "self._logs.compare_and_set(ref, changed, read.version, limit_s",
                     "self._logs.compare_and_set(ref, changed, (await self._logs.read(ref)).version, limit_s",

@@ -20,7 +20,8 @@ from dlog.metadata import store as store_module
 from dlog.model import MessageId, Retention
 from dlog.testing import SimulatedCluster, simulate
 from dlog.write.writer import LogWriter
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, LedgerNotFoundError
+from ledger.model import LedgerId
 
 LOG = "orders"
 COUNT = 20
@@ -237,5 +238,45 @@ def test_wrong_ones_are_refused_and_a_damaged_one_is_reported() -> None:
         assert len(await listed_ledgers(client, LOG)) == COUNT + 2
         await client.set_retention(LOG, Retention(max_messages=3))
         assert (await client.apply_retention(LOG)).ledgers == COUNT - 3
+
+    play(scene)
+
+
+def test_the_owner_trims_after_each_rotation_and_after_its_takeover() -> None:
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        await client.set_retention(LOG, Retention(max_messages=3))
+        assert len(await listed_ledgers(client, LOG)) == COUNT + 2
+        await writer.append(PAYLOAD)
+        await writer.rotate()
+        await asyncio.sleep(1)
+        listed = await listed_ledgers(client, LOG)
+        assert [one.ledger_id for one in listed][:2] == [ids[-3].ledger_id, ids[-2].ledger_id]
+        assert not (await client.describe(LOG)).record.pending_delete
+        with pytest.raises(LedgerNotFoundError):
+            await client.ledgers.open(LedgerId(ids[0].ledger_id))
+        await client.set_retention(LOG, Retention(max_messages=1))
+        writer.abort()
+        newer = await client.open_writer(LOG)
+        await asyncio.sleep(1)
+        assert (await listed_ledgers(client, LOG))[0].ledger_id == ids[-1].ledger_id
+        newer.abort()
+
+    play(scene)
+
+
+def test_a_damaged_retention_does_not_stop_the_owner() -> None:
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        ref = (await client.describe(LOG)).ref
+        key = metadata_keys.retention_key(ref.root, ref.name, ref.log_uuid)
+        await client.ledgers.store.create_record(key, b"damaged")
+        await writer.append(PAYLOAD)
+        await writer.rotate()
+        await asyncio.sleep(1)
+        await writer.append(PAYLOAD)
+        assert len(await listed_ledgers(client, LOG)) == COUNT + 3
 
     play(scene)
