@@ -72,7 +72,8 @@ class LedgerClient:
         )
         # In the order in which they were opened: a set's own order is another in each process.
         self._handles: dict[OpenWriter, None] = {}
-        self._ticking: dict[OpenWriter, None] = {}
+        self._ticking: dict[OpenWriter, float] = {}
+        """When each of them is to be looked at next, in loop time."""
         self._timer: asyncio.TimerHandle | None = None
         self._tick_due = 0.0
         self._last_lookup_at = float("-inf")
@@ -333,7 +334,7 @@ class LedgerClient:
     # ---- time
 
     def _watch(self, handle: OpenWriter) -> None:
-        self._ticking[handle] = None
+        self._ticking.setdefault(handle, 0.0)
         if self._timer is None:
             self._schedule_tick()
 
@@ -348,11 +349,16 @@ class LedgerClient:
         self._timer = None
         if self._ticking:
             self._schedule_tick()
-        for handle in list(self._ticking):
+        for handle, due in list(self._ticking.items()):
             if late_s > _PAUSE_S:
                 handle.extend_deadlines(late_s)
-            if not handle.tick(now):
+            if due > now:
+                continue
+            again_at = handle.tick(now)
+            if again_at is None:
                 self._ticking.pop(handle, None)
+            else:
+                self._ticking[handle] = again_at
 
     def _forget(self, handle: OpenWriter) -> None:
         self._handles.pop(handle, None)

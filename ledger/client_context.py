@@ -22,8 +22,8 @@ class OpenWriter(Protocol):
     @property
     def lac(self) -> EntryId: ...
 
-    def tick(self, now: float) -> bool:
-        """Check deadlines; False if there is nothing left to check."""
+    def tick(self, now: float) -> float | None:
+        """Check deadlines; returns when to check again, in loop time, or None if there is nothing left to check."""
 
     def extend_deadlines(self, pause_s: float) -> None:
         """This process was stopped for this long: no bookie is at fault for not having answered."""
@@ -42,6 +42,6 @@ class ClientContext:
     bookies: Callable[[], BookieSet]
     """The latest snapshot of registered bookies; never blocks, may be stale."""
     watch: Callable[[OpenWriter], None]
-    """Have the handle's `tick` called until it returns False."""
+    """Have the handle's `tick` called, soon and then when it says, until it returns None."""
     forget: Callable[[OpenWriter], None]
     """The handle is closed or has failed permanently."""

@@ -99,6 +99,11 @@ class LedgerClientConfig:
     read_window_bytes: int = 1024 * 1024
     """Budget of one batch read: large enough to keep a bookie's disk sequential, small against memory."""
 
+    @property
+    def deadline_check_s(self) -> float:
+        """How often a bookie is checked for having failed: its timeouts are kept within a tenth."""
+        return min(0.5, self.add_timeout_s / 10, self.lost_member_s / 10)
+
     def __post_init__(self) -> None:
         require_fields(self)
         if not 64 <= self.entry_bytes_max <= ENTRY_BYTES_MAX:

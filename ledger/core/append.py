@@ -73,6 +73,8 @@ class AppendMachine:
         self._run_lac: list[int] = []
         self._lac_stored = [int(NO_ENTRY)] * quorum.ensemble
         self._lac_in_flight: dict[int, int] = {}
+        self._asked_lac = lac
+        """Enough members store this LAC or were asked to; lowered again when one of them fails."""
         self._acked_through = [int(NO_ENTRY)] * quorum.ensemble
         """Highest entry that each member has acknowledged: shows which ones are fast at present."""
         self._fragment_floor = int(lac)
@@ -131,6 +133,7 @@ class AppendMachine:
         self._acked[position] = 0
         self._lac_stored[position] = int(NO_ENTRY)
         self._lac_in_flight.pop(position, None)
+        self._asked_lac = NO_ENTRY
         return self._progress()
 
     def on_bookie_returned(self, position: int) -> list[AppendCommand]:
@@ -151,6 +154,7 @@ class AppendMachine:
     def on_ensemble_changed(self, positions: Iterable[int], first_entry: int) -> list[AppendCommand]:
         """Metadata now names new bookies at `positions`, in a fragment that starts at `first_entry`."""
         self._frozen = False
+        self._asked_lac = NO_ENTRY
         changed = sorted(positions)
         for position in changed:
             self._acked[position] = 0
@@ -194,7 +198,9 @@ class AppendMachine:
         An ack quorum is enough, and the members that were fastest just now get it. `even_if_busy` is for the
         shell's ticker, and asks all: neither entries that hang nor a slow member may keep others invisible.
         """
-        if self.visible >= self.lac or (self.sent_through > self.lac and not even_if_busy):
+        if self.visible >= self.lac or (
+            not even_if_busy and (self.sent_through > self.lac or self._asked_lac >= self.lac)
+        ):
             return []
         commands: list[AppendCommand] = []
         for position in self._lac_targets(all_members=even_if_busy):
@@ -217,15 +223,19 @@ class AppendMachine:
             elif position not in self._lac_in_flight:
                 lacking.append(position)
         wanted = self._quorum.ack - served
-        if all_members or self._quorum.ensemble > self._quorum.write or wanted >= len(lacking):
+        if all_members or self._striped or wanted >= len(lacking):
+            if not self._striped and wanted <= len(lacking):
+                self._asked_lac = self.lac
             return lacking
+        self._asked_lac = self.lac
         if wanted <= 0:
             return []
         lacking.sort(key=lambda position: -self._acked_through[position])
         return sorted(lacking[:wanted])
 
     def _after_ack(self, position: int, highest: int) -> list[AppendCommand]:
-        self._acked_through[position] = max(self._acked_through[position], highest)
+        if highest > self._acked_through[position]:
+            self._acked_through[position] = highest
         index = bisect_right(self._run_first, highest) - 1
         if index >= 0 and self._run_lac[index] > self._lac_stored[position]:
             self._lac_stored[position] = self._run_lac[index]
@@ -234,6 +244,8 @@ class AppendMachine:
     def _progress(self) -> list[AppendCommand]:
         if not self._frozen:
             self._advance_lac()
+        if self.visible >= self.lac and self._released >= self.lac:
+            return []
         if self.visible < self.lac:
             stored = stored_on_quorum(self._lac_stored, self._quorum)
             self.visible = EntryId(min(self.lac, max(self._fragment_floor, stored, self.visible)))

@@ -16,6 +16,9 @@ from typing import cast
 from ledger.errors import BookieUnavailableError, ProtocolError
 from ledger.model import BookieId
 
+_JOIN_BYTES_MAX = 64 * 1024
+"""Up to this size one copy costs less than a write for each part."""
+
 _PAUSE_S = 1.0
 """A timer that is later than this shows that this process was stopped, and that no bookie is at fault."""
 
@@ -29,6 +32,11 @@ class BookieConnection(asyncio.Protocol):
         """Why the connection is unusable; None while it is alive."""
         self._send_queue_bytes_max = send_queue_bytes_max
         self._transport: asyncio.Transport | None = None
+        self._unwritten: list[bytes] = []
+        """Sent in this turn of the loop; they leave in one write at its end."""
+        self._unwritten_bytes = 0
+        self._timeout_of_unwritten_s = math.inf
+        """The shortest that one of them has."""
         self._loop = asyncio.get_running_loop()
         self._due = math.inf
         """Loop time by which something must be received; infinite while no request is pending."""
@@ -45,20 +53,37 @@ class BookieConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self._send_queue_bytes_max)
 
     def send(self, data: bytes, timeout_s: float) -> None:
-        """Queue requests, of which one is to be answered within `timeout_s`.
+        """Queue requests, of which one is to be answered within `timeout_s`. They leave as this turn of the loop ends.
 
         A bookie with more unsent bytes than the limit is given up: it must not fill memory.
         """
         transport = self._transport
         if self.lost is not None or transport is None:
             return
-        if transport.get_write_buffer_size() > self._send_queue_bytes_max:
+        if self._unwritten_bytes + transport.get_write_buffer_size() > self._send_queue_bytes_max:
             self.give_up(
                 f"bookie {self.bookie_id} took none of {self._send_queue_bytes_max} bytes sent to it; "
                 "it hangs or is overloaded"
             )
             return
-        transport.write(data)
+        if not self._unwritten:
+            self._loop.call_soon(self._write)
+        self._unwritten.append(data)
+        self._unwritten_bytes += len(data)
+        self._timeout_of_unwritten_s = min(self._timeout_of_unwritten_s, timeout_s)
+
+    def _write(self) -> None:
+        """Write what was sent in the last turn: a write for each handle would cost more than encoding its frames."""
+        unwritten, self._unwritten = self._unwritten, []
+        byte_count, self._unwritten_bytes = self._unwritten_bytes, 0
+        timeout_s, self._timeout_of_unwritten_s = self._timeout_of_unwritten_s, math.inf
+        if self.lost is not None or self._transport is None:
+            return
+        if byte_count <= _JOIN_BYTES_MAX:
+            self._transport.write(b"".join(unwritten))
+        else:
+            for data in unwritten:
+                self._transport.write(data)
         self.expect(timeout_s)
 
     def expect(self, timeout_s: float) -> None:

@@ -17,7 +17,9 @@ from ledger.transport.entry_connection import EntryConnection, ReadAnswer
 from ledger.transport.frame_reader import FrameReader
 from ledger.wire.constants import (
     ADD,
+    ADD_HEADER,
     ADD_RESPONSE,
+    ADD_RESPONSE_BODY_BYTES,
     BATCH_READ,
     FENCE,
     FENCE_REQUEST,
@@ -94,17 +96,28 @@ class V2Connection(EntryConnection):
     def _parse_adds(self, data: bytes, start: int) -> int:
         """Add responses that are not one run: of several ledgers, with gaps, with errors."""
         acked: dict[int, list[int]] = {}
+        stop = start + (len(data) - start) // RECORD * RECORD
         position = start
-        while data.startswith(ADD_PREFIX, position) and position + RECORD <= len(data):
-            _, _, code, ledger_id, entry_id = ADD_RESPONSE.unpack_from(data, position)
+        for length, header, code, ledger_id, entry_id in ADD_RESPONSE.iter_unpack(data[start:stop]):
+            if length != ADD_RESPONSE_BODY_BYTES or header != ADD_HEADER:
+                break
             position += RECORD
             if code == 0:
-                acked.setdefault(ledger_id, []).append(entry_id)
+                entry_ids = acked.get(ledger_id)
+                if entry_ids is None:
+                    acked[ledger_id] = [entry_id]
+                else:
+                    entry_ids.append(entry_id)
             elif (sink := self._sinks.get(ledger_id)) is not None:
                 sink.on_add_refused(entry_id, _status(code))
+        sinks = self._sinks
         for ledger_id, entry_ids in acked.items():
-            sink = self._sinks.get(ledger_id)
-            if sink is not None:
+            sink = sinks.get(ledger_id)
+            if sink is None:
+                continue
+            if len(entry_ids) == 1:  # many ledgers with one entry each
+                sink.on_adds_acked(entry_ids[0], entry_ids[0])
+            else:
                 sink.on_scattered_adds_acked(entry_ids)
         return position
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from ledger.errors import ProtocolError
 from ledger.model import BookieId
@@ -32,20 +31,12 @@ from ledger.wire.messages import (
     V3RequestBody,
     V3Response,
 )
-from ledger.wire.status import Status, to_v3
+from ledger.wire.status import Status
 from ledger.wire.varint import varint
-from ledger.wire.write_lac import encode_write_lac, lac_answer
+from ledger.wire.write_lac import LacWrite
 
 OnLacWritten = Callable[[Status | Exception], None]
 """Called once: with the bookie's status, or with the error by which the connection ended."""
-
-_SUCCESS = to_v3(Status.EOK)
-
-
-@dataclass(frozen=True, slots=True)
-class _PendingLac:
-    success: bytes
-    done: OnLacWritten
 
 
 class V3Connection(EntryConnection):
@@ -53,24 +44,23 @@ class V3Connection(EntryConnection):
         super().__init__(bookie_id, send_queue_bytes_max)
         self._frames = FrameSplitter(frame_bytes_max)
         self._pending: dict[tuple[int, Operation], asyncio.Future[V3Response]] = {}
-        self._lacs: dict[int, _PendingLac] = {}
-        """By transaction id, oldest first: the next answer is nearly always the oldest one's."""
+        self._lacs: dict[int, tuple[bytes, OnLacWritten]] = {}
+        """By transaction id, oldest first, with the answer of success. The next answer is mostly the oldest's."""
         self._last_txn_id = 0
 
     def next_txn_id(self) -> int:
         self._last_txn_id += 1
         return self._last_txn_id
 
-    def write_lac(
-        self, ledger_id: int, lac: int, key: bytes, packet: bytes, done: OnLacWritten, timeout_s: float
-    ) -> None:
+    def write_lac(self, lac: LacWrite, done: OnLacWritten, timeout_s: float) -> None:
         """Store an explicit LAC. `done` is never called from within this call, except on a lost connection."""
         if self.lost is not None:
             done(self.lost)
             return
-        txn_id = self.next_txn_id()
-        self._lacs[txn_id] = _PendingLac(lac_answer(varint(txn_id), varint(ledger_id), _SUCCESS), done)
-        self.send(encode_write_lac(txn_id, ledger_id, lac, key, packet), timeout_s)
+        self._last_txn_id = txn_id = self._last_txn_id + 1
+        txn = varint(txn_id)
+        self._lacs[txn_id] = (lac.success(txn), done)
+        self.send(lac.request(txn), timeout_s)
 
     async def read_lac(self, ledger_id: int, timeout_s: float) -> ReadLacResponse | None:
         """What the bookie holds of the ledger's LAC, whatever status stands beside it; None if nothing.
@@ -149,11 +139,11 @@ class V3Connection(EntryConnection):
             sink.on_scattered_adds_acked(entry_ids)
 
     def _is_oldest_success(self, body: memoryview) -> bool:
-        for txn_id, pending in self._lacs.items():
-            if body != pending.success:
+        for txn_id, (success, done) in self._lacs.items():
+            if body != success:
                 return False
             del self._lacs[txn_id]
-            pending.done(Status.EOK)
+            done(Status.EOK)
             return True
         return False
 
@@ -161,7 +151,8 @@ class V3Connection(EntryConnection):
         if response.operation is Operation.WRITE_LAC:
             pending = self._lacs.pop(response.txn_id, None)
             if pending is not None:
-                pending.done(response.status)
+                _, done = pending
+                done(response.status)
             return
         if response.operation is Operation.ADD_ENTRY:
             self._on_add_response(response)
@@ -190,8 +181,8 @@ class V3Connection(EntryConnection):
                 future.set_exception(error)
                 future.exception()  # the caller may have been cancelled; that must not cause a warning
         lacs, self._lacs = self._lacs, {}
-        for lac in lacs.values():
-            lac.done(error)
+        for _, done in lacs.values():
+            done(error)
         self._report_loss(error)
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 _U64 = (1 << 64) - 1
+_ONE_BYTE = [bytes((value,)) for value in range(0x80)]
 
 
 def varint(value: int) -> bytes:
     """A negative number takes ten bytes, as protobuf's int64 does."""
     if 0 <= value < 0x80:
-        return bytes((value,))
+        return _ONE_BYTE[value]
+    if 0 <= value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if 0 <= value < 0x200000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     value &= _U64
     encoded = bytearray()
     while value > 0x7F:

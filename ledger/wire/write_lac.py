@@ -23,6 +23,7 @@ import re
 from typing import NamedTuple
 
 from ledger.wire.frame import LENGTH
+from ledger.wire.status import Status, to_v3
 from ledger.wire.varint import varint, varint_value
 
 _VARINT = rb"([\x80-\xff]{0,9}[\x00-\x7f])"
@@ -32,6 +33,7 @@ _REQUEST = re.compile(
     re.DOTALL,
 )  # fmt: skip
 _LEDGER_ID_END = 1 << 63
+_SUCCESS = varint(to_v3(Status.EOK))
 
 
 class WrittenLac(NamedTuple):
@@ -44,18 +46,28 @@ class WrittenLac(NamedTuple):
     packet: bytes
 
 
-def encode_write_lac(txn_id: int, ledger_id: int, lac: int, key: bytes, packet: bytes) -> bytes:
-    """The whole frame of a request, with a key of 20 bytes."""
-    txn = varint(txn_id)
-    inner = b"\x08%b\x10%b\x1a\x14%b\x22%b%b" % (
-        varint(ledger_id),
-        varint(lac),
-        key,
-        varint(len(packet)),
-        packet,
-    )
-    body = b"\x0a%c\x08\x03\x10\x06\x18%b\xba\x06%b%b" % (5 + len(txn), txn, varint(len(inner)), inner)
-    return LENGTH.pack(len(body)) + body
+class LacWrite:
+    """One LAC of one ledger, to be written to several bookies: what their requests share is encoded once."""
+
+    __slots__ = ("_answer_end", "_request_end", "ledger_id")
+
+    def __init__(self, ledger_id: int, lac: int, key: bytes, packet: bytes) -> None:
+        """`key` has 20 bytes; `packet` is the LAC with its digest."""
+        ledger = varint(ledger_id)
+        inner = b"\x08%b\x10%b\x1a\x14%b\x22%b%b" % (ledger, varint(lac), key, varint(len(packet)), packet)
+        self.ledger_id = ledger_id
+        self._request_end = b"\xba\x06%b%b" % (varint(len(inner)), inner)
+        self._answer_end = _answer_end(ledger, _SUCCESS)
+
+    def request(self, txn: bytes) -> bytes:
+        """The whole frame of the request with this transaction id, a varint."""
+        end = self._request_end
+        size = 7 + len(txn) + len(end)
+        return b"%b\x0a%c\x08\x03\x10\x06\x18%b%b" % (LENGTH.pack(size), 5 + len(txn), txn, end)
+
+    def success(self, txn: bytes) -> bytes:
+        """The body of the answer that says that the LAC is stored."""
+        return b"\x0a%c\x08\x03\x10\x06\x18%b%b" % (5 + len(txn), txn, self._answer_end)
 
 
 def written_lac(block: bytes, start: int, stop: int) -> WrittenLac | None:
@@ -77,12 +89,10 @@ def written_lac(block: bytes, start: int, stop: int) -> WrittenLac | None:
 
 def lac_answer(txn_id: bytes, ledger: bytes, status_code: int) -> bytes:
     """The body of an answer, ids given as varints."""
-    status = varint(status_code)
-    return b"\x0a%c\x08\x03\x10\x06\x18%b\x10%b\xba\x06%c\x08%b\x10%b" % (
-        5 + len(txn_id),
-        txn_id,
-        status,
-        2 + len(status) + len(ledger),
-        status,
-        ledger,
-    )
+    end = _answer_end(ledger, varint(status_code))
+    return b"\x0a%c\x08\x03\x10\x06\x18%b%b" % (5 + len(txn_id), txn_id, end)
+
+
+def _answer_end(ledger: bytes, status: bytes) -> bytes:
+    """What follows an answer's header."""
+    return b"\x10%b\xba\x06%c\x08%b\x10%b" % (status, 2 + len(status) + len(ledger), status, ledger)

@@ -176,7 +176,8 @@ class AddStream:
         self._drop_confirmed()
 
     def _drop_confirmed(self) -> None:
-        if self.pending.confirm(self.machine.lac):
+        if self.pending.lac < self.machine.lac:
+            self.pending.confirm(self.machine.lac)
             self._policy.on_confirmed()
 
     # ---- members and their connections

@@ -187,11 +187,12 @@ class DeferredWriteHandle(AddPolicy):
 
     # ---- time and registrations (OpenWriter)
 
-    def tick(self, now: float) -> bool:
-        """Fail if a member owes an answer for too long; False if there is nothing left to check."""
+    def tick(self, now: float) -> float | None:
+        """Fail if a member owes an answer for too long; None if there is nothing left to check."""
         if self.failed is None:
             self._stream.fail_overdue(now)
-        return self.failed is None and any(member.owes for member in self._stream.members)
+        owes = self.failed is None and any(member.owes for member in self._stream.members)
+        return now + self._context.config.deadline_check_s if owes else None
 
     def extend_deadlines(self, pause_s: float) -> None:
         """This process was stopped for this long: no bookie is at fault for not having answered."""

@@ -82,7 +82,7 @@ class EnsembleMember:
     def send_adds(self, frames: bytes, count: int) -> None:
         if self.connection is None:
             return  # still connecting, or failed: a resend follows, or a replacement
-        if not self.owes:
+        if not (self.owed_adds or self.owed_lacs):
             self.quiet_since = self._now()
         self.owed_adds += count
         self.connection.send(frames, self.add_timeout_s)
@@ -96,24 +96,20 @@ class EnsembleMember:
             self.quiet_since = self._now()
 
     def sent_lac(self) -> None:
-        if not self.owes:
+        if not (self.owed_adds or self.owed_lacs):
             self.quiet_since = self._now()
         self.owed_lacs += 1
 
     def lac_answered(self) -> None:
         self.owed_lacs = max(0, self.owed_lacs - 1)
-        self._answered()
+        self.quiet_since, self.useful = self._now(), True
 
     def _adds_answered(self, count: int) -> None:
         # A bookie that was taken back may still answer what it was sent before, which is not owed any more.
-        self.owed_adds = max(0, self.owed_adds - count)
-        self._answered()
-        if self.owed_adds and self.connection is not None:
+        self.owed_adds = owed = max(0, self.owed_adds - count)
+        self.quiet_since, self.useful = self._now(), True
+        if owed and self.connection is not None:
             self.connection.expect(self.add_timeout_s)
-
-    def _answered(self) -> None:
-        self.quiet_since = self._now()
-        self.useful = True
 
     def extend_deadlines(self, pause_s: float) -> None:
         """This process was stopped for this long; the bookie is not at fault."""

@@ -13,6 +13,7 @@ from ledger.errors import BookieUnavailableError, LogStoreError
 from ledger.model import EntryId
 from ledger.transport.v3_connection import V3Connection
 from ledger.wire.status import Status
+from ledger.wire.write_lac import LacWrite
 from ledger.writing.add_stream import AddStream
 from ledger.writing.ensemble_member import EnsembleMember
 
@@ -32,6 +33,8 @@ class LacWriter:
         self._writer = writer
         self._stream = stream
         self._pool = context.pool
+        self._last: tuple[EntryId, LacWrite] | None = None
+        """What was written last: usually another member gets the same."""
 
     def write(self, member: EnsembleMember, lac: EntryId) -> None:
         connection = self._pool.v3_now(member.bookie_id)
@@ -41,11 +44,12 @@ class LacWriter:
             self._send(connection, member, lac)
 
     def _send(self, connection: V3Connection, member: EnsembleMember, lac: EntryId) -> None:
-        stream = self._stream
-        packet = stream.pending.digester.lac_packet(stream.ledger_id, lac)
+        if self._last is None or self._last[0] != lac:
+            pending, ledger_id = self._stream.pending, self._stream.ledger_id
+            packet = pending.digester.lac_packet(ledger_id, lac)
+            self._last = lac, LacWrite(ledger_id, lac, pending.key, packet)
         member.sent_lac()
-        done = partial(self._on_written, member, lac)
-        connection.write_lac(stream.ledger_id, lac, stream.pending.key, packet, done, member.add_timeout_s)
+        connection.write_lac(self._last[1], partial(self._on_written, member, lac), member.add_timeout_s)
         self._writer.on_sent()
 
     async def _write_later(self, member: EnsembleMember, lac: EntryId) -> None:

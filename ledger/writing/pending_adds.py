@@ -48,14 +48,15 @@ class PendingAdds:
         # The two pieces of a frame (version 2 and normal adds: up to the payload, and the payload), and the
         # ledger's length including the entry; from _lac + 1 on.
         self._entries: deque[tuple[bytes, bytes, int]] = deque()
-        self._lac = lac
+        self.lac = lac
+        """Everything up to it is confirmed and dropped."""
         self.confirmed_length = 0
         """Payload bytes of the ledger up to its LAC."""
 
     @property
     def first(self) -> EntryId:
         """The lowest unconfirmed entry."""
-        return EntryId(self._lac + 1)
+        return EntryId(self.lac + 1)
 
     @property
     def payloads(self) -> list[bytes]:
@@ -131,14 +132,10 @@ class PendingAdds:
                 pieces += (head, payload)
         return pieces
 
-    def confirm(self, lac: int) -> bool:
-        """Drop entries up to `lac`; True if there were any."""
-        count = lac - self._lac
-        if count <= 0:
-            return False
+    def confirm(self, lac: EntryId) -> None:
+        """Drop entries up to `lac`, which is above the last one."""
         forget = self._entries.popleft
-        for _ in range(count - 1):
+        for _ in range(lac - self.lac - 1):
             forget()
         self.confirmed_length = forget()[2]
-        self._lac = EntryId(lac)
-        return True
+        self.lac = lac

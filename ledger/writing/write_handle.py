@@ -85,6 +85,7 @@ class WriteHandle(AddPolicy):
             add_timeout_s=context.config.add_timeout_s,
         )
         self._machine = self._stream.machine
+        self._lac_at_tick = NO_ENTRY
         self._overhead = self._stream.pending.digester.overhead_bytes
         self._keeper = EnsembleKeeper(self, self._stream, context)
         self._lac_writer = LacWriter(self, self._stream, context)
@@ -232,26 +233,33 @@ class WriteHandle(AddPolicy):
 
     # ---- time and registrations (OpenWriter)
 
-    def tick(self, now: float) -> bool:
-        """Fail members that owe an answer for too long; False if there is nothing left to check.
+    def tick(self, now: float) -> float | None:
+        """Fail members that owe an answer for too long; None if there is nothing left to check.
 
         While the metadata store keeps a fast writer from closing its ledger, this stores the LAC, without which no
         reader sees the last entries (docs/log-semantics.md#rule-13).
         """
         if self.failed is not None:
-            return False
+            return None
+        machine, config = self._machine, self._context.config
         if self._closing:
             if self._fast:
-                self._stream.execute(self._machine.publish_lac(even_if_busy=True))
-            return self._fast and self._machine.visible < self._machine.lac
+                self._stream.execute(machine.publish_lac(even_if_busy=True))
+            return now + config.lac_interval_s if self._fast and machine.visible < machine.lac else None
         self._stream.fail_overdue(now)
         self._keeper.fail_unregistered(now)
-        self._stream.execute(self._machine.publish_lac(even_if_busy=True))
-        return (
-            self._machine.visible < self.last_add_pushed
-            or any(member.owes and member.failed is None for member in self._stream.members)
-            or any(member.missing_since is not None for member in self._stream.members)
-        )
+        # What was confirmed at the last tick and is not visible yet waits for entries that hang, or for a slow member.
+        overdue = machine.visible < self._lac_at_tick
+        self._lac_at_tick = machine.lac
+        self._stream.execute(machine.publish_lac(even_if_busy=overdue))
+        if machine.visible < machine.lac or (self._fast and machine.lac < self.last_add_pushed):
+            return now + config.lac_interval_s
+        if machine.lac < self.last_add_pushed or any(
+            member.missing_since is not None or (member.failed is None and member.owes)
+            for member in self._stream.members
+        ):
+            return now + config.deadline_check_s
+        return None
 
     def extend_deadlines(self, pause_s: float) -> None:
         """This process was stopped for this long: no bookie is at fault for not having answered."""

@@ -275,7 +275,35 @@ async def test_readers_follow_a_fast_writer_that_cannot_close_its_ledger() -> No
         assert (await cluster.client.open(handle.ledger_id)).last_readable == 0
         cluster.store.before_write = None
         assert (await handle.close()).last_entry == 0
-        assert not handle.tick(asyncio.get_running_loop().time())
+        assert handle.tick(asyncio.get_running_loop().time()) is None
+
+
+async def test_a_busy_fast_writer_leaves_the_lac_to_its_entries() -> None:
+    """Each entry carries the LAC of the one before it: an explicit one for each tick would cost as much as an entry."""
+    async with scripted_cluster(lac_interval_s=0.01) as cluster:
+        handle = await cluster.client.create(QuorumSizes(), visibility=Visibility.FAST)
+        asked: list[str] = []
+        for bookie in cluster.bookies:
+            bookie.mute = lambda what: bool(asked.append(what))
+        now = asyncio.get_running_loop().time
+        ends_at, added = now() + 0.3, 0
+        while now() < ends_at:
+            await handle.add(b"x")
+            added += 1
+            handle.submit(b"y")  # in flight at every tick
+        assert asked.count("write_lac") < 30, f"{asked.count('write_lac')} explicit LACs for {added} adds"
+
+
+async def test_a_strict_writer_asks_every_member_once_one_keeps_the_lac() -> None:
+    """One of the two members that were asked for the LAC does not answer: the third one makes the add visible."""
+    async with scripted_cluster(add_timeout_s=60.0) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        cluster.bookies[0].mute = lambda what: what == "write_lac"
+        async with asyncio.timeout(5.0):
+            for _ in range(3):
+                await handle.add(b"x")
+        assert handle.failed_members == 0
 
 
 # ---- the client

@@ -56,6 +56,14 @@ def test_an_answer_of_a_failed_member_means_nothing() -> None:
     assert machine.visible == -1
 
 
+def test_a_late_acknowledgement_asks_no_further_member() -> None:
+    """Two members were asked, which is enough: neither the third one's answer nor the first LAC's changes that."""
+    machine = with_lac_in_flight()
+    assert lac_writes(machine.on_adds_acked(0, 0, 0)) == []
+    assert lac_writes(machine.on_lac_stored(1, 0)) == []
+    assert machine.publish_lac(even_if_busy=True) == [WriteLac(0, 0)], "but the ticker may ask it"
+
+
 def test_the_ticker_asks_nobody_when_everything_is_visible() -> None:
     machine = with_lac_in_flight()
     machine.on_lac_stored(1, 0)

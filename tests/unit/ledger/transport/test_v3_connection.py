@@ -87,6 +87,7 @@ async def test_an_answer_that_names_no_entry_ends_the_connection() -> None:
 async def test_a_read_brings_status_and_entry(key: bytes | None, flag: ReadFlag | None) -> None:
     connection, wire = connect()
     pending = connection.read(1, 5, 5.0, fence_key=key, priority=key is not None)
+    await asyncio.sleep(0)
     request = v3.decode_request(wire.sent[0][4:])
     assert isinstance(request.body, V3ReadRequest)
     assert (request.body.entry_id, request.body.flag, request.body.master_key) == (5, flag, key)
@@ -101,6 +102,7 @@ async def test_a_read_brings_status_and_entry(key: bytes | None, flag: ReadFlag 
 async def test_a_refused_read_brings_its_status_alone() -> None:
     connection, wire = connect()
     pending = connection.read(1, 5, 5.0)
+    await asyncio.sleep(0)
     request = v3.decode_request(wire.sent[0][4:])
     bare = V3Response(txn_id=request.txn_id, operation=Operation.READ_ENTRY, status=Status.EUA, body=None)
     connection.data_received(v3.encode_response(bare))

@@ -18,7 +18,7 @@ from ledger.wire.messages import (
 )
 from ledger.wire.status import Status, to_v3
 from ledger.wire.varint import varint, varint_value
-from ledger.wire.write_lac import WrittenLac, encode_write_lac, lac_answer, written_lac
+from ledger.wire.write_lac import LacWrite, WrittenLac, lac_answer, written_lac
 from tests.helpers.wire.golden_frames import wire_frames
 
 KEY = bytes(range(20))
@@ -38,7 +38,7 @@ def taken(whole: bytes) -> WrittenLac | None:
 
 @given(txn_id=txn_ids, ledger_id=ids, lac=st.integers(min_value=-1, max_value=2**63 - 1), packet=packets)
 def test_a_request_is_the_codecs_and_comes_back(txn_id: int, ledger_id: int, lac: int, packet: bytes) -> None:
-    whole = encode_write_lac(txn_id, ledger_id, lac, KEY, packet)
+    whole = LacWrite(ledger_id, lac, KEY, packet).request(varint(txn_id))
     assert whole == v3.encode_request(request(ledger_id, lac, packet, txn_id))
     assert taken(whole) == WrittenLac(varint(txn_id), varint(ledger_id), ledger_id, KEY, packet)
 
@@ -74,7 +74,7 @@ def test_what_differs_is_left_to_the_codec(whole: bytes) -> None:
 
 
 def test_every_truncation_and_every_wrong_length_is_left_to_the_codec() -> None:
-    whole = encode_write_lac(300, 5, 70, KEY, b"p" * 20)
+    whole = LacWrite(5, 70, KEY, b"p" * 20).request(varint(300))
     for stop in range(4, len(whole)):
         assert written_lac(whole, 4, stop) is None
     assert taken(whole + b"\0") is None
@@ -82,7 +82,10 @@ def test_every_truncation_and_every_wrong_length_is_left_to_the_codec() -> None:
 
 
 def test_it_reads_only_its_own_frame() -> None:
-    first, second = encode_write_lac(1, 5, 7, KEY, b"a" * 20), encode_write_lac(2, 6, 8, KEY, b"b" * 20)
+    first, second = (
+        LacWrite(5, 7, KEY, b"a" * 20).request(varint(1)),
+        LacWrite(6, 8, KEY, b"b" * 20).request(varint(2)),
+    )
     found = written_lac(first + second, 4, len(first))
     assert found is not None
     assert (found.ledger_id, found.packet) == (5, b"a" * 20)
