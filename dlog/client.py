@@ -43,6 +43,7 @@ from dlog.read.places import Places
 from dlog.read.range import Where, read_range
 from dlog.read.reader import Reader
 from dlog.read.resolution import Resolution, resolve
+from dlog.read.slow_polls import SlowPolls
 from dlog.write.unread_failures import in_one, raise_unless_raising
 from dlog.write.writer import LogWriter
 from dlog.writer_opening import OwnerWait, WriterOpening, owner_wait
@@ -136,6 +137,7 @@ class LogClient:
         self._writers: dict[LogWriter, None] = {}
         # Weak: a reader that its user has dropped stops by itself.
         self._readers: WeakKeyDictionary[Reader, None] = WeakKeyDictionary()
+        self._slow_polls = SlowPolls(self.ledgers.environment.rng)
         # A simulated process that is killed closes nothing.
         self._warns = isinstance(self._environment, SystemEnvironment)
         self._releasing: asyncio.Future[None] | None = None
@@ -347,6 +349,7 @@ class LogClient:
             self.ledgers,
             self.name(log),
             read_range(start=start, after=after, until=until, last=last),
+            self._slow_polls,
             config=config,
             on_trimmed=on_trimmed,
             on_data_loss=on_data_loss,

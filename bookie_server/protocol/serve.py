@@ -142,22 +142,28 @@ async def _read_batch(peer: Peer, request: BatchRead, ledger: StoredLedger) -> N
 
 def _long_poll(peer: Peer, request: LongPoll) -> None:
     ledger = peer.service.readable(request.ledger_id, request.entry_id)
-    if isinstance(ledger, Status):
+    # A ledger that is unknown here may get its first entry: refused immediately, every reader at the tail of an empty
+    # ledger would ask again several times a second.
+    if isinstance(ledger, Status) and (ledger is not Status.ENOLEDGER or request.timeout_s <= 0):
         peer.send(request.encoder.refusal(ledger))
     elif request.piggyback and request.entry_id != LAST_ENTRY:
         peer.send(request.encoder.refusal(Status.EBADREQ))
-    elif request.timeout_s <= 0 or ledger.lac > request.previous_lac:
+    elif isinstance(ledger, StoredLedger) and (request.timeout_s <= 0 or ledger.lac > request.previous_lac):
         _end_poll(peer, request, ledger, None)
     elif peer.service.watchers.full or not peer.may_wait:
         peer.send(request.encoder.refusal(Status.ETOOMANYREQUESTS))
     else:
-        _wait(peer, request, ledger)
+        _wait(peer, request)
 
 
-def _wait(peer: Peer, request: LongPoll, ledger: StoredLedger) -> None:
+def _wait(peer: Peer, request: LongPoll) -> None:
     def woken(why: Wake) -> None:
         peer.unwatch(waiter)
-        _end_poll(peer, request, ledger, peer.service.wall_ms() if why is Wake.ADVANCED else None)
+        ledger = peer.service.readable(request.ledger_id, request.entry_id)
+        if isinstance(ledger, Status):
+            peer.send(request.encoder.refusal(ledger))
+        else:
+            _end_poll(peer, request, ledger, peer.service.wall_ms() if why is Wake.ADVANCED else None)
 
     watchers = peer.service.watchers
     waiter: Waiter = watchers.wait(request.ledger_id, request.previous_lac, request.timeout_s, woken)

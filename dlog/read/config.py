@@ -32,7 +32,10 @@ class ReaderConfig:
     """First interval of the slow poll after catching up. Doubles up to `slow_poll_s` while nothing arrives."""
 
     slow_poll_s: float = 5.0
-    """Fallback for long polls and watches, which may be late or lost (docs/log-semantics.md#rule-27)."""
+    """Fallback for long polls and watches, which may be late or lost (docs/log-semantics.md#rule-27).
+
+    All readers of a client together make at most four of these polls a second, so each of many polls more rarely.
+    """
 
     unavailable_timeout_s: float = 20.0
     """A reader that could not continue for this long raises the reason. Longer than a restart of a bookie.

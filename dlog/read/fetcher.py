@@ -33,6 +33,7 @@ from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, MessageId
 from dlog.read.config import ReaderConfig
 from dlog.read.entry_count import message_count
+from dlog.read.slow_polls import SlowPolls
 from ledger.buggify import buggify
 from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError, UnavailableError
@@ -67,6 +68,7 @@ class Fetcher:
         ref: LogRef,
         ledgers: LedgerClient,
         config: ReaderConfig,
+        slow_polls: SlowPolls,
         *,
         password: bytes = b"",
         tail: MessageId = EARLIEST_ID,
@@ -82,6 +84,7 @@ class Fetcher:
         self._ref = ref
         self._ledgers = ledgers
         self._config = config
+        self._slow_polls = slow_polls
         self._ready: deque[Fetched | Gap] = deque()
         self._ready_bytes = 0
         self._something_ready = asyncio.Event()
@@ -195,7 +198,8 @@ class Fetcher:
                 await self._wait_for_entries(step)
             case WaitForLedger(why):
                 self._waits_for = why
-                await self._wait_for_record(self._next_poll_s())
+                with self._slow_polls.waiting():
+                    await self._wait_for_record()
                 self._machine.on_record_changed()
             case ReportGap(gap):
                 self._offer(gap)
@@ -272,10 +276,11 @@ class Fetcher:
         if buggify("reader.forget-record"):
             self._machine.on_record_changed()
             return
-        poll_s = self._next_poll_s()
-        waited = await self._unless_record_changes(
-            self._update(handle, lambda: handle.wait_for_lac(step.beyond, poll_s))
-        )
+        with self._slow_polls.waiting():
+            poll_s = self._next_poll_s()
+            waited = await self._unless_record_changes(
+                self._update(handle, lambda: handle.wait_for_lac(step.beyond, poll_s))
+            )
         if not waited:
             # The log metadata changes just before or just after a ledger is sealed, and the interrupted wait may
             # have been about to return that.
@@ -307,9 +312,9 @@ class Fetcher:
                 each.cancel()
             await asyncio.gather(task, change, return_exceptions=True)
 
-    async def _wait_for_record(self, timeout_s: float) -> None:
+    async def _wait_for_record(self) -> None:
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(self._next_poll_s()):
                 await self._record_changed.future()
         except TimeoutError:
             return
@@ -324,7 +329,7 @@ class Fetcher:
     def _next_poll_s(self) -> float:
         poll_s = self._poll_s
         self._poll_s = min(2 * poll_s, self._config.slow_poll_s)
-        return poll_s
+        return self._slow_polls.interval_s(poll_s)
 
     def _report(self, handle: ReadHandle) -> None:
         self._has_worked = True

@@ -30,6 +30,7 @@ from dlog.read.fetcher import Fetched, Fetcher, NotYetError
 from dlog.read.held_cursor import HeldCursor
 from dlog.read.places import Places
 from dlog.read.range import ReadRange
+from dlog.read.slow_polls import SlowPolls
 from ledger.arguments import require_choice, require_type
 from ledger.client import LedgerClient
 from ledger.errors import ConfigurationError
@@ -69,6 +70,7 @@ class Reader:
         ledgers: LedgerClient,
         log: LogName,
         wanted: ReadRange,
+        slow_polls: SlowPolls,
         *,
         config: ReaderConfig | None = None,
         on_trimmed: OnMissing | str = OnMissing.FAIL,
@@ -81,6 +83,7 @@ class Reader:
         self._ledgers = ledgers
         self._log = log
         self._wanted = wanted
+        self._slow_polls = slow_polls
         self._cursor_name = None if cursor is None else check_log_name(cursor)
         self._held: HeldCursor | None = None
         require_type("config", config, ReaderConfig, type(None))
@@ -168,6 +171,7 @@ class Reader:
             ref,
             self._ledgers,
             self._config,
+            self._slow_polls,
             password=self._password,
             tail=places.confirmed,
             waits_forever=self._until is None,

@@ -34,7 +34,7 @@ RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("narrow", 3, {}),
     ("beyond", 1, {"chaos_s": 6.0}),
     ("chaos", 11, {**BUSY, "wire": "v3", "codec": "zstd", "shrinks": True, "digest": "DUMMY"}),
-    ("chaos", 12, {**BUSY, "codec": "lz4", "digest": "CRC32", "hold_s": 2.0, "shrinks": True}),
+    ("chaos", 16, {**BUSY, "codec": "lz4", "digest": "CRC32", "hold_s": 2.0, "shrinks": True}),
     (
         "chaos",
         13,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ledger.metadata.sqlite.errors import damaged
 from ledger.metadata.transactions.key_value import Node
 
 _COLUMNS = "value, version, session"
+_KEYS_AT_ONCE = 500
+"""Below the number of parameters that every build of SQLite takes in a statement, 999."""
 
 
 class SqliteTransaction:
@@ -23,6 +25,18 @@ class SqliteTransaction:
     def get(self, key: str) -> Node | None:
         row = self._execute(f"SELECT {_COLUMNS} FROM nodes WHERE key = ?", (key,)).fetchone()
         return None if row is None else self._node(*row)
+
+    def versions(self, keys: Iterable[str]) -> dict[str, int]:
+        """The versions of those that exist. A fraction of the cost of a `get` for each."""
+        found: dict[str, int] = {}
+        wanted = list(keys)
+        for start in range(0, len(wanted), _KEYS_AT_ONCE):
+            some = wanted[start : start + _KEYS_AT_ONCE]
+            places = ",".join("?" * len(some))
+            found.update(self._execute(f"SELECT key, version FROM nodes WHERE key IN ({places})", some))
+        if not all(isinstance(version, int) for version in found.values()):
+            raise damaged(self._path, "a version has the wrong type")
+        return found
 
     def keys(self, prefix: str, *, start: str = "", limit: int) -> list[str]:
         rows = self._execute(

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
+from ledger.metadata.sqlite.transaction import SqliteTransaction
 from ledger.metadata.store import Watch
-from ledger.metadata.transactions.key_value import Transaction
 
 Seen = tuple[object, ...]
 _UNKNOWN = object()
@@ -41,27 +41,40 @@ class Watcher:
 
 
 class WatchTable:
+    """Thousands of keys may be watched: only what has changed, or may have ended, is looked at."""
+
     def __init__(self) -> None:
-        self._watchers: dict[Watcher, None] = {}
+        self._by_key: dict[str, dict[Watcher, None]] = {}
+        self._ranges: dict[Watcher, None] = {}
+        self._urgent = 0
 
     @property
     def interval_s(self) -> float | None:
         """How long a change by another process may stay unnoticed; None when nobody watches."""
-        if not self._watchers:
+        if not self._by_key and not self._ranges:
             return None
-        urgent = any(watcher.urgent for watcher in self._watchers)
-        return URGENT_INTERVAL_S if urgent else IDLE_INTERVAL_S
+        return URGENT_INTERVAL_S if self._urgent else IDLE_INTERVAL_S
 
-    def add(self, watcher: Watcher, tx: Transaction | None) -> None:
-        self._watchers[watcher] = None
+    def add(self, watcher: Watcher, tx: SqliteTransaction | None) -> None:
+        watchers = self._ranges if watcher.is_range else self._by_key.setdefault(watcher.key, {})
+        watchers[watcher] = None
+        self._urgent += watcher.urgent
         if tx is not None:
             _look(watcher, tx)
 
     def remove(self, watcher: Watcher) -> None:
-        self._watchers.pop(watcher, None)
+        watchers = self._ranges if watcher.is_range else self._by_key.get(watcher.key, {})
+        if watcher not in watchers:
+            return
+        del watchers[watcher]
+        self._urgent -= watcher.urgent
+        if not watcher.is_range and not watchers:
+            del self._by_key[watcher.key]
 
-    def changed_by_us(self, keys: Iterable[str], tx: Transaction) -> list[Watcher]:
-        hit = [watcher for watcher in self._watchers if any(watcher.matches(key) for key in keys)]
+    def changed_by_us(self, keys: Iterable[str], tx: SqliteTransaction) -> list[Watcher]:
+        changed = sorted(keys)
+        hit = [watcher for key in changed for watcher in self._by_key.get(key, ())]
+        hit += [watcher for watcher in self._ranges if any(watcher.matches(key) for key in changed)]
         for watcher in hit:
             _look(watcher, tx)
         return hit
@@ -71,13 +84,21 @@ class WatchTable:
         for watcher in watchers:
             watcher.seen = (_UNKNOWN,)
 
-    def changed_by_others(self, tx: Transaction) -> list[Watcher]:
-        return [watcher for watcher in self._watchers if _look(watcher, tx)]
+    def changed_by_others(self, tx: SqliteTransaction) -> list[Watcher]:
+        hit: list[Watcher] = []
+        versions = tx.versions(self._by_key)
+        for key, watchers in self._by_key.items():
+            seen = (versions[key],) if key in versions else ()
+            for watcher in watchers:
+                if watcher.seen != seen:
+                    watcher.seen = seen
+                    hit.append(watcher)
+        return hit + [watcher for watcher in self._ranges if _look(watcher, tx)]
 
-    def ended_sessions(self, tx: Transaction) -> list[Watcher]:
+    def ended_sessions(self, tx: SqliteTransaction) -> list[Watcher]:
         hit = [
             watcher
-            for watcher in self._watchers
+            for watcher in self._ranges
             if not all(tx.is_alive(session) for session in watcher.sessions)
         ]
         for watcher in hit:
@@ -85,7 +106,7 @@ class WatchTable:
         return hit
 
 
-def _look(watcher: Watcher, tx: Transaction) -> bool:
+def _look(watcher: Watcher, tx: SqliteTransaction) -> bool:
     """Take in the present state; whether it differs from what was seen before."""
     before = watcher.seen, watcher.sessions
     if watcher.is_range:

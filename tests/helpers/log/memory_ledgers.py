@@ -15,6 +15,7 @@ from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, LogName, LogState
 from dlog.read.config import ReaderConfig
 from dlog.read.range import ReadRange
 from dlog.read.reader import Reader
+from dlog.read.slow_polls import SlowPolls
 from ledger.client import LedgerClient
 from ledger.environment import SystemEnvironment
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError
@@ -203,6 +204,7 @@ class MemoryLog:
             cast(LedgerClient, self.ledgers),
             ORDERS,
             wanted or ReadRange(),
+            SlowPolls(self.ledgers.environment.rng),
             config=config or ReaderConfig(),
             **policies,
         )

@@ -130,7 +130,7 @@ MUTATIONS = (
                 "dlog.read.fetcher:Fetcher._wait_for_entries",
                 (
                     "poll_s = self._next_poll_s()",
-                    "poll_s = self._next_poll_s()\n    await asyncio.sleep(0.5)",
+                    "poll_s = self._next_poll_s()\n        await asyncio.sleep(0.5)",
                 ),
             ),
         ),

@@ -60,6 +60,26 @@ def test_a_fence_wakes_the_reader(bookie: BookieProcess) -> None:
         assert answered(reader.frame()).entry_id == -1
 
 
+def test_a_reader_waits_for_the_first_entry_of_a_ledger_that_the_bookie_has_never_heard_of(
+    bookie: BookieProcess,
+) -> None:
+    """Refused, the reader of an empty ledger would have to ask again and again."""
+    with RawClient(bookie.port) as writer, RawClient(bookie.port) as reader:
+        reader.send(poll(1, -1, 60_000))
+        writer.ask(add(1, 0))
+        writer.ask(add(1, 1))
+        found = answered(reader.frame())
+        assert (found.entry_id, found.entry, found.max_lac) == (0, entry(1, 0), 0)
+
+
+def test_a_wait_for_a_ledger_that_never_comes_ends_in_time_with_its_refusal(bookie: BookieProcess) -> None:
+    with RawClient(bookie.port) as reader:
+        started = time.monotonic()
+        found = answered(reader.ask(poll(1, -1, 200)))
+    assert found.status is Status.ENOLEDGER
+    assert time.monotonic() - started >= 0.2
+
+
 def test_ten_thousand_waiters_cost_no_tasks_and_go_with_their_connection(bookie: BookieProcess) -> None:
     with RawClient(bookie.port) as writer:
         writer.ask(add(1, 0))

@@ -190,3 +190,36 @@ def test_work_cancelled_before_its_turn_is_not_done(tmp_path: Path) -> None:
         await thread.stop()
 
     asyncio.run(run())
+
+
+def test_of_thousands_of_watches_those_fire_whose_key_was_changed_made_or_removed(
+    engine: SqliteEngine, tmp_path: Path
+) -> None:
+    """More keys than one statement takes, two watches on one of them, and one that watches no longer."""
+
+    def make(tx: Any) -> None:
+        for number in range(0, 1_200, 2):
+            records.create(tx, "records", f"/{number}", b"")
+
+    one(engine, Kind.WRITE, make)
+    loop = asyncio.new_event_loop()
+    watchers = [Watcher(loop, lambda: None, f"records/{number}") for number in range(1_200)]
+    again, ended = Watcher(loop, lambda: None, "records/4"), Watcher(loop, lambda: None, "records/6")
+    loop.close()
+    for watcher in (*watchers, again, ended):
+        engine.add_watch(watcher)
+    engine.poll()  # what the first look of a connection finds
+    engine.watches.remove(ended)
+    engine.watches.remove(ended)
+
+    def change(tx: Any) -> None:
+        records.write(tx, "records", "/4", b"changed", 0)
+        records.write(tx, "records", "/6", b"changed", 0)
+        records.create(tx, "records", "/1199", b"made")
+        records.remove(tx, "records", "/998", 0)
+
+    other = SqliteEngine(str(tmp_path / "meta.db"))
+    one(other, Kind.WRITE, change)
+    other.close()
+    assert set(engine.poll()) == {watchers[4], again, watchers[6], watchers[1199], watchers[998]}
+    assert engine.poll() == []
