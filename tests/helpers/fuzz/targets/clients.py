@@ -20,6 +20,7 @@ from ledger.wire.messages import (
     V3RequestBody,
 )
 from ledger.wire.status import Status
+from ledger.wire.write_lac import LacWrite
 from tests.helpers.fuzz.cutting import Cutter, pieces
 from tests.helpers.fuzz.target import Run, Target
 from tests.helpers.wire.codecs import all_frames
@@ -71,7 +72,7 @@ def _v3(events: list[tuple[object, ...]]) -> V3Connection:
         future = connection.request(operation, _BODIES[operation], TIMEOUT_S)
         _note(future, (operation.name, txn_id), events)
     connection._last_txn_id = 0
-    connection.write_lac(7, 1, bytes(20), b"packet", _lac_noted(1, events), TIMEOUT_S)
+    connection.write_lac(LacWrite(7, 1, bytes(20), b"packet"), _lac_noted(1, events), TIMEOUT_S)
     return connection
 
 
