@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from bookie_server.storage.config import StorageConfig
 from ledger.errors import ConfigurationError
-from ledger.model import FRAME_BYTES_MAX, BookieId, check_bookie_id
+from ledger.model import FRAME_BYTES_MAX, BookieId, check_bookie_id, check_location
+from ledger.repair.config import RepairConfig
 
 DEFAULT_PORT = 3181
 """BookKeeper's default bookie port."""
@@ -28,6 +29,7 @@ class Limits:
     frame_bytes_max: int = FRAME_BYTES_MAX
     """Maximum size of a frame, length prefix included; checked before memory is allocated for it."""
     connections_max: int = 2000
+    """Connections of all addresses; one more is closed."""
     connections_per_address_max: int = 1000
     """Half of all, so that one host cannot keep the others out."""
     first_frame_s: float = 30.0
@@ -35,6 +37,7 @@ class Limits:
     frame_progress_s: float = 30.0
     """Time for an incomplete frame, plus its size at `frame_bytes_per_s`."""
     frame_bytes_per_s: int = 64 * 1024
+    """Slowest transfer of a large frame that is waited for."""
     receive_bytes_max: int = 64 * 1024 * 1024
     """Incomplete frames of all connections: twelve of the largest, or sixty of a megabyte.
 
@@ -66,6 +69,7 @@ class Limits:
     reads_max: int = 16
     """Concurrent disk reads of all connections."""
     connection_reads_queued_max: int = 1024
+    """Reads of one connection that wait for their turn; above it the connection is not read."""
     long_polls_max: int = 100_000
     """Waiting long polls of all connections; each takes a few hundred bytes."""
     connection_long_polls_max: int = 20_000
@@ -108,11 +112,25 @@ class BookieConfig:
     """Host name or address that is registered for clients, if not `host`."""
     bookie_id: str | None = None
     """Id in the metadata of ledgers; by default the address that clients connect to, HOST:PORT."""
+    network_location: str | None = None
+    """Where the bookie is, /rack or /zone/rack; published, so that copies are spread over racks (docs/repair.md)."""
     limits: Limits = field(default_factory=Limits)
-    gc_interval_s: float = 600.0
-    """Seconds between two garbage collections (BookKeeper's default)."""
+    """What connections may hold in memory."""
+    gc_interval_s: float = 60.0
+    """Seconds between two garbage collections, each of which lists all ledgers of the cluster."""
     gc_grace_s: float = 60.0
     """Seconds that a ledger must be missing from the metadata before its entries are deleted."""
+    scrub_interval_s: float = 604_800.0
+    """Seconds from the beginning of one pass of the scrubber to that of the next; 0: no scrubber."""
+    scrub_bytes_per_s: int = 200 * 1024 * 1024
+    """What the scrubber reads at most; while adds arrive it reads during 2 % of the time."""
+    autorecovery: bool = False
+    """Whether `bookie autorecovery` runs in this process, too (Apache's autoRecoveryDaemonEnabled).
+
+    A process of its own does not slow down the bookie.
+    """
+    repair: RepairConfig = field(default_factory=RepairConfig)
+    """Settings of auditor and worker."""
 
     def __post_init__(self) -> None:
         if not self.metadata:
@@ -124,6 +142,11 @@ class BookieConfig:
                 f"gc_interval_s must be above 0 and gc_grace_s at least 0, got {self.gc_interval_s} and "
                 f"{self.gc_grace_s}"
             )
+        if self.scrub_interval_s < 0 or self.scrub_bytes_per_s <= 0:
+            raise ConfigurationError(
+                f"scrub_interval_s must be at least 0 and scrub_bytes_per_s above 0, got {self.scrub_interval_s} and "
+                f"{self.scrub_bytes_per_s}"
+            )
         if self.host in EVERY_INTERFACE and not self.advertised:
             raise ConfigurationError(
                 f"host {self.host!r} listens on all interfaces, but clients need one address to connect to: give it "
@@ -131,6 +154,8 @@ class BookieConfig:
             )
         if self.bookie_id is not None:
             check_bookie_id(self.bookie_id)
+        if self.network_location is not None:
+            check_location(self.network_location)
 
     @property
     def advertised_host(self) -> str:

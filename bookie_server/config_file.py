@@ -7,6 +7,8 @@
 
     [limits]     # config.Limits
     [storage]    # storage.config.StorageConfig
+    [repair]     # ledger.repair.config.RepairConfig, but its placement
+    [placement]  # ledger.placement.config.PlacementConfig
 
 An unknown name is an error: a misspelt setting must not silently have its default.
 """
@@ -23,10 +25,12 @@ from bookie_server.config import BookieConfig, Limits
 from bookie_server.setting_types import check_types
 from bookie_server.storage.config import StorageConfig
 from ledger.errors import ConfigurationError
+from ledger.placement.config import PlacementConfig
+from ledger.repair.config import RepairConfig
 
 PLACES = ("data", "journal_dir", "ledger_dir")
-TABLES = ("limits", "storage")
-GIVEN_BY_PLACES = frozenset({"journal_directory", "ledger_directory"})
+TABLES = {"limits": Limits, "storage": StorageConfig, "repair": RepairConfig, "placement": PlacementConfig}
+GIVEN_ELSEWHERE = frozenset({"journal_directory", "ledger_directory", "placement"})
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -55,14 +59,37 @@ def make_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> Bookie
     if flags.get("data") is not None:
         merged = {name: value for name, value in merged.items() if name not in PLACES[1:] or flags.get(name)}
     known = {each.name for each in fields(BookieConfig)}
-    _require_known("settings", merged, known | set(PLACES))
+    _require_known("settings", merged, known | {*PLACES, *TABLES})
     if "metadata" not in merged:
         raise ConfigurationError("no metadata store: give --metadata URI or set DLOG_METADATA")
     tables = {name: _table(name, merged.get(name, {})) for name in TABLES}
     plain = {name: value for name, value in merged.items() if name not in (*PLACES, *TABLES)}
     check_types(BookieConfig, plain)
     storage = make_storage_config(merged, tables["storage"])
-    return BookieConfig(storage=storage, limits=Limits(**tables["limits"]), **plain)
+    limits = Limits(**tables["limits"])
+    repair = RepairConfig(**tables["repair"], placement=PlacementConfig(**tables["placement"]))
+    return BookieConfig(storage=storage, limits=limits, repair=repair, **plain)
+
+
+def make_repair_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> RepairConfig:
+    """Make the settings of repair alone from the table of a bookie's file, overridden by each flag that is not None.
+
+    Raises:
+        ConfigurationError: as `make_config`.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    placement = make_placement_config(settings, {})
+    return RepairConfig(**{**_table("repair", settings.get("repair", {})), **given}, placement=placement)
+
+
+def make_placement_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> PlacementConfig:
+    """Make the settings of placement alone from the table of a bookie's file, overridden by each flag that is not None.
+
+    Raises:
+        ConfigurationError: as `make_config`.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    return PlacementConfig(**{**_table("placement", settings.get("placement", {})), **given})
 
 
 def make_storage_config(places: Mapping[str, Any], table: Mapping[str, Any]) -> StorageConfig:
@@ -99,8 +126,8 @@ def _place(name: str, value: object) -> Path | None:
 def _table(name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigurationError(f"setting {name!r} must be a table, got {value!r}")
-    config = Limits if name == "limits" else StorageConfig
-    _require_known(f"[{name}]", value, {each.name for each in fields(config)} - GIVEN_BY_PLACES)
+    config = TABLES[name]
+    _require_known(f"[{name}]", value, {each.name for each in fields(config)} - GIVEN_ELSEWHERE)
     check_types(config, value)
     return value
 

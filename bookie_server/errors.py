@@ -135,9 +135,14 @@ class StorageError(CorruptionError):
     """Stored bytes cannot be read or are wrong. Absence is not proved: ask another replica."""
 
     path: Path | None = None
-    offset: int | None = None
     ledger_id: int | None = None
     entry_id: int | None = None
+
+
+class BlockDamagedError(StorageError):
+    """A block that the index names is not there intact; its entries may be stored again."""
+
+    offset: int | None = None
 
 
 class LimboError(StorageError):

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bookie_server.allocator import return_large_blocks
+from bookie_server.autorecovery import autorecovery
 from bookie_server.config import BookieConfig
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.net.descriptors import limits_within, raise_descriptor_limit
@@ -79,8 +80,10 @@ async def _serve(config: BookieConfig) -> int:
         loop.add_signal_handler(each, asked_to_stop.set)
     store = await open_store(config.metadata)
     try:
-        server = BookieServer(config, store, SystemDisk(), SystemEnvironment())
-        return await _serve_until(asked_to_stop, config, server)
+        environment = SystemEnvironment()
+        server = BookieServer(config, store, SystemDisk(), environment)
+        async with autorecovery(config, store, environment):
+            return await _serve_until(asked_to_stop, config, server)
     except LogStoreError as error:
         return _report(error)
     finally:

@@ -14,6 +14,7 @@ all connections are aborted instead, and the process must exit.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -28,16 +29,19 @@ from bookie_server.disk.durable import until_durable
 from bookie_server.errors import BookieAliveError, ClusterMissingError, PortTakenError
 from bookie_server.net.connections import Connections
 from bookie_server.net.descriptors import BACKLOG
-from bookie_server.net.port import keep_port, kept_port
+from bookie_server.net.port import keep_port, kept_port, ports_to_try
 from bookie_server.protocol.long_poll import LacWatchers
 from bookie_server.protocol.service import BookieService
 from bookie_server.registration import Presence, register
+from bookie_server.storage.compaction.task import CompactionTask
 from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig, GarbageTask
 from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.scrub.scrubber import Scrubber, ScrubConfig
+from bookie_server.storage.storage_paths import StoragePaths
 from ledger.environment import Environment
 from ledger.errors import LogStoreError, RecordNotFoundError
 from ledger.metadata.store import MetadataStore
-from ledger.model import DURABLE_DELETIONS, BookieId, BookieInfo
+from ledger.model import DURABLE_DELETIONS, NETWORK_LOCATION, BookieId, BookieInfo
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -70,6 +74,8 @@ class BookieServer:
         """Open while the bookie serves; read only."""
         self.service: BookieService | None = None
         """The service behind its connections, while the bookie serves."""
+        self.scrubber: Scrubber | None = None
+        """While the bookie serves, if it has one; read only."""
 
     async def start(self) -> None:
         """Start the bookie. On return it is registered and accepts connections, and `bookie_id` and `port` are set.
@@ -119,6 +125,22 @@ class BookieServer:
         )
         garbage = GarbageTask(collector, self._store, instance_id, self._config.gc_interval_s)
         self._stack.push_async_callback(garbage.close)
+        compaction = CompactionTask(storage, self._config.storage)
+        self._stack.push_async_callback(compaction.close)
+        if self._config.scrub_interval_s:
+            self.scrubber = self._make_scrubber(storage)
+            self._stack.push_async_callback(self.scrubber.close)
+
+    def _make_scrubber(self, storage: LedgerStorage) -> Scrubber:
+        return Scrubber(
+            storage,
+            self._disk,
+            StoragePaths.of(self._config.storage),
+            self._store,
+            self.bookie_id,
+            ScrubConfig(interval_s=self._config.scrub_interval_s, bytes_per_s=self._config.scrub_bytes_per_s),
+            self._environment,
+        )
 
     async def _instance_id(self) -> str:
         try:
@@ -138,13 +160,20 @@ class BookieServer:
     async def _bind(self) -> asyncio.Server:
         directory = self._config.storage.ledger_directory
         kept = None if self._config.port else await self._on_disk(lambda: kept_port(self._disk, directory))
-        port = self._config.port or kept or 0
-        listener = await self._listen(port)
+        given = self._config.port or kept
+        listener = await (self._listen(given) if given else self._listen_anywhere())
         self._stack.push_async_callback(_close_listener, listener)
         self.port = int(listener.sockets[0].getsockname()[1])
-        if port == 0:
+        if not given:
             await self._on_disk(lambda: keep_port(self._disk, directory, self.port))
         return listener
+
+    async def _listen_anywhere(self) -> asyncio.Server:
+        *others, last = ports_to_try(self._environment.rng)
+        for port in others:
+            with contextlib.suppress(PortTakenError):
+                return await self._listen(port)
+        return await self._listen(last)
 
     async def _listen(self, port: int) -> asyncio.Server:
         host = self._config.host
@@ -192,12 +221,16 @@ class BookieServer:
             host=self._config.advertised_host,
             port=self.port,
             read_only=not writable,
-            properties=(DURABLE_DELETIONS,),
+            properties=(DURABLE_DELETIONS, *self._location()),
         )
         registration = await register(self._store, info, REGISTER_S)
         presence = Presence(registration, writable=writable, on_lost=self._lost_name)
         self._stack.push_async_callback(presence.withdraw)
         return presence
+
+    def _location(self) -> tuple[tuple[str, str], ...]:
+        location = self._config.network_location
+        return () if location is None else ((NETWORK_LOCATION, location),)
 
     def _lost_name(self, error: LogStoreError) -> None:
         self._fail(

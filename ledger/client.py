@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 
 from ledger.arguments import require_type
 from ledger.client_context import ClientContext, OpenWriter
 from ledger.config import LedgerClientConfig, Visibility
-from ledger.core.placement import choose_ensemble
+from ledger.core.placement import PlacementPolicy, choose_ensemble
 from ledger.environment import Environment, SystemEnvironment
 from ledger.errors import (
     AddFailedError,
@@ -31,7 +32,11 @@ from ledger.model import (
     Versioned,
     address_in,
 )
+from ledger.placement.free_space import FreeSpace
+from ledger.placement.placement import Placement
+from ledger.reading.closed_ledgers import Beginning, ClosedLedgers
 from ledger.reading.read_handle import ReadHandle
+from ledger.reading.shared_ledgers import SharedLedger, SharedLedgers
 from ledger.transport.pool import ConnectionPool
 from ledger.writing.deferred_handle import DeferredWriteHandle
 from ledger.writing.recovery_runner import RecoveryRunner
@@ -68,7 +73,22 @@ class LedgerClient:
         self._last_seen: dict[BookieId, BookieInfo] = {}
         self._pool = ConnectionPool(self._resolve, self.config)
         self._context = ClientContext(
-            store, self._pool, self.config, self.environment, self.bookies, self._watch, self._forget
+            store,
+            self._pool,
+            self.config,
+            self.environment,
+            self.bookies,
+            self.placement,
+            self._watch,
+            self._forget,
+        )
+        placement = self.config.placement
+        self._placement = Placement(placement)
+        self._free_space = FreeSpace(
+            self._pool,
+            self.bookies,
+            interval_s=placement.free_space_interval_s,
+            timeout_s=self.config.read_timeout_s,
         )
         # In the order in which they were opened: a set's own order is another in each process.
         self._handles: dict[OpenWriter, None] = {}
@@ -82,6 +102,8 @@ class LedgerClient:
         self._refresh_again = False
         self._reads_begun = 0
         self._read_adopted = 0
+        self.shared = SharedLedgers(self.open)
+        """For readers that follow a ledger, perhaps the same one."""
         self._recoveries: dict[LedgerId, asyncio.Task[Versioned[LedgerMetadata]]] = {}
 
     async def start(self) -> None:
@@ -89,9 +111,13 @@ class LedgerClient:
 
         Raises:
             MetadataUnavailableError: there is no cluster, or the metadata store cannot be reached.
+            ConfigurationError: the mapping file of the placement settings cannot be read, or makes no sense.
         """
+        self._placement.load()
         self._unwatch = self.store.watch_bookies(self._bookies_may_have_changed)
         await self._read_bookies()
+        if self.config.placement.free_space_multiple_max:
+            await self._free_space.start()
 
     async def close(self) -> None:
         """Close connections and watches, but not the metadata store, which is the caller's.
@@ -103,6 +129,7 @@ class LedgerClient:
             self._unwatch()
         if self._timer is not None:
             self._timer.cancel()
+        await self._free_space.close()
         for handle in list(self._handles):
             handle.fail(
                 AddFailedError(
@@ -135,6 +162,7 @@ class LedgerClient:
 
         Raises:
             NotEnoughBookiesError: fewer writable bookies than `quorum.ensemble`; nothing was written.
+            NotEnoughRacksError: they do not span the racks that the settings enforce; nothing was written.
             MetadataOutcomeUnknownError: an empty ledger that no client knows of may be left in metadata.
             ConfigurationError: an argument has a wrong type.
 
@@ -177,7 +205,7 @@ class LedgerClient:
             require_type("a pair in custom", pair, tuple)
             require_type("a name in custom", pair[0], str)
             require_type("a value in custom", pair[-1], bytes)
-        ensemble = await self._choose_ensemble(quorum.ensemble)
+        ensemble = await self._choose_ensemble(quorum)
         metadata = LedgerMetadata(
             quorum=quorum,
             fragments=(Fragment(EntryId(0), ensemble),),
@@ -189,10 +217,10 @@ class LedgerClient:
         ledger_id, version = await self.store.create_new_ledger(metadata)
         return ledger_id, Versioned(metadata, version)
 
-    async def _choose_ensemble(self, size: int) -> tuple[BookieId, ...]:
-        if len(self._bookies.writable) < size:
+    async def _choose_ensemble(self, quorum: QuorumSizes) -> tuple[BookieId, ...]:
+        if len(self._bookies.writable) < quorum.ensemble:
             await self._read_bookies()  # the snapshot may miss a bookie that just started
-        return choose_ensemble(self._bookies, size, self.environment.rng)
+        return choose_ensemble(self._bookies, quorum, self.environment.rng, self.placement())
 
     async def open(self, ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
         """Open the ledger for reading as it is. Fences nothing and changes nothing.
@@ -208,9 +236,16 @@ class LedgerClient:
         """
         metadata = await self._read(ledger_id, password)
         handle = ReadHandle(ledger_id, metadata, self._context)
-        if not handle.closed:
-            await handle.refresh()
+        await handle.read_lac()
         return handle
+
+    def open_at(self, beginning: Beginning) -> SharedLedger:
+        """A handle, for one reader, on the ledger whose beginning was read. Asks no store."""
+        return SharedLedger(ReadHandle(beginning.ledger_id, beginning.metadata, self._context))
+
+    def closed_ledgers(self, password: bytes = b"", *, entries_max: int, bytes_max: int) -> ClosedLedgers:
+        """Reads the beginnings of many closed ledgers faster than `open` of each."""
+        return ClosedLedgers(self._context, password, entries_max=entries_max, bytes_max=bytes_max)
 
     async def open_with_recovery(self, ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
         """Fence the writer and close the ledger. On return it is CLOSED and each of its entries is on an ack quorum.
@@ -282,6 +317,15 @@ class LedgerClient:
     def bookies(self) -> BookieSet:
         """The registered bookies as last read. May be stale: only a bookie's answer is proof."""
         return self._bookies
+
+    def placement(self) -> PlacementPolicy:
+        """How bookies are chosen, with the locations and the free space that are known now."""
+        return self._placement.policy(self._last_seen.values(), self._free_space.known)
+
+    async def ask_free_space(self) -> Mapping[BookieId, int]:
+        """Ask every writable bookie for its free bytes; one that does not answer is left out, or as before."""
+        await self._free_space.ask()
+        return self._free_space.known
 
     async def _resolve(self, bookie_id: BookieId) -> BookieInfo | None:
         """The bookie's address: where it is registered, else where it was last seen, else the address in its id."""

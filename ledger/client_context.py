@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.config import LedgerClientConfig
+from ledger.core.placement import PlacementPolicy
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 from ledger.metadata.store import MetadataStore
@@ -41,6 +42,8 @@ class ClientContext:
     environment: Environment
     bookies: Callable[[], BookieSet]
     """The latest snapshot of registered bookies; never blocks, may be stale."""
+    placement: Callable[[], PlacementPolicy]
+    """How bookies are chosen, with what is known of them now."""
     watch: Callable[[OpenWriter], None]
     """Have the handle's `tick` called, soon and then when it says, until it returns None."""
     forget: Callable[[OpenWriter], None]

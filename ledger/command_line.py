@@ -1,7 +1,7 @@
 """What both command lines share: exit codes, signals, broken pipes, and one sentence for an error.
 
 0    success; also when the reader of the output closes the pipe
-1    failure: something is unreachable, missing, or was taken over
+1    failure: something is unreachable, missing, or was taken over; wrong input after some of it was appended
 2    wrong usage: correct the command; nothing was done
 130  interrupted (Ctrl-C) before it was done
 143  terminated (SIGTERM) before it was done
@@ -35,6 +35,10 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 
 
+class DoneInPart(Exception):
+    """Wrong usage that showed only after a part was done: exit code 1, since repeating the command does it again."""
+
+
 @dataclass(slots=True)
 class _Ending:
     """How the command ends if it is interrupted."""
@@ -64,6 +68,8 @@ def _reported(program: str, ending: _Ending) -> Iterator[None]:
         yield
     except LogStoreError as error:
         _exit(program, str(error), WRONG_USE if isinstance(error, ConfigurationError) else FAILED)
+    except DoneInPart as error:
+        _exit(program, str(error), FAILED)
     except KeyboardInterrupt:
         _exit(program, ending.sentence, ending.code)
     except typer.Abort as error:
@@ -78,6 +84,10 @@ def _reported(program: str, ending: _Ending) -> Iterator[None]:
         raise typer.Exit(DONE) from None
     except OSError as error:
         _exit(program, _sentence(error), FAILED)
+    finally:
+        # CPython remembers an interrupt that passed through the exec of a string, as when a dataclass is made in an
+        # import, though it was handled: `python -m` then ends by SIGINT, without the exit code. Another exec clears it.
+        exec("")
 
 
 @contextmanager
@@ -124,7 +134,7 @@ def _exit(program: str, sentence: str, code: int) -> NoReturn:
 
 
 def _sentence(error: OSError) -> str:
-    reason = error.strerror or str(error)
+    reason = error.strerror or str(error) or type(error).__name__
     if error.filename:
         return f"{reason} ({error.filename})"
     # Buffered output fails again when flushed; unbuffered output is recognised by the reason.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from ledger.arguments import require_fields
 from ledger.errors import ConfigurationError
 from ledger.field_docs import with_field_docs
 from ledger.model import ENTRY_BYTES_MAX, FRAME_BYTES_MAX
+from ledger.placement.config import PlacementConfig
 
 
 class Visibility(Enum):
@@ -98,6 +99,9 @@ class LedgerClientConfig:
 
     read_window_bytes: int = 1024 * 1024
     """Budget of one batch read: large enough to keep a bookie's disk sequential, small against memory."""
+
+    placement: PlacementConfig = field(default_factory=PlacementConfig)
+    """Which bookies ledgers get: racks, zones, free space."""
 
     @property
     def deadline_check_s(self) -> float:

@@ -118,6 +118,15 @@ class NotEnoughBookiesError(UnavailableError):
     available: int
 
 
+class NotEnoughRacksError(NotEnoughBookiesError):
+    """The usable bookies do not span the racks and zones that placement enforces."""
+
+    racks: int
+    racks_min: int
+    zones: int
+    zones_min: int
+
+
 class MetadataUnavailableError(UnavailableError):
     """The metadata store could not be reached; the change was not made."""
 

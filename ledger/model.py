@@ -198,6 +198,28 @@ def check_bookie_id(text: str) -> BookieId:
     return BookieId(text)
 
 
+Location = tuple[str, ...]
+"""Where a bookie is: its zone, if it has one, and so on down to its rack. Empty: not known."""
+
+NETWORK_LOCATION = "networkLocation"
+"""Name of the property in which a bookie publishes its location."""
+
+_LOCATION = re.compile(r"(/[a-zA-Z0-9_.\-]+){1,8}")
+
+
+def check_location(text: str) -> Location:
+    """Return the names of a location such as /zone/rack, or /rack.
+
+    Raises:
+        InvalidNameError: it is not a legal one.
+    """
+    if not _LOCATION.fullmatch(text) or len(text) > 255:
+        raise InvalidNameError(
+            f"location {text!r} is not valid: write /rack or /zone/rack, up to 8 names of letters, digits and . _ -"
+        )
+    return tuple(text[1:].split("/"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookieInfo:
     """A registered bookie: where its bookie-rpc endpoint is, and whether it takes writes."""
@@ -207,6 +229,15 @@ class BookieInfo:
     port: int
     read_only: bool = False
     properties: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def location(self) -> Location:
+        """What it publishes as its location; empty if it publishes none, or one that is not valid."""
+        text = next((value for name, value in self.properties if name == NETWORK_LOCATION), "")
+        try:
+            return check_location(text) if text else ()
+        except InvalidNameError:
+            return ()
 
 
 def address_in(bookie_id: BookieId) -> BookieInfo | None:

@@ -15,6 +15,11 @@ Row = Mapping[str, object]
 """One thing by the names of its fields. In text a name's underscores are spaces."""
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 byte`, `2,000 bytes`, `3 copies`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def print_json(value: object) -> None:
     """One JSON document."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")

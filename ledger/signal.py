@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 
 class Signal:
@@ -10,7 +11,7 @@ class Signal:
 
     def __init__(self) -> None:
         self._is_set = False
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: list[asyncio.Future[Any]] = []
 
     def is_set(self) -> bool:
         return self._is_set
@@ -25,9 +26,11 @@ class Signal:
     def clear(self) -> None:
         self._is_set = False
 
-    def future(self) -> asyncio.Future[None]:
-        """Done when the signal is set, immediately if it is. Cancel it when it is not awaited any more."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def future(self) -> asyncio.Future[Any]:
+        """Done, with None, when the signal is set, immediately if it is. What else may end the wait gives it another
+        result; cancel it when it is not awaited any more.
+        """
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._is_set:
             future.set_result(None)
         else:

@@ -47,6 +47,10 @@ class DiskFile(Protocol):
         What lies between the old end of the file and `offset` reads as zeros. After an error any part may be there.
         """
 
+    def write_uncached(self, offset: int, parts: Sequence[bytes]) -> int:
+        """As `write_at`, for bytes that nobody is about to read: the disk may keep them out of memory."""
+        return self.write_at(offset, parts)
+
     def preallocate(self, offset: int, size: int) -> None:
         """Make room, so that writes within it cannot meet a full disk. DiskFullError changes no content.
 

@@ -22,6 +22,11 @@ class Reserve:
     def held(self) -> bool:
         return self._size == 0 or self._disk.exists(self._path)
 
+    @property
+    def held_bytes(self) -> int:
+        """What `release` would free."""
+        return self._size if self.held else 0
+
     def take(self) -> None:
         """Take the room if it is not held. DiskFullError: taken nothing."""
         if self.held:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from bookie_server.disk.disk import Disk, DiskFile, DiskLock, DiskWorker, Done, T
 from bookie_server.disk.rocksdb_store import KeyValues, open_key_values
+from bookie_server.disk.uncached_pages import PIECE_BYTES, Buffer, PartsReader, page_buffer, pages_within
 from bookie_server.errors import (
     DirectoryInUseError,
     DiskFailedError,
@@ -33,7 +34,12 @@ _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+_NO_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP)
+"""What a file system answers that cannot write past the page cache."""
 _VECTOR_MAX = 1024  # IOV_MAX of Linux
+
+UNCACHED_BYTES_MIN = 512 * 1024
+"""A smaller write goes through the page cache: there it costs less than what is around it."""
 
 
 @contextmanager
@@ -64,6 +70,8 @@ class SystemFile(DiskFile):
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
+        self._can_bypass_cache = hasattr(os, "O_DIRECT")
+        """Until the file system refuses it."""
 
     def fileno(self) -> int:
         return self._descriptor
@@ -83,6 +91,9 @@ class SystemFile(DiskFile):
             return data
 
     def write_at(self, offset: int, parts: Sequence[bytes]) -> int:
+        return self._write(offset, parts)
+
+    def _write(self, offset: int, parts: Sequence[Buffer]) -> int:
         # As in `sync`, no context manager: it would cost a lone append as much as the system call.
         try:
             for start in range(0, len(parts), _VECTOR_MAX):
@@ -91,7 +102,7 @@ class SystemFile(DiskFile):
             raise _ours("write", self.path, error) from error
         return offset
 
-    def _write_vector(self, offset: int, parts: Sequence[bytes]) -> int:
+    def _write_vector(self, offset: int, parts: Sequence[Buffer]) -> int:
         end = offset + sum(map(len, parts))
         offset += os.pwritev(self._descriptor, parts, offset)
         if offset < end:  # a short write: rare enough to pay for a join
@@ -99,6 +110,43 @@ class SystemFile(DiskFile):
             while offset < end:
                 offset += os.pwrite(self._descriptor, rest[len(rest) - (end - offset) :], offset)
         return offset
+
+    def write_uncached(self, offset: int, parts: Sequence[bytes]) -> int:
+        """Whole pages go to the disk past the page cache (O_DIRECT), the begun ones at both ends through it.
+
+        A page in the cache is allocated, copied to, found again by the sync and evicted later, which costs more than
+        the write itself. A page that two writes share stays in the cache in between, so none is read back.
+        """
+        size = sum(map(len, parts))
+        pages_start, pages_end = pages_within(offset, offset + size)
+        if not self._can_bypass_cache or pages_end - pages_start < UNCACHED_BYTES_MIN:
+            return self.write_at(offset, parts)
+        rest = PartsReader(parts)
+        self._write(offset, rest.take(pages_start - offset))
+        with page_buffer() as buffer:
+            at = pages_start
+            while at < pages_end:
+                piece = min(PIECE_BYTES, pages_end - at)
+                rest.copy_to(buffer, piece)
+                self._write_pages(at, buffer[:piece])
+                at += piece
+        return self._write(pages_end, rest.take(offset + size - pages_end))
+
+    def _write_pages(self, offset: int, pages: memoryview) -> None:
+        written = 0
+        flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
+        try:
+            fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags | os.O_DIRECT)
+            try:
+                written = os.pwrite(self._descriptor, pages, offset)
+            finally:
+                fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags)
+        except OSError as error:
+            if error.errno not in _NO_DIRECT:
+                raise _ours("write", self.path, error) from error
+            self._can_bypass_cache = False
+        if written < len(pages):
+            self._write(offset + written, [pages[written:]])
 
     def preallocate(self, offset: int, size: int) -> None:
         with _translated("make room in", self.path):

@@ -22,6 +22,8 @@ from bookie_server.journal.record import (
     FILE_HEADER_BYTES,
     RECORD_HEADER_BYTES,
     SUFFIX,
+    VERSION,
+    VERSION_WITHOUT_BLOCKS,
     FileHeader,
     RecordType,
     encode_file_header,
@@ -36,6 +38,15 @@ NEXT_FILE = "next.tmp"
 _NEXT_FILE_BYTES = RECORD_HEADER_BYTES + 8
 
 Body = tuple[RecordType, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record is."""
+
+    file_id: int
+    offset: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,7 @@ class JournalFiles:
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._new_salt = new_salt
+        self._version = VERSION_WITHOUT_BLOCKS
         self._offset = position.offset
         self._sequence = position.sequence
         self._spare: Segment | None = None
@@ -97,18 +109,27 @@ class JournalFiles:
     def has_spare(self) -> bool:
         return self._spare is not None
 
+    def allow_blocks(self) -> None:
+        """Files made from now on may have BLOCK records; before this call none may be written."""
+        self._version = VERSION
+
     # ---- writing
 
-    def write(self, bodies: Sequence[Body]) -> tuple[int, DiskFullError | None]:
+    def write(
+        self, bodies: Sequence[Body], places: list[Place] | None = None
+    ) -> tuple[int, DiskFullError | None]:
         """Write the records and sync. How many are durable, and why the rest was not even begun.
 
-        Any other error means that nothing is known about these records.
+        Adds to `places`, if given, where each durable record is. Any other error means that nothing is known about
+        these records.
         """
         done = 0
         while done < len(bodies):
             count = self._fitting(bodies, done)
             if count:
-                self._write_group(bodies[done : done + count])
+                found = self._write_group(bodies[done : done + count])
+                if places is not None:
+                    places += found
                 done += count
                 continue
             try:
@@ -120,27 +141,34 @@ class JournalFiles:
     def _fitting(self, bodies: Sequence[Body], first: int) -> int:
         room = self._segment.size - self._offset - _NEXT_FILE_BYTES
         count = 0
-        for _kind, body in bodies[first:]:
+        for kind, body in bodies[first:]:
+            if kind is RecordType.BLOCK and self._segment.header.version < VERSION:
+                break
             room -= RECORD_HEADER_BYTES + len(body)
             if room < 0:
                 break
             count += 1
         return count
 
-    def _write_group(self, bodies: Sequence[Body]) -> None:
+    def _write_group(self, bodies: Sequence[Body]) -> list[Place]:
         header, start, sequence = self._segment.header, self._offset, self._sequence
         parts: list[bytes] = []
+        places: list[Place] = []
+        offset = start
         for kind, body in bodies:
-            parts += encode_record(header, kind, sequence, start, body)
+            parts += encode_record(header, kind, sequence, start, body, offset)
+            places.append(Place(header.file_id, offset, RECORD_HEADER_BYTES + len(body)))
+            offset += places[-1].size
             sequence += 1
         try:
-            end = self._segment.file.write_at(start, parts)
+            end = self._segment.file.write_uncached(start, parts)
             # Everything up to here is in the file before the sync starts: exactly this may be acknowledged.
             self._segment.file.sync()
         except DiskFullError as full:
             # Preallocated space should exclude this; where it does not, the record may be there in part.
             raise DiskFailedError(str(full), path=self._segment.file.path, missing=False) from full
         self._offset, self._sequence = end, sequence
+        return places
 
     # ---- rolling
 
@@ -182,7 +210,7 @@ class JournalFiles:
             self._spare = self._made("spare.tmp", self._segment.header.file_id + 1, 0)
 
     def _made(self, name: str, file_id: int, bytes_needed: int) -> Segment:
-        header = FileHeader(file_id, self._new_salt())
+        header = FileHeader(file_id, self._new_salt(), self._version)
         size = max(self._segment_bytes, bytes_needed)
         file = self._disk.create(self._directory / name)
         try:
@@ -213,11 +241,15 @@ class JournalFiles:
         self._segment.file.close()
 
 
-def remove_before(disk: Disk, directory: Path, mark: LogMark) -> None:
-    """Delete the journal files that only hold records before the (already durable) mark."""
-    for file_id in file_ids(disk, directory):
-        if file_id < mark.file_id:
-            disk.remove(directory / file_name(file_id))
+def remove_before(disk: Disk, directory: Path, mark: LogMark, is_needed: Callable[[int], bool]) -> list[int]:
+    """Delete the journal files that only hold records before the (already durable) mark; which they were.
+
+    Kept are those of which `is_needed` says that the index points into them.
+    """
+    removed = [each for each in file_ids(disk, directory) if each < mark.file_id and not is_needed(each)]
+    for file_id in removed:
+        disk.remove(directory / file_name(file_id))
+    return removed
 
 
 def file_ids(disk: Disk, directory: Path) -> list[int]:

@@ -3,7 +3,7 @@
     file header, 512 bytes
     offset  size  field
     0       8     magic        "DLOGJRNL"
-    8       4     version      u32 big-endian, like all numbers here
+    8       4     version      u32 big-endian, like all numbers here; 2 if records of type BLOCK may follow, else 1
     12      4     crc          CRC32C of the other 508 bytes
     16      8     file id      u64, the number in the file's name
     24      8     salt         u64, random per file
@@ -12,7 +12,7 @@
     record
     0       4     marker       u32 taken from the salt, never 0
     4       4     length       u32, bytes of the body
-    8       4     crc          CRC32C of salt, bytes 0-7, bytes 12-31 and body
+    8       4     crc          CRC32C of salt, of a BLOCK its offset (u64), of bytes 0-7, bytes 12-31 and body
     12      1     type         see RecordType
     13      3     zeros
     16      8     sequence     u64, one more than the record before, across files
@@ -38,7 +38,8 @@ from ledger.wire.entry import STORED_BYTES_MIN
 
 SUFFIX = ".journal"
 MAGIC = b"DLOGJRNL"
-VERSION = 1
+VERSION = 2
+VERSION_WITHOUT_BLOCKS = 1
 FILE_HEADER_BYTES = 512
 RECORD_HEADER_BYTES = 32
 
@@ -66,12 +67,15 @@ class RecordType(IntEnum):
     """i64 ledger id: deleted, permanently."""
     NEXT_FILE = 6
     """u64 id of the file in which the journal goes on. The last record of a file."""
+    BLOCK = 7
+    """Entries of one ledger that stay here (`block.py`). Its CRC covers its place: it is read without those before."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileHeader:
     file_id: int
     salt: int
+    version: int = VERSION_WITHOUT_BLOCKS
     marker: int = field(init=False, repr=False)
     """Starts every record of this file, so that a search for records after damage is cheap."""
     crc_seed: int = field(init=False, repr=False)
@@ -90,6 +94,9 @@ class Record:
     sequence: int
     group_start: int
     body: memoryview
+    file_id: int
+    offset: int
+    """Where it is."""
 
 
 def file_name(file_id: int) -> str:
@@ -97,7 +104,7 @@ def file_name(file_id: int) -> str:
 
 
 def encode_file_header(header: FileHeader) -> bytes:
-    blank = _FILE_HEADER.pack(MAGIC, VERSION, 0, header.file_id, header.salt)
+    blank = _FILE_HEADER.pack(MAGIC, header.version, 0, header.file_id, header.salt)
     return blank[:12] + crc32c(blank[16:], crc32c(blank[:12])).to_bytes(4, "big") + blank[16:]
 
 
@@ -115,32 +122,37 @@ def decode_file_header(data: bytes, path: object) -> FileHeader:
         )
     if crc32c(data[16:FILE_HEADER_BYTES], crc32c(data[:12])) != crc:
         raise JournalDamagedError(f"the header of journal file {path} is damaged", path=path, offset=0)
-    return FileHeader(file_id, salt)
+    return FileHeader(file_id, salt, version)
 
 
 def encode_record(
-    header: FileHeader, kind: RecordType, sequence: int, group_start: int, body: bytes
+    header: FileHeader, kind: RecordType, sequence: int, group_start: int, body: bytes, offset: int = 0
 ) -> tuple[bytes, bytes]:
-    """The record as header and body, so that a large body is not copied once more."""
+    """The record as header and body, so that a large body is not copied once more. `offset` is that of a BLOCK."""
     head = _HEAD.pack(header.marker, len(body))
     tail = _TAIL.pack(kind, sequence, group_start)
-    crc = crc32c(body, crc32c(head + tail, header.crc_seed))
+    crc = crc32c(body, crc32c(head + tail, _seed(header, kind, offset)))
     return b"".join((head, crc.to_bytes(4, "big"), tail)), body
 
 
-def decode_record(header: FileHeader, data: memoryview, offset: int) -> Record | None:
-    """The record at `offset`, None unless it is intact and belongs to this file."""
+def _seed(header: FileHeader, kind: int, offset: int) -> int:
+    """A block is as wrong as a flipped bit if it is read from elsewhere than where it was written."""
+    return crc32c(_SALT.pack(offset), header.crc_seed) if kind == RecordType.BLOCK else header.crc_seed
+
+
+def decode_record(header: FileHeader, data: memoryview, offset: int, base: int = 0) -> Record | None:
+    """The record at `offset`, None unless it is intact and belongs to this file, of which `data` begins at `base`."""
     start = offset + RECORD_HEADER_BYTES
     if start > len(data):
         return None
     marker, length, crc, kind, sequence, group_start = _RECORD_HEADER.unpack_from(data, offset)
-    if marker != header.marker or start + length > len(data) or group_start > offset:
+    if marker != header.marker or start + length > len(data) or group_start > base + offset:
         return None
     covered = bytes(data[offset : offset + 8]) + bytes(data[offset + 12 : start])
     body = data[start : start + length]
-    if crc32c(bytes(body), crc32c(covered, header.crc_seed)) != crc or kind not in _KNOWN:
+    if crc32c(bytes(body), crc32c(covered, _seed(header, kind, base + offset))) != crc or kind not in _KNOWN:
         return None
-    return Record(RecordType(kind), sequence, group_start, body)
+    return Record(RecordType(kind), sequence, group_start, body, header.file_id, base + offset)
 
 
 _KNOWN = frozenset(RecordType)

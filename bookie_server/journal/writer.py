@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from bookie_server.disk.disk import DiskWorker
 from bookie_server.errors import DiskFullError, StorageClosedError
-from bookie_server.journal.files import Body, JournalFiles
+from bookie_server.journal.block import block_body, in_blocks
+from bookie_server.journal.files import Body, JournalFiles, Place
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import RecordType, adds_body
 from bookie_server.storage.stored_entry import StoredEntry
@@ -29,7 +30,7 @@ from ledger.errors import LogStoreError
 OnDurable = Callable[[Exception | None], None]
 
 _RECORD_BYTES_MAX = 4 * 1024 * 1024
-"""One record takes as many runs of adds as fit in this, so that one join and one CRC cover them."""
+"""One record takes as many adds as fit in this, so that one join and one CRC cover them."""
 
 _BRIEF_BYTES_MAX = 16 * 1024
 """A group that begins with no more is probably a lone append, whose latency is all that matters."""
@@ -42,9 +43,31 @@ class _Adds(NamedTuple):
     entries: Sequence[StoredEntry]
 
 
+OnPlaced = Callable[[int, Sequence[int], Place], None]
+"""Told of a ledger, ids of it, and where their block is; on the loop, before the run's `OnDurable`."""
+
+
+class LedgerRun(NamedTuple):
+    """Ascending entries of one ledger."""
+
+    ledger_id: int
+    ids: Sequence[int]
+    entries: Sequence[StoredEntry]
+
+
+class _Blocks(NamedTuple):
+    run: LedgerRun
+    bytes_max: int
+    """Of a block, unless one entry is larger."""
+    on_placed: OnPlaced
+    cuts: list[Sequence[int]]
+    """The ids of each block, once the worker has cut them."""
+
+
 @dataclass(slots=True)
 class _Item:
-    content: _Adds | Body | None
+    content: _Adds | _Blocks | Sequence[Body]
+    """Entries that may share a record with others, entries that stay, or whole records; a barrier has none."""
     queued_bytes: int
     on_durable: OnDurable | None
     fulls_known: int
@@ -58,6 +81,7 @@ class _Group(NamedTuple):
 
     items: list[_Item]
     written: int
+    places: list[Place]
     error: LogStoreError | None
     position: LogMark
     fulls: int
@@ -101,12 +125,30 @@ class Journal:
     ) -> None:
         self._append(_Item(_Adds(lengths, entries), sum(lengths), on_durable, self._fulls_known))
 
+    def append_blocks(
+        self,
+        run: LedgerRun,
+        queued_bytes: int,
+        *,
+        block_bytes_max: int,
+        on_placed: OnPlaced,
+        on_durable: OnDurable | None,
+    ) -> None:
+        """Entries that stay where they are written. `on_placed` hears of each block if all of them are durable."""
+        content = _Blocks(run, block_bytes_max, on_placed, [])
+        self._append(_Item(content, queued_bytes, on_durable, self._fulls_known))
+
     def append(self, kind: RecordType, body: bytes, on_durable: OnDurable | None) -> None:
-        self._append(_Item((kind, body), len(body), on_durable, self._fulls_known))
+        self.append_all(kind, (body,), on_durable)
+
+    def append_all(self, kind: RecordType, bodies: Sequence[bytes], on_durable: OnDurable | None) -> None:
+        """Records of one kind, with one outcome; none of them are a barrier."""
+        records = [(kind, body) for body in bodies]
+        self._append(_Item(records, sum(map(len, bodies)), on_durable, self._fulls_known))
 
     def barrier(self, on_durable: OnDurable) -> None:
         """Call back when everything queued before is durable."""
-        self._append(_Item(None, 0, on_durable, self._fulls_known))
+        self._append(_Item((), 0, on_durable, self._fulls_known))
 
     def _append(self, item: _Item) -> None:
         self.queued_bytes += item.queued_bytes
@@ -128,6 +170,8 @@ class Journal:
             self._fail(group.error)
         for item in group.items:
             self.queued_bytes -= item.queued_bytes
+            if isinstance(item.content, _Blocks) and item.records_before <= group.written:
+                _report_places(item.content, item.records_before, group.places)
             if item.on_durable is not None:
                 item.on_durable(None if item.records_before <= group.written else group.error)
         self._on_group_done(group.error if isinstance(group.error, DiskFullError) else None)
@@ -145,8 +189,9 @@ class Journal:
         if self._broken is not None:
             return self._group(items, -1, self._broken)
         refused = self._refuse_late(items)
+        places: list[Place] = []
         try:
-            written, full = self._files.write(_bodies(items[refused:]))
+            written, full = self._files.write(_bodies(items[refused:]), places)
         except LogStoreError as error:
             # Remembered here: the next group must not reach the file, even if its job starts before the
             # loop has heard of this failure.
@@ -155,7 +200,7 @@ class Journal:
         if full is not None:
             self._fulls += 1
             self._full = full
-        return self._group(items, written, self._full if refused else full)
+        return self._group(items, written, self._full if refused else full, places)
 
     def _refuse_late(self, items: list[_Item]) -> int:
         """Mark the items, all at the front, that were queued before the loop heard of a full disk; how many."""
@@ -165,8 +210,10 @@ class Journal:
             refused += 1
         return refused
 
-    def _group(self, items: list[_Item], written: int, error: LogStoreError | None) -> _Group:
-        return _Group(items, written, error, self._files.position, self._fulls)
+    def _group(
+        self, items: list[_Item], written: int, error: LogStoreError | None, places: Sequence[Place] = ()
+    ) -> _Group:
+        return _Group(items, written, list(places), error, self._files.position, self._fulls)
 
     def _take(self) -> list[_Item]:
         # As many as are there now; only here are any taken out, while the loop may go on adding.
@@ -195,10 +242,27 @@ def _bodies(items: Sequence[_Item]) -> list[Body]:
             entries += item.content.entries
             gathered_bytes += item.queued_bytes
             item.records_before = len(bodies) + 1
+        elif isinstance(item.content, _Blocks):
+            close_record()
+            bodies += _cut(item.content)
+            item.records_before = len(bodies)
         else:
             close_record()
-            if item.content is not None:
-                bodies.append(item.content)
+            bodies += item.content
             item.records_before = len(bodies)
     close_record()
     return bodies
+
+
+def _cut(content: _Blocks) -> Iterator[Body]:
+    """The records of its blocks."""
+    ledger_id, ids, entries = content.run
+    for block_ids, block_entries in in_blocks([(ids, entries)], content.bytes_max):
+        content.cuts.append(block_ids)
+        yield RecordType.BLOCK, block_body(ledger_id, block_ids, block_entries)
+
+
+def _report_places(content: _Blocks, records_before: int, places: Sequence[Place]) -> None:
+    first = records_before - len(content.cuts)
+    for ids, place in zip(content.cuts, places[first:records_before], strict=True):
+        content.on_placed(content.run.ledger_id, ids, place)

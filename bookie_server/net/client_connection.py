@@ -20,15 +20,15 @@ from bookie_server.config import Limits
 from bookie_server.net.answer_budget import LIGHT_BYTES, AnswerBudget
 from bookie_server.net.read_queue import ReadQueue, ReadSlots, Work
 from bookie_server.net.receive_buffer import LENGTH, ReceiveBudget, ReceiveBuffer, frame_end
-from bookie_server.protocol import v2, v2_adds, v3, v3_adds
+from bookie_server.protocol import v2, v2_adds, v3
 from bookie_server.protocol.long_poll import Waiter
 from bookie_server.protocol.requests import Decoder
-from bookie_server.protocol.serve import add, serve
+from bookie_server.protocol.serve import serve
 from bookie_server.protocol.service import BookieService
 from ledger.errors import ProtocolError
 
 V2 = Decoder(v2_adds.gather, v2.decode)
-V3 = Decoder(v3_adds.gather, v3.decode)
+V3 = Decoder(v3.gather, v3.decode)
 JOIN_BYTES_MAX = 256 * 1024
 """Responses up to this size are joined into one write; larger ones are passed part by part."""
 
@@ -195,13 +195,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Serve the complete frames of `block`; return the number of their bytes."""
         position, end, frame_bytes_max = 0, len(block), self._limits.frame_bytes_max
         while position < end:
-            before = position
-            runs, position = self._decoder.gather(block, position, frame_bytes_max)
-            # Stored before the next frame is decoded: it may be a fence, or end the connection.
-            for run in runs:
-                add(self, run, (position - before) // len(runs))
-            if position == end:
-                break
+            writes, position = self._decoder.gather(block, position, frame_bytes_max)
+            if writes is not None:
+                # Stored before the next frame is decoded: it may be a fence, or end the connection.
+                serve(self, writes)
+                continue
             stop = frame_end(block, position, frame_bytes_max)
             if stop is None:
                 break

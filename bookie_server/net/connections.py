@@ -11,6 +11,7 @@ from collections import Counter
 
 from bookie_server.config import Limits
 from bookie_server.net.answer_budget import AnswerBudget
+from bookie_server.net.bad_peers import BadPeers
 from bookie_server.net.client_connection import ClientConnection, PauseReason
 from bookie_server.net.deadlines import PeerActivity, overdue
 from bookie_server.net.read_queue import ReadSlots
@@ -41,6 +42,7 @@ class Connections:
         self._per_address: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._refusals_due = 0.0
+        self._bad_peers = BadPeers()
         self._relief: asyncio.TimerHandle | None = None
         self._room: asyncio.Task[None] | None = None
         self._stopping = False
@@ -105,7 +107,7 @@ class Connections:
             self._room = asyncio.get_running_loop().create_task(self._await_room())
 
     def report_bad_peer(self, address: str, error: ProtocolError) -> None:
-        logger.info("closing the connection of %r: %s", address, error)
+        self._bad_peers.note(address, error)
 
     # ---- stopping
 
@@ -119,6 +121,8 @@ class Connections:
         """Send the responses that are ready and close; abort connections whose peers do not read them in time."""
         self._stop_timers()
         self._report_refusals()
+        self._bad_peers.report()
+        self.service.damage.report()
         if self._room is not None:
             self._room.cancel()
             await asyncio.wait([self._room])
@@ -168,6 +172,8 @@ class Connections:
         loop = asyncio.get_running_loop()
         if loop.time() >= self._refusals_due and self._report_refusals():
             self._refusals_due = loop.time() + REFUSALS_REPORT_S
+        self._bad_peers.report_due(loop.time())
+        self.service.damage.report_due(loop.time())
         for each in list(self._open):
             each.note_progress(loop.time())
             reason = overdue(self.limits, loop.time(), _activity(each))

@@ -5,12 +5,22 @@ part of the bookie's identity, so that a restart must find it again.
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 from bookie_server.disk.disk import Disk
 from ledger.digits import whole_number
 from ledger.errors import ConfigurationError
 
 PORT_FILE = "port"
+FREE_PORTS = range(10_000, 32_768)
+"""Below those that systems give to outgoing connections (Linux from 32768, others from 49152): while a bookie is
+down, any connection of its machine could take such a port, and the bookie could not start again."""
+TRIES = 5
+
+
+def ports_to_try(rng: Random) -> list[int]:
+    """What a first start without a given port tries one after the other; the last, 0, is the system's choice."""
+    return [*rng.sample(FREE_PORTS, TRIES), 0]
 
 
 def kept_port(disk: Disk, directory: Path) -> int | None:

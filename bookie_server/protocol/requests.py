@@ -1,20 +1,22 @@
 """Requests to a bookie: one frozen type for each kind, the same for both versions of the protocol. Pure.
 
 A version's decoder (v2.py, v3.py) makes the request and attaches the encoder of its response. `serve.py` has one
-function for each kind, which does not know the version. Requests are named tuples: one is made for every frame, and
-a frozen dataclass takes four times as long to make.
+function for each kind, which does not know the version. Adds that arrived together are one request, and so are
+explicit LACs. The others are one for each frame; they are named tuples, because a frozen dataclass takes four times as
+long to make.
 
 Encoders return whole frames, ready to send. A refusal is a response with nothing but its status.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from bookie_server.storage.ranges import Range
-from bookie_server.storage.stored_entry import EntryRun, StoredEntry
+from bookie_server.storage.stored_entry import StoredEntry
 from ledger.wire.status import Status
+from ledger.wire.write_lac import WrittenLac
 
 Frame: TypeAlias = Sequence[bytes | memoryview]
 """One frame in parts, so that a large entry need not be copied."""
@@ -27,8 +29,8 @@ class Encoder(Protocol):
 
 
 class AddEncoder(Protocol):
-    def added(self, run: AddRun, status: Status, conflicts: frozenset[int]) -> bytes:
-        """One response for each entry, in order; those in `conflicts` are refused with EBADREQ."""
+    def added(self, runs: Sequence[AddRun], status: Status, conflicts: frozenset[int]) -> bytes:
+        """One response for each entry; those with an id in `conflicts` are refused with EBADREQ."""
 
 
 class ReadEncoder(Encoder, Protocol):
@@ -49,8 +51,13 @@ class LongPollEncoder(ReadEncoder, Protocol):
         """The LAC and the entry after the reader's own."""
 
 
-class WriteEncoder(Protocol):
-    def written(self, status: Status) -> bytes: ...
+class LacEncoder(Protocol):
+    def written(self, lacs: Sequence[WrittenLac], status: Status) -> bytes:
+        """One response for each."""
+
+
+class ForceEncoder(Protocol):
+    def forced(self, status: Status) -> bytes: ...
 
 
 class ReadLacEncoder(Encoder, Protocol):
@@ -65,16 +72,35 @@ class BookieInfoEncoder(Protocol):
     def info(self, total_bytes: int | None, free_bytes: int | None) -> bytes: ...
 
 
+class Echo(NamedTuple):
+    """What the response to one version 3 add repeats, as varints."""
+
+    txn_id: bytes
+    ledger_id: bytes
+    entry_id: bytes
+
+
 class AddRun(NamedTuple):
-    """Adds of one ledger under one key, in the order received."""
+    """Adds of one ledger under one key, in the order received. Never empty."""
 
     ledger_id: int
     key: bytes
-    entries: EntryRun
     recovery: bool
     """May be added to a fenced ledger."""
     priority: bool
     """Taken by a read-only bookie while its reserve lasts."""
+    ids: list[int]
+    entries: list[StoredEntry]
+    echoes: Sequence[Echo]
+    """One for each entry in version 3, none in version 2."""
+
+
+class Adds(NamedTuple):
+    """Adds that arrived together: one run for each ledger and key."""
+
+    runs: Sequence[AddRun]
+    byte_count: int
+    """What they take of the connection's budget until they are durable."""
     encoder: AddEncoder
 
 
@@ -117,12 +143,11 @@ class LongPoll(NamedTuple):
     encoder: LongPollEncoder
 
 
-class WriteLac(NamedTuple):
-    ledger_id: int
-    key: bytes
-    packet: bytes
-    """Ledger id, LAC and digest. The LAC in it counts."""
-    encoder: WriteEncoder
+class WriteLacs(NamedTuple):
+    """Explicit LACs that arrived together, in the order received."""
+
+    lacs: Sequence[WrittenLac]
+    encoder: LacEncoder
 
 
 class ReadLac(NamedTuple):
@@ -134,7 +159,7 @@ class ReadLac(NamedTuple):
 class Force(NamedTuple):
     """Respond when everything accepted so far is durable."""
 
-    encoder: WriteEncoder
+    encoder: ForceEncoder
 
 
 class ListEntries(NamedTuple):
@@ -156,18 +181,18 @@ class Answered(NamedTuple):
 
 
 Request: TypeAlias = (
-    AddRun | Read | BatchRead | LongPoll | WriteLac | ReadLac | Force | ListEntries | BookieInfo | Answered
+    Adds | Read | BatchRead | LongPoll | WriteLacs | ReadLac | Force | ListEntries | BookieInfo | Answered
 )
 
-Gathered: TypeAlias = tuple[Collection[AddRun], int]
-"""Adds that arrived together, a run for each ledger and key, and where the first other frame starts."""
+Gathered: TypeAlias = tuple[Adds | WriteLacs | None, int]
+"""Writes of one kind that arrived together, and where the first other frame starts. None: there is none."""
 
 
 class Decoder(NamedTuple):
     """Requests of one version, from a block of received bytes."""
 
     gather: Callable[[bytes, int, int], Gathered]
-    """(block, position, frame_bytes_max): the plain adds from there on."""
+    """(block, position, frame_bytes_max): the adds from there on, or the explicit LACs, of the usual form."""
     decode: Callable[[bytes, int, int], Request | None]
     """(block, start, stop): the request in one frame body; None if it is not of this version.
 

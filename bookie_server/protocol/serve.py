@@ -10,6 +10,7 @@ Protocol: docs/bookkeeper.md#bookie-answers, #v3-messages, #explicit-lac, #long-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
@@ -19,17 +20,19 @@ from bookie_server.protocol.long_poll import Waiter, Wake
 from bookie_server.protocol.refusals import read_lac_status
 from bookie_server.protocol.requests import (
     AddRun,
+    Adds,
     Answered,
     BatchRead,
     BookieInfo,
     Force,
+    ForceEncoder,
+    LacEncoder,
     ListEntries,
     LongPoll,
     Read,
     ReadLac,
     Request,
-    WriteEncoder,
-    WriteLac,
+    WriteLacs,
 )
 from bookie_server.protocol.service import status_of
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
@@ -38,16 +41,17 @@ from ledger.buggify import buggify
 from ledger.errors import LogStoreError
 from ledger.wire.constants import LAST_ENTRY
 from ledger.wire.status import Status
+from ledger.wire.write_lac import WrittenLac
 
 
 def serve(peer: Peer, request: Request) -> None:
-    """Serve one decoded frame."""
+    """Serve one request: what arrived together, or one decoded frame."""
     match request:
-        case AddRun():
-            add(peer, request, sum(map(len, request.entries.entries)))
-        case WriteLac():
-            done = partial(_written, peer, request.encoder)
-            peer.service.write_lac(request.ledger_id, request.key, request.packet, done)
+        case Adds():
+            peer.adds_accepted(request.byte_count)
+            peer.service.add(request.runs, _UnansweredAdds(peer, request).added)
+        case WriteLacs():
+            peer.service.write_lacs(request.lacs, partial(_written, peer, request.encoder))
         case Read() | BatchRead():
             _read(peer, request)
         case LongPoll():
@@ -55,7 +59,7 @@ def serve(peer: Peer, request: Request) -> None:
         case ReadLac():
             _read_lac(peer, request)
         case Force():
-            peer.service.force(partial(_written, peer, request.encoder))
+            peer.service.force(partial(_forced, peer, request.encoder))
         case ListEntries():
             _list_entries(peer, request)
         case BookieInfo():
@@ -69,26 +73,29 @@ def serve(peer: Peer, request: Request) -> None:
 # ---- adds and LACs
 
 
-def add(peer: Peer, run: AddRun, byte_count: int) -> None:
-    """Store a run. `byte_count`: what it takes of the connection's budget until it is durable."""
-    peer.adds_accepted(byte_count)
-    peer.service.add(
-        run.ledger_id,
-        run.key,
-        run.entries,
-        recovery=run.recovery,
-        priority=run.priority,
-        done=partial(_added, peer, run, byte_count),
-    )
+class _UnansweredAdds:
+    """Adds that arrived together and take of the connection's budget until the last of their runs is answered."""
+
+    __slots__ = ("_adds", "_peer", "_runs")
+
+    def __init__(self, peer: Peer, adds: Adds) -> None:
+        self._peer = peer
+        self._adds = adds
+        self._runs = len(adds.runs)
+
+    def added(self, runs: Sequence[AddRun], status: Status, conflicts: frozenset[int]) -> None:
+        self._runs -= len(runs)
+        if not self._runs:
+            self._peer.adds_answered(self._adds.byte_count)
+        self._peer.send(self._adds.encoder.added(runs, status, conflicts))
 
 
-def _added(peer: Peer, run: AddRun, byte_count: int, status: Status, conflicts: frozenset[int]) -> None:
-    peer.adds_answered(byte_count)
-    peer.send(run.encoder.added(run, status, conflicts))
+def _written(peer: Peer, encoder: LacEncoder, lacs: Sequence[WrittenLac], status: Status) -> None:
+    peer.send(encoder.written(lacs, status))
 
 
-def _written(peer: Peer, encoder: WriteEncoder, status: Status) -> None:
-    peer.send(encoder.written(status))
+def _forced(peer: Peer, encoder: ForceEncoder, status: Status) -> None:
+    peer.send(encoder.forced(status))
 
 
 # ---- reads

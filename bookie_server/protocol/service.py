@@ -3,34 +3,43 @@
 Invariant: a request is refused or accepted in one step on the event loop, so the adds, fences and reads of a ledger
 have one serial order. A response that promises something is sent when that is durable.
 
-Outcomes go to a callback, which is called once, possibly before the call returns. Adds need no task, no future and no
-timer.
+Outcomes go to a callback, which is called once, possibly before the call returns; for writes that arrived together,
+once for each part of them that has one outcome. Writes need no task, no future and no timer.
 
 Protocol: docs/bookkeeper.md#bookie-answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from struct import Struct
 from typing import NamedTuple
 
 from bookie_server.errors import DiskFullError, EntryConflictError, LimboError
 from bookie_server.protocol.long_poll import LacWatchers
 from bookie_server.protocol.refusals import Writability, refuse_add, refuse_read, refuse_write_lac
+from bookie_server.protocol.requests import AddRun
+from bookie_server.storage.damage_reports import DamageReports
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
-from bookie_server.storage.stored_entry import EntryRun, StoredEntry
+from bookie_server.storage.stored_entry import StoredEntry
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 from ledger.wire.constants import LAST_ENTRY
 from ledger.wire.status import Status
+from ledger.wire.write_lac import WrittenLac
 
 OnStatus = Callable[[Status], None]
-OnAdded = Callable[[Status, frozenset[int]], None]
-"""Status of the run, and the entries of it that were refused because other bytes hold their ids."""
+OnAdded = Callable[[Sequence[AddRun], Status, frozenset[int]], None]
+"""Some of the runs, their status, and the entries of them that were refused because other bytes hold their ids."""
+OnLacs = Callable[[Sequence[WrittenLac], Status], None]
+"""Some of the LACs, and their status."""
 
 NONE_REFUSED: frozenset[int] = frozenset()
+_LAC = Struct(">q")
+_LAC_OFFSET = 8
+"""Of an explicit LAC's packet: after the ledger id."""
 UNLIMITED = 2**31 - 1
 
 
@@ -66,6 +75,7 @@ class BookieService:
         self.storage = storage
         self.watchers = watchers
         self.writability = Writability()
+        self.damage = DamageReports()
         self._environment = environment
 
     def wall_ms(self) -> int:
@@ -81,53 +91,59 @@ class BookieService:
         """What is known of the ledger; nothing of a negative id, which no ledger can have."""
         return None if ledger_id < 0 else self.storage.ledger(ledger_id)
 
-    def add(
-        self,
-        ledger_id: int,
-        key: bytes,
-        run: EntryRun,
-        *,
-        recovery: bool,
-        priority: bool,
-        done: OnAdded,
-    ) -> None:
-        """Store a run of one ledger's entries; `done` gets EOK when they are durable."""
-        try:
-            ledger = self.ledger(ledger_id)
-            refusal = refuse_add(
-                self.writability, ledger, ledger_id, key, recovery=recovery, priority=priority
-            )
-            if refusal is not None:
-                done(refusal, NONE_REFUSED)
-                return
-            if ledger is None:
-                ledger = self.storage.create_ledger(ledger_id, key)
-        except LimboError:
-            # Whether the ledger was fenced here is not known: the writer must use another bookie.
-            done(Status.EREADONLY, NONE_REFUSED)
-            return
-        except LogStoreError as error:
-            done(status_of(error), NONE_REFUSED)
-            return
-        self.storage.add(ledger, run, partial(_report_added, done))
-        self.watchers.advanced(ledger_id, ledger.lac)
+    def add(self, runs: Sequence[AddRun], done: OnAdded) -> None:
+        """Store runs of entries; `done` gets EOK for those that are durable."""
+        writability, watchers = self.writability, self.watchers
+        accepted: list[tuple[StoredLedger, AddRun]] = []
+        for run in runs:
+            ledger_id, key, recovery, priority, _, _, _ = run
+            try:
+                ledger = self.ledger(ledger_id)
+                refusal = refuse_add(
+                    writability, ledger, ledger_id, key, recovery=recovery, priority=priority
+                )
+                if refusal is not None:
+                    done((run,), refusal, NONE_REFUSED)
+                    continue
+                if ledger is None:
+                    ledger = self.storage.create_ledger(ledger_id, key)
+            except LimboError:
+                # Whether the ledger was fenced here is not known: the writer must use another bookie.
+                done((run,), Status.EREADONLY, NONE_REFUSED)
+                continue
+            except LogStoreError as error:
+                done((run,), status_of(error), NONE_REFUSED)
+                continue
+            accepted.append((ledger, run))
+        self.storage.add(accepted, partial(_report_added, done))
+        if watchers:
+            for ledger, _ in accepted:
+                watchers.advanced(ledger.ledger_id, ledger.lac)
 
-    def write_lac(self, ledger_id: int, key: bytes, packet: bytes, done: OnStatus) -> None:
-        """Keep an explicit LAC; `done` gets EOK when it is durable."""
-        try:
-            ledger = self.ledger(ledger_id)
-            refusal = refuse_write_lac(self.writability, ledger, ledger_id, key, packet)
-            if refusal is not None:
-                done(refusal)
-                return
-            if ledger is None:
-                ledger = self.storage.create_ledger(ledger_id, key)
-        except LogStoreError as error:
-            done(status_of(error))
-            return
-        lac = int.from_bytes(packet[8:16], "big", signed=True)
-        self.storage.set_explicit_lac(ledger, packet, lac, partial(_report, done))
-        self.watchers.advanced(ledger_id, ledger.lac)
+    def write_lacs(self, lacs: Sequence[WrittenLac], done: OnLacs) -> None:
+        """Keep explicit LACs; `done` gets EOK for those that are durable."""
+        writability, watchers = self.writability, self.watchers
+        accepted: list[WrittenLac] = []
+        packets: list[tuple[StoredLedger, bytes, int]] = []
+        for lac in lacs:
+            _, _, ledger_id, key, packet = lac
+            try:
+                ledger = self.ledger(ledger_id)
+                refusal = refuse_write_lac(writability, ledger, ledger_id, key, packet)
+                if refusal is not None:
+                    done((lac,), refusal)
+                    continue
+                if ledger is None:
+                    ledger = self.storage.create_ledger(ledger_id, key)
+            except LogStoreError as error:
+                done((lac,), status_of(error))
+                continue
+            accepted.append(lac)
+            packets.append((ledger, packet, _LAC.unpack_from(packet, _LAC_OFFSET)[0]))
+        self.storage.set_explicit_lacs(packets, partial(_report_lacs, done, accepted))
+        if watchers:
+            for ledger, _, _ in packets:
+                watchers.advanced(ledger.ledger_id, ledger.lac)
 
     def force(self, done: OnStatus) -> None:
         """`done` gets EOK when everything accepted so far is durable."""
@@ -162,6 +178,7 @@ class BookieService:
                     return Found(Status.ENOENTRY)
             entry = await self.storage.read(ledger, entry_id)
         except LogStoreError as error:
+            self.damage.note(error)
             return Found(status_of(error))
         return Found(Status.ENOENTRY) if entry is None else Found(Status.EOK, entry)
 
@@ -181,6 +198,7 @@ class BookieService:
                 else []
             )
         except LogStoreError as error:
+            self.damage.note(error)
             return status_of(error), []
         return (Status.EOK if entries else Status.ENOENTRY), entries
 
@@ -189,8 +207,15 @@ def _report(done: OnStatus, error: Exception | None) -> None:
     done(status_of(error))
 
 
-def _report_added(done: OnAdded, error: Exception | None) -> None:
+def _report_added(
+    done: OnAdded, adds: Sequence[tuple[StoredLedger, AddRun]], error: Exception | None
+) -> None:
+    runs = [run for _, run in adds]
     if isinstance(error, EntryConflictError):
-        done(Status.EOK, error.entry_ids)
+        done(runs, Status.EOK, error.entry_ids)
     else:
-        done(status_of(error), NONE_REFUSED)
+        done(runs, status_of(error), NONE_REFUSED)
+
+
+def _report_lacs(done: OnLacs, lacs: Sequence[WrittenLac], error: Exception | None) -> None:
+    done(lacs, status_of(error))

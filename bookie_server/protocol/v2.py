@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bookie_server.protocol import v2_adds
-from bookie_server.protocol.requests import AddRun, Answered, BatchRead, Frame, Read, Request
-from bookie_server.storage.stored_entry import EntryRun, StoredEntry
+from bookie_server.protocol.requests import AddRun, Adds, Answered, BatchRead, Frame, Read, Request
+from bookie_server.storage.stored_entry import StoredEntry
 from ledger.model import FRAME_BYTES_MAX
 from ledger.wire import constants as c
 from ledger.wire import v2
@@ -41,21 +41,24 @@ def decode(block: bytes, start: int, stop: int) -> Request:
             return Answered(v2.encode_response(disabled))
 
 
-def _add(request: AddRequest) -> AddRun | Answered:
+def _add(request: AddRequest) -> Adds | Answered:
     """An add that is not in a run: another version, a negative id, or too short."""
+    entry = bytes(request.entry)
     run = AddRun(
         request.ledger_id,
         request.master_key,
-        EntryRun([request.entry_id], [bytes(request.entry)]),
         request.recovery,
         request.high_priority,
-        v2_adds.AddResponses(_header(request.version, c.ADD)),
+        [request.entry_id],
+        [entry],
+        (),
     )
+    encoder = v2_adds.AddResponses(_header(request.version, c.ADD))
     if request.version > c.VERSION:
-        return Answered(run.encoder.added(run, Status.EBADVERSION, frozenset()))
-    if len(request.entry) < STORED_BYTES_MIN or request.ledger_id < 0 or request.entry_id < 0:
-        return Answered(run.encoder.added(run, Status.EBADREQ, frozenset()))
-    return run
+        return Answered(encoder.added([run], Status.EBADVERSION, frozenset()))
+    if len(entry) < STORED_BYTES_MIN or request.ledger_id < 0 or request.entry_id < 0:
+        return Answered(encoder.added([run], Status.EBADREQ, frozenset()))
+    return Adds([run], len(entry), encoder)
 
 
 def _read(request: ReadRequest) -> Read | Answered:

@@ -10,28 +10,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bookie_server.protocol import v3_adds
+from bookie_server.protocol import v3_adds, v3_lacs
 from bookie_server.protocol.requests import (
     AddRun,
+    Adds,
     Answered,
     BookieInfo,
+    Echo,
     Force,
     Frame,
+    Gathered,
     ListEntries,
     LongPoll,
     Read,
     ReadLac,
     Request,
-    WriteLac,
+    WriteLacs,
 )
 from bookie_server.storage.ranges import Range
-from bookie_server.storage.stored_entry import EntryRun, StoredEntry
+from bookie_server.storage.stored_entry import StoredEntry
 from ledger.errors import ProtocolError
 from ledger.wire import v3
 from ledger.wire.availability import encode_availability
 from ledger.wire.constants import AUTH_DISABLED_PLUGIN, LAST_ENTRY, MASTER_KEY_BYTES
 from ledger.wire.entry import ENTRY_IDS, STORED_BYTES_MIN
-from ledger.wire.frame import frame
 from ledger.wire.messages import (
     V3_VERSION,
     AuthMessage,
@@ -57,17 +59,19 @@ from ledger.wire.messages import (
     WriteLacRequest,
     WriteLacResponse,
 )
-from ledger.wire.status import Status, to_v3
+from ledger.wire.status import Status
 from ledger.wire.varint import varint
-from ledger.wire.write_lac import lac_answer, written_lac
+from ledger.wire.write_lac import WrittenLac
+
+
+def gather(block: bytes, position: int, frame_bytes_max: int) -> Gathered:
+    """The adds or explicit LACs from `position` on, and where the first other frame starts."""
+    adds = v3_adds.gather(block, position, frame_bytes_max)
+    return v3_lacs.gather(block, position, frame_bytes_max) if adds[0] is None else adds
 
 
 def decode(block: bytes, start: int, stop: int) -> Request | None:
     """The request in the frame body block[start:stop], None if it is not of version 3."""
-    lac = written_lac(block, start, stop)
-    if lac is not None:
-        encoder = WriteLacResponses(lac.txn_id, lac.ledger)
-        return WriteLac(lac.ledger_id, lac.key, lac.packet, encoder)
     body = memoryview(block)[start:stop]
     if not v3.looks_like_v3(body):
         return None
@@ -90,7 +94,9 @@ def _request(request: V3Request) -> Request:
         case WriteLacRequest() as lac if len(lac.master_key) != MASTER_KEY_BYTES:
             return encoder.refused(Status.EBADREQ)
         case WriteLacRequest() as lac:
-            return WriteLac(lac.ledger_id, lac.master_key, lac.packet, encoder)
+            txn_id, ledger = varint(request.txn_id), varint(lac.ledger_id)
+            written = WrittenLac(txn_id, ledger, lac.ledger_id, lac.master_key, lac.packet)
+            return WriteLacs([written], v3_lacs.RESPONSES)
         case ReadLacRequest(ledger_id=ledger_id):
             return ReadLac(ledger_id=ledger_id, urgent=request.high_priority, encoder=encoder)
         case ForceLedgerRequest():
@@ -109,22 +115,18 @@ def _request(request: V3Request) -> Request:
             return Answered(encoder.response(Status.EBADREQ, None))
 
 
-def _add(request: V3Request, add: V3AddRequest, encoder: Responses) -> AddRun | Answered:
+def _add(request: V3Request, add: V3AddRequest, encoder: Responses) -> Adds | Answered:
     """The ids inside the entry count. An add with deferred sync is synced like any other."""
     if len(add.entry) < STORED_BYTES_MIN or len(add.master_key) != MASTER_KEY_BYTES:
         return encoder.refused(Status.EBADREQ)
     ledger_id, entry_id, _ = ENTRY_IDS.unpack_from(add.entry)
     if entry_id < 0:
         return encoder.refused(Status.EBADREQ)
-    echo = v3_adds.Echo(varint(request.txn_id), varint(add.ledger_id), varint(add.entry_id))
-    return AddRun(
-        ledger_id,
-        add.master_key,
-        EntryRun([entry_id], [add.entry]),
-        add.recovery,
-        request.high_priority,
-        v3_adds.AddResponses([echo]),
+    echo = Echo(varint(request.txn_id), varint(add.ledger_id), varint(add.entry_id))
+    run = AddRun(
+        ledger_id, add.master_key, add.recovery, request.high_priority, [entry_id], [add.entry], [echo]
     )
+    return Adds([run], len(add.entry), v3_adds.RESPONSES)
 
 
 def _read(request: V3Request, read: V3ReadRequest, encoder: Responses) -> Read | LongPoll | Answered:
@@ -168,7 +170,7 @@ class Responses(NamedTuple):
     def refusal(self, status: Status) -> bytes:
         return self.response(status, _bare_body(self.request, status))
 
-    def written(self, status: Status) -> bytes:
+    def forced(self, status: Status) -> bytes:
         return self.refusal(status)
 
     def entry(self, entry: StoredEntry, lac: int | None) -> Frame:
@@ -222,16 +224,6 @@ class Responses(NamedTuple):
     def info(self, total_bytes: int | None, free_bytes: int | None) -> bytes:
         body = BookieInfoResponse(status=Status.EOK, total_bytes=total_bytes, free_bytes=free_bytes)
         return self.response(Status.EOK, body)
-
-
-class WriteLacResponses(NamedTuple):
-    """The same bytes, by hand, for a WRITE_LAC in the form that nearly all of them have."""
-
-    txn_id: bytes
-    ledger: bytes
-
-    def written(self, status: Status) -> bytes:
-        return frame(lac_answer(self.txn_id, self.ledger, to_v3(status)))
 
 
 def _bare_body(request: V3Request, status: Status) -> V3ResponseBody | None:

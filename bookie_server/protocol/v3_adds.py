@@ -15,14 +15,11 @@ repeats the id fields of its request, so they are not decoded.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from itertools import repeat
+from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
 
 from bookie_server.net.receive_buffer import LENGTH
-from bookie_server.protocol.requests import AddRun, Gathered
-from bookie_server.storage.stored_entry import EntryRun
+from bookie_server.protocol.requests import AddRun, Adds, Echo, Gathered
 from ledger.wire.entry import STORED_BYTES_MIN
 from ledger.wire.status import Status, to_v3
 from ledger.wire.varint import varint, varint_value
@@ -36,39 +33,29 @@ _ADD = re.compile(
 _IDS = Struct(">qq")
 
 
-class Echo(NamedTuple):
-    """The fields that the response to one add repeats, as varints."""
+class AddResponses:
+    """Encodes the responses to adds from what each of them echoes."""
 
-    txn_id: bytes
-    ledger_id: bytes
-    entry_id: bytes
-
-
-class AddResponses(NamedTuple):
-    """Encodes the responses to adds: one echo for each, in their order."""
-
-    echoes: list[Echo]
-
-    def added(self, run: AddRun, status: Status, conflicts: frozenset[int]) -> bytes:
-        code = varint(to_v3(status))
-        codes: Iterable[bytes] = repeat(code)
-        if conflicts:
-            refused = varint(to_v3(Status.EBADREQ))
-            codes = [refused if each in conflicts else code for each in run.entries.ids]
+    def added(self, runs: Sequence[AddRun], status: Status, conflicts: frozenset[int]) -> bytes:
+        accepted, refused = varint(to_v3(status)), varint(to_v3(Status.EBADREQ))
         parts: list[bytes] = []
-        for code, (txn_id, ledger, entry) in zip(codes, self.echoes, strict=False):
-            header = b"\x0a%c\x08\x03\x10\x02\x18%b\x10%b" % (5 + len(txn_id), txn_id, code)
-            inner_bytes = 3 + len(code) + len(ledger) + len(entry)
-            body = b"\xaa\x06%c\x08%b\x10%b\x18%b" % (inner_bytes, code, ledger, entry)
-            parts += (LENGTH.pack(len(header) + len(body)), header, body)
+        for run in runs:
+            for entry_id, (txn_id, ledger, entry) in zip(run.ids, run.echoes, strict=True):
+                code = refused if entry_id in conflicts else accepted
+                header = b"\x0a%c\x08\x03\x10\x02\x18%b\x10%b" % (5 + len(txn_id), txn_id, code)
+                inner_bytes = 3 + len(code) + len(ledger) + len(entry)
+                body = b"\xaa\x06%c\x08%b\x10%b\x18%b" % (inner_bytes, code, ledger, entry)
+                parts += (LENGTH.pack(len(header) + len(body)), header, body)
         return b"".join(parts)
+
+
+RESPONSES = AddResponses()
 
 
 def gather(block: bytes, position: int, frame_bytes_max: int) -> Gathered:
     """The adds from `position` on, and where the first other frame starts."""
-    end, match, read_length = len(block), _ADD.match, LENGTH.unpack_from
-    runs: list[AddRun] = []
-    columns: dict[tuple[int, bytes], tuple[EntryRun, list[Echo]]] = {}
+    end, first, match, read_length = len(block), position, _ADD.match, LENGTH.unpack_from
+    runs: dict[tuple[int, bytes], tuple[AddRun, list[Echo]]] = {}
     while end - position >= LENGTH.size:
         (length,) = read_length(block, position)
         start = position + LENGTH.size
@@ -83,17 +70,18 @@ def gather(block: bytes, position: int, frame_bytes_max: int) -> Gathered:
         if ledger_id < 0 or entry_id < 0:
             break
         _, txn_id, _, echo_ledger, echo_entry, key, _ = found.groups()
-        its_columns = columns.get((ledger_id, key))
-        if its_columns is None:
-            its_columns = columns[ledger_id, key] = EntryRun(), []
-            entries, echoes = its_columns
-            runs.append(AddRun(ledger_id, key, entries, False, False, AddResponses(echoes)))
-        entries, echoes = its_columns
-        entries.ids.append(entry_id)
-        entries.entries.append(entry)
+        known = runs.get((ledger_id, key))
+        if known is None:
+            echoes: list[Echo] = []
+            known = runs[ledger_id, key] = AddRun(ledger_id, key, False, False, [], [], echoes), echoes
+        run, echoes = known
+        run.ids.append(entry_id)
+        run.entries.append(entry)
         echoes.append(Echo(txn_id, echo_ledger, echo_entry))
         position = stop
-    return runs, position
+    if not runs:
+        return None, position
+    return Adds([run for run, _ in runs.values()], position - first, RESPONSES), position
 
 
 def _lengths_agree(found: re.Match[bytes], stop: int) -> bool:

@@ -9,31 +9,31 @@ Pitfall: docs/pitfalls.md#name-or-mark-not-durable.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
+from itertools import groupby
 
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.reserve import Reserve
 from bookie_server.errors import DiskFullError, TooManyFilesError
-from bookie_server.journal.files import remove_before
+from bookie_server.journal.block import in_blocks
+from bookie_server.journal.files import file_ids, remove_before
 from bookie_server.journal.log_mark import LogMark, encode_log_mark
 from bookie_server.storage.entry_logs.entry_log import EntryLogWriter
 from bookie_server.storage.entry_logs.format import encode_block
-from bookie_server.storage.index import Index, Interval, interval_of
+from bookie_server.storage.index import Index, interval_of
 from bookie_server.storage.ledgers.state_log import StateLog
+from bookie_server.storage.segments.places import segment_id
 from bookie_server.storage.storage_paths import StoragePaths
-from bookie_server.storage.stored_entry import StoredEntry
-from bookie_server.storage.write_cache import Run, WriteCache
+from bookie_server.storage.write_cache import PlacedBlock, WriteCache
 
 _WRITE_BYTES = 4 * 1024 * 1024
 """Written and synced at a time: the journal's syncs on the same disk wait for no more than this."""
 
 
-_Placed = dict[int, list[tuple[Sequence[int], Interval]]]
-"""By ledger: the ids of each block, and where it is."""
+_Placed = dict[int, list[PlacedBlock]]
+"""By ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,9 @@ class Checkpointer:
         state_log: StateLog,
         reserve: Reserve,
         block_bytes_max: int,
+        mark: LogMark,
     ) -> None:
+        """`mark` is durable."""
         self._disk = disk
         self._paths = paths
         self._writer = writer
@@ -66,27 +68,50 @@ class Checkpointer:
         self._reserve = reserve
         self._block_bytes_max = block_bytes_max
         self._generation = index.generation()
+        self._mark = mark
         self._placed: tuple[CheckpointJob, _Placed] | None = None
         """A job that is not done, and where its blocks are already."""
 
     def run(self, job: CheckpointJob) -> None:
         """Execute the job. DiskFullError: not done, no block that the index may name was changed; may be repeated."""
-        self._with_reserve(partial(self._store, job))
+        self.with_reserve(partial(self._store, job))
         mark = replace(job.mark, generation=self._generation)
-        end = self._writer.end if self._writer.end.log_id else None
+        ends = _segment_ends(job.cache.placed)
+        if self._writer.end.log_id:
+            ends[self._writer.end.log_id] = self._writer.end.offset
         try:
-            self._with_reserve(partial(self._state_log.store, self._generation, job.states, end))
-            self._with_reserve(partial(self._disk.replace_file, self._paths.mark, encode_log_mark(mark)))
+            self.with_reserve(partial(self._state_log.store, self._generation, job.states, ends))
+            self.with_reserve(partial(self._disk.replace_file, self._paths.mark, encode_log_mark(mark)))
         except DiskFullError:
             return  # the old mark is as safe, restart only has more to replay; the next checkpoint sets it
-        remove_before(self._disk, self._paths.journal, mark)
+        self._mark = mark
+        remove_before(self._disk, self._paths.journal, mark, self._is_needed)
+
+    def _is_needed(self, file_id: int) -> bool:
+        """Whether the index ever pointed into the journal file: then it is left to garbage collection."""
+        return self._state_log.knows(segment_id(file_id))
+
+    @property
+    def has_placed(self) -> bool:
+        """Whether blocks at the end of the current entry log wait for the index, held up by a full disk."""
+        return self._placed is not None
+
+    @property
+    def mark_file_id(self) -> int:
+        """The first journal file that a start would replay."""
+        return self._mark.file_id
+
+    def dead_segments(self) -> list[int]:
+        """Journal files before the durable mark in which no ledger lives, by their numbers in the index."""
+        before = (each for each in file_ids(self._disk, self._paths.journal) if each < self._mark.file_id)
+        return [each for each in map(segment_id, before) if not self._index.has_live_ledger(each)]
 
     def end_limbo(self) -> None:
         """Durably forget that part of the journal was lost. DiskFullError: not done; may be repeated."""
-        self._with_reserve(self._unmark_limbo)
-        self._with_reserve(self._state_log.write_anew)
+        self.with_reserve(self._unmark_limbo)
+        self.with_reserve(self._state_log.write_anew)
 
-    def _with_reserve(self, work: Callable[[], None]) -> None:
+    def with_reserve(self, work: Callable[[], None]) -> None:
         """Twice if need be: what had stopped the index may be over, in an earlier try too, and it is open again."""
         try:
             work()
@@ -100,7 +125,7 @@ class Checkpointer:
         their intervals, and a replay would rely on these; so when the job is repeated, its blocks stay where they are.
         """
         try:
-            self._index_entries(self._placed_entries(job))
+            self._index_entries(self._placed_entries(job), job.cache.placed)
             self._index.put_states(job.states)
             for ledger_id in job.deleted:
                 self._index.remove_entries(ledger_id)
@@ -133,16 +158,19 @@ class Checkpointer:
         return self._placed[1]
 
     def _write_entries(self, cache: WriteCache) -> _Placed:
-        """Append every ledger's entries, sorted; where they are now. Durable on return."""
+        """Append every ledger's entries that are in no journal file for good, sorted; where they are now. Durable on
+        return.
+        """
         placed: _Placed = {}
-        if not cache.ledgers:
+        unplaced = {each: runs for each in sorted(cache.ledgers) if (runs := cache.unplaced(each))}
+        if not unplaced:
             return placed
         end = self._writer.begin()
         offset, gathered = end.offset, 0
         parts: list[bytes] = []
-        for ledger_id in sorted(cache.ledgers):
+        for ledger_id, runs in unplaced.items():
             mine = placed[ledger_id] = []
-            for ids, entries in _in_blocks(cache.ledgers[ledger_id].runs, self._block_bytes_max):
+            for ids, entries in in_blocks(runs, self._block_bytes_max):
                 head, body = encode_block(end.log_id, offset, ledger_id, ids, entries)
                 size = len(head) + len(body)
                 mine.append((ids, interval_of(ids, end.log_id, offset, size)))
@@ -162,33 +190,22 @@ class Checkpointer:
 
     # ---- index
 
-    def _index_entries(self, placed: _Placed) -> None:
-        if not placed:
+    def _index_entries(self, *all_placed: _Placed) -> None:
+        if not any(all_placed):
             return
         self._index.put_log_end(self._writer.end)
-        for ledger_id, blocks in placed.items():
-            self._index.add_blocks(ledger_id, blocks)
+        for placed in all_placed:
+            for ledger_id, blocks in placed.items():
+                # Together what is in one file; a ledger's blocks are in the order of their ids, and of files.
+                for _log_id, together in groupby(blocks, lambda block: block[1].log_id):
+                    self._index.add_blocks(ledger_id, list(together))
 
 
-def _in_blocks(runs: Sequence[Run], bytes_max: int) -> Iterator[tuple[list[int], list[StoredEntry]]]:
-    """Cut ascending runs into blocks of at most `bytes_max` bytes, but of at least one entry."""
-    ids: list[int] = []
-    entries: list[StoredEntry] = []
-    room = bytes_max
-    for run_ids, run_entries in runs:
-        ends = list(accumulate(map(len, run_entries)))
-        start = before = 0
-        while start < len(ends):
-            stop = bisect_right(ends, before + room)
-            if stop <= start:  # the next entry does not fit any more; after a large one not even nothing fits
-                if ids:
-                    yield ids, entries
-                    ids, entries, room = [], [], bytes_max
-                    continue
-                stop = start + 1
-            ids += run_ids[start:stop]
-            entries += run_entries[start:stop]
-            room -= ends[stop - 1] - before
-            start, before = stop, ends[stop - 1]
-    if ids:
-        yield ids, entries
+def _segment_ends(placed: _Placed) -> dict[int, int]:
+    """By journal file: where the last of these blocks ends."""
+    ends: dict[int, int] = {}
+    for blocks in placed.values():
+        for _, interval in blocks:
+            end = interval.offset + interval.block_bytes
+            ends[interval.log_id] = max(end, ends.get(interval.log_id, 0))
+    return ends

@@ -18,6 +18,7 @@ POSITIVE = (
     "disk_check_interval_s",
     "checkpoint_interval_s",
     "read_worker_count",
+    "compaction_bytes_per_s",
 )
 
 
@@ -52,6 +53,11 @@ class StorageConfig:
     entry_log_bytes_max: int = 1024 * MIB
     """An entry log is closed at this size. Space is reclaimed by whole entry logs."""
 
+    single_write_bytes_min: int = 0
+    """Adds of one ledger that arrive together with at least so many bytes are written once: they stay in the journal,
+    and its files until their ledgers are deleted. Smaller ones are written to an entry log as well, sorted by ledger.
+    0 writes all of them twice."""
+
     block_bytes_max: int = 64 * 1024
     """Entries stored under one index record. A random read costs one block, the index one record a block."""
 
@@ -75,6 +81,24 @@ class StorageConfig:
     read_worker_count: int = 2
     """Threads that read entry logs; reads of one ledger share a thread."""
 
+    minor_compaction_interval_s: float = 60.0
+    """Seconds between two minor compactions (Apache's minorCompactionInterval); 0: none."""
+
+    minor_compaction_threshold: float = 0.2
+    """A minor compaction copies what lives in files of which a smaller part than this lives, and removes them (Apache's
+    minorCompactionThreshold). 0: none."""
+
+    major_compaction_interval_s: float = 24 * 3600.0
+    """Seconds between two major compactions (Apache's majorCompactionInterval); 0: none."""
+
+    major_compaction_threshold: float = 0.8
+    """As `minor_compaction_threshold`, of a major compaction (Apache's majorCompactionThreshold). A nearly full disk is
+    compacted with it at every interval."""
+
+    compaction_bytes_per_s: int = 64 * MIB
+    """Maximum that a compaction writes; a quarter while appends wait for the journal
+    (Apache's compactionRateByBytes)."""
+
     limbo_on_damage: bool = False
     """Start with a damaged journal: serve what is found, answer unknown for all else, accept no normal adds."""
 
@@ -91,6 +115,15 @@ class StorageConfig:
             raise ConfigurationError(
                 f"journal_segment_bytes must be at least 65536, got {self.journal_segment_bytes}"
             )
-        for name in ("read_cache_bytes_max", "read_ahead_bytes", "reserve_bytes"):
+        minor, major = self.minor_compaction_threshold, self.major_compaction_threshold
+        if not 0 <= minor <= major <= 1:
+            raise ConfigurationError(
+                f"minor_compaction_threshold {minor} and major_compaction_threshold {major} must satisfy "
+                "0 <= minor <= major <= 1"
+            )
+        for name in ("minor_compaction_interval_s", "major_compaction_interval_s"):
+            if getattr(self, name) < 0:
+                raise ConfigurationError(f"{name} must be at least 0, got {getattr(self, name)}")
+        for name in ("single_write_bytes_min", "read_cache_bytes_max", "read_ahead_bytes", "reserve_bytes"):
             if getattr(self, name) < 0:
                 raise ConfigurationError(f"{name} must be at least 0, got {getattr(self, name)}")

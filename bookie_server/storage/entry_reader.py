@@ -9,21 +9,27 @@ Pitfall: docs/pitfalls.md#damage-answered-as-absence.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
+from typing import TypeVar
 
 from bookie_server.disk.disk import Disk, DiskWorker
-from bookie_server.errors import StorageError
+from bookie_server.errors import BlockDamagedError, StorageError
 from bookie_server.storage.block_cache import BlockCache
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
 from bookie_server.storage.entry_logs.format import Block
 from bookie_server.storage.index import Index, Interval
 from bookie_server.storage.ranges import Range, dense_ranges
+from bookie_server.storage.storage_paths import StoragePaths
 from ledger.buggify import buggify
+
+T = TypeVar("T")
 
 _RECENT_BLOCKS = 32
 _READ_POSITIONS_MAX = 4096
+_GAP_BYTES_MAX = 64 * 1024
+"""Between two blocks of one read: to read over it costs less than to read twice."""
 
 
 class _Lane:
@@ -37,6 +43,22 @@ class _Lane:
 
     def load(self, ledger_id: int, entry_id: int, ahead_bytes: int) -> list[Block]:
         """The block that covers the entry and those that follow it on disk; none if it is absent."""
+        return self._despite_moves(partial(self._load, ledger_id, entry_id, ahead_bytes))
+
+    def _despite_moves(self, read: Callable[[], list[T]]) -> list[T]:
+        """What `read` finds; again if it failed and a compaction may have moved what it reads and removed the file.
+
+        A file is removed only after the index has named the new place of all that was in it.
+        """
+        while True:
+            moves = self._index.moves
+            try:
+                return read()
+            except StorageError:
+                if self._index.moves == moves:
+                    raise
+
+    def _load(self, ledger_id: int, entry_id: int, ahead_bytes: int) -> list[Block]:
         found = self._index.find(ledger_id, entry_id)
         if found is None:
             return []
@@ -51,11 +73,16 @@ class _Lane:
         if ahead_bytes <= first.block_bytes:
             return chosen
         for following in self._index.intervals(ledger_id, first.last + 1):
-            room = first.offset + ahead_bytes - end
-            if following.log_id != first.log_id or following.offset != end or following.block_bytes > room:
+            gap = following.offset - end  # of other ledgers, in a journal file
+            room = first.offset + ahead_bytes - following.offset
+            if (
+                following.log_id != first.log_id
+                or not 0 <= gap <= _GAP_BYTES_MAX
+                or following.block_bytes > room
+            ):
                 break
             chosen.append(following)
-            end += following.block_bytes
+            end = following.offset + following.block_bytes
         return chosen
 
     def _read(self, ledger_id: int, intervals: list[Interval]) -> list[Block]:
@@ -73,7 +100,19 @@ class _Lane:
         return blocks
 
     def ranges(self, ledger_id: int) -> list[Range]:
-        """Ranges of the ledger's entries in entry logs."""
+        """Ranges of the ledger's entries in entry logs.
+
+        A compaction that brings intervals together while they are listed hides some of them. No later one concerns the
+        same intervals before its files are written, so what two lists in a row agree on is complete.
+        """
+        moves, read = self._index.moves, partial(self._ranges, ledger_id)
+        found = self._despite_moves(read)
+        if self._index.moves != moves or moves % 2:
+            while (again := self._despite_moves(read)) != found:
+                found = again
+        return found
+
+    def _ranges(self, ledger_id: int) -> list[Range]:
         found: list[Range] = []
         for interval in self._index.intervals(ledger_id):
             if interval.dense:
@@ -96,7 +135,7 @@ class _Lane:
 
 def _check_dense(block: Block, interval: Interval, entry_id: int) -> None:
     if interval.dense and block.entry(entry_id) is None:
-        raise StorageError(
+        raise BlockDamagedError(
             f"index and entry log {interval.log_id} disagree about entry {entry_id} of ledger {block.ledger_id} at "
             f"offset {interval.offset}: read it from another bookie",
             ledger_id=block.ledger_id,
@@ -105,15 +144,15 @@ def _check_dense(block: Block, interval: Interval, entry_id: int) -> None:
 
 
 class EntryReader:
-    def __init__(self, disk: Disk, index: Index, directory: Path, config: StorageConfig) -> None:
+    def __init__(self, disk: Disk, index: Index, paths: StoragePaths, config: StorageConfig) -> None:
         self._ahead_bytes = config.read_ahead_bytes
         self._cache = BlockCache(config.read_cache_bytes_max)
         self._lanes = [
-            _Lane(disk.worker(f"read-{number}"), index, EntryLogReader(disk, directory))
+            _Lane(disk.worker(f"read-{number}"), index, EntryLogReader(disk, paths))
             for number in range(config.read_worker_count)
         ]
         # The loop's own lane serves the rare lookups that must not let other requests in between.
-        self._own = _Lane(self._lanes[0].worker, index, EntryLogReader(disk, directory))
+        self._own = _Lane(self._lanes[0].worker, index, EntryLogReader(disk, paths))
         self._next_expected: OrderedDict[int, int] = OrderedDict()
 
     def cached_block(self, ledger_id: int, entry_id: int) -> Block | None:
@@ -134,7 +173,11 @@ class EntryReader:
 
     def load_in_place(self, ledger_id: int, entry_id: int) -> Block | None:
         """As `load`, on the calling thread, for lookups that must not let other requests in between."""
-        return self._keep(ledger_id, self._own.load(ledger_id, entry_id, 0))
+        try:
+            blocks = self._own.load(ledger_id, entry_id, 0)
+        except BlockDamagedError:  # a disk may be wrong once and right the next time
+            blocks = self._own.load(ledger_id, entry_id, 0)
+        return self._keep(ledger_id, blocks)
 
     def _keep(self, ledger_id: int, blocks: list[Block]) -> Block | None:
         if not buggify("bookie.forget-block"):
@@ -152,11 +195,16 @@ class EntryReader:
         self._cache.drop(ledger_id)
 
     async def forget_all(self) -> None:
-        """Blocks were written and taken back: what was read ahead of the index's sync is void."""
+        """What was read before the call is not returned after it, also if its read is under way.
+
+        Blocks were written and taken back, so what was read ahead of the index's sync is void; or files were found
+        damaged, so what was read before hides it.
+        """
         self._cache.clear()
-        self._own.forget_blocks()
         for lane in self._lanes:
             await lane.worker.run(lane.forget_blocks)
+        self._own.forget_blocks()
+        self._cache.clear()
 
     async def forget_logs(self, log_ids: list[int]) -> None:
         """Close removed logs wherever they are open."""

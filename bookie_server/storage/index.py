@@ -5,11 +5,12 @@
     "S" ledger id                           ledger state
     "L" log id  ledger id                   bytes of this ledger's blocks in this log
     "G"                                     generation: rises with every checkpoint
-    "E"                                     format version, current log id, end of its blocks
+    "E"                                     format version, current log id (0: none yet), end of its blocks
     "M"                                     limbo since generation
 
 Invariant: the intervals [first, last] of one ledger are disjoint. A late entry that falls into a gap of an older
 interval splits it, so one floor lookup decides; flag bit 0 says that every id of the interval is there.
+A log id with its highest bit set is a journal file (`segments/places.py`); then the version is 2.
 Numbers are big-endian so that keys sort; signs cannot occur in keys, ids are never negative.
 """
 
@@ -24,8 +25,9 @@ from bookie_server.errors import IndexVersionError, StorageError
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.ranges import dense_ranges
 
-VERSION = 1
-_ENTRY_MAX = 2**63 - 1
+VERSION = 2
+_VERSION_WITHOUT_SEGMENTS = 1
+ENTRY_MAX = 2**63 - 1
 _BYTES_MAX = 2**64 - 1
 _DELETES_AT_ONCE = 1024
 """Records; bounds the memory that deleting a large ledger takes."""
@@ -76,6 +78,10 @@ class Index:
         """`path` names it in errors."""
         self._store = store
         self._path = path
+        self._version = _VERSION_WITHOUT_SEGMENTS
+        self.moves = 0
+        """Changes before and after each move of intervals and is odd during one: several lookups that belong together
+        compare it."""
 
     # ---- entries
 
@@ -91,13 +97,20 @@ class Index:
 
     def last_covered(self, ledger_id: int) -> int:
         """End of the ledger's last interval, -1 for none."""
-        found = self._floor(ledger_id, _ENTRY_MAX)
+        found = self._floor(ledger_id, ENTRY_MAX)
         return -1 if found is None else found.last
 
-    def intervals(self, ledger_id: int, first: int = 0, last: int = _ENTRY_MAX) -> Iterator[Interval]:
+    def intervals(self, ledger_id: int, first: int = 0, last: int = ENTRY_MAX) -> Iterator[Interval]:
         """Intervals that start from `first` to `last`, ascending."""
         begin, end = _BLOCK_KEY.pack(b"I", ledger_id, first), _BLOCK_KEY.pack(b"I", ledger_id, last) + b"\0"
         return (_interval(key, value) for key, value in self._store.scan(begin, end))
+
+    def all_intervals(self, ledger_id: int = 0, first: int = 0) -> Iterator[tuple[int, Interval]]:
+        """Ledger id and interval from that entry of that ledger on, ascending by both. StorageError."""
+        begin, end = _BLOCK_KEY.pack(b"I", ledger_id, first), _STATE_KEY.pack(b"J", 0)
+        return (
+            (_BLOCK_KEY.unpack(key)[1], _interval(key, value)) for key, value in self._store.scan(begin, end)
+        )
 
     # Invariant: a ledger with an interval in an entry log has an `L` record of that log. An interval that became
     # durable without it would let the log be removed as dead, and replay, which finds its entries here, would not
@@ -129,7 +142,7 @@ class Index:
                 log_bytes = 0
 
     def insert(self, ledger_id: int, interval: Interval, log_bytes: int) -> None:
-        """Add a dense interval none of whose entries is indexed; older intervals make way for it.
+        """Add a dense interval whose entries are not indexed, or only in damaged blocks; older ones make way for it.
 
         `log_bytes` is what it adds to the ledger's bytes in its entry log: 0 for one more of a block.
         """
@@ -145,6 +158,27 @@ class Index:
             if older.last > interval.last:
                 puts.append(_interval_record(ledger_id, replace(older, first=interval.last + 1)))
         self._store.write(puts, deletes)
+
+    def move(self, ledger_id: int, old: Sequence[Interval], new: Sequence[Interval]) -> bool:
+        """Put the intervals `new`, of one entry log, in the place of `old`, which follow one another.
+
+        Both hold the same entries. False: the index has other intervals there by now, and stays as it is.
+        """
+        found = self._overlapping(ledger_id, replace(old[0], last=old[-1].last))
+        if found == list(new):
+            return True  # done before a full disk
+        if found != list(old):
+            return False
+        puts = [_interval_record(ledger_id, interval) for interval in new]
+        if new:
+            log_bytes = sum(interval.block_bytes for interval in new)
+            puts.append(self._log_record(new[0].log_id, ledger_id, log_bytes))
+        self.moves += 1
+        try:
+            self._store.write(puts, [_BLOCK_KEY.pack(b"I", ledger_id, interval.first) for interval in old])
+        finally:
+            self.moves += 1
+        return True
 
     def _overlapping(self, ledger_id: int, interval: Interval) -> list[Interval]:
         before = self._floor(ledger_id, interval.first)
@@ -212,6 +246,23 @@ class Index:
         value = self._store.get(_STATE_KEY.pack(b"S", ledger_id))
         return value is not None and bool(_state_fields(value)[0] & _DELETED)
 
+    def remove_from_log(self, log_id: int, ledger_id: int) -> None:
+        """The log has no block of the ledger any more: all its intervals have been moved."""
+        self._store.write((), [_LOG_KEY.pack(b"L", log_id, ledger_id)])
+
+    def live_bytes(self) -> Iterator[tuple[int, int, int]]:
+        """(log id, ledger id, bytes of the ledger's blocks in the log) of ledgers that are not deleted, ascending.
+
+        The bytes are an upper bound. StorageError.
+        """
+        deleted: dict[int, bool] = {}
+        for key, value in self._store.scan(b"L", b"M"):
+            _, log_id, ledger_id = _LOG_KEY.unpack(key)
+            if ledger_id not in deleted:
+                deleted[ledger_id] = self._is_deleted(ledger_id)
+            if not deleted[ledger_id]:
+                yield log_id, ledger_id, _unpacked(_LOG_VALUE, value)[0]
+
     def log_ids(self) -> Iterator[int]:
         """Ascending ids of the entry logs that hold blocks of a ledger that is not deleted. StorageError."""
         log_id, end = 0, _STATE_KEY.pack(b"L", 2**64 - 1)
@@ -233,11 +284,16 @@ class Index:
                 version=version,
                 version_max=VERSION,
             )
-        return LogEnd(log_id, offset)
+        self._version = version
+        return LogEnd(log_id, offset) if log_id else None
 
     def put_log_end(self, end: LogEnd) -> None:
         """Before the intervals: after a crash a block that an interval names must not be overwritten."""
-        self._store.write([(b"E", _END_VALUE.pack(VERSION, end.log_id, end.offset))])
+        self._store.write([(b"E", _END_VALUE.pack(self._version, end.log_id, end.offset))])
+
+    def allow_segments(self) -> None:
+        """From the next `put_log_end` on, intervals may be in journal files: older bookies would remove these."""
+        self._version = VERSION
 
     # ---- checkpoints
 

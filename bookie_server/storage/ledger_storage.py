@@ -12,31 +12,49 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import lt
+from struct import Struct
+from typing import TypeAlias, TypeVar
 
 from bookie_server.disk.disk import Disk, DiskWorker
 from bookie_server.disk.disk_limits import DirectoryUsage
 from bookie_server.disk.durable import until_durable
 from bookie_server.errors import (
+    BlockDamagedError,
     DiskFullError,
     LimboError,
     StorageClosedError,
 )
+from bookie_server.journal.files import Place
+from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import RecordType, explicit_lac_body, key_body, ledger_body
-from bookie_server.journal.writer import Journal
+from bookie_server.journal.writer import Journal, LedgerRun
+from bookie_server.storage.compaction.compactor import Compacted, Compactor
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_reader import EntryReader
+from bookie_server.storage.index import interval_of
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.maintenance import Callbacks, StorageMaintenance
 from bookie_server.storage.reads import StorageReads
 from bookie_server.storage.repeated_adds import compare_run, report_conflicts
+from bookie_server.storage.scrub.walk import BlockWalk
+from bookie_server.storage.segments.places import segment_id
 from bookie_server.storage.start.journal_recovery import keep_explicit_lac
 from bookie_server.storage.start.opening import Parts, open_parts
 from bookie_server.storage.stored_entry import EntryRun, StoredEntry
+from bookie_server.storage.write_cache import WriteCache
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 
 OnDurable = Callable[[Exception | None], None]
 """Called exactly once, on the event loop, after the call that took it has returned. None: it is durable."""
+
+Run = TypeVar("Run", bound=EntryRun)
+OnAddsDurable: TypeAlias = Callable[[Sequence[tuple[StoredLedger, Run]], Exception | None], None]
+"""As OnDurable, for some of the adds that were given together."""
+
+_LAC = Struct(">q")
+_LAC_OFFSET = 16
+"""Of an entry: after ledger id and entry id."""
 
 
 class LedgerStorage(StorageReads):
@@ -49,7 +67,7 @@ class LedgerStorage(StorageReads):
         self._loop = asyncio.get_running_loop()
         self._storage_worker = storage_worker
         self._journal_worker = disk.worker("journal")
-        reader = EntryReader(disk, parts.index, parts.paths.entry_logs, config)
+        reader = EntryReader(disk, parts.index, parts.paths, config)
         super().__init__(parts.states, parts.caches, reader)
         self._keyless: set[int] = set()
         self._closed = False
@@ -64,6 +82,15 @@ class LedgerStorage(StorageReads):
         callbacks = Callbacks(fail=self._fail, wake=self._wake, writable_changed=self._announce)
         self._upkeep = StorageMaintenance(
             config, parts, self._journal, storage_worker, self._reader, callbacks
+        )
+        self._compactor = Compactor(
+            config,
+            parts,
+            storage_worker,
+            self.remove_dead_logs,
+            appends_wait=lambda: self._journal.queued_bytes > 0,
+            failure=lambda: self.failed,
+            fail=self._fail,
         )
 
     @classmethod
@@ -141,48 +168,71 @@ class LedgerStorage(StorageReads):
 
     # ---- changes
 
-    def add(self, state: StoredLedger, run: EntryRun, on_durable: OnDurable) -> None:
-        """Add a run of entries of one ledger, in the order received. On return reads see them.
+    def add(self, adds: Sequence[tuple[StoredLedger, Run]], on_durable: OnAddsDurable[Run]) -> None:
+        """Add runs of entries, each of one ledger and in the order received. On return reads see them.
 
         Each entry is as stored: ledger id, entry id, LAC, length, digest, payload; at least the first three, 24 bytes.
         Views are kept without copying. The caller has checked ids, key, fence and `deleted`.
 
-        `on_durable` is called with None when all are durable, or with EntryConflictError (the others are durable),
-        DiskFullError, DiskFailedError or StorageError. A repeated entry with the same payload succeeds
-        (docs/bookkeeper.md#repeated-adds).
+        `on_durable` is called once for each part of `adds` that has one outcome: None if all of it is durable, or
+        EntryConflictError (of one run, whose other entries are durable), DiskFullError, DiskFailedError or
+        StorageError. A repeated entry with the same payload succeeds (docs/bookkeeper.md#repeated-adds); one whose
+        stored copy is damaged is stored again.
         """
-        if self._refused(state, on_durable):
+        if not adds or self._refused(partial(on_durable, adds)):
             return
-        ids = run.ids
-        if ids[0] > state.last_entry and all(map(lt, ids, ids[1:])):
-            self._accept(state, ids, run.entries, on_durable)
-        else:
-            self._add_late(state, run, on_durable)
-
-    def _accept(
-        self,
-        state: StoredLedger,
-        ids: Sequence[int],
-        entries: Sequence[StoredEntry],
-        on_durable: OnDurable,
-        again: Sequence[StoredEntry] = (),
-    ) -> None:
-        """Add new entries with ascending ids, and journal `again` those that are stored and may not be durable."""
-        lengths = list(map(len, entries))
-        if ids:
+        keyless, put = self._keyless, self._caches.active.put
+        once_bytes_min = self._config.single_write_bytes_min
+        accepted: list[tuple[StoredLedger, Run]] = []
+        late: list[tuple[StoredLedger, Run]] = []
+        all_lengths: list[int] = []
+        all_entries: list[StoredEntry] = []
+        for each in adds:
+            state, run = each
+            if keyless and state.ledger_id in keyless:
+                self._journal_key(state)
+            ids, entries = run.ids, run.entries
+            if ids[0] <= state.last_entry or (len(ids) > 1 and not all(map(lt, ids, ids[1:]))):
+                late.append(each)
+                continue
+            lengths = list(map(len, entries))
+            if once_bytes_min and sum(lengths) >= once_bytes_min:
+                self._add_once(state, run, sum(lengths), partial(on_durable, (each,)))
+                continue
             self._advance(state, ids[-1], entries[-1])
-            self._caches.active.put(state.ledger_id, _as_range(ids), entries, sum(lengths))
-        if again:
-            lengths += map(len, again)
-            entries = [*entries, *again]
-        # One item with its own callback: a barrier after it would prove nothing if the item met a full disk.
-        self._journal.append_adds(lengths, entries, on_durable)
+            put(state.ledger_id, ids, entries, sum(lengths))
+            accepted.append(each)
+            if len(adds) == 1:
+                all_lengths, all_entries = lengths, entries
+            else:
+                all_lengths += lengths
+                all_entries += entries
+        if accepted:
+            # One item with its own callback: a barrier after it would prove nothing if the item met a full disk.
+            self._journal.append_adds(all_lengths, all_entries, partial(on_durable, accepted))
+        for state, run in late:
+            self._add_late(state, run, partial(on_durable, ((state, run),)))
+        self._flush_if_full()
+
+    def _add_once(self, state: StoredLedger, run: EntryRun, size: int, on_durable: OnDurable) -> None:
+        """Entries that stay in the journal: the checkpoint of this half of the cache learns where they are."""
+        self._advance(state, run.ids[-1], run.entries[-1])
+        self._caches.active.put(state.ledger_id, run.ids, run.entries, size)
+        self._journal.append_blocks(
+            LedgerRun(state.ledger_id, run.ids, run.entries),
+            size,
+            block_bytes_max=self._config.block_bytes_max,
+            on_placed=partial(_place, self._caches.active),
+            on_durable=on_durable,
+        )
+
+    def _flush_if_full(self) -> None:
         if self._caches.active.size >= self._config.write_cache_bytes_max:
             self._upkeep.flush()
 
     def _advance(self, state: StoredLedger, last: int, last_entry: StoredEntry) -> None:
         # A writer's LAC never falls, so the last entry of a run carries the highest.
-        lac = int.from_bytes(last_entry[16:24], "big", signed=True)
+        (lac,) = _LAC.unpack_from(last_entry, _LAC_OFFSET)
         if lac > state.lac:
             state.lac = lac
         if last > state.last_entry:
@@ -202,11 +252,15 @@ class LedgerStorage(StorageReads):
             self._loop.call_soon(on_durable, None)
             return
         # What is here is journaled once more if the first time may have met a full disk.
-        again = () if self._barrier_suffices else new.repeated
-        if new.ids or again:
-            self._accept(state, new.ids, new.entries, on_durable, again)
-        else:
+        again = [] if self._barrier_suffices else new.repeated
+        if not new.ids and not again:
             self._journal.barrier(on_durable)
+            return
+        if new.ids:
+            self._advance(state, new.ids[-1], new.entries[-1])
+            self._caches.active.put(state.ledger_id, new.ids, new.entries, sum(map(len, new.entries)))
+        entries = new.entries + again
+        self._journal.append_adds(list(map(len, entries)), entries, on_durable)
 
     @property
     def _barrier_suffices(self) -> bool:
@@ -220,11 +274,15 @@ class LedgerStorage(StorageReads):
         return self._upkeep.has_checkpointed and not self._journal.has_refused
 
     def _stored(self, state: StoredLedger, entry_id: int) -> StoredEntry | None:
+        """The entry that is stored; None if there is none, or none that can be read: the new one takes its place."""
         if entry_id > state.last_entry:
             return None
         entry = self.read_cached(state, entry_id)
         if entry is None:
-            block = self._reader.load_in_place(state.ledger_id, entry_id)
+            try:
+                block = self._reader.load_in_place(state.ledger_id, entry_id)
+            except BlockDamagedError:
+                return None
             entry = None if block is None else block.entry(entry_id)
         return entry
 
@@ -234,8 +292,10 @@ class LedgerStorage(StorageReads):
         When `on_durable` is called with None, the fence and all adds accepted before it are durable
         (docs/bookkeeper.md#fencing).
         """
-        if self._refused(state, on_durable):
+        if self._refused(on_durable):
             return
+        if state.ledger_id in self._keyless:
+            self._journal_key(state)
         if state.fence_durable:
             self._journal.barrier(on_durable)
             return
@@ -248,25 +308,31 @@ class LedgerStorage(StorageReads):
         self._states.changed(state)
         self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), on_fence_durable)
 
-    def set_explicit_lac(self, state: StoredLedger, packet: bytes, lac: int, on_durable: OnDurable) -> None:
-        """Keep the packet if `lac` is the highest so far.
+    def set_explicit_lacs(
+        self, packets: Sequence[tuple[StoredLedger, bytes, int]], on_durable: OnDurable
+    ) -> None:
+        """Keep each packet if its LAC, the number with it, is the ledger's highest so far.
 
-        When `on_durable` is called with None, this LAC or a higher one is durable (docs/bookkeeper.md#explicit-lac).
+        When `on_durable` is called with None, these LACs or higher ones are durable (docs/bookkeeper.md#explicit-lac).
         """
-        if self._refused(state, on_durable):
+        if not packets or self._refused(on_durable):
             return
-        if keep_explicit_lac(state, lac, bytes(packet)):
-            self._states.changed(state)
-        if state.explicit_lac is None:  # below -1: less than "nothing is confirmed"
-            self._loop.call_soon(on_durable, None)
-            return
-        # A higher one is journaled once more: the first time may have met a full disk.
-        body = explicit_lac_body(state.ledger_id, state.explicit_lac_value, state.explicit_lac)
-        self._journal.append(RecordType.EXPLICIT_LAC, body, on_durable)
+        bodies: list[bytes] = []
+        for state, packet, lac in packets:
+            if state.ledger_id in self._keyless:
+                self._journal_key(state)
+            if keep_explicit_lac(state, lac, packet):
+                self._states.changed(state)
+            if state.explicit_lac is not None:  # None: below -1, less than "nothing is confirmed"
+                # A higher one is journaled once more: the first time may have met a full disk.
+                bodies.append(
+                    explicit_lac_body(state.ledger_id, state.explicit_lac_value, state.explicit_lac)
+                )
+        self._journal.append_all(RecordType.EXPLICIT_LAC, bodies, on_durable)
 
     def force(self, on_durable: OnDurable) -> None:
         """When `on_durable` is called with None, everything accepted before this call is durable."""
-        if not self._refused(None, on_durable):
+        if not self._refused(on_durable):
             self._journal.barrier(on_durable)
 
     def delete_ledger(self, ledger_id: int, on_durable: OnDurable) -> None:
@@ -275,7 +341,7 @@ class LedgerStorage(StorageReads):
         Disk space is reclaimed when no ledger in an entry log is alive (docs/bookkeeper.md#deleting-a-ledger).
         """
         state = self._states.get(ledger_id) or self._states.create(ledger_id, b"")
-        if self._refused(None, on_durable):
+        if self._refused(on_durable):
             return
         state.deleted = True
         self._states.changed(state)
@@ -284,15 +350,12 @@ class LedgerStorage(StorageReads):
         self._reader.forget_ledger(ledger_id)
         self._journal.append(RecordType.TOMBSTONE, ledger_body(ledger_id), on_durable)
 
-    def _refused(self, state: StoredLedger | None, on_durable: OnDurable) -> bool:
+    def _refused(self, on_durable: OnDurable) -> bool:
         """True if the storage accepts no changes any more; `on_durable` will be called with the error."""
         error = self.failed or (StorageClosedError("the storage is closed") if self._closed else None)
         if error is not None:
             self._loop.call_soon(on_durable, error)
-            return True
-        if state is not None and state.ledger_id in self._keyless:
-            self._journal_key(state)
-        return False
+        return error is not None
 
     # ---- load
 
@@ -339,6 +402,25 @@ class LedgerStorage(StorageReads):
         """Size and free space of each directory, in bytes, as measured last; does not block."""
         return self._upkeep.usages
 
+    # ---- scrubbing
+
+    @property
+    def journaled(self) -> LogMark:
+        """The end of what is durable in the journal: it moves while changes arrive."""
+        return self._journal.durable
+
+    def block_walk(self) -> BlockWalk:
+        """To check what is stored, in a worker of the caller's."""
+        return BlockWalk(self._parts.disk, self._parts.index, self._parts.paths)
+
+    async def leave_log(self, log_id: int) -> None:
+        """Append nothing more to this entry log, which is damaged: its name may lead to no file any more."""
+        await self._storage_worker.run(partial(self._parts.writer.leave, log_id))
+
+    async def forget_blocks(self) -> None:
+        """Read entries from the files again that were read before: blocks in memory hide damage from repair."""
+        await self._reader.forget_all()
+
     # ---- maintenance
 
     async def checkpoint(self) -> None:
@@ -365,6 +447,17 @@ class LedgerStorage(StorageReads):
     async def remove_dead_logs(self) -> int:
         """Delete entry logs without a live ledger; returns how many."""
         return await self._upkeep.remove_dead_logs()
+
+    async def compact(self, threshold: float) -> Compacted:
+        """Copy what lives in files whose live part is smaller than `threshold`, and remove them.
+
+        On return every entry is found as before. Reads, changes and checkpoints go on; it may be cancelled.
+
+        Raises:
+            StorageError: the index cannot be read.
+            LogStoreError: any other error, which is also `failed`.
+        """
+        return await self._compactor.compact(threshold, nearly_full=not self.writable)
 
     async def clear_limbo(self) -> None:
         """End limbo, durably. The caller has compared every ledger with its other replicas."""
@@ -409,10 +502,9 @@ class LedgerStorage(StorageReads):
         self.on_writable_change(writable)
 
 
+def _place(cache: WriteCache, ledger_id: int, ids: Sequence[int], place: Place) -> None:
+    cache.place(ledger_id, ids, interval_of(ids, segment_id(place.file_id), place.offset, place.size))
+
+
 def _ignore(_value: object) -> None:
     """Until the server has set its own callback."""
-
-
-def _as_range(ids: Sequence[int]) -> Sequence[int]:
-    first, last = ids[0], ids[-1]
-    return range(first, last + 1) if last - first + 1 == len(ids) else ids

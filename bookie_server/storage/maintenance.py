@@ -20,8 +20,8 @@ from bookie_server.journal.writer import Journal
 from bookie_server.storage.checkpoint import CheckpointJob
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import log_ids
-from bookie_server.storage.entry_logs.format import file_name
 from bookie_server.storage.entry_reader import EntryReader
+from bookie_server.storage.segments.places import path_of
 from bookie_server.storage.start.opening import Parts
 from ledger.buggify import buggify
 from ledger.errors import LogStoreError
@@ -252,7 +252,7 @@ class StorageMaintenance:
     # ---- space
 
     async def remove_dead_logs(self) -> int:
-        """Delete closed entry logs in which no ledger lives; how many were deleted."""
+        """Delete closed entry logs and journal files in which no ledger lives; how many were deleted."""
         if self._failed:
             return 0
         removed = await self._storage_worker.run(self._remove_dead_logs, self._on_error)
@@ -267,11 +267,12 @@ class StorageMaintenance:
             for log_id in log_ids(parts.disk, parts.paths.entry_logs)
             if log_id < parts.writer.end.log_id and not parts.index.has_live_ledger(log_id)
         ]
+        dead += parts.checkpointer.dead_segments()
         if dead:
             with suppress(DiskFullError):  # what it does not know to be removed, a rebuilt index only doubts
                 parts.state_log.forget_logs(dead)
         for log_id in dead:
-            parts.disk.remove(parts.paths.entry_logs / file_name(log_id))
+            parts.disk.remove(path_of(log_id, entry_logs=parts.paths.entry_logs, journal=parts.paths.journal))
         return dead
 
     async def clear_limbo(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 Range = tuple[int, int]
@@ -29,3 +30,17 @@ def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
         else:
             merged.append((first, last))
     return merged
+
+
+def ranges_between(first: int, last: int, ranges: Sequence[Range]) -> Iterator[Range]:
+    """What of [first, last] is in none of the ascending, disjoint ranges."""
+    for start, end in ranges[max(0, bisect_right(ranges, (first, first)) - 1) :]:
+        if start > last:
+            break
+        if end < first:
+            continue
+        if start > first:
+            yield first, start - 1
+        first = end + 1
+    if first <= last:
+        yield first, last

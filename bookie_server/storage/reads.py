@@ -131,6 +131,16 @@ class StorageReads:
         self._check_absence(state)
         return state.last_entry
 
+    async def held_ranges(self, ledger_id: int) -> list[tuple[int, int]]:
+        """Ascending, disjoint ranges of the entries that are here. What is in none of them need not be absent.
+
+        Raises:
+            StorageError: the index cannot be read, or a block whose entries it does not name.
+        """
+        cached = self._caches.ranges(ledger_id)
+        stored = await self._reader.ranges(ledger_id)
+        return merge_ranges([*cached, *stored])
+
     async def entry_ranges(self, state: StoredLedger) -> list[tuple[int, int]]:
         """Ascending, disjoint (first, last) ranges of all entries stored when this is called.
 
@@ -141,9 +151,7 @@ class StorageReads:
         self._check_absence(state)
         # An entry that is added later may be flushed before the answer comes: then it is in neither of the two.
         last_entry = state.last_entry
-        cached = self._caches.ranges(state.ledger_id)
-        stored = await self._reader.ranges(state.ledger_id)
-        merged = merge_ranges([*cached, *stored])
+        merged = await self.held_ranges(state.ledger_id)
         # After the last entry: left by a checkpoint that a crash ended before it stored the ledger's state.
         found = [(first, min(last, last_entry)) for first, last in merged if first <= last_entry]
         if last_entry >= 0 and not state.deleted and (not found or found[-1][1] < last_entry):

@@ -24,6 +24,11 @@ class StoragePaths:
         return self.ledgers / "entry-logs"
 
     @property
+    def compaction(self) -> Path:
+        """The entry log that a compaction writes, before it has its number."""
+        return self.entry_logs / "compaction.tmp"
+
+    @property
     def index(self) -> Path:
         return self.ledgers / "index"
 
@@ -44,6 +49,10 @@ class StoragePaths:
     @property
     def mark(self) -> Path:
         return self.ledgers / LOG_MARK
+
+    @property
+    def scrub_record(self) -> Path:
+        return self.ledgers / "scrub-record"
 
     @property
     def reserve(self) -> Path:

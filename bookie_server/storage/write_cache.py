@@ -1,6 +1,6 @@
 """The write cache: entries accepted and not yet in an entry log. In memory only; the journal has them durably.
 
-Entries are kept in runs, as received: one list per run, and no object per entry other than its slice of the receive
+Entries are kept in runs of ascending ids: one list per run, and no object per entry other than its slice of the receive
 buffer. There are two halves: one fills while the other, frozen, is flushed.
 
 Invariant: runs of a ledger never overlap. The storage keeps repeated entries out, and a late run that falls into the
@@ -10,9 +10,10 @@ gaps of another is merged with it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from bookie_server.storage.ranges import Range, dense_ranges
+from bookie_server.storage.index import Interval
+from bookie_server.storage.ranges import Range, dense_ranges, merge_ranges, ranges_between
 from bookie_server.storage.stored_entry import StoredEntry
 
 ENTRY_OVERHEAD_BYTES = 256
@@ -21,55 +22,102 @@ ENTRY_OVERHEAD_BYTES = 256
 Run = tuple[Sequence[int], Sequence[StoredEntry]]
 """Ascending entry ids (a range if dense) and the entries."""
 
+PlacedBlock = tuple[Sequence[int], Interval]
+"""Ids of one ledger, and where their block is."""
+
+LONG_RUN = 32
+"""Runs of at least this length stay as they came: to append them would cost more than a run does."""
+
 
 class LedgerRuns:
-    """The runs of one ledger, ascending by first id."""
+    """The runs of one ledger, ascending by first id.
 
-    __slots__ = ("_firsts", "runs", "size")
+    What a writer sends follows on what it sent before. If that is little at a time, the last run is open: what follows
+    is appended to it, because a run for each entry would cost more than the entries.
+    """
+
+    __slots__ = ("_closed", "_firsts", "_following", "_open", "size")
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
-        self.runs: list[Run] = []
+        self._closed: list[Run] = []
+        self._open: list[StoredEntry] = []
+        """Entries with consecutive ids after those of the closed runs, up to the one before `_following`."""
+        self._following = -1
         self.size = 0
+
+    @property
+    def runs(self) -> list[Run]:
+        return [*self._closed, (self._open_ids(), self._open)] if self._open else self._closed
 
     def put(self, ids: Sequence[int], entries: Sequence[StoredEntry], size: int) -> None:
         self.size += size
-        if not self.runs or ids[0] > self.runs[-1][0][-1]:
-            self._firsts.append(ids[0])
-            self.runs.append((ids, entries))
-        else:
+        first, count = ids[0], len(ids)
+        dense = ids[-1] - first + 1 == count
+        short = dense and count < LONG_RUN
+        if short and first == self._following:
+            self._open += entries
+            self._following += count
+            return
+        self._close()
+        if self._closed and first <= self._closed[-1][0][-1]:
             self._merge(ids, entries)
+        elif short:
+            # A copy: the caller keeps its own list, and this one grows.
+            self._open, self._following = list(entries), first + count
+        else:
+            self._closed.append((range(first, first + count) if dense else ids, entries))
+            self._firsts.append(first)
+
+    def _open_ids(self) -> range:
+        return range(self._following - len(self._open), self._following)
+
+    def _close(self) -> None:
+        if self._open:
+            ids = self._open_ids()
+            self._closed.append((ids, self._open))
+            self._firsts.append(ids[0])
+            self._open, self._following = [], -1
 
     def _merge(self, ids: Sequence[int], entries: Sequence[StoredEntry]) -> None:
         """Put a late run in its place; runs it interleaves with become one run."""
         low = max(0, bisect_right(self._firsts, ids[0]) - 1)
-        if self.runs[low][0][-1] < ids[0]:
+        if self._closed[low][0][-1] < ids[0]:
             low += 1
         high = bisect_right(self._firsts, ids[-1])
         pairs = dict(zip(ids, entries, strict=True))
-        for run_ids, run_entries in self.runs[low:high]:
+        for run_ids, run_entries in self._closed[low:high]:
             pairs.update(zip(run_ids, run_entries, strict=True))
         merged = sorted(pairs)
         self._firsts[low:high] = merged[:1]
-        self.runs[low:high] = [(merged, [pairs[entry_id] for entry_id in merged])]
+        self._closed[low:high] = [(merged, [pairs[entry_id] for entry_id in merged])]
 
-    def entry(self, entry_id: int) -> StoredEntry | None:
+    def _found(self, entry_id: int) -> tuple[Run, int] | None:
+        """The run that has the entry, and its index there."""
+        index = entry_id - self._following + len(self._open)
+        if 0 <= index < len(self._open):
+            return (self._open_ids(), self._open), index
         at = bisect_right(self._firsts, entry_id) - 1
         if at < 0:
             return None
-        ids, entries = self.runs[at]
+        run = self._closed[at]
+        ids = run[0]
         index = bisect_left(ids, entry_id)
-        return entries[index] if index < len(ids) and ids[index] == entry_id else None
+        return (run, index) if index < len(ids) and ids[index] == entry_id else None
+
+    def entry(self, entry_id: int) -> StoredEntry | None:
+        found = self._found(entry_id)
+        if found is None:
+            return None
+        (_, entries), index = found
+        return entries[index]
 
     def consecutive(self, entry_id: int, count_max: int) -> Sequence[StoredEntry]:
         """The entry and those that follow it in its run, none if it is not here; fewer than there are is fine."""
-        at = bisect_right(self._firsts, entry_id) - 1
-        if at < 0:
+        found = self._found(entry_id)
+        if found is None:
             return ()
-        ids, entries = self.runs[at]
-        index = bisect_left(ids, entry_id)
-        if index == len(ids) or ids[index] != entry_id:
-            return ()
+        (ids, entries), index = found
         return entries[index : index + (count_max if isinstance(ids, range) else 1)]
 
 
@@ -78,7 +126,28 @@ class WriteCache:
 
     def __init__(self) -> None:
         self.ledgers: dict[int, LedgerRuns] = {}
+        self.placed: dict[int, list[PlacedBlock]] = {}
+        """Blocks that are written once: durable in a journal file, where they stay."""
         self.size = 0
+
+    def place(self, ledger_id: int, ids: Sequence[int], interval: Interval) -> None:
+        """Entries that are here are durable there, too; nothing if the ledger was dropped."""
+        if ledger_id in self.ledgers:
+            self.placed.setdefault(ledger_id, []).append((ids, interval))
+
+    def unplaced(self, ledger_id: int) -> list[Run]:
+        """Runs of the ledger's entries that are in no such block, ascending."""
+        runs, blocks = self.ledgers[ledger_id].runs, self.placed.get(ledger_id)
+        if blocks is None:
+            return runs
+        placed = merge_ranges(each for ids, interval in blocks for each in _ranges_of(ids, interval))
+        found: list[Run] = []
+        for ids, entries in runs:
+            for first, last in ranges_between(ids[0], ids[-1], placed):
+                start, stop = bisect_left(ids, first), bisect_right(ids, last)
+                if start < stop:
+                    found.append((ids[start:stop], entries[start:stop]))
+        return found
 
     def put(
         self, ledger_id: int, ids: Sequence[int], entries: Sequence[StoredEntry], entry_bytes: int
@@ -108,8 +177,13 @@ class WriteCache:
     def drop(self, ledger_id: int) -> None:
         """Forget a deleted ledger's entries."""
         runs = self.ledgers.pop(ledger_id, None)
+        self.placed.pop(ledger_id, None)
         if runs is not None:
             self.size -= runs.size
+
+
+def _ranges_of(ids: Sequence[int], interval: Interval) -> Iterator[Range]:
+    return iter([(interval.first, interval.last)]) if interval.dense else dense_ranges(ids)
 
 
 class Caches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Generator
 from typing import TypeVar
 
 from bookie_server.disk.directory_lock import exclusively
@@ -13,6 +13,7 @@ from bookie_server.storage.config import StorageConfig
 from bookie_server.tools.admin_connection import linked
 from bookie_server.tools.formatting import give_up, identity_of, require_unused
 from bookie_server.tools.live_ledger import live_rows
+from bookie_server.tools.store_session import with_store
 from ledger.errors import BookieUnavailableError, ConfigurationError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
@@ -35,7 +36,7 @@ def init_cluster(metadata: str) -> str:
         await store.init_cluster()
         return f"cluster {await store.instance_id()} is ready in {store.uri}"
 
-    return _with_store(metadata, init)
+    return with_store(metadata, init)
 
 
 def registered_bookies(metadata: str) -> list[Row]:
@@ -52,7 +53,7 @@ def registered_bookies(metadata: str) -> list[Row]:
             for each in (*bookies.writable, *bookies.read_only)
         ]
 
-    return _with_store(metadata, read)
+    return with_store(metadata, read)
 
 
 def bookie_info(address: str) -> Row:
@@ -115,15 +116,4 @@ def format_directories(metadata: str, config: StorageConfig, *, force: bool) -> 
             f"deleted {bookie_id or 'everything'} in {config.journal_directory} and {config.ledger_directory}"
         )
 
-    return _with_store(metadata, give_all_up)
-
-
-def _with_store(metadata: str, work: Callable[[MetadataStore], Awaitable[T]]) -> T:
-    async def run() -> T:
-        store = await open_store(metadata)
-        try:
-            return await work(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(run())
+    return with_store(metadata, give_all_up)

@@ -77,5 +77,5 @@ async def linked(host: str, port: int, answer_bytes_max: int) -> AsyncIterator[A
 
 def _silent(place: str, error: Exception) -> BookieUnavailableError:
     return BookieUnavailableError(
-        f"no bookie answers at {place} ({error or 'no response in time'}): check the address, or start the bookie"
+        f"no bookie answers at {place} ({str(error) or 'no response in time'}): check the address, or start the bookie"
     )

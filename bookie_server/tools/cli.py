@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import closing
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bookie_server.tools.options import MetadataOption, Output, OutputOption
+from bookie_server.tools.repair import cli as repair_cli
+from bookie_server.tools.repair import placement_cli
 from ledger.command_line import Boundary
 
 if TYPE_CHECKING:
@@ -33,17 +36,6 @@ app = typer.Typer(
 )
 
 
-class Output(StrEnum):
-    """How results are printed."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-MetadataOption = Annotated[
-    str,
-    typer.Option("--metadata", help="Address of the metadata store.", metavar="URI", envvar="DLOG_METADATA"),
-]
 MaybeMetadataOption = Annotated[
     str | None,
     typer.Option(
@@ -68,7 +60,6 @@ ConfigOption = Annotated[
         "--config", help="TOML file with these settings and others; options override it.", metavar="FILE"
     ),
 ]
-OutputOption = Annotated[Output, typer.Option("-o", "--output", help="Output format.")]
 
 
 @app.command()
@@ -90,6 +81,14 @@ def start(
     bookie_id: Annotated[
         str | None, typer.Option(help="Id of the bookie in the cluster (default: HOST:PORT).")
     ] = None,
+    network_location: Annotated[
+        str | None,
+        typer.Option(help="Where the bookie is: /rack or /zone/rack.", metavar="LOCATION"),
+    ] = None,
+    autorecovery: Annotated[
+        bool | None,
+        typer.Option("--autorecovery", help="Also run auditor and worker, as `bookie autorecovery`."),
+    ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Run a bookie until SIGTERM. Prints one line when it is ready."""
@@ -105,6 +104,8 @@ def start(
         "port": port,
         "advertised": advertised,
         "bookie_id": bookie_id,
+        "network_location": network_location,
+        "autorecovery": autorecovery,
     }
     # A file that the command line names goes before the environment.
     from_environment = {"metadata": uri} if (uri := os.environ.get("DLOG_METADATA")) else {}
@@ -124,13 +125,8 @@ def init_cluster(metadata: MetadataOption) -> None:
 def list_bookies(metadata: MetadataOption, output: OutputOption = Output.TEXT) -> None:
     """List the registered bookies of a cluster."""
     from bookie_server.tools.admin import BOOKIE_COLUMNS, registered_bookies
-    from ledger.printing import print_json, print_table
 
-    rows = registered_bookies(metadata)
-    if output is Output.JSON:
-        print_json(rows)
-    else:
-        print_table(BOOKIE_COLUMNS, [list(row.values()) for row in rows])
+    _print_rows(BOOKIE_COLUMNS, registered_bookies(metadata), output)
 
 
 @app.command()
@@ -170,6 +166,48 @@ def read_journal(
     from ledger.printing import print_stream
 
     print_stream(journal_rows(_storage(data, journal_dir, ledger_dir)), as_json=output is Output.JSON)
+
+
+@app.command("read-log")
+def read_log(
+    log: Annotated[
+        str | None,
+        typer.Argument(help="Name or hexadecimal number of an entry log (default: all).", metavar="LOG"),
+    ] = None,
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    ledger: Annotated[int | None, typer.Option(help="Print entries of this ledger only.", min=0)] = None,
+    entry: Annotated[int | None, typer.Option(help="Print entries with this id only.", min=0)] = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Print what the entry logs of a stopped bookie hold, found without the index.
+
+    Also entries of deleted ledgers, and parts that are damaged.
+    """
+    from bookie_server.tools.entry_log_rows import entry_log_rows
+    from ledger.printing import print_stream
+
+    rows = entry_log_rows(_storage(data, journal_dir, ledger_dir), log, ledger, entry)
+    print_stream(rows, as_json=output is Output.JSON)
+
+
+@app.command("list-ledgers")
+def list_ledgers(
+    metadata: MetadataOption,
+    meta: Annotated[bool, typer.Option("--meta", help="Print also the metadata of each.")] = False,
+    only: Annotated[
+        str | None,
+        typer.Option("--bookie", help="List the ledgers that name this bookie only.", metavar="ID"),
+    ] = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """List the ledgers of a cluster."""
+    from bookie_server.tools.ledger_list import ledger_list
+    from ledger.printing import print_stream
+
+    with closing(ledger_list(metadata, with_metadata=meta, bookie=only)) as rows:
+        print_stream(rows, as_json=output is Output.JSON)
 
 
 @app.command("read-ledger")
@@ -228,11 +266,82 @@ def rebuild_index(
     """
     from bookie_server.tools.rebuilding import rebuilt_facts
 
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    facts = rebuilt_facts(_storage(data, journal_dir, ledger_dir), say)
+    facts = rebuilt_facts(_storage(data, journal_dir, ledger_dir), repair_cli.say)
     _print_facts(facts, output)
+
+
+@app.command()
+def scrub(
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    status: Annotated[
+        bool,
+        typer.Option(
+            "--status", help="Show what the bookie's scrubber has done, instead; the bookie may be running."
+        ),
+    ] = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Check every block that a stopped bookie has stored; fail if one is damaged."""
+    from bookie_server.tools.scrubbing import (
+        SCRUB_COLUMNS,
+        require_intact,
+        scrub_status,
+        scrubbed_facts,
+    )
+
+    storage = _storage(data, journal_dir, ledger_dir)
+    if status:
+        _print_rows(SCRUB_COLUMNS, scrub_status(storage), output)
+        return
+    facts = scrubbed_facts(storage, repair_cli.say)
+    _print_facts(facts, output)
+    require_intact(facts)
+
+
+@app.command()
+def space(
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    ledgers: Annotated[bool, typer.Option("--ledgers", help="One row for each ledger.")] = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show live and dead bytes of a stopped bookie's entry logs and journal files."""
+    from bookie_server.tools.space import FILE_COLUMNS, LEDGER_COLUMNS, file_rows, ledger_rows
+
+    storage = _storage(data, journal_dir, ledger_dir)
+    if ledgers:
+        _print_rows(LEDGER_COLUMNS, ledger_rows(storage), output)
+    else:
+        _print_rows(FILE_COLUMNS, file_rows(storage), output)
+
+
+@app.command()
+def compact(
+    data: DataOption = None,
+    journal_dir: JournalOption = None,
+    ledger_dir: LedgersOption = None,
+    threshold: Annotated[
+        float,
+        typer.Option(help="Compact files of which a smaller part than this is live.", min=0.0, max=1.0),
+    ] = 0.8,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the files that would be compacted.")
+    ] = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Copy what is live in files of a stopped bookie that are mostly garbage, and remove these files."""
+    from bookie_server.tools import space
+
+    storage = _storage(data, journal_dir, ledger_dir)
+    if dry_run:
+        _print_rows(space.FILE_COLUMNS, space.compactable_rows(storage, threshold), output)
+        return
+    facts, refusal = space.compact(storage, threshold)
+    _print_facts(facts, output)
+    space.require_all(refusal)
 
 
 @app.command("format")
@@ -257,6 +366,19 @@ def format_bookie(
     if not yes and not typer.confirm(question):
         raise typer.Exit(1)
     print(format_directories(metadata, storage, force=force))
+
+
+repair_cli.register(app)
+placement_cli.register(app)
+
+
+def _print_rows(columns: Sequence[str], rows: list[Row], output: Output) -> None:
+    from ledger.printing import print_json, print_table
+
+    if output is Output.JSON:
+        print_json(rows)
+    else:
+        print_table(columns, [list(row.values()) for row in rows])
 
 
 def _print_facts(facts: Row, output: Output) -> None:

@@ -16,6 +16,7 @@ from bookie_server.cookie import read_cookie
 from bookie_server.disk.directory_lock import exclusively
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.journal.block import entries_of
 from bookie_server.journal.files import file_ids
 from bookie_server.journal.log_mark import LogMark, decode_log_mark
 from bookie_server.journal.record import (
@@ -23,7 +24,6 @@ from bookie_server.journal.record import (
     RECORD_HEADER_BYTES,
     Record,
     RecordType,
-    decode_adds,
     decode_explicit_lac,
     decode_file_header,
     decode_record,
@@ -109,7 +109,7 @@ def _facts(disk: Disk, config: StorageConfig) -> Row:
 def _detail(found: FoundRecord) -> str:
     body = found.record.body
     match found.record.type:
-        case RecordType.ADDS:
+        case RecordType.ADDS | RecordType.BLOCK:
             return _adds_detail(found)
         case RecordType.EXPLICIT_LAC:
             ledger_id, lac, _ = decode_explicit_lac(body)
@@ -124,7 +124,7 @@ def _adds_detail(found: FoundRecord) -> str:
     """Ranges of entries, ledger by ledger, as they were sent."""
     parts: list[str] = []
     run: tuple[int, int, int] | None = None
-    for ledger_id, entry_id, _, _ in decode_adds(found.record.body):
+    for ledger_id, entry_id, _, _ in entries_of(found.record):
         if run is not None and (ledger_id, entry_id) == (run[0], run[2] + 1):
             run = (run[0], run[1], entry_id)
             continue
@@ -204,7 +204,7 @@ class _Opened:
         paths = StoragePaths.of(config)
         mark = decode_log_mark(disk.read_file(paths.mark), paths.mark)
         self.tail = [each.record for each in journal_records(disk, paths.journal, mark)]
-        self._logs = EntryLogReader(disk, paths.entry_logs)
+        self._logs = EntryLogReader(disk, paths)
         self.index = Index(disk.open_key_values(paths.index), paths.index)
 
     def close(self) -> None:
@@ -249,8 +249,8 @@ def _records_of(disk: Disk, path: Path, offset: int) -> Iterator[FoundRecord]:
 
 
 def _is_of(record: Record, ledger_id: int) -> bool:
-    if record.type is RecordType.ADDS:
-        return any(each == ledger_id for each, _, _, _ in decode_adds(record.body))
+    if record.type in (RecordType.ADDS, RecordType.BLOCK):
+        return any(each == ledger_id for each, _, _, _ in entries_of(record))
     return ledger_of(record.body) == ledger_id
 
 
@@ -258,7 +258,6 @@ def _in_tail(records: list[Record], ledger_id: int, first: int, last: int) -> di
     return {
         entry_id: bytes(entry)
         for record in records
-        if record.type is RecordType.ADDS
-        for its_ledger, entry_id, _, entry in decode_adds(record.body)
+        for its_ledger, entry_id, _, entry in entries_of(record)
         if its_ledger == ledger_id and first <= entry_id <= last
     }

@@ -8,7 +8,7 @@ from bookie_server.disk.directory_lock import exclusively
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.start.rebuild import Progress, rebuild_index
-from ledger.printing import Row
+from ledger.printing import Row, counted
 
 
 def rebuilt_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
@@ -17,7 +17,7 @@ def rebuilt_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
     def report(progress: Progress) -> None:
         say(
             f"{progress.doing} entry log {progress.log_id:x}, {progress.done} of {progress.count}: "
-            f"{progress.entries:,} entries so far"
+            f"{counted(progress.entries, 'entry', 'entries')} so far"
         )
 
     disk = SystemDisk()

@@ -22,28 +22,33 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, NamedTuple, final
 
 from ledger.config import Visibility
 from ledger.core.distribution import holds
 from ledger.core.quorum import at_least, stored_on_quorum, trailing_ones, writable
 from ledger.model import NO_ENTRY, EntryId, QuorumSizes
 
+_RUNS_MAX = 16
+"""More than this number of runs of header LACs are looked through for those that are not needed any more."""
 
-@dataclass(frozen=True, slots=True)
-class ReleaseThrough:
+
+@final
+class ReleaseThrough(NamedTuple):
     """Adds up to `entry_id` are done, in the sense of the handle's visibility: complete them."""
 
     entry_id: EntryId
 
 
-@dataclass(frozen=True, slots=True)
-class WriteLac:
-    """Store the explicit LAC on the bookie at `position`; its failure is a failure of that bookie."""
+@final
+class WriteLac(NamedTuple):
+    """Store the explicit LAC on the bookies at `positions`; a failure of one is a failure of that bookie."""
 
-    position: int
+    positions: tuple[int, ...]
     lac: EntryId
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Resend:
     """Send every unconfirmed entry of this position's write sets to it, with the original bytes."""
@@ -53,15 +58,43 @@ class Resend:
 
 AppendCommand = ReleaseThrough | WriteLac | Resend
 
+_new: Any = tuple.__new__
+"""What the constructor of a named tuple calls after two Python frames; takes the class and a tuple of its fields."""
+
 
 class AppendMachine:
+    __slots__ = (
+        "_acked",
+        "_acked_through",
+        "_alive",
+        "_asked_lac",
+        "_fragment_floor",
+        "_frozen",
+        "_lac_in_flight",
+        "_lac_stored",
+        "_last_run_first",
+        "_last_run_lac",
+        "_quorum",
+        "_released",
+        "_run_first",
+        "_run_lac",
+        "_strict",
+        "_striped",
+        "_visible",
+        "_visible_may_rise",
+        "lac",
+        "sent_through",
+    )
+
     def __init__(self, quorum: QuorumSizes, visibility: Visibility, *, lac: EntryId = NO_ENTRY) -> None:
         self._quorum = quorum
         self._striped = quorum.ensemble > quorum.write
         self._strict = visibility is Visibility.STRICT
         self.lac = lac
-        self.visible = lac
-        """Highest entry that every later reader sees; at or below `lac`, never above it."""
+        self._visible = lac
+        """`visible` as last computed."""
+        self._visible_may_rise = False
+        """Whether a member stores a LAC above it since then, or the last fragment has changed."""
         self.sent_through = lac
         """Highest entry sent to the bookies: last add pushed, without what is still queued."""
         self._released = lac
@@ -71,6 +104,8 @@ class AppendMachine:
         # Header LACs by entry: entries from _run_first[i] on carry _run_lac[i].
         self._run_first: list[int] = []
         self._run_lac: list[int] = []
+        self._last_run_first = int(lac) + 1
+        self._last_run_lac = int(NO_ENTRY)
         self._lac_stored = [int(NO_ENTRY)] * quorum.ensemble
         self._lac_in_flight: dict[int, int] = {}
         self._asked_lac = lac
@@ -83,8 +118,9 @@ class AppendMachine:
 
     def on_sent(self, last: int, header_lac: int) -> None:
         """Entries up to `last` were sent to all live members, with this LAC in their headers."""
-        if not self._run_lac or self._run_lac[-1] != header_lac:
-            self._run_first.append(self.sent_through + 1)
+        if self._last_run_lac != header_lac or not self._run_lac:
+            self._last_run_first, self._last_run_lac = self.sent_through + 1, header_lac
+            self._run_first.append(self._last_run_first)
             self._run_lac.append(header_lac)
         self.sent_through = EntryId(last)
 
@@ -92,13 +128,25 @@ class AppendMachine:
         """The bookie at `position` has durable copies of first..last. Repeated and late acks are normal."""
         if self._striped:
             return self.on_scattered_adds_acked(position, range(first, last + 1))
-        base = self.lac + 1
         if position not in self._alive or last > self.sent_through:
             return []  # replaced since then, or an entry never sent: such a copy must not count
-        if last >= base:
-            low = max(first, base) - base
-            self._acked[position] |= ((1 << (last - base + 1 - low)) - 1) << low
-        return self._after_ack(position, last)
+        lac = self.lac
+        if last > self._acked_through[position]:
+            if last >= self._last_run_first and self._last_run_lac <= self._lac_stored[position]:
+                self._acked_through[position] = last  # it stores a LAC as high as the header's
+            else:
+                self._note_ack(position, last)
+        confirms = False
+        if first == last == lac + 1:
+            self._acked[position] |= 1
+            confirms = self._advance_lac()
+        elif last > lac:
+            low = max(first - lac - 1, 0)
+            self._acked[position] |= ((1 << (last - lac - low)) - 1) << low
+            confirms = not low and self._advance_lac()
+        # Most copies confirm nothing: the next entry is still missing, or this is one more than the ack quorum needs.
+        # They may still make the LAC visible.
+        return self._decide() if confirms or (self._strict and self._visible_may_rise) else []
 
     def on_scattered_adds_acked(self, position: int, entry_ids: Iterable[int]) -> list[AppendCommand]:
         """As `on_adds_acked`, for acknowledgements that are no run (striped ensembles, gaps).
@@ -116,21 +164,29 @@ class AppendMachine:
                 highest = max(highest, entry_id)
                 if entry_id >= base:
                     bits |= 1 << (entry_id - base)
+        if highest < 0:
+            return []
         self._acked[position] |= bits
-        return self._after_ack(position, highest) if highest >= 0 else []
+        if highest > self._acked_through[position]:
+            self._note_ack(position, highest)
+        return self._progress()
 
     def on_lac_stored(self, position: int, lac: int) -> list[AppendCommand]:
         """The bookie at `position` has stored this explicit LAC durably."""
         self._lac_in_flight.pop(position, None)
         if position not in self._alive:
             return []
-        self._lac_stored[position] = max(self._lac_stored[position], lac)
-        return self._progress()
+        if lac > self._lac_stored[position]:
+            self._lac_stored[position] = lac
+            if lac > self._visible:
+                self._visible_may_rise = True
+        return self._decide()
 
     def on_bookie_failed(self, position: int) -> list[AppendCommand]:
         """The member at `position` does not count from now until it is replaced or returns."""
         self._alive.discard(position)
         self._acked[position] = 0
+        self._acked_through[position] = int(NO_ENTRY)
         self._lac_stored[position] = int(NO_ENTRY)
         self._lac_in_flight.pop(position, None)
         self._asked_lac = NO_ENTRY
@@ -164,11 +220,12 @@ class AppendMachine:
             self._alive.add(position)
         # A reader's LAC is never below the last fragment's start, so all before it is visible.
         self._fragment_floor = max(self._fragment_floor, first_entry - 1)
+        self._visible_may_rise = True
         return [*(Resend(position) for position in changed), *self._progress()]
 
     def on_closed(self) -> None:
         """Metadata says CLOSED at the LAC: every reader sees all of it from now on."""
-        self.visible = self._released = self.lac
+        self._visible = self._released = self.lac
 
     # ---- what is wanted
 
@@ -188,6 +245,19 @@ class AppendMachine:
         return sent_count - self._acked[position].bit_count()
 
     @property
+    def visible(self) -> EntryId:
+        """Highest entry that every later reader sees; at or below `lac`, never above it."""
+        if self._visible_may_rise:
+            self._visible_may_rise = self._fragment_floor > self.lac
+            stored = stored_on_quorum(self._lac_stored, self._quorum)
+            # max and min, without their calls: this runs twice for an append to an idle log.
+            if stored < self._fragment_floor:
+                stored = self._fragment_floor
+            if stored > self._visible:
+                self._visible = EntryId(stored) if stored < self.lac else self.lac
+        return self._visible
+
+    @property
     def done_through(self) -> EntryId:
         """Highest entry whose add is done under the handle's visibility."""
         return self.visible if self._strict else self.lac
@@ -198,73 +268,104 @@ class AppendMachine:
         An ack quorum is enough, and the members that were fastest just now get it. `even_if_busy` is for the
         shell's ticker, and asks all: neither entries that hang nor a slow member may keep others invisible.
         """
-        if self.visible >= self.lac or (
-            not even_if_busy and (self.sent_through > self.lac or self._asked_lac >= self.lac)
-        ):
+        if self.visible >= self.lac:
             return []
-        commands: list[AppendCommand] = []
-        for position in self._lac_targets(all_members=even_if_busy):
-            self._lac_in_flight[position] = self.lac
-            commands.append(WriteLac(position, self.lac))
-        return commands
+        if not even_if_busy and self._lac_will_follow:
+            return []
+        return self._write_lac(all_members=even_if_busy)
 
     # ---- inside
+
+    @property
+    def _lac_will_follow(self) -> bool:
+        """Entries in flight will carry it, or enough members were asked to store it."""
+        return self.sent_through > self.lac or self._asked_lac >= self.lac
+
+    def _write_lac(self, *, all_members: bool) -> list[AppendCommand]:
+        lac = self.lac
+        targets = self._lac_targets(all_members=all_members)
+        if not targets:
+            return []
+        for position in targets:
+            self._lac_in_flight[position] = lac
+        return [_new(WriteLac, (tuple(targets), lac))]
 
     def _lac_targets(self, *, all_members: bool) -> list[int]:
         """The members to send the LAC to: those that lack it and owe no answer to an earlier one, fastest first.
 
         As many as give it to an ack quorum; all of them if write sets differ.
         """
-        lacking: list[int] = []
-        served = 0
-        for position in sorted(self._alive):
-            if max(self._lac_stored[position], self._lac_in_flight.get(position, NO_ENTRY)) >= self.lac:
-                served += 1
-            elif position not in self._lac_in_flight:
-                lacking.append(position)
-        wanted = self._quorum.ack - served
-        if all_members or self._striped or wanted >= len(lacking):
-            if not self._striped and wanted <= len(lacking):
-                self._asked_lac = self.lac
-            return lacking
-        self._asked_lac = self.lac
-        if wanted <= 0:
-            return []
-        lacking.sort(key=lambda position: -self._acked_through[position])
-        return sorted(lacking[:wanted])
+        lac, in_flight, stored = self.lac, self._lac_in_flight, self._lac_stored
+        if in_flight:
+            lacking = [
+                each for each in self._alive if stored[each] < lac and in_flight.get(each, NO_ENTRY) < lac
+            ]
+        else:
+            lacking = [each for each in self._alive if stored[each] < lac]
+        wanted = self._quorum.ack - (len(self._alive) - len(lacking))
+        if in_flight:
+            lacking = [each for each in lacking if each not in in_flight]
+        if not all_members and not self._striped and wanted < len(lacking):
+            self._asked_lac = lac
+            if wanted <= 0:
+                return []
+            lacking.sort(key=self._acked_through.__getitem__, reverse=True)
+            del lacking[wanted:]
+        elif not self._striped and wanted <= len(lacking):
+            self._asked_lac = lac
+        lacking.sort()
+        return lacking
 
-    def _after_ack(self, position: int, highest: int) -> list[AppendCommand]:
-        if highest > self._acked_through[position]:
-            self._acked_through[position] = highest
-        index = bisect_right(self._run_first, highest) - 1
-        if index >= 0 and self._run_lac[index] > self._lac_stored[position]:
-            self._lac_stored[position] = self._run_lac[index]
-        return self._progress()
+    def _note_ack(self, position: int, highest: int) -> None:
+        """The member also stores the LAC in the header of the highest entry that it has acknowledged."""
+        self._acked_through[position] = highest
+        if highest >= self._last_run_first:
+            lac = self._last_run_lac
+        else:
+            index = bisect_right(self._run_first, highest)
+            lac = self._run_lac[index - 1] if index else int(NO_ENTRY)
+        if lac > self._lac_stored[position]:
+            self._lac_stored[position] = lac
+            if lac > self._visible:
+                self._visible_may_rise = True
 
     def _progress(self) -> list[AppendCommand]:
-        if not self._frozen:
-            self._advance_lac()
-        if self.visible >= self.lac and self._released >= self.lac:
-            return []
-        if self.visible < self.lac:
-            stored = stored_on_quorum(self._lac_stored, self._quorum)
-            self.visible = EntryId(min(self.lac, max(self._fragment_floor, stored, self.visible)))
-        done = self.done_through
+        self._advance_lac()
+        return self._decide()
+
+    def _decide(self) -> list[AppendCommand]:
+        """What is done now, and whether to write the LAC."""
+        lac = self.lac
+        done = lac if not self._strict else self.visible if self._visible_may_rise else self._visible
         commands: list[AppendCommand] = []
         if done > self._released:
             self._released = done
-            commands.append(ReleaseThrough(done))
-        if self._strict:
-            commands += self.publish_lac()
+            commands.append(_new(ReleaseThrough, (done,)))
+            if done == lac:
+                return commands
+        if done < lac and self.sent_through <= lac and self._asked_lac < lac:  # not _lac_will_follow
+            commands += self._write_lac(all_members=False)
         return commands
 
-    def _advance_lac(self) -> None:
-        if sum([bitmap & 1 for bitmap in self._acked]) < self._quorum.ack:
-            return  # the next entry is not there yet: the usual case when entries come one at a time
-        step = trailing_ones(at_least(self._quorum.ack, self._acked))
-        self.lac = EntryId(self.lac + step)
-        self._acked = [bitmap >> step for bitmap in self._acked]
-        # Runs that end below the LAC are not needed any more, except the one that contains the LAC.
-        stale = bisect_right(self._run_first, self.lac) - 1
-        if stale > 64:
-            del self._run_first[:stale], self._run_lac[:stale]
+    def _advance_lac(self) -> bool:
+        """Whether an entry is confirmed by it."""
+        waiting = self.sent_through - self.lac
+        if not waiting or self._frozen:
+            return False
+        # With one entry in flight the bitmaps have no other bit: the usual case of many logs, one append each.
+        count = sum(self._acked) if waiting == 1 else sum([bitmap & 1 for bitmap in self._acked])
+        if count < self._quorum.ack:
+            return False  # the next entry is not there yet
+        if waiting == 1:
+            self.lac = self.sent_through
+            self._acked = [0] * len(self._acked)
+        else:
+            step = trailing_ones(at_least(self._quorum.ack, self._acked))
+            self.lac = EntryId(self.lac + step)
+            self._acked = [bitmap >> step for bitmap in self._acked]
+        if len(self._run_first) > _RUNS_MAX:
+            # Runs that end below the LAC are not needed any more, except the one that contains the LAC.
+            stale = bisect_right(self._run_first, self.lac) - 1
+            if stale > 0:
+                del self._run_first[:stale], self._run_lac[:stale]
+        return True

@@ -20,7 +20,7 @@ class CopyState(StrEnum):
     INTACT = "intact"
     MISSING = "missing"
     DAMAGED = "damaged"
-    """Its digest is wrong, or the bookie cannot read it."""
+    """Its digest is wrong, or the bookie cannot read it, or has lost part of its journal and may have lost it."""
     UNREACHABLE = "unreachable"
     """The bookie does not respond, so nothing is known."""
 
@@ -147,7 +147,7 @@ def sentences(found: LedgerCopies) -> Iterator[str]:
             f"{'; '.join(_by_state(each)) or 'the copies differ'}"
         )
     if found.findings_omitted:
-        yield f"and {found.findings_omitted:,} more entries of ledger {found.ledger_id}"
+        yield f"and {_counted(found.findings_omitted, 'more entry', 'more entries')} of ledger {found.ledger_id}"
 
 
 def _by_state(finding: Finding) -> Iterable[str]:
@@ -159,4 +159,4 @@ def _by_state(finding: Finding) -> Iterable[str]:
 
 
 def _counted(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+    return f"{number:,} {one if number == 1 else many}"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 
 from ledger.client import LedgerClient
+from ledger.config import LedgerClientConfig
 from ledger.core.distribution import holds
 from ledger.errors import BookieUnavailableError, DigestMismatchError
 from ledger.inspection.copies import Copies, Copy, CopyState, LedgerCopies
@@ -28,6 +29,11 @@ _BATCH_BYTES = 1 << 20
 _TRIES = 2
 """A connection that was idle for long may have lost its bookie unnoticed."""
 _HASH_BYTES = 16
+_HAS_NO_COPY = (Status.EIO, Status.EUNKNOWNLEDGERSTATE)
+"""Answers about one entry: the bookie cannot read its copy, or is in limbo and finds none. Others are about itself."""
+SILENCE_S = 60.0
+"""A bookie that has not answered within a timeout is not asked for this time: a hung one costs a check of many ledgers
+one timeout a minute, and one that was only slow is asked again."""
 
 
 class CopyAudit:
@@ -36,6 +42,8 @@ class CopyAudit:
     def __init__(self, ledgers: LedgerClient) -> None:
         self._ledgers = ledgers
         self._pool = ConnectionPool(self._where, ledgers.config)
+        self._silent: dict[BookieId, tuple[float, str]] = {}
+        """Bookies that did not answer in time: until when they are not asked, and what was the matter."""
 
     async def _where(self, bookie_id: BookieId) -> BookieInfo | None:
         return self._ledgers.bookies().find(bookie_id)
@@ -52,7 +60,8 @@ class CopyAudit:
     ) -> LedgerCopies:
         """Check entries 0 to `last_entry`. `on_progress` is called with the number of entries just checked.
 
-        A bookie that does not respond is asked again for each part. No answer of a bookie raises: it is the result.
+        The copies on a bookie that did not answer in time are unreachable; it is asked again after `SILENCE_S`. No
+        answer of a bookie raises: it is the result.
         """
         found = LedgerCopies(ledger_id, metadata.quorum)
         for first, last in _parts(metadata, last_entry):
@@ -68,8 +77,11 @@ class CopyAudit:
         ensemble = metadata.fragment_of(first).ensemble
         digester = make_digester(metadata.digest_type, metadata.password)
         readings = [
-            _Reading(self._pool, bookie_id, ledger_id, digester, self._ledgers.config.read_timeout_s).run(
-                [entry_id for entry_id in range(first, last + 1) if holds(at, entry_id, metadata.quorum)]
+            self.copies_on(
+                bookie_id,
+                ledger_id,
+                digester,
+                [entry_id for entry_id in range(first, last + 1) if holds(at, entry_id, metadata.quorum)],
             )
             for at, bookie_id in enumerate(ensemble)
         ]
@@ -80,6 +92,22 @@ class CopyAudit:
             }
             for entry_id in range(first, last + 1)
         }
+
+    async def copies_on(
+        self, bookie_id: BookieId, ledger_id: LedgerId, digester: Digester, entry_ids: list[int]
+    ) -> dict[int, Copy]:
+        """The state of these entries, ascending, on one bookie."""
+        now = asyncio.get_running_loop().time
+        until, reason = self._silent.get(bookie_id, (0.0, ""))
+        if now() < until:
+            return dict.fromkeys(entry_ids, Copy(CopyState.UNREACHABLE, reason=reason))
+        reading = _Reading(self._pool, bookie_id, ledger_id, digester, self._ledgers.config)
+        found = await reading.run(entry_ids)
+        if reading.silence:
+            self._silent[bookie_id] = (now() + SILENCE_S, reading.silence)
+        else:
+            self._silent.pop(bookie_id, None)
+        return found
 
 
 def _parts(metadata: LedgerMetadata, last_entry: int) -> list[tuple[int, int]]:
@@ -101,19 +129,26 @@ class _Reading:
         bookie_id: BookieId,
         ledger_id: LedgerId,
         digester: Digester,
-        timeout_s: float,
+        config: LedgerClientConfig,
     ) -> None:
         self._pool = pool
         self._bookie_id = bookie_id
         self._ledger_id = ledger_id
         self._digester = digester
-        self._timeout_s = timeout_s
+        self._timeout_s = config.read_timeout_s
+        self._silence_s = min(config.connect_timeout_s, config.read_timeout_s)
         self._found: dict[int, Copy] = {}
+        self._heard = 0.0
+        """When it was asked first, or answered last."""
+        self.silence = ""
+        """Why the bookie counts as silent: it answered nothing for a whole timeout."""
 
     async def run(self, entry_ids: list[int]) -> dict[int, Copy]:
         """The state of every copy. `entry_ids` ascend."""
+        now = asyncio.get_running_loop().time
         reason = ""
         for _ in range(_TRIES):
+            self._heard = now()
             left = [entry_id for entry_id in entry_ids if entry_id not in self._found]
             if not left:
                 break
@@ -121,6 +156,9 @@ class _Reading:
                 await self._read(await self._pool.entries(self._bookie_id), left)
             except BookieUnavailableError as error:
                 reason = str(error)
+                if now() - self._heard >= self._silence_s:
+                    self.silence = reason
+                    break
         unreachable = Copy(CopyState.UNREACHABLE, reason=reason)
         return {entry_id: self._found.get(entry_id, unreachable) for entry_id in entry_ids}
 
@@ -165,11 +203,13 @@ class _Reading:
         Raises:
             BookieUnavailableError: the bookie did not answer, or answered that it cannot now.
         """
+        if answer.status is not None:
+            self._heard = asyncio.get_running_loop().time()
         if answer.answer is Answer.YES:
             self._found |= {entry.entry_id: _intact(entry) for entry in answer.entries}
         elif answer.answer is Answer.PROVED_NO:
             self._found[first] = Copy(CopyState.MISSING, reason=str(answer.reason))
-        elif isinstance(answer.reason, DigestMismatchError) or answer.status is Status.EIO:
+        elif isinstance(answer.reason, DigestMismatchError) or answer.status in _HAS_NO_COPY:
             self._found[first] = Copy(CopyState.DAMAGED, reason=str(answer.reason))
         else:
             raise BookieUnavailableError(str(answer.reason), bookie_id=self._bookie_id)

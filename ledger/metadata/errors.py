@@ -9,3 +9,7 @@ class MetadataStoreDamagedError(CorruptionError):
 
 class ClusterInUseError(UnavailableError):
     """Bookies of the cluster are registered, so it is not removed (facts: bookies)."""
+
+
+class LockLostError(UnavailableError):
+    """The session that held the lock has ended, so another worker may hold it (facts: ledger_id)."""

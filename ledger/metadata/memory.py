@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ledger.environment import Environment
 from ledger.errors import InvalidNameError, MetadataUnavailableError
 from ledger.metadata.store import Unwatch, Watch
-from ledger.metadata.transactions import bookies
+from ledger.metadata.transactions import sessions
 from ledger.metadata.transactions.key_value import Job, Node, T
 from ledger.metadata.transactions.store import KeyValueStore
 
@@ -154,7 +154,7 @@ class MemoryBackend:
 
     def end_session(self) -> None:
         self._cluster.sessions.discard(self._session)
-        self._cluster.run(lambda tx: bookies.end_session(tx, self._session))
+        self._cluster.run(lambda tx: sessions.end_session(tx, self._session))
 
     def _check_open(self) -> None:
         if not self._open:

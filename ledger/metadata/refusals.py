@@ -32,6 +32,14 @@ def stored_ledger(ledger_id: int, data: bytes) -> LedgerMetadata:
         ) from error
 
 
+def intact_ledger(data: bytes) -> LedgerMetadata | None:
+    """What `data` says; None if it is damaged."""
+    try:
+        return decode_ledger_metadata(data)
+    except MetadataFormatError:
+        return None
+
+
 def is_own_create(found: bytes, c_token: int | None) -> bool:
     """Whether the ledger found in place of ours is ours: the create was sent before and its answer lost."""
     # Token 0 is what every rewrite leaves behind, so it names nobody.

@@ -7,25 +7,24 @@ Rules that hold for every driver:
   write by itself. MetadataUnavailableError means that the change was certainly not made.
 - Versions start at 0, increase by one with each write, and a record's key is never removed and created again
   by the layers above (docs/log-semantics.md#rule-5), so a version never comes back.
-- Watches fire at least once after a change, may fire without one, and are called on the event loop. Set the watch
-  first, then read: a change between a read and a later watch may be missed. `urgent` means that a caller
-  waits for this very change, which a polling store then checks more often.
+- A watch is called on the event loop at least once after a change that no read has returned, and possibly without
+  one. Set the watch first, then read, and read again after each call: a change between a call and the next read
+  may be without a call of its own. `urgent` means that a caller waits for this very change, which a polling store
+  then checks more often.
 - While the store holds no cluster, everything but `init_cluster`, `instance_id`, `layout` raises
   MetadataUnavailableError.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from ledger.errors import LogStoreError
+from ledger.metadata.repair_store import RepairStore
+from ledger.metadata.watching import Unwatch as Unwatch
+from ledger.metadata.watching import Watch as Watch
 from ledger.model import BookieId, BookieInfo, BookieSet, LedgerId, LedgerMetadata, Versioned
-
-Watch = Callable[[], None]
-"""Called on the event loop when the watched thing may have changed; the watcher re-reads."""
-
-Unwatch = Callable[[], None]
 
 OnLost = Callable[[LogStoreError], None]
 
@@ -58,6 +57,10 @@ class MetadataStore(Protocol):
     def uri(self) -> str:
         """Canonical absolute address; opening it elsewhere on this machine reaches the same cluster."""
 
+    @property
+    def repair(self) -> RepairStore:
+        """Marks, locks and the election of repair."""
+
     async def close(self) -> None: ...
 
     # ---- ledgers
@@ -84,6 +87,14 @@ class MetadataStore(Protocol):
         Raises:
             LedgerNotFoundError: no such ledger.
             MetadataFormatError: the value is damaged.
+        """
+
+    async def glance_at_ledgers(
+        self, ledger_ids: Sequence[LedgerId]
+    ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+        """The metadata of many ledgers in one request or in several sent together; it may be an older value.
+
+        Those that do not exist and those whose value is damaged are left out: `read_ledger` says which.
         """
 
     async def write_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:

@@ -102,6 +102,36 @@ async def read_batch(
         return BookieAnswer(Answer.UNKNOWN, reason=_timed_out(connection, timeout_s))
 
 
+def ask_first(
+    connection: V2Connection, ledger_id: LedgerId, entries_max: int, bytes_max: int, timeout_s: float
+) -> asyncio.Future[ReadAnswer]:
+    """Send a request for the first entries of a ledger, at least one; `first_entries` reads the answer."""
+    if entries_max == 1:
+        return connection.read(ledger_id, 0, timeout_s)
+    request_id = connection.next_request_id()
+    frame = BATCH_READ_REQUEST.pack(
+        BATCH_READ_REQUEST.size - 4, BATCH_READ_HEADER, ledger_id, 0, request_id, entries_max, bytes_max
+    )
+    return connection.batch_read(request_id, frame, timeout_s)
+
+
+def first_entries(
+    answer: ReadAnswer, ledger_id: LedgerId, entries_max: int, digester: Digester
+) -> tuple[Entry, ...]:
+    """The entries in the answer to `ask_first`; none if the bookie refused.
+
+    Raises:
+        DigestMismatchError: the first one is damaged.
+        ProtocolError: the answer has another form.
+    """
+    status, body = answer
+    if status is not Status.EOK:
+        return ()
+    if entries_max == 1:
+        return (open_entry(body, ledger_id, 0, digester),)
+    return _split(body, ledger_id, 0, entries_max, digester)
+
+
 async def _ask(
     connection: EntryConnection,
     pending: Awaitable[ReadAnswer],

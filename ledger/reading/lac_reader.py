@@ -88,6 +88,27 @@ class LacReader:
                 task.cancel()
         return collector.lac
 
+    async def is_proved(self, entry_id: int, metadata: LedgerMetadata) -> bool:
+        """Whether any bookie of the last ensemble proves that the LAC is at least `entry_id`.
+
+        False means only that none does within `read_timeout_s`: what a reader was shown by one bookie may be more than
+        `covering` finds, and that bookie may not respond now.
+        """
+        answers: _Answers = asyncio.Queue()
+        tasks = [
+            _spawn(self._put(position, bookie_id, answers))
+            for position, bookie_id in enumerate(metadata.last_fragment.ensemble)
+        ]
+        try:
+            for _ in tasks:
+                _, shown = await answers.get()
+                if shown.lac >= entry_id:
+                    return True
+        finally:
+            for task in tasks:
+                task.cancel()
+        return False
+
     async def proved_by(self, bookie_id: BookieId) -> int:
         """A LAC that this bookie proves; -1 if it proves none within `speculative_read_s`."""
         try:

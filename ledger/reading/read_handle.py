@@ -125,13 +125,45 @@ class ReadHandle:
 
         Source: docs/bookkeeper.md#reading-the-lac.
         """
+        if self._changed.is_set():
+            await self._look_whether_closed()
         if self.closed:
             return self.last_readable
         self._changed.clear()  # before the read: what changes from now on is not covered by it
-        self._local = await self._context.store.read_ledger(self.ledger_id)
+        self._adopt(await self._context.store.read_ledger(self.ledger_id))
+        return await self.read_lac()
+
+    async def _look_whether_closed(self) -> None:
+        """The cheapest read will do: a ledger that was closed stays so, however old the answer is."""
+        self._changed.clear()
+        found = (await self._context.store.glance_at_ledgers((self.ledger_id,))).get(self.ledger_id)
+        if found is not None and found.value.closed:
+            self._adopt(found)
+
+    async def read_lac(self) -> EntryId:
+        """As `refresh`, but with the metadata as last read: what was added since then by way of other bookies may be
+        above the result.
+
+        Raises:
+            ReadError: too few bookies respond to determine the LAC.
+        """
         if not self.closed:
-            self._lac = max(self._lac, await self._lac_reader.covering(self.metadata))
+            self.confirm(await self._lac_reader.covering(self.metadata))
         return self.last_readable
+
+    async def is_proved_readable(self, entry_id: int) -> bool:
+        """Whether the entry is readable for this handle, or any bookie proves that it is confirmed.
+
+        `refresh` asks only as many bookies as show every entry that was confirmed before it. Another reader may have
+        met a bookie that knows more, so this waits for all of them, up to `read_timeout_s`.
+        """
+        if (
+            not self.closed
+            and self.last_readable < entry_id
+            and await self._lac_reader.is_proved(entry_id, self.metadata)
+        ):
+            self.confirm(EntryId(entry_id))
+        return self.last_readable >= entry_id
 
     async def wait_for_lac(self, beyond: int, timeout_s: float) -> EntryId:
         """Wait until an entry above `beyond` is readable, the ledger is closed, or `timeout_s` seconds have passed.
@@ -158,7 +190,7 @@ class ReadHandle:
         claim = await self._first_claim(beyond, timeout_s)
         if claim is not None and not self._changed.is_set():
             self._keep(claim.answer, beyond + 1)
-            self._lac = max(self._lac, EntryId(await self._lac_reader.proved_by(claim.bookie_id)))
+            self.confirm(await self._lac_reader.proved_by(claim.bookie_id))
             if self._lac > beyond:
                 return self._lac
         if await self.refresh() <= beyond and claim is not None:
@@ -268,6 +300,11 @@ class ReadHandle:
                 raise
         return await self._read_batch(first, max_entries, max_bytes)
 
+    def _adopt(self, found: Versioned[LedgerMetadata]) -> None:
+        """Of several reads at a time the one that began first may end last."""
+        if found.version > self._local.version:
+            self._local = found
+
     async def _have_moved(self) -> bool:
         """Whether the ledger's fragments have changed since this handle read them: entries are on other bookies.
 
@@ -276,7 +313,7 @@ class ReadHandle:
         """
         known = self.metadata.fragments
         try:
-            self._local = await self._context.store.read_ledger(self.ledger_id)
+            self._adopt(await self._context.store.read_ledger(self.ledger_id))
         except LedgerNotFoundError:
             return False
         return self.metadata.fragments != known

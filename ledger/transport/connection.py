@@ -34,7 +34,8 @@ class BookieConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._unwritten: list[bytes] = []
         """Sent in this turn of the loop; they leave in one write at its end."""
-        self._unwritten_bytes = 0
+        self._sendable = 0
+        """What the limit leaves next to them and the bytes that the transport held when this turn began."""
         self._timeout_of_unwritten_s = math.inf
         """The shortest that one of them has."""
         self._loop = asyncio.get_running_loop()
@@ -46,6 +47,8 @@ class BookieConnection(asyncio.Protocol):
         self._heard_at = self._loop.time()
         self._timer_at = math.inf
         """Never later than `_due`. The timer is left to run when something comes, for the requests after that."""
+        self._resumes = False
+        """Whether some of what was received is left to the next turn of the loop."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are not its subclasses
@@ -57,29 +60,30 @@ class BookieConnection(asyncio.Protocol):
 
         A bookie with more unsent bytes than the limit is given up: it must not fill memory.
         """
-        transport = self._transport
-        if self.lost is not None or transport is None:
-            return
-        if self._unwritten_bytes + transport.get_write_buffer_size() > self._send_queue_bytes_max:
+        unwritten = self._unwritten
+        if not unwritten:
+            if self.lost is not None or self._transport is None:
+                return
+            self._sendable = self._send_queue_bytes_max - self._transport.get_write_buffer_size()
+            self._loop.call_soon(self._write)
+        if self._sendable < 0:
             self.give_up(
                 f"bookie {self.bookie_id} took none of {self._send_queue_bytes_max} bytes sent to it; "
                 "it hangs or is overloaded"
             )
             return
-        if not self._unwritten:
-            self._loop.call_soon(self._write)
-        self._unwritten.append(data)
-        self._unwritten_bytes += len(data)
-        self._timeout_of_unwritten_s = min(self._timeout_of_unwritten_s, timeout_s)
+        unwritten.append(data)
+        self._sendable -= len(data)
+        if timeout_s < self._timeout_of_unwritten_s:
+            self._timeout_of_unwritten_s = timeout_s
 
     def _write(self) -> None:
         """Write what was sent in the last turn: a write for each handle would cost more than encoding its frames."""
         unwritten, self._unwritten = self._unwritten, []
-        byte_count, self._unwritten_bytes = self._unwritten_bytes, 0
         timeout_s, self._timeout_of_unwritten_s = self._timeout_of_unwritten_s, math.inf
         if self.lost is not None or self._transport is None:
             return
-        if byte_count <= _JOIN_BYTES_MAX:
+        if sum(map(len, unwritten)) <= _JOIN_BYTES_MAX:
             self._transport.write(b"".join(unwritten))
         else:
             for data in unwritten:
@@ -123,6 +127,20 @@ class BookieConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._loop.time()
         self._due = math.inf  # it is alive; callers that wait for an answer have their own timeouts
+        self._handle(data)
+
+    def _resume_soon(self) -> None:
+        """Call `_on_data`, with nothing new, in the next turn of the loop."""
+        if not self._resumes:
+            self._resumes = True
+            self._loop.call_soon(self._resume)
+
+    def _resume(self) -> None:
+        self._resumes = False
+        if self.lost is None:
+            self._handle(b"")
+
+    def _handle(self, data: bytes) -> None:
         try:
             self._on_data(data)
         except ProtocolError as error:

@@ -10,6 +10,13 @@ from ledger.model import BookieId
 from ledger.transport.connection import BookieConnection
 from ledger.wire.status import Status
 
+ANSWERS_AT_ONCE = 64
+"""The answers to adds or explicit LACs of this number of ledgers are handled in one turn of the loop.
+
+What their writers send next leaves as the turn ends, so bookies work on it while the other answers are handled, instead
+of waiting for all of them.
+"""
+
 ReadAnswer = tuple[Status, memoryview]
 """Status and, if EOK, the entry (of a batch read, the sequence of sized entries)."""
 

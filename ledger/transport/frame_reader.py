@@ -16,6 +16,11 @@ class FrameReader:
         self._held = 0
         self._needed = 0
 
+    def keep(self, data: bytes, start: int) -> None:
+        """Keep the rest of what `feed` has returned, from a frame border on: the next `feed` begins with it."""
+        self._chunks.append(data[start:])
+        self._held, self._needed = len(data) - start, 0
+
     def feed(self, data: bytes) -> bytes:
         """Take what was received; return bytes that begin with a frame border (or nothing, if none is whole)."""
         if not self._held:

@@ -137,6 +137,11 @@ class ConnectionPool:
             lambda bookie_id: V3Connection(bookie_id, queue, frame), resolve, config
         )
         self._txn_ids = itertools.count(1) if config.wire is WireProtocol.V3 else None
+        self.txn_ids_of_lacs: Iterator[int] = itertools.count(1)
+        """Transaction ids for explicit LACs, unique within the client, because every bookie gets the same bytes.
+
+        Other requests on a connection may have the same ones: answers are matched by the operation, too.
+        """
 
     def _set_for_entries(self) -> ConnectionSet[EntryConnection]:
         queue, frame = self._config.send_queue_bytes_max, self._config.frame_bytes_max
@@ -174,9 +179,6 @@ class ConnectionPool:
             BookieUnavailableError: it could not be made.
         """
         return await self.v3_connections.get(bookie_id)
-
-    def v3_now(self, bookie_id: BookieId) -> V3Connection | None:
-        return self.v3_connections.now(bookie_id)
 
     async def close(self) -> None:
         """Close all connections. Recoveries must have ended before."""

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from struct import Struct
 
 from ledger.errors import ProtocolError
 from ledger.model import BookieId
-from ledger.transport.ack_block import ADD_PREFIX, RECORD, ack_run
-from ledger.transport.entry_connection import EntryConnection, ReadAnswer
+from ledger.transport.ack_block import ADD_PREFIX, GOOD_PREFIX, RECORD, ack_run
+from ledger.transport.entry_connection import ANSWERS_AT_ONCE, EntryConnection, ReadAnswer
 from ledger.transport.frame_reader import FrameReader
 from ledger.wire.constants import (
     ADD,
-    ADD_HEADER,
-    ADD_RESPONSE,
-    ADD_RESPONSE_BODY_BYTES,
     BATCH_READ,
     FENCE,
     FENCE_REQUEST,
@@ -29,6 +27,9 @@ from ledger.wire.constants import (
     READ_REQUEST,
 )
 from ledger.wire.status import Status
+
+_PARTS = Struct(">12sqq")
+"""An add response: what distinguishes a good one, ledger id, entry id."""
 
 
 class V2Connection(EntryConnection):
@@ -89,36 +90,45 @@ class V2Connection(EntryConnection):
                 return
             if data[position : position + 8] == ADD_PREFIX:
                 position = self._parse_adds(data, position)
+                if len(data) - position >= RECORD and data[position : position + 12] == GOOD_PREFIX:
+                    self._frames.keep(data, position)
+                    self._resume_soon()
+                    return
             else:
                 self._parse_other(data, position, end)
                 position = end
 
     def _parse_adds(self, data: bytes, start: int) -> int:
-        """Add responses that are not one run: of several ledgers, with gaps, with errors."""
-        acked: dict[int, list[int]] = {}
+        """Add responses that are not one run: of several ledgers, with gaps, with errors. Returns where it stopped."""
+        # Mostly one entry of each of many ledgers; only those of a ledger that has more make a list.
+        acked: dict[int, int] = {}
+        several: dict[int, list[int]] = {}
+        left = ANSWERS_AT_ONCE
         stop = start + (len(data) - start) // RECORD * RECORD
         position = start
-        for length, header, code, ledger_id, entry_id in ADD_RESPONSE.iter_unpack(data[start:stop]):
-            if length != ADD_RESPONSE_BODY_BYTES or header != ADD_HEADER:
-                break
-            position += RECORD
-            if code == 0:
-                entry_ids = acked.get(ledger_id)
-                if entry_ids is None:
-                    acked[ledger_id] = [entry_id]
+        for prefix, ledger_id, entry_id in _PARTS.iter_unpack(data[start:stop]):
+            if prefix == GOOD_PREFIX:
+                if ledger_id in acked:
+                    several.setdefault(ledger_id, [acked[ledger_id]]).append(entry_id)
+                elif left:
+                    left -= 1
+                    acked[ledger_id] = entry_id
                 else:
-                    entry_ids.append(entry_id)
+                    break
+            elif prefix[:8] != ADD_PREFIX:
+                break
             elif (sink := self._sinks.get(ledger_id)) is not None:
-                sink.on_add_refused(entry_id, _status(code))
+                sink.on_add_refused(entry_id, _status(int.from_bytes(prefix[8:], "big")))
+            position += RECORD
         sinks = self._sinks
-        for ledger_id, entry_ids in acked.items():
+        for ledger_id, entry_id in acked.items():
             sink = sinks.get(ledger_id)
             if sink is None:
                 continue
-            if len(entry_ids) == 1:  # many ledgers with one entry each
-                sink.on_adds_acked(entry_ids[0], entry_ids[0])
+            if several and ledger_id in several:
+                sink.on_scattered_adds_acked(several[ledger_id])
             else:
-                sink.on_scattered_adds_acked(entry_ids)
+                sink.on_adds_acked(entry_id, entry_id)
         return position
 
     def _parse_other(self, data: bytes, start: int, end: int) -> None:

@@ -3,22 +3,24 @@
 Answers are matched by transaction id and operation (docs/bookkeeper.md#matching-v3-responses). Those of
 adds name ledger and entry as well, and that is what they are matched by: the frames of one add are the same for
 every bookie that gets it.
-Explicit LACs are on the way of every strict append: they are written by hand, and their answers are compared
-with the one that success has, so that only another answer is decoded.
+Explicit LACs are on the way of every strict append: they are written by hand, and what is received is compared
+with the answers that success has, in the order of the requests, so that only another answer is decoded.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
+from typing import Protocol
 
 from ledger.errors import ProtocolError
 from ledger.model import BookieId
 from ledger.refusal import unauthorized
-from ledger.transport.entry_connection import EntryConnection, ReadAnswer
+from ledger.transport.entry_connection import ANSWERS_AT_ONCE, EntryConnection, ReadAnswer
+from ledger.transport.frame_reader import FrameReader
 from ledger.wire import v3
 from ledger.wire.add_v3 import HIGH_PRIORITY, added
-from ledger.wire.frame import FrameSplitter
+from ledger.wire.frame import LENGTH_BYTES
 from ledger.wire.messages import (
     Operation,
     ReadFlag,
@@ -32,35 +34,39 @@ from ledger.wire.messages import (
     V3Response,
 )
 from ledger.wire.status import Status
-from ledger.wire.varint import varint
 from ledger.wire.write_lac import LacWrite
 
-OnLacWritten = Callable[[Status | Exception], None]
-"""Called once: with the bookie's status, or with the error by which the connection ended."""
+
+class LacSink(Protocol):
+    """Where the answer to an explicit LAC goes."""
+
+    def on_lac_written(self, lac: int, outcome: Status | Exception) -> None:
+        """Called once: with the bookie's status, or with the error by which the connection ended."""
 
 
 class V3Connection(EntryConnection):
     def __init__(self, bookie_id: BookieId, send_queue_bytes_max: int, frame_bytes_max: int) -> None:
         super().__init__(bookie_id, send_queue_bytes_max)
-        self._frames = FrameSplitter(frame_bytes_max)
+        self._frames = FrameReader(frame_bytes_max)
         self._pending: dict[tuple[int, Operation], asyncio.Future[V3Response]] = {}
-        self._lacs: dict[int, tuple[bytes, OnLacWritten]] = {}
-        """By transaction id, oldest first, with the answer of success. The next answer is mostly the oldest's."""
+        self._lacs: dict[int, tuple[LacWrite, LacSink]] = {}
+        """By transaction id, oldest first. The next answer is mostly the oldest's."""
         self._last_txn_id = 0
 
     def next_txn_id(self) -> int:
         self._last_txn_id += 1
         return self._last_txn_id
 
-    def write_lac(self, lac: LacWrite, done: OnLacWritten, timeout_s: float) -> None:
-        """Store an explicit LAC. `done` is never called from within this call, except on a lost connection."""
+    def write_lac(self, lac_write: LacWrite, sink: LacSink, timeout_s: float) -> None:
+        """Store an explicit LAC; its transaction id is that of no other one on this connection.
+
+        The sink is never called from within this call, except on a lost connection.
+        """
         if self.lost is not None:
-            done(self.lost)
+            sink.on_lac_written(lac_write.lac, self.lost)
             return
-        self._last_txn_id = txn_id = self._last_txn_id + 1
-        txn = varint(txn_id)
-        self._lacs[txn_id] = (lac.success(txn), done)
-        self.send(lac.request(txn), timeout_s)
+        self._lacs[lac_write.txn_id] = lac_write, sink
+        self.send(lac_write.request, timeout_s)
 
     async def read_lac(self, ledger_id: int, timeout_s: float) -> ReadLacResponse | None:
         """What the bookie holds of the ledger's LAC, whatever status stands beside it; None if nothing.
@@ -116,17 +122,45 @@ class V3Connection(EntryConnection):
         self.send(v3.encode_request(request), timeout_s)
         return future
 
-    def _on_data(self, data: bytes) -> None:
+    def _on_data(self, received: bytes) -> None:
+        data, position = self._frames.feed(received), 0
         acked: dict[int, list[int]] = {}
-        for body in self._frames.feed(data):
-            if self._is_oldest_success(body):
-                continue
+        lacs_left = ANSWERS_AT_ONCE
+        while True:
+            if self._lacs:
+                stored = self._stored_in(data, position, lacs_left)
+                for lac_write, sink in stored:
+                    position += len(lac_write.success)
+                    sink.on_lac_written(lac_write.lac, Status.EOK)
+                lacs_left -= len(stored)
+                if not lacs_left and position < len(data):
+                    self._frames.keep(data, position)
+                    self._resume_soon()
+                    break
+            end = self._frames.frame_end(data, position)
+            if end == 0:
+                break
+            body = memoryview(data)[position + LENGTH_BYTES : end]
+            position = end
             if (ids := added(body)) is not None:
                 acked.setdefault(ids[0], []).append(ids[1])
             else:
                 self._on_response(v3.decode_response(body))
         for ledger_id, entry_ids in acked.items():
             self._report_acked(ledger_id, entry_ids)
+
+    def _stored_in(self, data: bytes, start: int, count_max: int) -> list[tuple[LacWrite, LacSink]]:
+        """The oldest LACs whose answers of success follow one another from `start` on. They are answered now."""
+        stored: list[tuple[LacWrite, LacSink]] = []
+        for pending in self._lacs.values():
+            success = pending[0].success
+            if len(stored) == count_max or not data.startswith(success, start):
+                break
+            start += len(success)
+            stored.append(pending)
+        for lac_write, _ in stored:
+            del self._lacs[lac_write.txn_id]
+        return stored
 
     def _report_acked(self, ledger_id: int, entry_ids: list[int]) -> None:
         sink = self._sinks.get(ledger_id)
@@ -138,21 +172,12 @@ class V3Connection(EntryConnection):
         else:
             sink.on_scattered_adds_acked(entry_ids)
 
-    def _is_oldest_success(self, body: memoryview) -> bool:
-        for txn_id, (success, done) in self._lacs.items():
-            if body != success:
-                return False
-            del self._lacs[txn_id]
-            done(Status.EOK)
-            return True
-        return False
-
     def _on_response(self, response: V3Response) -> None:
         if response.operation is Operation.WRITE_LAC:
             pending = self._lacs.pop(response.txn_id, None)
             if pending is not None:
-                _, done = pending
-                done(response.status)
+                lac_write, sink = pending
+                sink.on_lac_written(lac_write.lac, response.status)
             return
         if response.operation is Operation.ADD_ENTRY:
             self._on_add_response(response)
@@ -181,8 +206,8 @@ class V3Connection(EntryConnection):
                 future.set_exception(error)
                 future.exception()  # the caller may have been cancelled; that must not cause a warning
         lacs, self._lacs = self._lacs, {}
-        for _, done in lacs.values():
-            done(error)
+        for lac_write, sink in lacs.values():
+            sink.on_lac_written(lac_write.lac, error)
         self._report_loss(error)
 
 

@@ -88,6 +88,11 @@ class Digester(ABC):
         header = self.verify(entry, ledger_id, entry_id)
         return header.lac, header.length, entry[self.overhead_bytes :]
 
+    @property
+    def lac_packet_bytes(self) -> int:
+        """Bytes of an explicit-LAC packet."""
+        return _LAC_PACKET.size + self.size
+
     def lac_packet(self, ledger_id: int, lac: int) -> bytes:
         """Body of an explicit-LAC write."""
         packet = _LAC_PACKET.pack(ledger_id, lac)
@@ -121,6 +126,10 @@ class Crc32cDigester(Digester):
         header = ENTRY_HEADER.pack(ledger_id, entry_id, lac, length)
         # A join of one bytes object is that object, so a payload in one piece is not copied.
         return header + _CRC32C.pack(extend_crc32c(extend_crc32c(0, header), b"".join(payload_parts)))
+
+    def lac_packet(self, ledger_id: int, lac: int) -> bytes:
+        packet = _LAC_PACKET.pack(ledger_id, lac)
+        return packet + _CRC32C.pack(extend_crc32c(0, packet))
 
     def verify(self, entry: Buffer, ledger_id: int, entry_id: int | None) -> EntryHeader:
         if len(entry) < _HEADER_AND_CRC32C.size:

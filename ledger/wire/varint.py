@@ -25,6 +25,13 @@ def varint(value: int) -> bytes:
 
 def varint_value(encoded: bytes) -> int:
     """The unsigned number of one complete varint."""
+    size = len(encoded)
+    if size == 1:
+        return encoded[0]
+    if size == 2:
+        return encoded[0] & 0x7F | encoded[1] << 7
+    if size == 3:
+        return encoded[0] & 0x7F | (encoded[1] & 0x7F) << 7 | encoded[2] << 14
     value = 0
     for byte in reversed(encoded):
         value = value << 7 | byte & 0x7F

@@ -20,6 +20,8 @@ Protocol: docs/bookkeeper.md#explicit-lac.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from ledger.wire.frame import LENGTH
@@ -28,11 +30,13 @@ from ledger.wire.varint import varint, varint_value
 
 _VARINT = rb"([\x80-\xff]{0,9}[\x00-\x7f])"
 _REQUEST = re.compile(
-    rb"\x0a(.)\x08\x03\x10\x06\x18" + _VARINT + rb"\xba\x06" + _VARINT
-    + rb"\x08" + _VARINT + rb"\x10" + _VARINT + rb"\x1a\x14(.{20})\x22" + _VARINT,
+    rb"\x0a(.)\x08\x03\x10\x06\x18" + _VARINT + rb"\xba\x06([\x00-\x7f])"
+    + rb"\x08" + _VARINT + rb"\x10" + _VARINT + rb"\x1a\x14(.{20})\x22([\x00-\x7f])",
     re.DOTALL,
 )  # fmt: skip
 _LEDGER_ID_END = 1 << 63
+_INNER_START = [b"\xba\x06%c" % size for size in range(128)]
+"""By the bytes of the request inside a frame: two ids of at most ten bytes, a key of 20 and a packet of at most 36."""
 _SUCCESS = varint(to_v3(Status.EOK))
 
 
@@ -47,27 +51,48 @@ class WrittenLac(NamedTuple):
 
 
 class LacWrite:
-    """One LAC of one ledger, to be written to several bookies: what their requests share is encoded once."""
+    """One LAC of one ledger, as every bookie gets it and answers it."""
 
-    __slots__ = ("_answer_end", "_request_end", "ledger_id")
+    __slots__ = ("lac", "request", "success", "txn_id")
 
-    def __init__(self, ledger_id: int, lac: int, key: bytes, packet: bytes) -> None:
-        """`key` has 20 bytes; `packet` is the LAC with its digest."""
+    def __init__(self, txn_id: int, lac: int, request: bytes, success: bytes) -> None:
+        self.txn_id = txn_id
+        self.lac = lac
+        self.request = request
+        """The whole frame."""
+        self.success = success
+        """The whole frame of the answer that says that the LAC is stored."""
+
+
+class LedgerLacs:
+    """The explicit LACs of one ledger: what all its requests share is encoded once."""
+
+    __slots__ = ("_answer_end", "_before_lac", "_before_packet", "_fixed_bytes")
+
+    def __init__(self, ledger_id: int, key: bytes, packet_bytes: int) -> None:
+        """`key` has 20 bytes, each packet (a LAC with its digest) `packet_bytes`."""
         ledger = varint(ledger_id)
-        inner = b"\x08%b\x10%b\x1a\x14%b\x22%b%b" % (ledger, varint(lac), key, varint(len(packet)), packet)
-        self.ledger_id = ledger_id
-        self._request_end = b"\xba\x06%b%b" % (varint(len(inner)), inner)
+        self._before_lac = b"\x08%b\x10" % ledger
+        self._before_packet = b"\x1a\x14%b\x22%b" % (key, varint(packet_bytes))
+        self._fixed_bytes = len(self._before_lac) + len(self._before_packet)
         self._answer_end = _answer_end(ledger, _SUCCESS)
 
-    def request(self, txn: bytes) -> bytes:
-        """The whole frame of the request with this transaction id, a varint."""
-        end = self._request_end
-        size = 7 + len(txn) + len(end)
-        return b"%b\x0a%c\x08\x03\x10\x06\x18%b%b" % (LENGTH.pack(size), 5 + len(txn), txn, end)
-
-    def success(self, txn: bytes) -> bytes:
-        """The body of the answer that says that the LAC is stored."""
-        return b"\x0a%c\x08\x03\x10\x06\x18%b%b" % (5 + len(txn), txn, self._answer_end)
+    def write(self, txn_id: int, lac: int, packet: bytes) -> LacWrite:
+        """`packet` is the LAC with its digest."""
+        txn, answer_end, position = varint(txn_id), self._answer_end, varint(lac)
+        txn_bytes = len(txn)
+        inner_bytes = self._fixed_bytes + len(position) + len(packet)
+        pieces = (
+            _head(10 + txn_bytes + inner_bytes, txn_bytes),
+            txn,
+            _INNER_START[inner_bytes],
+            self._before_lac,
+            position,
+            self._before_packet,
+            packet,
+        )
+        success = _head(7 + txn_bytes + len(answer_end), txn_bytes) + txn + answer_end
+        return LacWrite(txn_id, lac, b"".join(pieces), success)
 
 
 def written_lac(block: bytes, start: int, stop: int) -> WrittenLac | None:
@@ -76,21 +101,39 @@ def written_lac(block: bytes, start: int, stop: int) -> WrittenLac | None:
     if found is None:
         return None
     header, txn, request, ledger, _, key, packet = found.groups()
-    ledger_id = varint_value(ledger)
+    ledger_id, end = varint_value(ledger), found.end()
     if (
         header[0] != 5 + len(txn)
-        or varint_value(request) != stop - found.end(3)
-        or varint_value(packet) != stop - found.end()
+        or request[0] != stop - found.end(3)
+        or packet[0] != stop - end
         or ledger_id >= _LEDGER_ID_END
     ):
         return None
-    return WrittenLac(txn, ledger, ledger_id, key, block[found.end() : stop])
+    return WrittenLac(txn, ledger, ledger_id, key, block[end:stop])
 
 
-def lac_answer(txn_id: bytes, ledger: bytes, status_code: int) -> bytes:
-    """The body of an answer, ids given as varints."""
-    end = _answer_end(ledger, varint(status_code))
-    return b"\x0a%c\x08\x03\x10\x06\x18%b%b" % (5 + len(txn_id), txn_id, end)
+def lac_answers(lacs: Iterable[WrittenLac], status_code: int) -> bytes:
+    """The frames of the answers to these requests, in order."""
+    status, pack_length = varint(status_code), LENGTH.pack
+    fixed_bytes, inner_fixed_bytes = 13 + 2 * len(status), 2 + len(status)
+    frames: list[bytes] = []
+    for txn, ledger, _, _, _ in lacs:
+        txn_bytes, ledger_bytes = len(txn), len(ledger)
+        length, inner_bytes = (
+            pack_length(fixed_bytes + txn_bytes + ledger_bytes),
+            inner_fixed_bytes + ledger_bytes,
+        )
+        frames.append(
+            b"%b\x0a%c\x08\x03\x10\x06\x18%b\x10%b\xba\x06%c\x08%b\x10%b"
+            % (length, 5 + txn_bytes, txn, status, inner_bytes, status, ledger)
+        )
+    return b"".join(frames)
+
+
+@lru_cache(maxsize=1024)
+def _head(frame_bytes: int, txn_bytes: int) -> bytes:
+    """What comes before the transaction id: one of a few dozen, since it depends on lengths alone."""
+    return b"%b\x0a%c\x08\x03\x10\x06\x18" % (LENGTH.pack(frame_bytes), 5 + txn_bytes)
 
 
 def _answer_end(ledger: bytes, status: bytes) -> bytes:

@@ -43,6 +43,8 @@ class Connections(Protocol):
 class AddPolicy:
     """What each kind of writer decides for itself. The stream calls it on the loop."""
 
+    __slots__ = ()
+
     def on_sent(self) -> None:
         """Adds were sent: answers are owed from now on."""
 
@@ -56,8 +58,8 @@ class AddPolicy:
         """The member counts no more: replace it, wait for it, or fail."""
         raise NotImplementedError
 
-    def write_lac(self, member: EnsembleMember, lac: EntryId) -> None:
-        """Store the explicit LAC at the member; asked for by machines of strict visibility only."""
+    def write_lac(self, members: list[EnsembleMember], lac: EntryId) -> None:
+        """Store the explicit LAC at these members; asked for by machines of strict visibility only."""
         raise NotImplementedError
 
     def fail(self, error: LogStoreError) -> None:
@@ -66,6 +68,20 @@ class AddPolicy:
 
 
 class AddStream:
+    __slots__ = (
+        "_connections",
+        "_kind",
+        "_loop",
+        "_policy",
+        "_striped",
+        "_tasks",
+        "ledger_id",
+        "machine",
+        "members",
+        "pending",
+        "stopped",
+    )
+
     def __init__(
         self,
         ledger_id: LedgerId,
@@ -102,11 +118,13 @@ class AddStream:
 
     def send(self, payloads: list[bytes], lac: EntryId) -> None:
         """Send the next entries, with this LAC in their headers, each to its write set."""
-        count, first = len(payloads), self.machine.sent_through + 1
+        count, machine = len(payloads), self.machine
+        last = machine.sent_through + count
         pieces = self.pending.encode(payloads, lac)
-        self.machine.on_sent(first + count - 1, lac)
+        machine.on_sent(last, lac)
         if self._striped:
-            for member, batch in zip(self.members, self.pending.by_position(first, count), strict=True):
+            by_position = self.pending.by_position(last - count + 1, count)
+            for member, batch in zip(self.members, by_position, strict=True):
                 if batch:
                     member.send_adds(b"".join(batch), len(batch) // 2)
         else:
@@ -144,16 +162,29 @@ class AddStream:
             return
         member.failed = error
         member.owed_adds = member.owed_lacs = 0
-        member.detach(self.ledger_id)
+        member.drop(self.ledger_id)
         self.execute(self.machine.on_bookie_failed(member.position))
         self._policy.on_member_failed(member)
 
     def fail_overdue(self, now: float) -> None:
         """Fail the members that owe an answer for longer than the add timeout."""
+        waits = self.machine.sent_through > self.machine.lac
         for member in self.members:
-            member.recount()
-            if member.failed is None and member.overdue(now):
+            if waits and not member.owes:
+                member.recount()
+            if member.overdue(now) and member.failed is None:
                 self.on_member_lost(member, member.overdue_error())
+
+    @property
+    def awaits_members(self) -> bool:
+        """Whether a member owes an answer, or is missing: its time may run out."""
+        # `any` would cost as much again, and this runs at each tick of each writer.
+        for member in self.members:
+            if member.missing_since is not None:
+                return True
+            if member.failed is None and (member.owed_adds > 0 or member.owed_lacs > 0):
+                return True
+        return False
 
     def extend_deadlines(self, pause_s: float) -> None:
         """This process was stopped for this long: no bookie is at fault for not having answered."""
@@ -161,24 +192,30 @@ class AddStream:
             member.extend_deadlines(pause_s)
 
     def execute(self, commands: list[AppendCommand]) -> None:
-        """Execute what the machine has decided."""
+        """Execute what the machine has decided.
+
+        Invariant: what a command before them sends again is dropped after it only, even if it is confirmed by now: a
+        new member gets everything from the first entry of its fragment on.
+        """
+        pending, machine = self.pending, self.machine
         for command in commands:
-            match command:
-                case ReleaseThrough(entry_id):
+            # A comparison for each type, since a pattern costs more, and this runs twice for each strict append.
+            if type(command) is ReleaseThrough:
+                if pending.lac < machine.lac:
                     self._drop_confirmed()
-                    self._policy.on_done(entry_id)
-                case WriteLac(position, lac):
-                    self._policy.write_lac(self.members[position], lac)
-                case Resend(position):
-                    self._resend(position)
-                case _:
-                    assert_never(command)
-        self._drop_confirmed()
+                self._policy.on_done(command.entry_id)
+            elif type(command) is WriteLac:
+                self._policy.write_lac([self.members[each] for each in command.positions], command.lac)
+            elif type(command) is Resend:
+                self._resend(command.position)
+            else:
+                assert_never(command)
+        if pending.lac < machine.lac:
+            self._drop_confirmed()
 
     def _drop_confirmed(self) -> None:
-        if self.pending.lac < self.machine.lac:
-            self.pending.confirm(self.machine.lac)
-            self._policy.on_confirmed()
+        self.pending.confirm(self.machine.lac)
+        self._policy.on_confirmed()
 
     # ---- members and their connections
 
@@ -211,7 +248,7 @@ class AddStream:
         for position, bookie_id in enumerate(fragment.ensemble):
             old = self.members[position]
             if old.bookie_id != bookie_id:
-                old.detach(self.ledger_id)
+                old.drop(self.ledger_id)
                 self.members[position] = EnsembleMember(self, position, bookie_id, old.add_timeout_s)
                 changed.append(position)
         for position in changed:
@@ -236,10 +273,13 @@ class AddStream:
         task.add_done_callback(self._tasks.pop)
         return task
 
-    def stop(self) -> None:
-        """Send nothing more and count no more answers."""
+    def stop(self, *, counts_lacs: bool = False) -> None:
+        """Send no more adds and count no more answers. `counts_lacs`: except those to explicit LACs."""
         self.stopped = True
         for member in self.members:
-            member.detach(self.ledger_id)
+            if counts_lacs:
+                member.detach(self.ledger_id)
+            else:
+                member.drop(self.ledger_id)
         for task in list(self._tasks):
             task.cancel()

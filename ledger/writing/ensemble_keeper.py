@@ -14,14 +14,14 @@ Protocol: docs/bookkeeper.md#ensemble-change. Pitfall: docs/pitfalls.md#ack-befo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from ledger.buggify import buggify
 from ledger.client_context import ClientContext
 from ledger.core.bookie_quarantine import BookieQuarantine
 from ledger.core.metadata_changes import needs_replacement, replace_members
-from ledger.core.placement import choose_replacements
+from ledger.core.placement import Vacancies, choose_replacements
 from ledger.errors import (
     AddFailedError,
     BookieUnavailableError,
@@ -197,7 +197,7 @@ class EnsembleKeeper:
     async def _replace(self) -> bool:
         """Replace failed members by spare bookies that answer; True if any member was replaced."""
         failed = self._stream.failed_members
-        spares = await self._answering_spares(len(failed))
+        spares = await self._answering_spares([member.position for member in failed])
         if not spares:
             return False
         replacements = {
@@ -207,16 +207,22 @@ class EnsembleKeeper:
         }
         return await self._change(replacements)
 
-    async def _answering_spares(self, count: int) -> list[BookieId]:
+    async def _answering_spares(self, positions: Sequence[int]) -> list[BookieId]:
+        """Bookies for the first of these positions, as many as there are."""
         spares: list[BookieId] = []
         avoid = self._quarantine.resting(_now())
-        while len(spares) < count:
+        while len(spares) < len(positions):
+            metadata = self._handle.local.value
+            ensemble = metadata.last_fragment.ensemble
+            placed = dict(zip(positions, spares, strict=False))
+            slots = (placed.get(at) if at in positions else member for at, member in enumerate(ensemble))
             chosen = choose_replacements(
                 self._context.bookies(),
-                self._handle.local.value.last_fragment.ensemble,
+                Vacancies(ensemble, tuple(slots), metadata.quorum),
                 {*avoid, *spares},
                 1,
                 self._context.environment.rng,
+                self._context.placement(),
             )
             if not chosen:
                 break

@@ -32,10 +32,12 @@ class EnsembleMember:
     """
 
     __slots__ = (
+        "_machine",
         "_now",
         "add_timeout_s",
         "bookie_id",
         "connection",
+        "dropped",
         "failed",
         "missing_since",
         "owed_adds",
@@ -50,12 +52,15 @@ class EnsembleMember:
         self, owner: EnsembleMemberOwner, position: int, bookie_id: BookieId, add_timeout_s: float
     ) -> None:
         self.owner = owner
+        self._machine = owner.machine
         self.position = position
         self.bookie_id = bookie_id
         self.add_timeout_s = add_timeout_s
         self._now = asyncio.get_running_loop().time
         self.connection: EntryConnection | None = None
         self.failed: Exception | None = None
+        self.dropped = False
+        """It has failed, was replaced, or its writer has ended: its answers count no more."""
         self.owed_adds = 0
         """Adds sent on the connection and not answered yet."""
         self.owed_lacs = 0
@@ -75,23 +80,29 @@ class EnsembleMember:
             self.connection.detach(ledger_id, self)
             self.connection = None
 
+    def drop(self, ledger_id: LedgerId) -> None:
+        """Count no more of its answers, including those to explicit LACs."""
+        self.detach(ledger_id)
+        self.dropped = True
+
     @property
     def owes(self) -> bool:
         return self.owed_adds > 0 or self.owed_lacs > 0
 
     def send_adds(self, frames: bytes, count: int) -> None:
-        if self.connection is None:
+        connection = self.connection
+        if connection is None:
             return  # still connecting, or failed: a resend follows, or a replacement
         if not (self.owed_adds or self.owed_lacs):
             self.quiet_since = self._now()
         self.owed_adds += count
-        self.connection.send(frames, self.add_timeout_s)
+        connection.send(frames, self.add_timeout_s)
 
     def recount(self) -> None:
         """Correct the count: answers to adds of an earlier position may have been counted for later ones."""
         if self.connection is None or self.owes:
             return
-        self.owed_adds = self.owner.machine.unanswered(self.position)
+        self.owed_adds = self._machine.unanswered(self.position)
         if self.owed_adds:
             self.quiet_since = self._now()
 
@@ -100,15 +111,15 @@ class EnsembleMember:
             self.quiet_since = self._now()
         self.owed_lacs += 1
 
-    def lac_answered(self) -> None:
-        self.owed_lacs = max(0, self.owed_lacs - 1)
-        self.quiet_since, self.useful = self._now(), True
-
     def _adds_answered(self, count: int) -> None:
-        # A bookie that was taken back may still answer what it was sent before, which is not owed any more.
-        self.owed_adds = owed = max(0, self.owed_adds - count)
         self.quiet_since, self.useful = self._now(), True
-        if owed and self.connection is not None:
+        owed = self.owed_adds - count
+        if owed <= 0:
+            # Below 0: a bookie that was taken back still answers what it was sent before, which is not owed any more.
+            self.owed_adds = 0
+            return
+        self.owed_adds = owed
+        if self.connection is not None:
             self.connection.expect(self.add_timeout_s)
 
     def extend_deadlines(self, pause_s: float) -> None:
@@ -129,7 +140,7 @@ class EnsembleMember:
         return None
 
     def overdue(self, now: float) -> bool:
-        return self.owes and now - self.quiet_since > self.add_timeout_s
+        return (self.owed_adds > 0 or self.owed_lacs > 0) and now - self.quiet_since > self.add_timeout_s
 
     def overdue_error(self) -> BookieUnavailableError:
         return BookieUnavailableError(
@@ -140,15 +151,40 @@ class EnsembleMember:
     # ---- AddSink
 
     def on_adds_acked(self, first: int, last: int) -> None:
-        self._adds_answered(last - first + 1)
-        self.owner.execute(self.owner.machine.on_adds_acked(self.position, first, last))
+        if self.owed_adds == 1 and first == last:
+            # As `_adds_answered`, in one step: many logs with one append in flight.
+            self.owed_adds, self.quiet_since, self.useful = 0, self._now(), True
+        else:
+            self._adds_answered(last - first + 1)
+        machine = self._machine
+        lac = machine.lac
+        commands = machine.on_adds_acked(self.position, first, last)
+        if commands or lac < machine.lac:  # two of three answers change nothing
+            self.owner.execute(commands)
 
     def on_scattered_adds_acked(self, entry_ids: list[int]) -> None:
         self._adds_answered(len(entry_ids))
-        self.owner.execute(self.owner.machine.on_scattered_adds_acked(self.position, entry_ids))
+        self.owner.execute(self._machine.on_scattered_adds_acked(self.position, entry_ids))
 
     def on_add_refused(self, entry_id: int, status: Status) -> None:
         self.owner.on_add_refused(self, entry_id, status)
 
     def on_connection_lost(self, error: Exception) -> None:
         self.owner.on_member_lost(self, error)
+
+    # ---- LacSink
+
+    def on_lac_written(self, lac: int, outcome: Status | Exception) -> None:
+        if self.dropped:
+            return
+        if self.owed_lacs:
+            self.owed_lacs -= 1
+        self.quiet_since, self.useful = self._now(), True
+        if outcome is Status.EOK:
+            commands = self._machine.on_lac_stored(self.position, lac)
+            if commands:
+                self.owner.execute(commands)
+        elif isinstance(outcome, Exception):
+            self.owner.on_member_lost(self, outcome)
+        else:
+            self.owner.on_add_refused(self, lac, outcome)

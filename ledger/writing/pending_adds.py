@@ -28,6 +28,21 @@ class AddKind(Enum):
 class PendingAdds:
     """The unconfirmed entries of one writer, in order of their ids."""
 
+    __slots__ = (
+        "_entries",
+        "_header",
+        "_kind",
+        "_ledger_id",
+        "_length",
+        "_overhead",
+        "_quorum",
+        "_txn_ids",
+        "confirmed_length",
+        "digester",
+        "key",
+        "lac",
+    )
+
     def __init__(
         self,
         ledger_id: LedgerId,
@@ -42,6 +57,8 @@ class PendingAdds:
         self.digester = make_digester(metadata.digest_type, metadata.password)
         self.key = master_key(metadata.password)
         self._kind = kind
+        self._overhead = 4 + MASTER_KEY_BYTES + self.digester.overhead_bytes
+        """Bytes of a frame of version 2 after its length and before the payload."""
         self._header = RECOVERY_ADD_HEADER if kind is AddKind.RECOVERY else ADD_HEADER
         self._txn_ids = txn_ids
         self._length = 0
@@ -77,10 +94,9 @@ class PendingAdds:
             return self._encode_v3(payloads, lac, self._txn_ids)
         head_of, start = self.digester.header_and_digest, ADD_REQUEST_START.pack
         key, ledger_id, header = self.key, self._ledger_id, self._header
-        size = 4 + MASTER_KEY_BYTES + self.digester.overhead_bytes
-        length = self._length
+        size, length = self._overhead, self._length
         pieces: list[bytes] = []
-        for entry_id, payload in enumerate(payloads, self.first + len(self._entries)):
+        for entry_id, payload in enumerate(payloads, self.lac + 1 + len(self._entries)):
             count = len(payload)
             length += count
             head = start(size + count, header, key) + head_of(ledger_id, entry_id, lac, length, (payload,))

@@ -9,10 +9,12 @@ docs/pitfalls.md#recovery-adds-with-a-rising-lac, #change-recorded-before-the-cl
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 
 from ledger.client_context import ClientContext
 from ledger.config import Visibility
-from ledger.core.placement import choose_replacements
+from ledger.core.placement import Vacancies, choose_replacements
 from ledger.errors import BookieUnavailableError, LedgerRecoveryError, LogStoreError
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata
 from ledger.reading.bookie_reads import Entry
@@ -116,7 +118,7 @@ class WriteBack(AddPolicy):
         failed = self._stream.failed_members
         if not failed:
             return False
-        reachable = await self._reachable_spares(len(failed))
+        reachable = await self._reachable_spares([member.position for member in failed])
         if reachable:
             ensemble = self._ensemble()
             for member, spare in zip(failed, reachable, strict=False):
@@ -131,15 +133,23 @@ class WriteBack(AddPolicy):
     def _ensemble(self) -> list[BookieId]:
         return [member.bookie_id for member in self._stream.members]
 
-    async def _reachable_spares(self, count: int) -> list[BookieId]:
+    async def _reachable_spares(self, positions: Sequence[int]) -> list[BookieId]:
+        """Bookies for the first of these positions, as many as there are.
+
+        Racks are not enforced: a ledger that is not recovered cannot be read to its end, which is worse.
+        """
         found: list[BookieId] = []
-        while len(found) < count:
+        while len(found) < len(positions):
+            ensemble = tuple(self._ensemble())
+            placed = dict(zip(positions, found, strict=False))
+            slots = (placed.get(at) if at in positions else member for at, member in enumerate(ensemble))
             spares = choose_replacements(
                 self._context.bookies(),
-                self._ensemble(),
+                Vacancies(ensemble, tuple(slots), self._quorum),
                 self._tried,
-                count - len(found),
+                len(positions) - len(found),
                 self._context.environment.rng,
+                replace(self._context.placement(), enforce=False),
             )
             if not spares:
                 break

@@ -45,6 +45,35 @@ class WriteListener(Protocol):
 class WriteHandle(AddPolicy):
     """Obtained from `LedgerClient.create`. Used on its client's loop; not thread-safe."""
 
+    __slots__ = (
+        "_capacity_waiters",
+        "_check_at",
+        "_closing",
+        "_context",
+        "_deadline_check_s",
+        "_fast",
+        "_flush_scheduled",
+        "_is_watched",
+        "_keeper",
+        "_lac_at_tick",
+        "_lac_writer",
+        "_loop",
+        "_machine",
+        "_overhead",
+        "_payload_bytes_max",
+        "_queue",
+        "_released",
+        "_stream",
+        "_waiters",
+        "failed",
+        "last_add_pushed",
+        "ledger_id",
+        "length",
+        "listener",
+        "local",
+        "metadata_lock",
+    )
+
     def __init__(
         self,
         ledger_id: LedgerId,
@@ -85,8 +114,14 @@ class WriteHandle(AddPolicy):
             add_timeout_s=context.config.add_timeout_s,
         )
         self._machine = self._stream.machine
+        self._is_watched = False
+        """Whether the client will call `tick`."""
         self._lac_at_tick = NO_ENTRY
+        self._deadline_check_s = context.config.deadline_check_s
+        self._check_at = 0.0
+        """When the members' deadlines are to be checked, in loop time; a fast writer ticks more often, for its LAC."""
         self._overhead = self._stream.pending.digester.overhead_bytes
+        self._payload_bytes_max = context.config.entry_bytes_max - self._overhead
         self._keeper = EnsembleKeeper(self, self._stream, context)
         self._lac_writer = LacWriter(self, self._stream, context)
         for member in self._stream.members:
@@ -131,9 +166,10 @@ class WriteHandle(AddPolicy):
 
     # ---- adding
 
-    def submit(self, payload: Buffer) -> EntryId:
+    def submit(self, payload: Buffer, *, flushes: bool = False) -> EntryId:
         """Take the next entry id; the entry is sent at the end of this iteration of the loop. Never waits.
 
+        `flushes`: the caller calls `flush` in this iteration, so that it need not be scheduled.
         The order of calls is the order of ids and of acknowledgements.
 
         Raises:
@@ -144,27 +180,31 @@ class WriteHandle(AddPolicy):
         if self.failed is not None or self._closing:
             raise self._refusal()
         data = payload if type(payload) is bytes else as_bytes(payload)
-        if len(data) + self._overhead > self._context.config.entry_bytes_max:
-            raise too_large(len(data), self._overhead, self._context.config.entry_bytes_max)
+        size = len(data)
+        if size > self._payload_bytes_max:
+            raise too_large(size, self._overhead, self._context.config.entry_bytes_max)
         self._queue.append(data)
-        self.length += len(data)
-        if not self._flush_scheduled:
+        self.length += size
+        entry_id = self.last_add_pushed = EntryId(self.last_add_pushed + 1)
+        if not (flushes or self._flush_scheduled):
             self._flush_scheduled = True
-            self._loop.call_soon(self._flush)
-        self.last_add_pushed = EntryId(self.last_add_pushed + 1)
-        return self.last_add_pushed
+            self._loop.call_soon(self._on_turn_end)
+        return entry_id
 
     def _refusal(self) -> LogStoreError:
         if self.failed is not None:
             return self.failed.copy()
         return LedgerClosedError(f"ledger {self.ledger_id} is closed for adds", ledger_id=self.ledger_id)
 
-    def _flush(self) -> None:
+    def _on_turn_end(self) -> None:
         self._flush_scheduled = False
-        if self.failed is not None or self._closing or not self._queue:
-            return
-        queue, self._queue = self._queue, []
-        self._stream.send(queue, self._machine.lac)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what was submitted in this iteration of the loop."""
+        if self._queue and self.failed is None and not self._closing:
+            queue, self._queue = self._queue, []
+            self._stream.send(queue, self._machine.lac)
 
     async def add(self, payload: Buffer) -> EntryId:
         """Submit and wait until the add is done: durable on the ack quorum and, if strict, visible.
@@ -209,9 +249,13 @@ class WriteHandle(AddPolicy):
     # ---- the stream's policy (AddPolicy)
 
     def on_sent(self) -> None:
-        self._context.watch(self)
+        if not self._is_watched:
+            self._is_watched = True
+            self._context.watch(self)
 
     def on_confirmed(self) -> None:
+        if not self._capacity_waiters:
+            return
         waiters, self._capacity_waiters = self._capacity_waiters, []
         for future in waiters:
             if not future.done():
@@ -221,20 +265,27 @@ class WriteHandle(AddPolicy):
         if entry_id <= self._released:
             return  # a connection that broke during a resend has released more already
         self._released = entry_id
-        self._waiters.release(entry_id)
+        if self._waiters.waiting:
+            self._waiters.release(entry_id)
         if self.listener is not None:
             self.listener.on_progress(self, entry_id)
 
     def on_member_failed(self, member: EnsembleMember) -> None:
         self._keeper.on_member_failed(member)
 
-    def write_lac(self, member: EnsembleMember, lac: EntryId) -> None:
-        self._lac_writer.write(member, lac)
+    def write_lac(self, members: list[EnsembleMember], lac: EntryId) -> None:
+        self._lac_writer.write(members, lac)
 
     # ---- time and registrations (OpenWriter)
 
     def tick(self, now: float) -> float | None:
-        """Fail members that owe an answer for too long; None if there is nothing left to check.
+        """Check deadlines; when to check again, in loop time, or None if there is nothing left to check."""
+        again_at = self._tick(now)
+        self._is_watched = again_at is not None
+        return again_at
+
+    def _tick(self, now: float) -> float | None:
+        """Fail members that owe an answer for too long.
 
         While the metadata store keeps a fast writer from closing its ledger, this stores the LAC, without which no
         reader sees the last entries (docs/log-semantics.md#rule-13).
@@ -246,19 +297,23 @@ class WriteHandle(AddPolicy):
             if self._fast:
                 self._stream.execute(machine.publish_lac(even_if_busy=True))
             return now + config.lac_interval_s if self._fast and machine.visible < machine.lac else None
-        self._stream.fail_overdue(now)
-        self._keeper.fail_unregistered(now)
-        # What was confirmed at the last tick and is not visible yet waits for entries that hang, or for a slow member.
-        overdue = machine.visible < self._lac_at_tick
+        if machine.visible == machine.lac == self.last_add_pushed and not self._stream.awaits_members:
+            self._lac_at_tick = machine.lac
+            return None  # idle: of many logs with an append now and then, most are
+        if now >= self._check_at:
+            self._check_at = now + self._deadline_check_s
+            self._stream.fail_overdue(now)
+            self._keeper.fail_unregistered(now)
+        if machine.visible < machine.lac:
+            # Confirmed at the last tick and not visible yet: it waits for entries that hang, or for a slow member.
+            overdue = machine.visible < self._lac_at_tick
+            self._stream.execute(machine.publish_lac(even_if_busy=overdue))
         self._lac_at_tick = machine.lac
-        self._stream.execute(machine.publish_lac(even_if_busy=overdue))
-        if machine.visible < machine.lac or (self._fast and machine.lac < self.last_add_pushed):
+        waits = machine.lac < self.last_add_pushed
+        if machine.visible < machine.lac or (self._fast and waits):
             return now + config.lac_interval_s
-        if machine.lac < self.last_add_pushed or any(
-            member.missing_since is not None or (member.failed is None and member.owes)
-            for member in self._stream.members
-        ):
-            return now + config.deadline_check_s
+        if waits or self._stream.awaits_members:
+            return self._check_at
         return None
 
     def extend_deadlines(self, pause_s: float) -> None:
@@ -330,7 +385,7 @@ class WriteHandle(AddPolicy):
 
     def _stop(self) -> None:
         self._keeper.stop()
-        self._stream.stop()
+        self._stream.stop(counts_lacs=self.failed is None)  # of a fast writer, while it closes
 
     def _fail_waiters(self, error: LogStoreError) -> None:
         self._waiters.fail(error)

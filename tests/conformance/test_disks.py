@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -45,6 +46,28 @@ def test_parts_are_written_one_after_the_other(place: Place) -> None:
     assert file.read_at(end, 5) == b""
     file.write_at(12, [b"xy"])
     assert file.read_at(9, 6) == bytes(1) + b"".join(parts)[:2] + b"xy" + b"".join(parts)[4:5]
+    file.close()
+
+
+@pytest.mark.parametrize("start", [0, 10, 4096, 4097])
+@pytest.mark.parametrize("size", [100, 600_000, 9_000_001])
+def test_what_is_written_uncached_reads_like_everything_else(place: Place, start: int, size: int) -> None:
+    """Between bytes that were there, in parts of any size, and more than one piece; nothing else is changed."""
+    disk, home = place
+    data = Random(1).randbytes(size)
+    cuts = [0, 1, size // 3, size // 2, size]
+    parts = [data[low:high] for low, high in pairwise(cuts)]
+    file = disk.create(home / "file")
+    before, after = b"<" * (start + 5000), b">" * 5000
+    file.write_at(0, [before, bytes(size), after])
+    file.preallocate(0, 10_000_000)
+    at = len(before) - 700
+    assert file.write_uncached(at, parts) == at + size
+    file.sync()
+    rest = (before[-700:] + bytes(size) + after)[size:]
+    assert file.read_at(0, at + size) == before[:-700] + data
+    assert file.read_at(at + size, len(rest)) == rest
+    assert file.size() == max(10_000_000, len(before) + size + 5000)
     file.close()
 
 

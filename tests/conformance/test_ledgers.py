@@ -68,6 +68,34 @@ async def test_a_created_ledger_is_read_back_at_version_0(driver: Driver) -> Non
 
 
 @on_loop
+async def test_many_ledgers_are_looked_at_together(driver: Driver) -> None:
+    """Those that are missing are left out; the order of the ids does not matter."""
+    store = await driver.cluster()
+    for ledger_id in (3, 900, 7):
+        await store.create_ledger(LedgerId(ledger_id), new_metadata(c_token=ledger_id))
+    metadata = (await store.read_ledger(LedgerId(7))).value
+    await store.write_ledger(LedgerId(7), metadata.closed_at(EntryId(4), 50), 0)
+    found = await store.glance_at_ledgers([LedgerId(each) for each in (900, 8, 3, 7)])
+    assert {ledger_id: (each.value.c_token, each.version) for ledger_id, each in found.items()} == {
+        900: (900, 0),
+        3: (3, 0),
+        7: (0, 1),
+    }
+    assert found[LedgerId(7)].value.last_entry == 4
+    assert await store.glance_at_ledgers([]) == {}
+
+
+@on_loop
+async def test_more_ledgers_than_fit_into_one_request_are_looked_at_together(driver: Driver) -> None:
+    store = await driver.cluster()
+    made = [(await store.create_new_ledger(new_metadata()))[0] for _ in range(70)]
+    removed = made.pop(65)
+    await store.remove_ledger(removed)
+    found = await store.glance_at_ledgers([*made, removed])
+    assert sorted(found) == made
+
+
+@on_loop
 async def test_create_without_a_token_gets_one(driver: Driver) -> None:
     store = await driver.cluster()
     await store.create_ledger(LedgerId(1), new_metadata())

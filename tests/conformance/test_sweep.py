@@ -11,9 +11,10 @@ import pytest
 from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.metadata.log_ref import LogRef
-from dlog.model import LogName, PendingDelete
+from dlog.model import LogName, PendingDelete, SinkMark
 from ledger.metadata.store import MetadataStore
 from ledger.model import EntryId, LedgerId, LedgerMetadata
+from tests.helpers.log.records import ALICE, listed
 from tests.helpers.metadata.drivers import B1, B2, B3, Driver, bookie, new_metadata, on_loop
 
 NEIGHBOUR = "/neighbour"
@@ -126,6 +127,59 @@ async def test_an_orphan_goes_only_if_it_is_empty(driver: Driver) -> None:
         assert await kept(store) == {full}
         record = (await own.describe("orders")).record
         assert record.last_ledger_id == newer, "none of them can be listed any more"
+
+
+@on_loop
+async def test_a_sinks_ledgers_go_with_their_entries_once_they_can_never_be_listed(driver: Driver) -> None:
+    """After their own grace; at once if the batch was published with others. A listed one stays whatever its tags."""
+    store = await cluster(driver)
+    async with client(driver) as own:
+        await own.create("orders")
+        ref = await own.logs.find(own.name("orders"))
+        published = await made(store, closed_at(3, (*tags_of(ref), *metadata_keys.staging_tags("query", 7))))
+        replay = await made(store, closed_at(7, (*tags_of(ref), *metadata_keys.staging_tags("query", 7))))
+        next_batch = await made(store, closed_at(7, (*tags_of(ref), *metadata_keys.staging_tags("query", 8))))
+        unnumbered = await made(store, closed_at(7, (*tags_of(ref), *metadata_keys.staging_tags(None, 0))))
+        read = await own.logs.read(ref)
+        held = replace(
+            read.value,
+            epoch=1,
+            owner=ALICE,
+            nonce=5,
+            last_ledger_id=published,
+            ledgers=(listed(published, 3),),
+            sinks=(SinkMark(writer_id="query", batch=7, time_us=1),),
+        )
+        await own.logs.compare_and_set(ref, held, read.version)
+        assert await own.admin.sweep(age_s=-1, staging_age_s=10**10) == [replay]
+        assert (await own.describe("orders")).record.last_ledger_id == replay, "it was barred first"
+        assert await own.admin.sweep(age_s=-1, staging_age_s=0) == [next_batch, unnumbered]
+        assert await kept(store) == {published}
+        read = await own.logs.read(ref)
+        gone = replace(
+            read.value,
+            ledgers=(),
+            nonce=6,
+            pending_delete=(PendingDelete(ledger_id=published, not_before_us=0),),
+        )
+        await own.logs.compare_and_set(ref, gone, read.version)
+        await own.collect("orders")
+        assert await kept(store) == set()
+
+
+@on_loop
+async def test_a_record_older_than_a_sinks_ledger_proves_nothing(driver: Driver) -> None:
+    """It was restored from a backup: the ledger may have been listed."""
+    store = await cluster(driver)
+    async with client(driver) as own:
+        await own.create("orders")
+        ref = await own.logs.find(own.name("orders"))
+        staged = await made(store, closed_at(7, (*tags_of(ref), *metadata_keys.staging_tags("query", 7))))
+        assert (await own.describe("orders")).record.epoch == 0
+        assert await own.admin.sweep(age_s=-1, staging_age_s=0) == []
+        assert await kept(store) == {staged}
+        await own.delete("orders")
+        assert await own.admin.sweep(age_s=-1, staging_age_s=10**10) == [staged], "its log was deleted"
 
 
 @on_loop

@@ -1,6 +1,6 @@
 """Watches: ledger, record, bookies; by one's own handle and by others.
 
-A watch counts from the first read after it was set, so each test reads once before it changes anything.
+A watch counts from the first read after it was set or called, so each test reads before it changes anything.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ async def test_a_ledger_watch_sees_create_write_and_remove(driver: Driver) -> No
         await store.bookies()
         await writer.create_ledger(LedgerId(5), new_metadata())
         seen = await watch.next(after=0)
+        await store.read_ledger(LedgerId(5))
         await writer.write_ledger(LedgerId(5), new_metadata().closed_at(EntryId(1), 10), 0)
         seen = await watch.next(after=seen)
+        await store.read_ledger(LedgerId(5))
         await writer.remove_ledger(LedgerId(5))
         await watch.next(after=seen)
         unwatch()
@@ -53,6 +55,7 @@ async def test_a_record_watch_sees_each_change(driver: Driver) -> None:
     await other.create_record("/a", b"")
     seen = await watch.next(after=0)
     for version in range(5):
+        await store.read_record("/a")
         await other.write_record("/a", b"", version)
         seen = await watch.next(after=seen)
 
@@ -100,12 +103,16 @@ async def test_a_bookie_watch_sees_coming_moving_and_going(driver: Driver) -> No
     await store.bookies()
     registration = await other.register_bookie(bookie(B1))
     seen = await watch.next(after=0)
+    await store.bookies()
     await registration.set_read_only(True)
     seen = await watch.next(after=seen)
+    await store.bookies()
     await registration.close()
     seen = await watch.next(after=seen)
+    await store.bookies()
     await other.register_bookie(bookie(B2))
     seen = await watch.next(after=seen)
+    await store.bookies()
     await other.close()
     await watch.next(after=seen)
 

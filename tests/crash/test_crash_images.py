@@ -3,8 +3,12 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.crash.forgetful_disk import ForgetfulDisk
 from tests.helpers.crash.workload import Promises, check_boot, workload
+
+pytestmark = pytest.mark.usefixtures("either_storage")
 
 
 def test_every_image_after_a_power_cut_boots_with_everything_acknowledged(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from tests.helpers.bookie.storage import KEY, add, fence, found_ids, open_storag
 from tests.helpers.simulation.disk import new_disk, run
 from tests.helpers.skips import NEEDS_MOUNT
 
+pytestmark = pytest.mark.usefixtures("either_storage")
+
 SETTINGS = {
     "journal_segment_bytes": 256 * 1024,
     "write_cache_bytes_max": 256 * 1024,

@@ -18,6 +18,8 @@ from tests.helpers.crash.simulated_crash import run_until_crash
 from tests.helpers.crash.workload import SETTINGS, Promises, check_boot, check_promises, workload
 from tests.helpers.simulation.disk import new_disk
 
+pytestmark = pytest.mark.usefixtures("either_storage")
+
 HOME = Path("/bookie")
 IMAGES_EACH = 4
 

@@ -17,13 +17,14 @@ import pytest
 from bookie_server.errors import DiskFullError, EntryConflictError
 from bookie_server.journal.files import _NEXT_FILE_BYTES
 from bookie_server.journal.record import FILE_HEADER_BYTES, RECORD_HEADER_BYTES
-from bookie_server.storage.stored_entry import EntryRun
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.timing import DiskTiming
-from tests.helpers.bookie.storage import KEY, durable, make_entry, open_storage
+from tests.helpers.bookie.storage import KEY, EntryRun, add_run, durable, make_entry, open_storage
 from tests.helpers.crash.recorded_storage import Ledgers, RecordedStorage, check
 from tests.helpers.crash.scenarios import HOME
 from tests.helpers.simulation.disk import new_disk, run
+
+pytestmark = pytest.mark.usefixtures("either_storage")
 
 SEGMENT_BYTES = 64 * 1024
 SETTINGS: dict[str, object] = {
@@ -95,19 +96,23 @@ def test_what_was_answered_on_a_full_disk_survives_the_process(seed: int) -> Non
 
 @pytest.mark.parametrize("room", range(36, 72, 4))
 def test_a_fence_is_not_durable_without_its_ledgers_key(room: int) -> None:
-    """The key's record does not fit into the journal's last file any more, the shorter one of the fence does."""
+    """The key's record does not fit into the journal's last file any more, the shorter one of the fence does.
+
+    The sizes are those of entries that are written twice.
+    """
+    settings = SETTINGS | {"single_write_bytes_min": 0}
     ledgers, disk = Ledgers(), new_disk(timing=replace(PROMPT, prompt=1.0))
     fenced = []
 
     async def main() -> None:
-        bookie = RecordedStorage(await open_storage(HOME, disk, **SETTINGS), ledgers)
+        bookie = RecordedStorage(await open_storage(HOME, disk, **settings), ledgers)
         disk.capacity_bytes = disk.used_bytes
         state = bookie.storage.create_ledger(1, KEY)
         empty = RECORD_HEADER_BYTES + 8 + len(make_entry(1, 0, payload=b""))
         left = SEGMENT_BYTES - FILE_HEADER_BYTES - _NEXT_FILE_BYTES - empty - room
         for entry_id, payload_bytes in enumerate((SEGMENT_BYTES - 4096, left)):  # one for each file there is
             run = EntryRun([entry_id], [make_entry(1, entry_id, payload=bytes(payload_bytes))])
-            await durable(partial(bookie.storage.add, state, run))
+            await durable(partial(add_run, bookie.storage, state, run))
         for _ in range(2):
             try:
                 await bookie.fence(2)
@@ -135,20 +140,20 @@ def test_what_the_journal_refused_is_journaled_when_it_is_added_again() -> None:
     async def main() -> None:
         storage = await open_storage(HOME, disk, **SETTINGS)
         state = storage.create_ledger(1, KEY)
-        await durable(partial(storage.add, state, EntryRun([0], [make_entry(1, 0)])))
+        await durable(partial(add_run, storage, state, EntryRun([0], [make_entry(1, 0)])))
         await storage.checkpoint()
         disk.capacity_bytes = disk.used_bytes
         large = [make_entry(1, entry_id, payload=bytes(SEGMENT_BYTES // 2)) for entry_id in range(1, 9)]
         refused = []
         for entry_id, entry in enumerate(large, 1):
             try:
-                await durable(partial(storage.add, state, EntryRun([entry_id], [entry])))
+                await durable(partial(add_run, storage, state, EntryRun([entry_id], [entry])))
             except DiskFullError:
                 refused.append(entry_id)
         assert refused, "the disk was never full"
         disk.capacity_bytes = None
         again = EntryRun(refused, [large[entry_id - 1] for entry_id in refused])
-        await durable(partial(storage.add, state, again))
+        await durable(partial(add_run, storage, state, again))
         disk.process_crash()
 
     async def restarted() -> None:

@@ -8,13 +8,15 @@ from collections.abc import Iterable
 import pytest
 
 from bookie_server.errors import StorageError
+from bookie_server.storage.compaction.run import CompactionRun
 from dlog.testing.disk.file import SimulatedFile
 from dlog.testing.disk.rocksdb_store import SimulatedKeyValues
 from tests.helpers.crash import images
 from tests.helpers.crash.images import boot_all
-from tests.helpers.crash.scenarios import SCENARIOS, late_adds
+from tests.helpers.crash.scenarios import SCENARIOS, compaction, late_adds
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_what_a_power_cut_leaves_boots_with_all_that_was_answered_and_nothing_else() -> None:
     booted = asyncio.run(boot_all(each=4, second_every=200))
     assert set(booted.images) > {scenario.__name__ for scenario in SCENARIOS}
@@ -36,6 +38,40 @@ def test_a_missing_sync_of_the_index_is_seen(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(SimulatedKeyValues, "sync", lambda _: None)
     with pytest.raises(Exception, match=r".") as seen:
         asyncio.run(boot_all(each=8, second_every=50))
+    assert any("power cut before" in note for note in seen.value.__notes__)
+
+
+@pytest.mark.parametrize("name", ["compaction.tmp", "index"])
+def test_a_missing_sync_of_a_compaction_is_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    honest_file, honest_index, honest_finish = (
+        SimulatedFile.sync,
+        SimulatedKeyValues.sync,
+        CompactionRun.finish,
+    )
+    finishing: list[bool] = []
+
+    def finish(run: CompactionRun) -> int:
+        finishing.append(True)
+        try:
+            return honest_finish(run)
+        finally:
+            finishing.pop()
+
+    def sync_file(file: SimulatedFile) -> None:
+        if file.path.name != name:
+            honest_file(file)
+
+    def sync_index(index: SimulatedKeyValues) -> None:
+        if name != "index" or not finishing:
+            honest_index(index)
+
+    monkeypatch.setattr(CompactionRun, "finish", finish)
+    monkeypatch.setattr(SimulatedFile, "sync", sync_file)
+    monkeypatch.setattr(SimulatedKeyValues, "sync", sync_index)
+    monkeypatch.setattr(images, "SCENARIOS", (compaction,))
+    monkeypatch.setattr(images, "IDENTITY_SCENARIOS", ())
+    with pytest.raises(Exception, match=r".") as seen:
+        asyncio.run(boot_all(each=8, second_every=1000))
     assert any("power cut before" in note for note in seen.value.__notes__)
 
 

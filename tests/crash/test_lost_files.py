@@ -25,6 +25,8 @@ from tests.helpers.crash.identity_scenarios import Known, new_known, start
 from tests.helpers.crash.recorded_storage import LARGE_FROM, entry_of
 from tests.helpers.crash.scenarios import SETTINGS
 
+pytestmark = [pytest.mark.usefixtures("either_storage"), pytest.mark.timeout(600)]
+
 JOURNAL, LEDGERS = "journal", "ledgers"
 MADE_AGAIN = ("lock", "port", "spare.tmp", "reserve", "ledger-states")
 STARTED, REFUSED = "started", "refused"

@@ -31,6 +31,8 @@ from tests.helpers.crash.recorded_storage import LARGE_FROM, Asked, Ledgers, Rec
 from tests.helpers.crash.scenarios import HOME, SCENARIOS, SETTINGS, Scenario, everything, garbage, opened
 from tests.helpers.simulation.disk import new_disk, run
 
+pytestmark = pytest.mark.usefixtures("either_storage")
+
 FLIPS = 40
 
 

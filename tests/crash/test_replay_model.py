@@ -11,7 +11,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
-from tests.helpers.bookie.storage import KEY, add, copy_as_after_kill, durable, fence, found_ids, open_storage
+from tests.helpers.bookie.storage import (
+    COMPACTED_BELOW,
+    KEY,
+    add,
+    copy_as_after_kill,
+    durable,
+    fence,
+    found_ids,
+    open_storage,
+    set_lac,
+)
 
 ledgers = st.integers(0, 2)
 ID_MAX = 30
@@ -19,6 +29,8 @@ ID_MAX = 30
 
 class StorageModel(RuleBasedStateMachine):
     """Every operation is awaited until durable, so the model says exactly what must be there."""
+
+    single_write_bytes_min = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +49,9 @@ class StorageModel(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.storage = self.runner.run(open_storage(self.directory))
+        self.storage = self.runner.run(
+            open_storage(self.directory, single_write_bytes_min=self.single_write_bytes_min)
+        )
 
     def state(self, ledger_id: int) -> StoredLedger:
         state = self.storage.ledger(ledger_id)
@@ -65,9 +79,7 @@ class StorageModel(RuleBasedStateMachine):
     def set_explicit_lac(self, ledger_id: int, lac: int) -> None:
         state = self.state(ledger_id)
         if not state.deleted:
-            self.runner.run(
-                durable(lambda done: self.storage.set_explicit_lac(state, b"packet %d" % lac, lac, done))
-            )
+            self.runner.run(durable(lambda done: set_lac(self.storage, state, b"packet %d" % lac, lac, done)))
             self.lacs[ledger_id] = max(lac, self.lacs.get(ledger_id, -1))
 
     @rule(ledger_id=st.just(2))
@@ -84,6 +96,10 @@ class StorageModel(RuleBasedStateMachine):
     @rule()
     def remove_dead_logs(self) -> None:
         self.runner.run(self.storage.remove_dead_logs())
+
+    @rule()
+    def compact(self) -> None:
+        self.runner.run(self.storage.compact(COMPACTED_BELOW))
 
     @rule(times=st.integers(1, 3))
     def kill(self, times: int) -> None:
@@ -104,7 +120,9 @@ class StorageModel(RuleBasedStateMachine):
         if not clean:
             self.runner.run(old.close())
         shutil.rmtree(source)
-        self.storage = self.runner.run(open_storage(self.directory))
+        self.storage = self.runner.run(
+            open_storage(self.directory, single_write_bytes_min=self.single_write_bytes_min)
+        )
 
     @invariant()
     def holds_exactly_what_was_acknowledged(self) -> None:
@@ -128,5 +146,15 @@ class StorageModel(RuleBasedStateMachine):
         shutil.rmtree(self.root)
 
 
+class SingleWriteModel(StorageModel):
+    """The same, of a storage that writes some entries once."""
+
+    single_write_bytes_min = 200
+
+
 TestStorageModel = StorageModel.TestCase
+TestSingleWriteModel = SingleWriteModel.TestCase
+TestSingleWriteModel.settings = settings(
+    max_examples=25, stateful_step_count=25, deadline=None, derandomize=True
+)
 TestStorageModel.settings = settings(max_examples=25, stateful_step_count=25, deadline=None, derandomize=True)

@@ -10,6 +10,8 @@ from bookie_server.errors import IndexDamagedError, JournalDamagedError, LimboEr
 from ledger.errors import CorruptionError
 from tests.helpers.bookie.storage import KEY, add, copy_as_after_kill, make_entry, open_storage
 
+pytestmark = pytest.mark.usefixtures("either_storage")
+
 COUNT = 200
 
 Damage = Callable[[Path], None]
@@ -88,6 +90,42 @@ def test_a_damaged_entry_log_answers_unknown(filled: Path, tmp_path: Path, damag
     directory = copy_as_after_kill(filled, tmp_path / "bookie")
     damage(sorted((directory / "ledgers" / "entry-logs").iterdir())[2])
     assert 0 < asyncio.run(count_unknown(directory)) <= COUNT
+
+
+def test_a_damaged_header_of_an_entry_log_harms_no_entry(filled: Path, tmp_path: Path) -> None:
+    """Found by seed 39 of the swarm: what was stored again went into a log whose header was damaged."""
+    directory = copy_as_after_kill(filled, tmp_path / "bookie")
+    for path in (directory / "ledgers" / "entry-logs").iterdir():
+        path.write_bytes(bytes(64) + path.read_bytes()[64:])
+    assert asyncio.run(count_unknown(directory)) == 0
+
+
+@pytest.mark.parametrize("stored", ["journaled", "checkpointed"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_entries_of_a_damaged_block_are_stored_again(
+    filled: Path, tmp_path: Path, damage: Damage, stored: str
+) -> None:
+    """As repair and recovery send them: what cannot be read is replaced, also if the process is killed after that."""
+    directory = copy_as_after_kill(filled, tmp_path / "bookie")
+    damage(sorted((directory / "ledgers" / "entry-logs").iterdir())[2])
+
+    async def store_again() -> Path:
+        storage = await open_storage(directory)
+        for ledger_id in (1, 2):
+            state = storage.ledger(ledger_id)
+            assert state is not None
+            await add(storage, state, range(0, COUNT, 3))
+            await add(storage, state, range(COUNT))
+        if stored == "checkpointed":
+            await storage.checkpoint()
+        killed = copy_as_after_kill(directory, tmp_path / "killed")
+        await storage.close()
+        return killed
+
+    killed = asyncio.run(store_again())
+    assert asyncio.run(count_unknown(killed)) == 0  # a start replays, and its end checkpoints
+    assert asyncio.run(count_unknown(killed)) == 0
+    assert asyncio.run(count_unknown(directory)) == 0
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -9,7 +9,7 @@ from bookie_server.disk.durable import until_durable
 from bookie_server.errors import DiskFailedError
 from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.errors import LogStoreError
-from tests.helpers.bookie.storage import KEY, add, found_ids, open_storage, run_of
+from tests.helpers.bookie.storage import KEY, add, add_run, found_ids, open_storage, run_of
 from tests.helpers.crash.forgetful_disk import FailingDisk
 
 
@@ -61,7 +61,7 @@ def test_nothing_queued_after_a_failed_sync_is_acknowledged(tmp_path: Path) -> N
         disk.armed = True
         disk.delay_s = 0.02
         for entry_id in range(1, 40):
-            storage.add(state, run_of(1, [entry_id]), outcomes.append)
+            add_run(storage, state, run_of(1, [entry_id]), outcomes.append)
             await asyncio.sleep(0.001)
         await storage.close()
         return outcomes

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from bookie_server.errors import DiskFailedError
-from bookie_server.storage.stored_entry import EntryRun
 from dlog.testing.disk.effects import Effect
 from dlog.testing.disk.timing import DiskTiming
-from tests.helpers.bookie.storage import KEY, durable, make_entry, open_storage, run_of
+from tests.helpers.bookie.storage import KEY, EntryRun, add_run, durable, make_entry, open_storage, run_of
 from tests.helpers.crash.scenarios import HOME, SETTINGS
 from tests.helpers.simulation.disk import new_disk, run
+
+pytestmark = pytest.mark.usefixtures("either_storage")
 
 SEEDS = 20
 
@@ -31,16 +32,16 @@ def test_a_flush_waits_until_the_journal_has_what_it_stores() -> None:
         def note(effect: Effect) -> None:
             if effect.kind == "sync" and effect.path.suffix == ".journal":
                 order.append("journal")
-            elif effect.kind == "create" and "entry-logs" in effect.path.parts:
-                order.append("entry log")
+            elif effect.kind == "kv.write" or (effect.kind == "create" and "entry-logs" in effect.path.parts):
+                order.append("checkpoint")
 
         disk.watch_effects(note)
-        await durable(partial(storage.add, state, run_of(1, range(3))))
+        await durable(partial(add_run, storage, state, run_of(1, range(3))))
         await storage.close()
         return order
 
     orders = [run(main(seed)) for seed in range(SEEDS)]
-    assert all("entry log" in order and order[0] == "journal" for order in orders)
+    assert all("checkpoint" in order and order[0] == "journal" for order in orders)
 
 
 def test_a_checkpoint_cut_off_between_entries_and_states_loses_no_lac(tmp_path: Path) -> None:
@@ -49,9 +50,9 @@ def test_a_checkpoint_cut_off_between_entries_and_states_loses_no_lac(tmp_path: 
     async def before() -> None:
         storage = await open_storage(tmp_path)
         state = storage.create_ledger(1, KEY)
-        await durable(partial(storage.add, state, EntryRun([9], [make_entry(1, 9, lac=-1)])))
+        await durable(partial(add_run, storage, state, EntryRun([9], [make_entry(1, 9, lac=-1)])))
         await storage.checkpoint()
-        await durable(partial(storage.add, state, EntryRun([5], [make_entry(1, 5, lac=4)])))
+        await durable(partial(add_run, storage, state, EntryRun([5], [make_entry(1, 5, lac=4)])))
         index = storage._parts.index
 
         def cut_off(_: object) -> None:

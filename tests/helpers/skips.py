@@ -28,11 +28,6 @@ NEEDS_MOUNT = "needs the right to mount a tmpfs"
 
 ALLOWED = (
     Allowed(
-        "tests/simulation/test_write_quorum.py::test_c14_write_quorum_after_repair",
-        "repair comes later",
-        "there is no repair of lost bookies yet; the test waits for it",
-    ),
-    Allowed(
         "tests/simulation/test_evidence.py::test_the_page_is_true_of_the_commit_that_it_names",
         "git does not have commit",
         "a shallow clone lacks the commit of the page; a full one compares",

@@ -1,4 +1,4 @@
-"""Entry logs on disk: blocks are appended by one worker and read by others.
+"""Entry logs on disk: blocks are appended by one worker and read by others, from journal files, too.
 
 Invariant: bytes after the end that the index knows are garbage of a crash and are overwritten. A reader asks for
 exactly the bytes an index record names and believes them only when their CRC, place and ledger agree.
@@ -7,22 +7,36 @@ exactly the bytes an index record names and believes them only when their CRC, p
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from bookie_server.disk.disk import Disk, DiskFile
 from bookie_server.disk.numbered_files import numbers_of
-from bookie_server.errors import DiskFailedError, StorageError, TooManyFilesError
+from bookie_server.errors import (
+    BlockDamagedError,
+    DiskFailedError,
+    IndexVersionError,
+    JournalDamagedError,
+    JournalVersionError,
+    StorageError,
+    TooManyFilesError,
+)
+from bookie_server.journal import block as segment_block
+from bookie_server.journal import record as journal
 from bookie_server.storage.entry_logs.format import (
     FILE_HEADER_BYTES,
     SUFFIX,
     Block,
-    check_file_header,
     decode_block,
     encode_file_header,
     file_name,
+    require_known_version,
 )
 from bookie_server.storage.index import Interval, LogEnd
+from bookie_server.storage.segments.places import is_segment, journal_file_id, path_of
+from bookie_server.storage.storage_paths import StoragePaths
 from ledger.errors import LogStoreError
 
 OPEN_LOGS_MAX = 32
@@ -38,10 +52,27 @@ class EntryLogWriter:
         self._log_bytes_max = log_bytes_max
         self._file: DiskFile | None = None
         self.end = end or LogEnd(0, log_bytes_max)
+        self._last_id = self.end.log_id
+        """The highest id given to an entry log by this process: readers may hold places in it, so it has no other."""
+        self._closed_id = -1
+
+    def new_log_id(self) -> int:
+        """The id of an entry log that compaction writes."""
+        self._last_id += 1
+        return self._last_id
+
+    def end_log(self) -> None:
+        """Append nothing more to the current log: the next block goes into a new one."""
+        self._closed_id = self.end.log_id
+
+    def go_on_in(self, end: LogEnd) -> None:
+        """Append to this log, which is complete and durable up to its end, from now on."""
+        self.close()
+        self.end = end
 
     def begin(self) -> LogEnd:
         """Where the next block goes; starts a new log when the current one is full or was removed."""
-        if self.end.offset >= self._log_bytes_max:
+        if self.end.offset >= self._log_bytes_max or self.end.log_id == self._closed_id:
             self._roll()
         elif self._file is None:
             path = self._path(self.end.log_id)
@@ -53,7 +84,7 @@ class EntryLogWriter:
 
     def _roll(self) -> None:
         self.close()
-        log_id = self.end.log_id + 1
+        log_id = self._last_id + 1
         file = self._disk.create(self._path(log_id))
         try:
             file.write_at(0, [encode_file_header(log_id)])
@@ -62,7 +93,12 @@ class EntryLogWriter:
         except LogStoreError:
             file.close()
             raise
-        self._file, self.end = file, LogEnd(log_id, FILE_HEADER_BYTES)
+        self._file, self.end, self._last_id = file, LogEnd(log_id, FILE_HEADER_BYTES), log_id
+
+    def leave(self, log_id: int) -> None:
+        """Begin a new log with the next block if this one, which is damaged, is the current one."""
+        if log_id == self.end.log_id:
+            self.end_log()
 
     def append(self, parts: Sequence[bytes]) -> None:
         """Write whole blocks, in pieces, at the end. DiskFullError before a byte is changed, if there is no room."""
@@ -78,6 +114,7 @@ class EntryLogWriter:
         """Give up what was appended after `end`; it will be overwritten."""
         if end.log_id != self.end.log_id:
             self.close()
+            self._last_id -= 1  # no index has named a block in it
         self.end = end
 
     def close(self) -> None:
@@ -89,62 +126,110 @@ class EntryLogWriter:
         return self._directory / file_name(log_id)
 
 
-class EntryLogReader:
-    """Reads blocks. Each reading worker has its own, because open files are not shared between threads."""
+class _Log(NamedTuple):
+    """An open file with blocks."""
 
-    def __init__(self, disk: Disk, directory: Path) -> None:
+    file: DiskFile
+    decode: Callable[[memoryview, int, int, object], Block]
+    """From bytes, offset, ledger id and path. StorageError."""
+
+
+class EntryLogReader:
+    """Reads blocks, of entry logs and of journal files. Each reading worker has its own, because open files are not
+    shared between threads."""
+
+    def __init__(self, disk: Disk, paths: StoragePaths) -> None:
         self._disk = disk
-        self._directory = directory
-        self._open: OrderedDict[int, DiskFile] = OrderedDict()
+        self._paths = paths
+        self._open: OrderedDict[int, _Log] = OrderedDict()
 
     def read(self, ledger_id: int, intervals: Sequence[Interval]) -> list[Block]:
-        """The blocks of intervals that follow each other in one log, with one disk read. StorageError."""
+        """The blocks of intervals that follow each other in one log, with one disk read.
+
+        Raises:
+            BlockDamagedError: one of them is not there, or damaged.
+            StorageError: nothing is known, because the file cannot be opened now.
+        """
         log_id, start = intervals[0].log_id, intervals[0].offset
-        file = self._file(log_id)
+        file, decode = self._log(log_id)
         size = intervals[-1].offset + intervals[-1].block_bytes - start
         try:
             data = memoryview(file.read_at(start, size))
         except DiskFailedError as error:
-            raise StorageError(str(error), path=file.path, ledger_id=ledger_id) from error
+            raise BlockDamagedError(str(error), path=file.path, ledger_id=ledger_id) from error
         blocks = []
         for interval in intervals:
             at = interval.offset - start
             part = data[at : at + interval.block_bytes]
-            blocks.append(decode_block(part, log_id, interval.offset, ledger_id, file.path))
+            blocks.append(decode(part, interval.offset, ledger_id, file.path))
         return blocks
 
-    def _file(self, log_id: int) -> DiskFile:
-        file = self._open.get(log_id)
-        if file is not None:
+    def _log(self, log_id: int) -> _Log:
+        log = self._open.get(log_id)
+        if log is not None:
             self._open.move_to_end(log_id)
-            return file
-        path = self._directory / file_name(log_id)
+            return log
+        path = path_of(log_id, entry_logs=self._paths.entry_logs, journal=self._paths.journal)
         try:
             file = self._disk.open_read(path)
         except (DiskFailedError, TooManyFilesError) as error:
-            raise StorageError(str(error), path=path) from error
+            raise _unreadable(error, path) from error
         try:
-            check_file_header(file.read_at(0, FILE_HEADER_BYTES), log_id, path)
+            log = _Log(file, _decoder(file, log_id))
         except LogStoreError as error:
             file.close()
-            if isinstance(error, DiskFailedError):
-                raise StorageError(str(error), path=path) from error
+            if isinstance(error, (DiskFailedError, JournalDamagedError, JournalVersionError)):
+                raise _unreadable(error, path) from error
             raise
-        self._open[log_id] = file
+        self._open[log_id] = log
         if len(self._open) > OPEN_LOGS_MAX:
-            self._open.popitem(last=False)[1].close()
-        return file
+            self._open.popitem(last=False)[1].file.close()
+        return log
 
     def forget(self, log_id: int) -> None:
         """Close a log that was removed, so that its space comes back."""
-        file = self._open.pop(log_id, None)
-        if file is not None:
-            file.close()
+        log = self._open.pop(log_id, None)
+        if log is not None:
+            log.file.close()
 
     def close(self) -> None:
-        for file in self._open.values():
-            file.close()
+        for log in self._open.values():
+            log.file.close()
         self._open.clear()
+
+
+def _unreadable(error: LogStoreError, path: Path) -> StorageError:
+    """BlockDamagedError if the file is the reason, and not that it cannot be opened now or by this version."""
+    is_damage = isinstance(error, (DiskFailedError, JournalDamagedError))
+    return (BlockDamagedError if is_damage else StorageError)(str(error), path=path)
+
+
+def _decoder(file: DiskFile, log_id: int) -> Callable[[memoryview, int, int, object], Block]:
+    """How blocks of the file are decoded, if its header is good. Any error of the tree."""
+    if not is_segment(log_id):
+        _require_known_version(file)
+        return partial(_entry_log_block, log_id)
+    header = journal.decode_file_header(file.read_at(0, journal.FILE_HEADER_BYTES), file.path)
+    if header.file_id != journal_file_id(log_id):
+        raise BlockDamagedError(f"{file.path} contains journal file {header.file_id}", path=file.path)
+    return partial(segment_block.read_block, header)
+
+
+def _require_known_version(file: DiskFile) -> None:
+    """StorageError if a newer version wrote the entry log.
+
+    A header that is damaged harms no block: the checksum of each covers the id of the log.
+    """
+    try:
+        require_known_version(file.read_at(0, FILE_HEADER_BYTES), file.path)
+    except DiskFailedError:
+        pass
+    except IndexVersionError as error:
+        raise StorageError(str(error), path=file.path) from error
+
+
+def _entry_log_block(log_id: int, data: memoryview, offset: int, ledger_id: int, path: object) -> Block:
+    return decode_block(data, log_id, offset, ledger_id, path)
 
 
 def log_ids(disk: Disk, directory: Path) -> list[int]:

@@ -32,7 +32,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from bookie_server.errors import IndexVersionError, StorageError
+from bookie_server.errors import BlockDamagedError, IndexVersionError, StorageError
 from bookie_server.storage.stored_entry import StoredEntry
 from ledger.wire.crc32c import crc32c
 from ledger.wire.entry import STORED_BYTES_MIN
@@ -74,9 +74,9 @@ def require_known_version(data: bytes, path: object) -> None:
 
 
 def check_file_header(data: bytes, log_id: int, path: object) -> None:
-    """StorageError unless this is the header of that log in a version we read."""
+    """BlockDamagedError unless this is the header of that log; StorageError if a newer version wrote it."""
     if len(data) < FILE_HEADER_BYTES or data[:8] != MAGIC:
-        raise StorageError(f"{path} is not an entry log: its header is missing", path=path)
+        raise BlockDamagedError(f"{path} is not an entry log: its header is missing", path=path)
     _, version, crc, found_id = _FILE_HEADER.unpack(data[:FILE_HEADER_BYTES])
     if version > VERSION:
         raise StorageError(
@@ -84,7 +84,7 @@ def check_file_header(data: bytes, log_id: int, path: object) -> None:
             path=path,
         )
     if crc32c(data[16:FILE_HEADER_BYTES], crc32c(data[:12])) != crc or found_id != log_id:
-        raise StorageError(
+        raise BlockDamagedError(
             f"the header of entry log {path} is damaged, or belongs to log {found_id}", path=path
         )
 
@@ -97,12 +97,18 @@ def encode_block(
     log_id: int, offset: int, ledger_id: int, ids: Sequence[int], entries: Sequence[StoredEntry]
 ) -> tuple[bytes, bytes]:
     """The block of these entries for this place, as head and body, so that no entry is copied twice; ids ascend."""
-    lengths = list(map(len, entries))
     body = b"".join(entries)
-    facts = _BLOCK_FACTS.pack(ledger_id, ids[0], ids[-1], len(ids), len(body))
-    facts += struct.pack(f">{len(lengths)}I", *lengths)
+    facts = encode_facts(ledger_id, ids, entries, len(body))
     crc = crc32c(body, crc32c(facts, crc32c(_PLACE.pack(log_id, offset))))
     return b"".join((BLOCK_MAGIC, crc.to_bytes(4, "big"), facts)), body
+
+
+def encode_facts(
+    ledger_id: int, ids: Sequence[int], entries: Sequence[StoredEntry], body_bytes: int
+) -> bytes:
+    """What stands before the entries of a block: bytes 8 to 40 and the lengths. `body_bytes`: of all entries."""
+    facts = _BLOCK_FACTS.pack(ledger_id, ids[0], ids[-1], len(ids), body_bytes)
+    return facts + struct.pack(f">{len(entries)}I", *map(len, entries))
 
 
 class Block:
@@ -141,10 +147,10 @@ class Block:
 
 
 def decode_block(data: memoryview, log_id: int, offset: int, ledger_id: int, path: object) -> Block:
-    """The block that fills `data`, read from `offset` of this log. StorageError if anything is wrong."""
+    """The block that fills `data`, read from `offset` of this log. BlockDamagedError if anything is wrong."""
     block = _decoded(data, log_id, offset, ledger_id)
     if block is None:
-        raise StorageError(
+        raise BlockDamagedError(
             f"entry log {path} is damaged at offset {offset}: read ledger {ledger_id} from other bookies",
             path=path,
             offset=offset,
@@ -164,14 +170,26 @@ def block_start(data: bytes) -> tuple[int, int] | None:
 def _decoded(data: memoryview, log_id: int, offset: int, ledger_id: int) -> Block | None:
     if len(data) < BLOCK_HEADER_BYTES:
         return None
-    magic, crc, found_ledger, first, last, count, body_bytes = _BLOCK_HEADER.unpack_from(data)
+    magic, crc, found_ledger, _, _, count, body_bytes = _BLOCK_HEADER.unpack_from(data)
     if magic != BLOCK_MAGIC or len(data) != block_bytes(count, body_bytes) or found_ledger != ledger_id:
         return None
     if crc32c(bytes(data[8:]), crc32c(_PLACE.pack(log_id, offset))) != crc:
         return None
-    lengths = struct.unpack_from(f">{count}I", data, BLOCK_HEADER_BYTES)
-    ends = list(accumulate(lengths, initial=BLOCK_HEADER_BYTES + 4 * count))
-    if not count or ends[-1] != len(data):
+    return decode_facts(data, BLOCK_HEADER_BYTES - _BLOCK_FACTS.size)
+
+
+def decode_facts(data: memoryview, start: int) -> Block | None:
+    """The block whose facts begin at `start` and whose entries end with `data`, None if no writer of ours made it."""
+    lengths_start = start + _BLOCK_FACTS.size
+    if len(data) < lengths_start:
+        return None
+    ledger_id, first, last, count, body_bytes = _BLOCK_FACTS.unpack_from(data, start)
+    entries_start = lengths_start + 4 * count
+    if not count or len(data) != entries_start + body_bytes:
+        return None
+    lengths = struct.unpack_from(f">{count}I", data, lengths_start)
+    ends = list(accumulate(lengths, initial=entries_start))
+    if ends[-1] != len(data):
         return None
     ids = _ids(data, first, last, count, ends)
     return None if ids is None else Block(data, ledger_id, first, last, ends, ids)

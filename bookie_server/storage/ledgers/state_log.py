@@ -8,7 +8,7 @@ the storage worker.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from bookie_server.disk.disk import Disk, DiskFile
@@ -23,6 +23,7 @@ from bookie_server.storage.ledgers.state_log_format import (
     encode_frame,
     log_end_record,
 )
+from bookie_server.storage.segments.places import is_segment
 from bookie_server.storage.storage_paths import StoragePaths
 
 _FRAME_RECORDS = 4096
@@ -44,17 +45,22 @@ class StateLog:
         self._offset_max = 0
         self._log_ends: dict[int, int] | None = None
 
-    def store(self, generation: int, states: Sequence[Record], end: LogEnd | None) -> None:
+    def store(self, generation: int, states: Sequence[Record], new_ends: Mapping[int, int]) -> None:
         """Everything that the index holds at this generation is durable here on return.
 
-        `states` are the records that are new in it. DiskFullError: what is here is still that of an earlier one.
+        `states` are the records that are new in it; `new_ends`: by log, where its blocks end now. DiskFullError: what
+        is here is still that of an earlier one.
         """
         ends = self._ends()
-        changed: list[Record] = []
-        if end is not None:
-            ends[end.log_id] = end.offset
-            changed.append(log_end_record(end.log_id, end.offset))
+        for log_id, end in new_ends.items():
+            # Blocks in a journal file are not checkpointed in the order in which they are there.
+            ends[log_id] = max(end, ends.get(log_id, 0)) if is_segment(log_id) else end
+        changed = [log_end_record(log_id, ends[log_id]) for log_id in new_ends]
         self._put(generation, [*changed, *states])
+
+    def knows(self, log_id: int) -> bool:
+        """Whether a rebuilt index would miss this log."""
+        return log_id in self._ends()
 
     def forget_logs(self, log_ids: Sequence[int]) -> None:
         """Before these entry logs are removed: from now on they are not missed."""

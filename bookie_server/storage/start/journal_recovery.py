@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.reserve import Reserve
-from bookie_server.errors import IndexDamagedError
+from bookie_server.errors import BlockDamagedError, IndexDamagedError
+from bookie_server.journal.block import entries_of
 from bookie_server.journal.files import JournalFiles
 from bookie_server.journal.log_mark import LogMark, decode_log_mark
 from bookie_server.journal.record import (
+    RECORD_HEADER_BYTES,
     Record,
     RecordType,
-    decode_adds,
     decode_explicit_lac,
     decode_key,
     ledger_of,
@@ -24,9 +25,11 @@ from bookie_server.journal.record import (
 from bookie_server.journal.replay import reopen_at, replay
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
-from bookie_server.storage.index import Index
+from bookie_server.storage.entry_logs.format import Block
+from bookie_server.storage.index import Index, Interval, interval_of
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.ledgers.stored_ledgers import StoredLedgers
+from bookie_server.storage.segments.places import segment_id
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage.write_cache import WriteCache
 from ledger.environment import Environment
@@ -62,6 +65,8 @@ class Recovery:
         self._logs = logs
         self._states = states
         self._cache = cache
+        self._read: tuple[int, Interval, Block | None] | None = None
+        """The block that was read last; none if it is damaged."""
         self.deleted: list[int] = []
         self.damaged = False
 
@@ -89,6 +94,8 @@ class Recovery:
         match record.type:
             case RecordType.ADDS:
                 self._on_adds(record)
+            case RecordType.BLOCK:
+                self._on_block(record)
             case RecordType.LEDGER_KEY:
                 self._on_key(*decode_key(record.body))
             case RecordType.FENCE:
@@ -123,11 +130,22 @@ class Recovery:
         self._cache.drop(ledger_id)
         self.deleted.append(ledger_id)
 
-    def _on_adds(self, record: Record) -> None:
+    def _on_block(self, record: Record) -> None:
+        """As other adds, but where they are is where they stay."""
+        new = self._on_adds(record)
+        if new is not None:
+            ledger_id, ids = new
+            size = RECORD_HEADER_BYTES + len(record.body)
+            self._cache.place(
+                ledger_id, ids, interval_of(ids, segment_id(record.file_id), record.offset, size)
+            )
+
+    def _on_adds(self, record: Record) -> tuple[int, list[int]] | None:
+        """The last ledger of the record, and which entries of its last run were not here yet."""
         state: StoredLedger | None = None
         ids: list[int] = []
         entries: list[memoryview] = []
-        for ledger_id, entry_id, lac, entry in decode_adds(record.body):
+        for ledger_id, entry_id, lac, entry in entries_of(record):
             if state is None or state.ledger_id != ledger_id:
                 self._put(state, ids, entries)
                 state, ids, entries = self._state(ledger_id), [], []
@@ -144,6 +162,7 @@ class Recovery:
             entries.append(entry)
             state.last_entry = max(state.last_entry, entry_id)
         self._put(state, ids, entries)
+        return (state.ledger_id, ids) if state is not None and ids else None
 
     def _put(self, state: StoredLedger | None, ids: list[int], entries: list[memoryview]) -> None:
         if state is not None and ids:
@@ -153,10 +172,19 @@ class Recovery:
         if self._cache.entry(state.ledger_id, entry_id) is not None:
             return True
         interval = self._index.find(state.ledger_id, entry_id)
-        if interval is None or interval.dense:
-            return interval is not None
-        block = self._logs.read(state.ledger_id, [interval])[0]
-        return block.entry(entry_id) is not None
+        if interval is None:
+            return False
+        block = self._block(state.ledger_id, interval)
+        return block is not None and block.entry(entry_id) is not None
+
+    def _block(self, ledger_id: int, interval: Interval) -> Block | None:
+        """None if it is damaged: the journal may have the entries because they were stored again."""
+        if self._read is None or self._read[:2] != (ledger_id, interval):
+            try:
+                self._read = ledger_id, interval, self._logs.read(ledger_id, [interval])[0]
+            except BlockDamagedError:
+                self._read = ledger_id, interval, None
+        return self._read[2]
 
 
 def keep_explicit_lac(state: StoredLedger, lac: int, packet: bytes) -> bool:

@@ -14,6 +14,7 @@ from bookie_server.storage.entry_logs.entry_log import EntryLogReader, EntryLogW
 from bookie_server.storage.index import Index
 from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.ledgers.stored_ledgers import StoredLedgers
+from bookie_server.storage.segments.places import segment_id
 from bookie_server.storage.start.journal_recovery import Recovery, read_mark, require_current
 from bookie_server.storage.start.versions import require_known_versions
 from bookie_server.storage.storage_paths import StoragePaths
@@ -50,6 +51,8 @@ def open_parts(config: StorageConfig, disk: Disk, environment: Environment) -> P
         # A killed process may have renamed files here and not synced. What is done from now on relies on what
         # is found: records go into the journal's last file, files before the log mark go away.
         disk.sync_directory(directory)
+    if disk.exists(paths.compaction):
+        disk.remove(paths.compaction)  # of a compaction that was cut off: no index names it
     index = Index(disk.open_key_values(paths.index), paths.index)
     try:
         return _parts(config, disk, environment, paths, index, mark)
@@ -71,15 +74,18 @@ def _parts(
     require_current(index, mark, paths)
     states = StoredLedgers(index, config.ledger_states_max)
     cache = WriteCache()
-    logs = EntryLogReader(disk, paths.entry_logs)
+    logs = EntryLogReader(disk, paths)
     reserve = Reserve(disk, paths.reserve, config.reserve_bytes)
     recovery = Recovery(index, logs, states, cache)
     files = recovery.open_journal(disk, paths, config, environment, mark, reserve)
+    if config.single_write_bytes_min:
+        files.allow_blocks()
+        index.allow_segments()
     logs.close()
-    _settle(disk, paths, index, states, mark, damaged=recovery.damaged)
-    writer = EntryLogWriter(disk, paths.entry_logs, config.entry_log_bytes_max, end)
     state_log = StateLog(disk, paths, index, end)
-    checkpointer = Checkpointer(disk, paths, writer, index, state_log, reserve, config.block_bytes_max)
+    _settle(disk, paths, index, states, state_log, mark, damaged=recovery.damaged)
+    writer = EntryLogWriter(disk, paths.entry_logs, config.entry_log_bytes_max, end)
+    checkpointer = Checkpointer(disk, paths, writer, index, state_log, reserve, config.block_bytes_max, mark)
     caches, deleted = Caches(cache), recovery.deleted
     return Parts(disk, paths, index, reserve, states, caches, files, writer, checkpointer, state_log, deleted)
 
@@ -89,6 +95,7 @@ def _settle(
     paths: StoragePaths,
     index: Index,
     states: StoredLedgers,
+    state_log: StateLog,
     mark: LogMark,
     *,
     damaged: bool,
@@ -99,4 +106,4 @@ def _settle(
         index.set_limbo(generation)
         index.sync(generation)
     states.set_limbo(index.limbo_since() is not None)
-    remove_before(disk, paths.journal, mark)
+    remove_before(disk, paths.journal, mark, lambda each: state_log.knows(segment_id(each)))

@@ -1,4 +1,4 @@
-"""Make a new index from the entry logs and the state log of a stopped bookie. Blocks.
+"""Make a new index from the entry logs, the journal's blocks and the state log of a stopped bookie. Blocks.
 
 Invariants:
 - Journal, log mark, entry logs and state log are only read. The old index stays in its place until the new one is
@@ -9,13 +9,14 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
 from bookie_server.errors import StorageError
+from bookie_server.journal.files import file_ids
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader, log_ids
 from bookie_server.storage.entry_logs.format import Block
@@ -28,6 +29,8 @@ from bookie_server.storage.ledgers.state_log_format import (
     require_known_version,
 )
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from bookie_server.storage.segments.places import is_segment, journal_file_id, path_of, segment_id
+from bookie_server.storage.segments.scan import scan_segment
 from bookie_server.storage.start.journal_recovery import read_mark
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.errors import LogStoreError
@@ -122,13 +125,31 @@ class _Rebuild:
             index.close()
 
     def _logs_to_read(self) -> list[tuple[int, int | None]]:
-        """Entry logs and where their blocks end; those after the last one known hold nothing that was stored."""
+        """Files with blocks, and where these end; those after the last one known hold nothing that was stored."""
         there, known = log_ids(self._disk, self._paths.entry_logs), self._known.log_ends
         ends = {log_id: None if end == NOT_KNOWN else end for log_id, end in known.items()}
-        if self.result.lost:
-            return [(log_id, ends.get(log_id)) for log_id in there]
-        last = max(ends, default=0)
-        return [(log_id, ends.get(log_id)) for log_id in sorted({*ends, *there}) if log_id <= last]
+        last = max((log_id for log_id in ends if not is_segment(log_id)), default=0)
+        logs = {log_id for log_id in ends if not is_segment(log_id)}
+        logs.update(log_id for log_id in there if self.result.lost or log_id <= last)
+        found = [(log_id, ends.get(log_id)) for log_id in sorted(logs)]
+        return found + list(self._segments_to_read(ends))
+
+    def _segments_to_read(self, ends: Mapping[int, int | None]) -> Iterator[tuple[int, int | None]]:
+        """Journal files up to the log mark. What is after it is replayed, with the states that belong to it."""
+        there = file_ids(self._disk, self._paths.journal) if self.result.lost else []
+        known = {journal_file_id(log_id) for log_id in ends if is_segment(log_id)}
+        for file_id in sorted({*there, *known}):
+            end = ends.get(segment_id(file_id))
+            if file_id < self._mark.file_id:
+                yield segment_id(file_id), end
+            elif file_id == self._mark.file_id:
+                yield segment_id(file_id), min(end or self._mark.offset, self._mark.offset)
+
+    def _scan(self, log_id: int, end: int | None) -> Iterator[FoundBlock | Damage]:
+        if not is_segment(log_id):
+            return scan(self._disk, self._paths.entry_logs, log_id, end)
+        path = path_of(log_id, entry_logs=self._paths.entry_logs, journal=self._paths.journal)
+        return scan_segment(self._disk, path, log_id, end)
 
     # ---- making
 
@@ -142,6 +163,8 @@ class _Rebuild:
                 self._add_log(index, log_id, end)
                 self._report(Progress("indexed", log_id, number, len(self._logs), self.result.entries))
             if self._logs:
+                if any(is_segment(log_id) for log_id, _ in self._logs):
+                    index.allow_segments()
                 index.put_log_end(self._log_end())
             if self.result.lost:
                 index.set_limbo(self._mark.generation)
@@ -161,7 +184,7 @@ class _Rebuild:
             index.put_states(records[start : start + _STATES_AT_ONCE])
 
     def _add_log(self, index: Index, log_id: int, end: int | None) -> None:
-        for found in scan(self._disk, self._paths.entry_logs, log_id, end):
+        for found in self._scan(log_id, end):
             if isinstance(found, Damage):
                 self.result.lost.append(str(found))
             elif self._holds_entries(index, found.block):
@@ -193,7 +216,10 @@ class _Rebuild:
         return None if value is None else state_of(ledger_id, value)
 
     def _log_end(self) -> LogEnd:
-        last, end = self._logs[-1]
+        logs = [each for each in self._logs if not is_segment(each[0])]
+        if not logs:
+            return LogEnd(0, _FULL)
+        last, end = logs[-1]
         return LogEnd(last, _FULL if end is None or self.result.lost else end)
 
     def _count_states(self) -> None:
@@ -208,13 +234,13 @@ class _Rebuild:
     def prove(self) -> None:
         """Read all entry logs and all states once more, and find each of them by the new index."""
         index = Index(self._disk.open_key_values(self._paths.new_index))
-        logs = EntryLogReader(self._disk, self._paths.entry_logs)
+        logs = EntryLogReader(self._disk, self._paths)
         try:
             if dict(index.state_records()) != self._states:
                 raise self._wrong("holds other ledger states than were put into it")
             proved = 0
             for number, (log_id, end) in enumerate(self._logs, 1):
-                for found in scan(self._disk, self._paths.entry_logs, log_id, end):
+                for found in self._scan(log_id, end):
                     if isinstance(found, FoundBlock):
                         proved += self._prove_block(index, logs, found)
                 self._report(Progress("verified", log_id, number, len(self._logs), proved))

@@ -27,7 +27,7 @@ from ledger.metadata.drivers import register_driver
 from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.metadata.memory import MemoryCluster, MemoryTransaction
 from ledger.metadata.store import MetadataStore
-from ledger.metadata.transactions import bookies, ledgers
+from ledger.metadata.transactions import ledgers, sessions
 from ledger.metadata.transactions.key_value import Job, Node, Transaction
 from ledger.metadata.uri import MetadataUri
 from ledger.model import LedgerMetadata
@@ -257,14 +257,14 @@ class SimulatedMetadata:
         if _owner_lives(session):
             self.faults.note("session_loss", f"{session.node}: {why}")
         self._leave(session)
-        self._run(partial(bookies.end_session, session=session.name), session.node)
+        self._run(partial(sessions.end_session, session=session.name), session.node)
 
     def goodbye(self, session: Session) -> Job[None]:
         """The job that ends a session in good order."""
 
         def end(tx: Transaction) -> None:
             self._leave(session)
-            bookies.end_session(tx, session.name)
+            sessions.end_session(tx, session.name)
 
         return end
 

@@ -26,7 +26,7 @@ from ledger.metadata.sqlite.sessions import Session
 from ledger.metadata.sqlite.thread import SqliteThread, SqliteThreads, process_threads
 from ledger.metadata.sqlite.watches import Watcher
 from ledger.metadata.store import Unwatch, Watch
-from ledger.metadata.transactions import bookies
+from ledger.metadata.transactions import sessions
 from ledger.metadata.transactions.key_value import Job, T
 from ledger.metadata.transactions.store import KeyValueStore
 
@@ -127,7 +127,7 @@ async def _end_session(thread: SqliteThread, session: Session) -> None:
     """Withdraw what the session registered, politely if the store can be written; its lock ends it anyhow."""
     try:
         with contextlib.suppress(UnavailableError, OutcomeUnknownError):
-            await thread.ask(Kind.WRITE, partial(bookies.end_session, session=session.name))
+            await thread.ask(Kind.WRITE, partial(sessions.end_session, session=session.name))
     finally:
         session.close()
 

@@ -41,12 +41,6 @@ def withdraw(tx: Transaction, bookie_id: BookieId, session: str) -> None:
             tx.remove(key)
 
 
-def end_session(tx: Transaction, session: str) -> None:
-    for key, node in tx.nodes(PREFIX):
-        if node.session == session:
-            tx.remove(key)
-
-
 def bookies(tx: Transaction) -> BookieSet:
     found = [_info(key, node) for key, node in tx.nodes(PREFIX) if _is_alive(tx, node)]
     return BookieSet(

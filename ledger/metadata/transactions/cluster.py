@@ -11,7 +11,7 @@ from ledger.errors import (
 from ledger.metadata.errors import ClusterInUseError
 from ledger.metadata.format.layout import Layout, encode_layout
 from ledger.metadata.refusals import no_cluster
-from ledger.metadata.transactions import bookies, ledgers, records
+from ledger.metadata.transactions import bookies, ledgers, records, repair
 from ledger.metadata.transactions.key_value import Transaction
 from ledger.model import BookieInfo
 
@@ -34,6 +34,7 @@ def format_cluster(tx: Transaction, instance_id: str) -> None:
     tx.remove_range(ledgers.PREFIX)
     tx.remove_range(records.PREFIX)
     tx.remove_range(COOKIE_PREFIX)
+    tx.remove_range(repair.PREFIX)
     tx.remove(_INSTANCE_ID)
     tx.create(_INSTANCE_ID, instance_id.encode())
 
@@ -56,6 +57,7 @@ def nuke(tx: Transaction, instance_id: str) -> None:
         records.PREFIX,
         COOKIE_PREFIX,
         bookies.PREFIX,
+        repair.PREFIX,
         _INSTANCE_ID,
         _LAYOUT,
     ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ledger.digits import whole_number
 from ledger.errors import AlreadyExistsError, MetadataFormatError
 from ledger.metadata.refusals import is_own_create, ledger_moved_on, ledger_not_found
@@ -50,6 +52,12 @@ def read(tx: Transaction, ledger_id: int) -> Node:
     if node is None:
         raise ledger_not_found(ledger_id)
     return node
+
+
+def read_many(tx: Transaction, ledger_ids: Sequence[LedgerId]) -> dict[LedgerId, Node]:
+    """Those of them that exist."""
+    found = ((ledger_id, tx.get(_key(ledger_id))) for ledger_id in ledger_ids)
+    return {ledger_id: node for ledger_id, node in found if node is not None}
 
 
 def write(tx: Transaction, ledger_id: int, data: bytes, version: int) -> int:

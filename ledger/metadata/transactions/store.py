@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,11 +10,13 @@ from ledger.environment import Environment
 from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.metadata.format.service_info import published
 from ledger.metadata.record_keys import check_key, check_value
-from ledger.metadata.refusals import checked_ledger_id, stored_ledger
+from ledger.metadata.refusals import checked_ledger_id, intact_ledger, stored_ledger
+from ledger.metadata.repair_store import RepairStore
 from ledger.metadata.store import OnLost, Registration, Unwatch, Watch, ignore_loss
 from ledger.metadata.transactions import bookies, cluster, ledgers, records
 from ledger.metadata.transactions.cluster import COOKIE_PREFIX
 from ledger.metadata.transactions.key_value import Backend, Job, T, Transaction
+from ledger.metadata.transactions.repair_store import KeyValueRepair
 from ledger.model import (
     LEDGER_ID_MAX,
     BookieId,
@@ -36,10 +38,15 @@ class KeyValueStore:
     def __init__(self, backend: Backend, environment: Environment) -> None:
         self._backend = backend
         self._environment = environment
+        self._repair = KeyValueRepair(backend, self._read, self._write)
 
     @property
     def uri(self) -> str:
         return self._backend.uri
+
+    @property
+    def repair(self) -> RepairStore:
+        return self._repair
 
     async def close(self) -> None:
         await self._backend.close()
@@ -65,6 +72,16 @@ class KeyValueStore:
     async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
         node = await self._read(partial(ledgers.read, ledger_id=checked_ledger_id(ledger_id)))
         return Versioned(stored_ledger(ledger_id, node.value), node.version)
+
+    async def glance_at_ledgers(
+        self, ledger_ids: Sequence[LedgerId]
+    ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+        nodes = await self._read(partial(ledgers.read_many, ledger_ids=ledger_ids))
+        return {
+            ledger_id: Versioned(metadata, node.version)
+            for ledger_id, node in nodes.items()
+            if (metadata := intact_ledger(node.value)) is not None
+        }
 
     async def write_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
         data = encode_ledger_metadata(rewritten(metadata))

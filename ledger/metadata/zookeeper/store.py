@@ -5,7 +5,7 @@ Checks and encodes on the way in, decodes on the way out; the work is done by on
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,8 @@ from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, ConfigurationError, RecordNotFoundError
 from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_key, check_value
-from ledger.metadata.refusals import checked_ledger_id, no_cluster, stored_ledger
+from ledger.metadata.refusals import checked_ledger_id, intact_ledger, no_cluster, stored_ledger
+from ledger.metadata.repair_store import RepairStore
 from ledger.metadata.store import Registration, Unwatch, Watch
 from ledger.metadata.uri import MetadataUri
 from ledger.metadata.zookeeper.address import ZooKeeperAddress, parse_address
@@ -27,9 +28,9 @@ from ledger.metadata.zookeeper.paths import Paths
 from ledger.metadata.zookeeper.records import Records
 from ledger.metadata.zookeeper.registration import ZooKeeperRegistration
 from ledger.metadata.zookeeper.removal import Removal
+from ledger.metadata.zookeeper.repair.store import ZooKeeperRepair
 from ledger.metadata.zookeeper.session.session import ZooKeeperSession
 from ledger.metadata.zookeeper.session.watches import Watches
-from ledger.metadata.zookeeper.under_replication import UnderReplicated, UnderReplicationMarks
 from ledger.model import (
     BookieId,
     BookieInfo,
@@ -58,10 +59,15 @@ class ZooKeeperStore:
         self._cookies = Cookies(self._session, self._paths)
         self._bookies = BookieList(self._session, self._watches, self._paths)
         self._registrations: dict[BookieId, ZooKeeperRegistration] = {}
+        self._repair = ZooKeeperRepair(self._session, self._watches, self._paths, self._cluster)
 
     @property
     def uri(self) -> str:
         return self._address.uri
+
+    @property
+    def repair(self) -> RepairStore:
+        return self._repair
 
     async def open(self) -> None:
         await self._session.open()
@@ -99,6 +105,17 @@ class ZooKeeperStore:
     async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
         data, version = await self._nodes.read(await self._ledger_path(ledger_id), ledger_id)
         return Versioned(stored_ledger(ledger_id, data), version)
+
+    async def glance_at_ledgers(
+        self, ledger_ids: Sequence[LedgerId]
+    ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+        layout = await self._cluster.layout_type()
+        nodes = await self._nodes.read_many([self._paths.ledger(layout, each) for each in ledger_ids])
+        return {
+            ledger_id: Versioned(metadata, node[1])
+            for ledger_id, node in zip(ledger_ids, nodes, strict=True)
+            if node is not None and (metadata := intact_ledger(node[0])) is not None
+        }
 
     async def write_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
         path = await self._ledger_path(ledger_id)
@@ -202,10 +219,6 @@ class ZooKeeperStore:
     async def list_cookies(self) -> list[BookieId]:
         await self._cluster.layout_type()
         return await self._cookies.list()
-
-    def under_replicated(self) -> AsyncIterator[UnderReplicated]:
-        """The ledgers that BookKeeper's autorecovery has marked: more than every driver has."""
-        return UnderReplicationMarks(self._session, self._paths).all()
 
     # ---- the cluster
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.helpers.apache.bookie import JVM_OPTIONS, SESSION_TIMEOUT_MS, SMALL_JVM
 from tests.helpers.apache.java_libs import class_path, java
+from tests.helpers.processes.ports import free_ports
 
 MAIN = "org.apache.bookkeeper.replication.AutoRecoveryMain"
 _SETTINGS: dict[str, object] = {
@@ -22,14 +23,20 @@ _SETTINGS: dict[str, object] = {
 
 
 class ApacheAutorecovery:
-    """`grace_ms` is how long an open ledger with a dead member is left to its writer before it is fenced."""
+    """`grace_ms` is how long an open ledger with a dead member is left to its writer before it is fenced.
+
+    `name` is what it calls itself in votes.
+    """
 
     def __init__(self, metadata: str, directory: Path, grace_ms: int) -> None:
         directory.mkdir(parents=True)
+        [port] = free_ports(1)
+        self.name = f"127.0.0.1:{port}"
         self.log = directory / "autorecovery.log"
         settings: Mapping[str, object] = {
             **_SETTINGS,
             "metadataServiceUri": metadata,
+            "bookiePort": port,
             "openLedgerRereplicationGracePeriod": grace_ms,
         }
         conf = directory / "autorecovery.conf"
@@ -43,8 +50,11 @@ class ApacheAutorecovery:
             )
 
     def said(self, text: str) -> bool:
-        assert self._process.poll() is None, self.log.read_text(errors="replace")[-4000:]
+        assert self._process.poll() is None, self.end_of_log()
         return text in self.log.read_text(errors="replace")
+
+    def end_of_log(self) -> str:
+        return self.log.read_text(errors="replace")[-4000:]
 
     def stop(self) -> None:
         self._process.kill()

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.helpers.apache.java_libs import class_path, java
+from tests.helpers.processes.ports import free_ports
 
 START_S = 90.0
 MAIN = "org.apache.bookkeeper.server.Main"
@@ -67,8 +68,7 @@ class ApacheBookie:
         self.directory = directory
         self._class_path = class_path()
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port: int = probe.getsockname()[1]
+        [self.port] = free_ports(1)
         self.bookie_id = f"127.0.0.1:{self.port}"
         merged = {
             **_SETTINGS,
@@ -96,9 +96,7 @@ class ApacheBookie:
         assert self._process is not None
         give_up_at = time.monotonic() + START_S
         while not self._accepts():
-            if self._process.poll() is not None or time.monotonic() > give_up_at:
-                text = self.log.read_text(errors="replace")
-                raise AssertionError(f"Apache's bookie {self.bookie_id} did not start:\n{text[-4000:]}")
+            assert self.running and time.monotonic() < give_up_at, f"it did not start: {self.end_of_log()}"
             time.sleep(0.05)
 
     def start(self) -> None:
@@ -142,6 +140,11 @@ class ApacheBookie:
     @property
     def log(self) -> Path:
         return self.directory / "bookie.log"
+
+    def end_of_log(self) -> str:
+        """For the message of a failed test."""
+        state = "runs" if self.running else "has ended"
+        return f"Apache's bookie {self.bookie_id} {state}\n{self.log.read_text(errors='replace')[-4000:]}"
 
     def _accepts(self) -> bool:
         try:

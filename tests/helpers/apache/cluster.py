@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,6 +32,10 @@ class OwnBookie(BookieProcess):
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    def end_of_log(self) -> str:
+        """For the message of a failed test; while it runs its log is in a pipe."""
+        return f"bookie {self.bookie_id} {'runs' if self.running else 'has ended'}\n{self.errors[-4000:]}"
 
 
 Bookie = ApacheBookie | OwnBookie
@@ -115,8 +119,16 @@ class MixedCluster:
 
     def wait_until_registered(self, bookies: Sequence[Bookie]) -> None:
         """Return once all of these are listed as writable."""
-        wanted = {bookie.bookie_id for bookie in bookies}
-        self._wait_for(lambda listed: wanted <= listed, f"{sorted(wanted)} to be registered")
+        give_up_at = time.monotonic() + START_S
+        missing = list(bookies)
+        with self._kazoo() as kazoo:
+            while missing:
+                listed = set(kazoo.get_children(f"{self.root}/available"))
+                missing = [bookie for bookie in missing if bookie.bookie_id not in listed]
+                for bookie in missing:
+                    waiting = bookie.running and time.monotonic() < give_up_at
+                    assert waiting, f"it did not register: {bookie.end_of_log()}"
+                time.sleep(0.05)
 
     def end_session(self, bookie: Bookie) -> None:
         """Do for a killed bookie what ZooKeeper does once its session has expired."""
@@ -125,13 +137,10 @@ class MixedCluster:
 
     def wait_until_unregistered(self, bookie: Bookie) -> None:
         """Return once the session of a killed bookie has expired."""
-        self._wait_for(lambda listed: bookie.bookie_id not in listed, f"{bookie.bookie_id} to be gone")
-
-    def _wait_for(self, holds: Callable[[set[str]], bool], what: str) -> None:
         give_up_at = time.monotonic() + START_S
         with self._kazoo() as kazoo:
-            while not holds(set(kazoo.get_children(f"{self.root}/available"))):
-                assert time.monotonic() < give_up_at, f"waited in vain for {what}"
+            while kazoo.exists(f"{self.root}/available/{bookie.bookie_id}"):
+                assert time.monotonic() < give_up_at, f"waited in vain for {bookie.bookie_id} to be gone"
                 time.sleep(0.05)
 
     @contextmanager

@@ -6,19 +6,23 @@ import asyncio
 import shutil
 import struct
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from pathlib import Path
+from typing import NamedTuple
 
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
-from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.ledger_storage import LedgerStorage, OnDurable
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.start.first_files import journal_is_unused, ledgers_are_unused, make_first_files
-from bookie_server.storage.stored_entry import EntryRun
+from bookie_server.storage.stored_entry import StoredEntry
 from ledger.environment import Environment, SystemEnvironment
 from ledger.wire.crc32c import crc32c
 
 KEY = b"k" * 20
+COMPACTED_BELOW = 0.99
+"""A threshold for compactions that leave next to nothing as it is."""
 _HEADER = struct.Struct(">qqqq")
 
 
@@ -29,6 +33,13 @@ def make_entry(
     payload = b"payload of %d/%d " % (ledger_id, entry_id) * 3 if payload is None else payload
     header = _HEADER.pack(ledger_id, entry_id, entry_id - 1 if lac is None else lac, 7 * entry_id)
     return memoryview(header + crc32c(payload, crc32c(header)).to_bytes(4, "big") + payload)
+
+
+class EntryRun(NamedTuple):
+    """Entries of one ledger, to be added together."""
+
+    ids: list[int]
+    entries: list[StoredEntry]
 
 
 def run_of(ledger_id: int, ids: Iterable[int]) -> EntryRun:
@@ -50,7 +61,9 @@ def small_config(directory: Path, **changes: object) -> StorageConfig:
         "disk_usage_writable": 1.0,
         "disk_check_interval_s": 3600.0,
         "checkpoint_interval_s": 3600.0,
+        "compaction_bytes_per_s": 2**40,
         "read_worker_count": 1,
+        "single_write_bytes_min": SINGLE_WRITE.get(),
     }
     settings.update(changes)
     return StorageConfig(
@@ -58,6 +71,10 @@ def small_config(directory: Path, **changes: object) -> StorageConfig:
         ledger_directory=directory / "ledgers",
         **settings,  # type: ignore[arg-type]  # the names are StorageConfig's
     )
+
+
+SINGLE_WRITE: ContextVar[int] = ContextVar("SINGLE_WRITE", default=0)
+"""`single_write_bytes_min` of storages that are configured without one: tests that both kinds must pass set it."""
 
 
 async def open_storage(directory: Path, disk: Disk | None = None, **changes: object) -> LedgerStorage:
@@ -81,12 +98,28 @@ def _make_if_new(disk: Disk, config: StorageConfig, environment: Environment) ->
 
 
 def copy_as_after_kill(source: Path, target: Path) -> Path:
-    """The files as a process killed now would leave them."""
-    shutil.copytree(source, target)
-    return target
+    """The files as a process killed now would leave them.
+
+    Once more from the beginning if one was renamed on the way: the room worker makes the journal's next file.
+    """
+    while True:
+        try:
+            return Path(shutil.copytree(source, target))
+        except shutil.Error:
+            shutil.rmtree(target)
 
 
-async def durable(call: Callable[[Callable[[Exception | None], None]], None]) -> None:
+def add_run(storage: LedgerStorage, state: StoredLedger, run: EntryRun, on_durable: OnDurable) -> None:
+    storage.add([(state, run)], lambda _adds, error: on_durable(error))
+
+
+def set_lac(
+    storage: LedgerStorage, state: StoredLedger, packet: bytes, lac: int, on_durable: OnDurable
+) -> None:
+    storage.set_explicit_lacs([(state, packet, lac)], on_durable)
+
+
+async def durable(call: Callable[[OnDurable], None]) -> None:
     """Make the call and wait for its on_durable; raise what it brings."""
     outcome: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
     call(outcome.set_result)
@@ -96,7 +129,7 @@ async def durable(call: Callable[[Callable[[Exception | None], None]], None]) ->
 
 
 async def add(storage: LedgerStorage, state: StoredLedger, ids: Iterable[int]) -> None:
-    await durable(lambda done: storage.add(state, run_of(state.ledger_id, ids), done))
+    await durable(lambda done: add_run(storage, state, run_of(state.ledger_id, ids), done))
 
 
 async def fence(storage: LedgerStorage, state: StoredLedger) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from dlog.blocking.loop_thread import fastest_loop
 from dlog.testing.metadata.history import CallOutcome, RegisterCall, RegisterHistory
-from ledger.errors import LogStoreError
+from ledger.errors import LogStoreError, MetadataUnavailableError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.sqlite import engine
 from ledger.metadata.store import MetadataStore
@@ -114,11 +114,20 @@ class RegisterClient:
             self._known[call.register] = call.version
 
 
+async def _opened(uri: str) -> MetadataStore:
+    """It may begin in the middle of a fault that no server answers in."""
+    while True:
+        try:
+            return await open_store(uri)
+        except MetadataUnavailableError as error:
+            print(error, flush=True)
+
+
 async def main(uri: str, path: str, name: str, seed: str) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    store = await open_store(uri)
+    store = await _opened(uri)
     try:
         print("127.0.0.1:0 is ready", flush=True)
         await RegisterClient(store, _LoggedHistory(Path(path)), name, Random(seed)).run()

@@ -34,6 +34,10 @@ class _File(SystemFile):
         self._disk.effect("write", self.path)
         return super().write_at(offset, parts)
 
+    def write_uncached(self, offset: int, parts: Sequence[bytes]) -> int:
+        self._disk.effect("write", self.path)
+        return super().write_uncached(offset, parts)
+
     def sync(self) -> None:
         self._disk.effect("sync", self.path)
         super().sync()

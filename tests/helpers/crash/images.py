@@ -1,6 +1,6 @@
 """Boots what a power cut may leave of a bookie's disk, at each effect of each scenario, and compares.
 
-    python -m tests.helpers.crash.images [--each 8] [--second 10]
+    python -m tests.helpers.crash.images [--each 8] [--second 10] [--single-write 1]
 
 prints how many distinct images were booted. At each effect all images made of whole changes are taken if they are no
 more than `--each`, torn ones in the room that is left. From each `--second`-th image of a storage the bookie starts
@@ -22,6 +22,7 @@ from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.effects import Effect
 from dlog.testing.disk.image import DiskImage
 from ledger.errors import LogStoreError
+from tests.helpers.bookie.storage import COMPACTED_BELOW, SINGLE_WRITE
 from tests.helpers.crash.identity_scenarios import IDENTITY_SCENARIOS, Known, boot_identity, new_known
 from tests.helpers.crash.recorded_storage import LARGE, LARGE_FROM, Ledgers, RecordedStorage, check, copy_of
 from tests.helpers.crash.scenarios import SCENARIOS, SETTINGS, Scenario, opened
@@ -131,6 +132,7 @@ async def collect_garbage(bookie: RecordedStorage) -> None:
     await bookie.delete(NEXT_LARGE)
     await bookie.storage.checkpoint()
     await bookie.storage.remove_dead_logs()
+    await bookie.storage.compact(COMPACTED_BELOW)
 
 
 async def boot_storage(image: DiskImage, ledgers: Ledgers, *, goes_on: bool) -> None:
@@ -186,7 +188,9 @@ def main() -> None:
     )
     parser.add_argument("--each", type=int, default=EACH, help="images at each effect, at most")
     parser.add_argument("--second", type=int, default=SECOND_EVERY, help="every so many-th goes on")
+    parser.add_argument("--single-write", type=int, default=0, help="single_write_bytes_min of the storages")
     given = parser.parse_args()
+    SINGLE_WRITE.set(given.single_write)
     booted = asyncio.run(boot_all(given.each, given.second))
     for scenario in sorted(booted.boots):
         print(f"{scenario:28} {booted.boots[scenario]:6} boots {booted.images[scenario]:6} images")

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.storage.stored_entry import EntryRun
-from tests.helpers.bookie.storage import KEY, durable, make_entry
+from tests.helpers.bookie.storage import KEY, EntryRun, add_run, durable, make_entry, set_lac
 
 LARGE = bytes(range(256)) * 32
 LARGE_FROM = 100
@@ -55,7 +54,7 @@ class RecordedStorage:
         asked.entries.update(chosen)
         state = self.storage.ledger(ledger_id) or self.storage.create_ledger(ledger_id, KEY)
         run = EntryRun(chosen, [entry_of(ledger_id, entry_id) for entry_id in chosen])
-        await durable(partial(self.storage.add, state, run))
+        await durable(partial(add_run, self.storage, state, run))
         asked.acked.update(chosen)
 
     async def fence(self, ledger_id: int) -> None:
@@ -69,7 +68,7 @@ class RecordedStorage:
         asked = self._asked(ledger_id)
         asked.lac = max(asked.lac, lac)
         state = self.storage.ledger(ledger_id) or self.storage.create_ledger(ledger_id, KEY)
-        await durable(partial(self.storage.set_explicit_lac, state, b"packet %d" % lac, lac))
+        await durable(partial(set_lac, self.storage, state, b"packet %d" % lac, lac))
         asked.lac_acked = max(asked.lac_acked, lac)
 
     async def delete(self, ledger_id: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
-from tests.helpers.bookie.storage import open_storage
+from tests.helpers.bookie.storage import COMPACTED_BELOW, open_storage
 from tests.helpers.crash.recorded_storage import LARGE_FROM, Ledgers, RecordedStorage
 
 HOME = Path("/bookie")
@@ -106,6 +106,22 @@ async def garbage(bookie: RecordedStorage) -> None:
     await bookie.storage.remove_dead_logs()
 
 
+async def compaction(bookie: RecordedStorage) -> None:
+    """What lives in two entry logs, or journal files, and in the current one comes into a new one; twice."""
+    for step in range(3):
+        await bookie.add(1, range(20 * step, 20 * step + 20))
+        await bookie.add(LARGE_FROM, range(4 * step, 4 * step + 4))
+        await bookie.add(2, [2 * step, 2 * step + 1])
+        await bookie.storage.checkpoint()
+    await bookie.delete(LARGE_FROM)
+    await bookie.storage.checkpoint()
+    await bookie.storage.compact(COMPACTED_BELOW)
+    await bookie.add(1, [60])
+    await bookie.delete(2)
+    await bookie.storage.checkpoint()
+    await bookie.storage.compact(COMPACTED_BELOW)
+
+
 async def everything(bookie: RecordedStorage) -> None:
     """All of it mixed, and a stop in good order."""
     for step in range(6):
@@ -135,5 +151,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     fences,
     limits,
     garbage,
+    compaction,
     everything,
 )

@@ -7,8 +7,17 @@ from pathlib import Path
 
 from bookie_server.disk.disk import Disk
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.storage.stored_entry import EntryRun
-from tests.helpers.bookie.storage import KEY, add, durable, fence, found_ids, make_entry, open_storage
+from tests.helpers.bookie.storage import (
+    KEY,
+    EntryRun,
+    add,
+    add_run,
+    durable,
+    fence,
+    found_ids,
+    make_entry,
+    open_storage,
+)
 
 SETTINGS = {"journal_segment_bytes": 64 * 1024, "entry_log_bytes_max": 64 * 1024, "reserve_bytes": 0}
 LARGE = bytes(range(256)) * 64
@@ -44,7 +53,7 @@ async def workload(directory: Path, disk: Disk, promises: Promises) -> None:
         await add(storage, two, [step])
         promises.entries[2] = step + 1
         run = EntryRun([step], [make_entry(4, step, payload=LARGE)])
-        await durable(partial(storage.add, large, run))
+        await durable(partial(add_run, storage, large, run))
         promises.large = step + 1
         if step in (1, 4):
             await storage.checkpoint()

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.helpers.bookie.storage import KEY, fence, open_storage, run_of
+from tests.helpers.bookie.storage import KEY, add_run, fence, open_storage, run_of
 
 RUN = 50
 
@@ -23,7 +23,7 @@ async def main(directory: Path) -> None:
             assert error is None
             print(f"acked {end}", flush=True)
 
-        storage.add(state, run_of(1, range(first, end)), on_durable)
+        add_run(storage, state, run_of(1, range(first, end)), on_durable)
         first = end
         await storage.wait_for_room()
         await asyncio.sleep(0)

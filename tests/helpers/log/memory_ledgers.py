@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from dlog.format.entry import Codec, encode_entry
+from dlog.format.entry import Codec, ProducerMark, encode_entry
 from dlog.format.message import Columns, Flat
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
@@ -22,16 +22,30 @@ from ledger.errors import EntryNotFoundError, LedgerNotFoundError
 from ledger.metadata.drivers import open_store
 from ledger.model import EntryId, LedgerId
 from ledger.reading.bookie_reads import Entry
+from ledger.reading.shared_ledgers import Open, SharedLedgers
 
 ORDERS = LogName(namespace="default", name="orders")
 
 
 def entry_of(
-    *payloads: bytes | None, keys: list[bytes | None] | None = None, codec: Codec = Codec.NONE
+    *payloads: bytes | None,
+    keys: list[bytes | None] | None = None,
+    codec: Codec = Codec.NONE,
+    messages_before: int | None = None,
+    producer: ProducerMark | None = None,
 ) -> bytes:
     headers: list[Flat] = [[]] * len(payloads)
     columns = Columns(keys or [None] * len(payloads), list(payloads), headers)
-    return b"".join(encode_entry(columns, epoch=1, append_time_us=1000, codec=codec))
+    return b"".join(
+        encode_entry(
+            columns,
+            epoch=1,
+            append_time_us=1000,
+            codec=codec,
+            messages_before=messages_before,
+            producer=producer,
+        )
+    )
 
 
 @dataclass
@@ -67,8 +81,12 @@ class MemoryHandle:
 
     def _look(self) -> None:
         ledger = self._ledgers.find(self.ledger_id)
+        self.closed = ledger.sealed
+        self._read_lac(ledger)
+
+    def _read_lac(self, ledger: MemoryLedger) -> None:
         shown = ledger.shown.pop(0) if ledger.shown and not ledger.sealed else ledger.lac
-        self.closed, self._lac = ledger.sealed, max(shown, self._lac)
+        self._lac = max(shown, self._lac)
 
     @property
     def last_readable(self) -> int:
@@ -90,7 +108,7 @@ class MemoryHandle:
                 break
             found.append(Entry(EntryId(entry_id), entry_id - 1, 0, memoryview(payload)))
         if not found:
-            raise EntryNotFoundError(f"entry {first} is lost")
+            raise EntryNotFoundError(f"entry {first} is lost", ledger_id=self.ledger_id, entry_id=first)
         return found
 
     async def read(self, first: int, last: int) -> list[Entry]:
@@ -113,6 +131,12 @@ class MemoryHandle:
         self._look()
         return self.last_readable
 
+    async def read_lac(self) -> int:
+        await self._ledgers.interfere("read_lac")
+        if not self.closed:
+            self._read_lac(self._ledgers.find(self.ledger_id))
+        return self.last_readable
+
     async def close(self) -> None:
         self._ledgers.open_handles -= 1
 
@@ -120,6 +144,7 @@ class MemoryHandle:
 class MemoryLedgers:
     def __init__(self) -> None:
         self.environment = SystemEnvironment()
+        self.shared = SharedLedgers(cast(Open, self.open))
         self.ledgers: dict[int, MemoryLedger] = {}
         self.failures: list[Exception] = []
         self.opened: list[int] = []
@@ -128,12 +153,15 @@ class MemoryLedgers:
 
     def find(self, ledger_id: int) -> MemoryLedger:
         if ledger_id not in self.ledgers:
-            raise LedgerNotFoundError(f"ledger {ledger_id} does not exist")
+            raise LedgerNotFoundError(f"ledger {ledger_id} does not exist", ledger_id=ledger_id)
         return self.ledgers[ledger_id]
 
     async def interfere(self, _what: str) -> None:
         if self.failures:
             raise self.failures.pop(0)
+
+    def closed_ledgers(self, password: bytes = b"", *, entries_max: int, bytes_max: int) -> NothingAhead:
+        return NothingAhead()
 
     async def open(self, ledger_id: int, password: bytes = b"") -> MemoryHandle:
         await self.interfere("open")
@@ -141,6 +169,22 @@ class MemoryLedgers:
         self.opened.append(ledger_id)
         self.open_handles += 1
         return handle
+
+
+class NothingAhead:
+    """Ledgers of which nothing is read ahead."""
+
+    def ask(self, ledger_ids: Sequence[int]) -> None:
+        """Each is opened when its turn comes."""
+
+    async def take(self, ledger_id: int) -> None:
+        return None
+
+    def drop(self, ledger_id: int) -> None:
+        """There is nothing."""
+
+    def close(self) -> None:
+        """There is nothing."""
 
 
 class MemoryLog:

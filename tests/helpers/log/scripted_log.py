@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -44,6 +45,8 @@ class OwnStore:
         self.away = False
         self.away_for: set[str] = set()
         """Requests that fail although the store is there."""
+        self.read_record_s = 0.0
+        """How long each answer to this request takes."""
         self.asked: list[str] = []
         self.before_answer: Callable[[str], None] = lambda name: None
 
@@ -56,6 +59,8 @@ class OwnStore:
             self.asked.append(name)
             if self.away or name in self.away_for:
                 raise MetadataUnavailableError("the store is away")
+            if name == "read_record" and self.read_record_s:
+                await asyncio.sleep(self.read_record_s)
             answer = await found(*args, **options)
             self.before_answer(name)
             return answer
@@ -122,3 +127,9 @@ async def scripted_log(bookies: int = 3) -> AsyncIterator[ScriptedLog]:
 async def payloads(client: LogClient, log: str) -> list[bytes | None]:
     async with client.reader(log, until="latest") as reader:
         return [message.payload async for message in reader]
+
+
+async def messages_before(client: LogClient, log: str) -> list[int | None]:
+    """Of each entry, as it says itself."""
+    async with client.reader(log, until="latest") as reader:
+        return [batch.messages_before async for batch in reader.batches()]

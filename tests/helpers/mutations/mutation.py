@@ -23,6 +23,20 @@ AMBUSHED: dict[str, Any] = {
     "progress_s": 200.0,
 }
 """Time for one ambush after the other, with much that only the journal has."""
+COMPACTED: dict[str, Any] = {
+    **THREE,
+    "bookies": 3,
+    "compaction": True,
+    "small_disks": True,
+    "shrinks": True,
+    "payload_bytes_max": 500,
+    "rotation_age_s": 0.7,
+    "gc_interval_s": 0.7,
+    "checkpoint_s": 0.5,
+    "chaos_s": 12.0,
+    "fault_every_s": 1.5,
+}
+"""Ledgers come and go, and what is left of them is copied together."""
 SPARES: dict[str, Any] = {**THREE, "bookies": 6}
 SLOW_DISKS: dict[str, Any] = {"sync_s_max": 0.05}
 """Much is under way at any time."""

@@ -23,8 +23,9 @@ PLANTED_BUGS: dict[str, tuple[Edit, ...]] = {
     ),
     "committed-resolved-as-absent": (
         edit(
-            "dlog.read.resolution:resolve",
-            ("return Resolution.COMMITTED", "return Resolution.ABSENT"),
+            "dlog.read.resolution:_in_ledger",
+            ("return Resolution.COMMITTED  #", "return Resolution.ABSENT  #"),
+            ("return Resolution.COMMITTED if", "return Resolution.ABSENT if"),
         ),
     ),
     "last-of-a-batch-dropped": (

@@ -30,6 +30,12 @@ class Cluster:
         """Start bookie `number` again, after it was stopped or killed."""
         self.bookies[number] = await _start_bookie(self.uri, self.bookie_directory(number), extra)
 
+    async def add_bookie(self, *, extra: Sequence[str] = ()) -> int:
+        """Start another bookie on empty directories; its number."""
+        number = len(self.bookies)
+        self.bookies.append(await _start_bookie(self.uri, self.bookie_directory(number), extra))
+        return number
+
 
 @asynccontextmanager
 async def running_cluster(

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from tests.helpers.apache.java_libs import class_path
+from tests.helpers.processes.ports import free_ports
 
 START_S = 60.0
 TICK_MS = 100
@@ -128,10 +129,3 @@ class ZooKeeperProcess:
             # Of the commands that ask how it is this one has its mode only once requests are served.
             return b"Mode: " in link.makefile("rb").read()
         return False
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that no process has now."""
-    with contextlib.ExitStack() as probes:
-        sockets = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [probe.getsockname()[1] for probe in sockets]

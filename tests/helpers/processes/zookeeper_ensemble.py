@@ -7,7 +7,8 @@ import itertools
 from pathlib import Path
 
 from dlog.testing.relay import Relay
-from tests.helpers.processes.zookeeper import ZooKeeperProcess, free_ports
+from tests.helpers.processes.ports import free_ports
+from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 SERVERS = 3
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bookie_server.config_file import make_config
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError
+from bookie_server.net.port import ports_to_try
 from bookie_server.server import BookieServer
-from ledger.environment import SystemEnvironment
+from ledger.environment import Environment, SystemEnvironment
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieInfo, check_bookie_id
@@ -32,17 +36,38 @@ async def cluster(name: str) -> AsyncIterator[MetadataStore]:
     await store.close()
 
 
-def server_on(directory: Path, store: MetadataStore, **settings: object) -> BookieServer:
+def server_on(
+    directory: Path, store: MetadataStore, *, environment: Environment | None = None, **settings: object
+) -> BookieServer:
     config = make_config(
         {"metadata": store.uri, "data": str(directory), "port": 0, "storage": SMALL_FILES, **settings}, {}
     )
-    return BookieServer(config, store, SystemDisk(), SystemEnvironment())
+    return BookieServer(config, store, SystemDisk(), environment or SystemEnvironment())
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frame: bytes) -> bytes:
     writer.write(frame)
     prefix = await reader.readexactly(4)
     return prefix + await reader.readexactly(int.from_bytes(prefix, "big"))
+
+
+def test_a_bookie_without_a_port_passes_over_those_that_are_taken(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        environment = SystemEnvironment()
+        environment.rng.seed(7)
+        first, second, third, *_ = ports_to_try(random.Random(7))
+        async with cluster("ports") as store:
+            with socket.create_server(("127.0.0.1", first)), socket.create_server(("127.0.0.1", second)):
+                server = server_on(tmp_path, store, environment=environment)
+                await server.start()
+                assert server.port == third
+                await server.stop()
+            again = server_on(tmp_path, store)
+            await again.start()
+            assert again.port == third
+            await again.stop()
+
+    asyncio.run(scenario())
 
 
 def test_it_serves_and_stops_without_leaving_tasks_or_registration(tmp_path: Path) -> None:
@@ -64,6 +89,51 @@ def test_it_serves_and_stops_without_leaving_tasks_or_registration(tmp_path: Pat
             assert asyncio.all_tasks() == before
 
     asyncio.run(scenario())
+
+
+def test_a_start_goes_through_its_steps_in_order_and_serves_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before each step: whether connections are accepted, and whether clients can find the bookie."""
+    seen: list[tuple[str, bool, bool]] = []
+
+    def note(name: str, store: MetadataStore) -> None:
+        step = getattr(BookieServer, name)
+
+        async def noted(self: BookieServer, *arguments: Any) -> Any:
+            registered = bool((await store.bookies()).writable)
+            seen.append((name, await accepts(getattr(self, "port", 0)), registered))
+            return await step(self, *arguments)
+
+        monkeypatch.setattr(BookieServer, name, noted)
+
+    async def scenario() -> None:
+        async with cluster("steps") as store:
+            for name in ("_lock_directories", "_bind", "_prove_identity", "_open_storage", "_register"):
+                note(name, store)
+            server = server_on(tmp_path, store)
+            await server.start()
+            assert await accepts(server.port) and (await store.bookies()).writable
+            await server.stop()
+
+    asyncio.run(scenario())
+    assert seen == [
+        ("_lock_directories", False, False),
+        ("_bind", False, False),
+        ("_prove_identity", False, False),
+        ("_open_storage", False, False),
+        ("_register", True, False),
+    ]
+
+
+async def accepts(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port or 1)
+    except ConnectionRefusedError:
+        return False
+    writer.close()
+    await writer.wait_closed()
+    return True
 
 
 def test_it_starts_again_in_the_same_process(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ async def test_nodes_of_an_owner_are_closed_to_others(zookeeper: ZooKeeperProces
             await stranger.read_ledger(ledger_id)
         with pytest.raises(UnauthorizedError, match="auth_file"):
             await stranger.create_ledger(LedgerId(7), new_metadata())
+        with pytest.raises(UnauthorizedError, match="auth_file"):
+            await stranger.glance_at_ledgers([ledger_id])
         await stranger.close()
     again = await open_store(store.uri)
     assert (await again.read_ledger(ledger_id)).version == 0

@@ -12,8 +12,8 @@ from kazoo.client import KazooClient
 from ledger.errors import ConfigurationError, LayoutMismatchError, MetadataFormatError, RecordNotFoundError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.format.cookie import decode_cookie, encode_cookie
+from ledger.metadata.repair_store import UnderReplicated
 from ledger.metadata.zookeeper.store import ZooKeeperStore
-from ledger.metadata.zookeeper.under_replication import UnderReplicated
 from ledger.model import BookieId, BookieInfo, LedgerId
 from tests.helpers.metadata import vectors
 from tests.helpers.metadata.drivers import B1, bookie, new_metadata
@@ -310,7 +310,7 @@ async def test_a_parent_is_not_taken_for_a_record(place: Place) -> None:
 
 async def test_marks_of_autorecovery_can_be_read(place: Place) -> None:
     store = await place.cluster()
-    assert [mark async for mark in store.under_replicated()] == []
+    assert [mark async for mark in store.repair.marks()] == []
     marks = {
         12345: "/0000/0000/0000/3039/urL0000012345",
         4294967301: "/0000/0001/0000/0005/urL4294967301",
@@ -321,12 +321,12 @@ async def test_marks_of_autorecovery_can_be_read(place: Place) -> None:
         )
     apaches = "/underreplication/ledgers/0000/0001/0000/0002/urL4294967298"
     place.raw.create(place.root + apaches, ZNODES[apaches], makepath=True)
-    found = [mark async for mark in store.under_replicated()]
+    found = [mark async for mark in store.repair.marks()]
     assert [mark.ledger_id for mark in found] == [12345, 4294967298, 4294967301]
     assert found[0] == UnderReplicated(LedgerId(12345), (BookieId("b-1"),), 5)
     assert found[1].missing and found[1].marked_ms
     await store.format_cluster()
-    assert [mark async for mark in store.under_replicated()] == []
+    assert [mark async for mark in store.repair.marks()] == []
     await store.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -17,6 +18,7 @@ from ledger.errors import (
     RecordNotFoundError,
 )
 from ledger.metadata.drivers import open_store
+from ledger.metadata.errors import LockLostError
 from ledger.metadata.update_loop import update_ledger
 from ledger.metadata.zookeeper.store import ZooKeeperStore
 from ledger.model import BookieSet, EntryId, LedgerId
@@ -188,6 +190,7 @@ async def test_an_expired_session_is_begun_anew(fragile: ZooKeeperProcess) -> No
         await eventually(lambda: store._session.session_id != before)
         await eventually_async(lambda: lists(other, writable=[B2], read_only=[B1]))
         await eventually(lambda: "a" in calls)
+        await store.read_record("/a")
         calls.clear()
         await other.write_record("/a", b"one", 0)
         await eventually(lambda: "a" in calls)
@@ -208,6 +211,35 @@ async def test_a_withdrawn_bookie_does_not_come_back_with_a_new_session(fragile:
         await asyncio.to_thread(expire, fragile, store)
         await eventually(lambda: store._session.session_id != before)
         await eventually_async(lambda: lists(other, writable=[B2], read_only=[]))
+
+
+async def test_a_lock_ends_with_its_session_and_clears_nothing_afterwards(fragile: ZooKeeperProcess) -> None:
+    """Another worker may have it by then, and the ledger may have been marked again at the same version."""
+    ledger_id = LedgerId(7)
+    async with cluster(fragile) as (store, root), opened(fragile, root) as other:
+        await store.repair.mark(ledger_id, [B1], 5)
+        version = (await store.repair.read_mark(ledger_id)).version
+        lock = await store.repair.lock(ledger_id, "first")
+        candidacy = await store.repair.stand("first:1")
+        rival = await other.repair.stand("second:2")
+        assert lock is not None and await candidacy.is_elected() and not await rival.is_elected()
+        before = store._session.session_id
+        await asyncio.to_thread(expire, fragile, store)
+        await eventually(lambda: store._session.session_id != before)
+        taken = await other.repair.lock(ledger_id, "second")
+        assert taken is not None and not await lock.is_held()
+        with pytest.raises(LockLostError):
+            await lock.clear_mark(version)
+        late = store._session.delete(store._paths.under_replicated(ledger_id), version, within=before)
+        with pytest.raises(MetadataUnavailableError, match="ended the session that this belonged to"):
+            await late
+        await lock.release()
+        assert await taken.is_held()
+        assert (await other.repair.read_mark(ledger_id)).version == version
+        # It stands again by itself, behind the other.
+        assert await rival.is_elected() and not await candidacy.is_elected()
+        await rival.close()
+        assert await candidacy.is_elected()
 
 
 async def test_a_killed_bookies_place_is_free_when_its_session_ends(fragile: ZooKeeperProcess) -> None:
@@ -261,6 +293,15 @@ async def test_no_server_at_the_address_is_said_in_one_sentence() -> None:
         MetadataUnavailableError, match=r"no ZooKeeper answered at 127\.0\.0\.1:1 within 0\.3 s"
     ):
         await open_store("zk://127.0.0.1:1/ledgers?request_timeout_ms=300")
+
+
+async def test_an_opening_that_is_cancelled_leaves_no_thread() -> None:
+    """It would try to connect until the process ends."""
+    before = set(threading.enumerate())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await open_store("zk://127.0.0.1:1/ledgers")
+    await eventually(lambda: set(threading.enumerate()) <= before)
 
 
 async def has_value(store: ZooKeeperStore, value: bytes) -> bool:

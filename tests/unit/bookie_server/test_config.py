@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bookie_server.config import BookieConfig, Limits
-from bookie_server.config_file import make_config, read_settings
+from bookie_server.config_file import make_config, make_repair_config, read_settings
 from ledger.errors import ConfigurationError, InvalidNameError
 
 BASE: dict[str, Any] = {"metadata": "memory:m", "data": "/bookie"}
@@ -58,6 +58,10 @@ def test_the_bookie_id_is_the_advertised_address_unless_given() -> None:
         ({"port": -1}, "0..65535"),
         ({"host": "0.0.0.0"}, "--advertised"),
         ({"gc_interval_s": 0}, "gc_interval_s"),
+        ({"network_location": "r1"}, "location 'r1' is not valid: write /rack or /zone/rack"),
+        ({"placement": {"racks_min": 0}}, "racks_min must be 1 to 255"),
+        ({"placement": {"racks": 2}}, r"unknown name 'racks' in the \[placement\]"),
+        ({"repair": {"placement": {}}}, r"unknown name 'placement' in the \[repair\]"),
         ({"prot": 1}, "unknown name 'prot'"),
         ({"limits": {"frame_byte_max": 1}}, "unknown name 'frame_byte_max'"),
         ({"limits": 3}, "must be a table"),
@@ -113,3 +117,8 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
 def test_every_limit_is_positive() -> None:
     with pytest.raises(ConfigurationError, match="frame_bytes_max"):
         Limits(frame_bytes_max=0)
+
+
+def test_the_table_of_placement_is_that_of_repair() -> None:
+    assert config(placement={"racks_min": 3, "enforce": True}).repair.placement.racks_min == 3
+    assert make_repair_config({"placement": {"zones_min": 2}}, {"bytes_per_s": 5}).placement.zones_min == 2

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.exceptions import (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    UnimplementedError,
+)
 
 from ledger.errors import AlreadyExistsError, LogStoreError
 from ledger.metadata.refusals import is_own_create, ledger_moved_on, ledger_not_found, no_cluster
 from ledger.metadata.rounds import Rounds
 from ledger.metadata.zookeeper.paths import parent, parents
+from ledger.metadata.zookeeper.session.multi_read import PATHS_MAX, Read
 from ledger.metadata.zookeeper.session.session import ZooKeeperSession
 
 
@@ -21,6 +29,8 @@ class LedgerNodes:
         self._session = session
         self._root = root
         self._directories: dict[str, asyncio.Future[list[Any]]] = {}
+        self._has_multi_read = True
+        """Until a server does not know it: one before ZooKeeper 3.6, which then also closes the connection."""
 
     async def create(self, path: str, ledger_id: int, data: bytes, c_token: int | None) -> int:
         rounds = Rounds(self._session.environment, f"the place of ledger {ledger_id}")
@@ -40,6 +50,36 @@ class LedgerNodes:
         except NoNodeError:
             raise ledger_not_found(ledger_id) from None
         return data, stat.version
+
+    async def read_many(self, paths: Sequence[str]) -> list[tuple[bytes, int] | None]:
+        """Value and version of each as the server knows it that we are connected to; None for one that is not there."""
+        if self._has_multi_read:
+            parts = [paths[first : first + PATHS_MAX] for first in range(0, len(paths), PATHS_MAX)]
+            try:
+                answers = await asyncio.gather(*map(self._session.get_many, parts))
+                return [self._found(node) for answer in answers for node in answer]
+            except UnimplementedError:
+                self._has_multi_read = False
+        return await self._read_each(paths)
+
+    def _found(self, node: Read) -> tuple[bytes, int] | None:
+        if isinstance(node, NoNodeError):
+            return None
+        if isinstance(node, Exception):
+            raise self._session.failures.of_answer(node, is_change=False)
+        return node
+
+    async def _read_each(self, paths: Sequence[str]) -> list[tuple[bytes, int] | None]:
+        found: list[tuple[bytes, int] | None] = []
+        for node in await asyncio.gather(*map(self._session.get, paths), return_exceptions=True):
+            if isinstance(node, NoNodeError):
+                found.append(None)
+            elif isinstance(node, BaseException):
+                raise node
+            else:
+                data, stat = node
+                found.append((data, stat.version))
+        return found
 
     async def write(self, path: str, ledger_id: int, data: bytes, version: int) -> int:
         try:

@@ -1,7 +1,7 @@
 """What a failed request means: kazoo's errors and silence → our errors. Pure.
 
 Whether a change was made decides: certainly not, or nobody knows. Errors that a caller expects stay kazoo's
-own: that a node is there or missing, at another version, or not empty.
+own: that a node is there or missing, at another version, or not empty, and that the server does not know the request.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kazoo.exceptions import (
     RolledBackError,
     RuntimeInconsistency,
     SessionExpiredError,
+    UnimplementedError,
     ZookeeperError,
 )
 from kazoo.exceptions import ConnectionLoss as ConnectionLostError
@@ -32,7 +33,7 @@ from ledger.errors import (
 )
 from ledger.metadata.zookeeper.address import ZooKeeperAddress
 
-_EXPECTED = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError)
+_EXPECTED = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError, UnimplementedError)
 _BROKEN_OFF = (ConnectionLostError, SessionExpiredError)
 _UNDECIDED = (OperationTimeoutError, RequestTimeoutError, RuntimeInconsistency)
 """Answers that do not say whether the change was made."""

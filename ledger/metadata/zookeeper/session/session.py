@@ -2,7 +2,7 @@
 
 Laws:
 - Requests reach the server in the order in which they were made, so that a watch set before a read counts for
-  it; at most `_UNDER_WAY_MAX` are under way at once.
+  it; a fresh read comes a turn of the loop later. No more than `_UNDER_WAY_MAX` are under way at a time.
 - While there is no connection nothing is sent. A request waits for one until its deadline, and then certainly
   did nothing.
 - A change that was sent and not answered is never sent again: MetadataOutcomeUnknownError. A read is harmless:
@@ -25,7 +25,7 @@ from kazoo.exceptions import SessionExpiredError
 from kazoo.handlers.utils import AsyncResult
 
 from ledger.environment import Environment
-from ledger.errors import ConfigurationError, MetadataUnavailableError
+from ledger.errors import ConfigurationError, LogStoreError, MetadataUnavailableError
 from ledger.metadata.zookeeper.address import ZooKeeperAddress
 from ledger.metadata.zookeeper.session.failures import Failures
 from ledger.metadata.zookeeper.session.kazoo_bridge import (
@@ -36,6 +36,7 @@ from ledger.metadata.zookeeper.session.kazoo_bridge import (
     KazooBridge,
     NodeEvent,
 )
+from ledger.metadata.zookeeper.session.multi_read import MultiRead, Read
 
 _UNDER_WAY_MAX = 256
 _REQUEST_BYTES_MAX = 1024 * 1024 - 256
@@ -51,6 +52,8 @@ class _Call:
     request: Request
     is_change: bool
     future: asyncio.Future[Any]
+    within: int | None = None
+    """The only session in which it may be sent."""
     is_sent: bool = False
     deadline: asyncio.TimerHandle | None = None
 
@@ -84,6 +87,7 @@ class ZooKeeperSession:
         self._is_connected = False
         self._is_closed = False
         self._first_state: asyncio.Future[bool] = self._loop.create_future()
+        self._next_proof: asyncio.Future[asyncio.Future[Any]] | None = None
         self._bridge = KazooBridge(
             ",".join(address.servers), self.timeout_s, credential, self._loop, self._on_arrival
         )
@@ -98,6 +102,9 @@ class ZooKeeperSession:
         try:
             async with asyncio.timeout(self._request_timeout_s):
                 accepted = await asyncio.shield(self._first_state)
+        except asyncio.CancelledError:
+            await self.close()  # its thread would go on connecting
+            raise
         except TimeoutError:
             await self.close()
             raise MetadataUnavailableError(
@@ -136,23 +143,68 @@ class ZooKeeperSession:
         _check_size(path, value)
         return self._ask(lambda client: client.set_async(path, value, version), change=True)
 
-    def delete(self, path: str, version: int = -1) -> asyncio.Future[Any]:
-        return self._ask(lambda client: client.delete_async(path, version), change=True)
+    def delete(self, path: str, version: int = -1, *, within: int | None = None) -> asyncio.Future[Any]:
+        """`within`: the session that it belongs to. Once another one has begun, nothing is sent."""
+        return self._ask(lambda client: client.delete_async(path, version), change=True, within=within)
 
     def get(self, path: str) -> asyncio.Future[Any]:
         """(data, stat), as the server knows it that we are connected to: it may lag behind the others."""
         return self._ask(lambda client: client.get_async(path), change=False)
 
+    def get_many(self, paths: Sequence[str]) -> asyncio.Future[list[Read]]:
+        """As `get` of up to PATHS_MAX nodes, by one request. UnimplementedError from servers before ZooKeeper 3.6."""
+
+        def request(client: KazooClient) -> AsyncResult:
+            answer = client.handler.async_result()
+            client._call(MultiRead(paths), answer)
+            return answer
+
+        return self._ask(request, change=False)
+
     async def get_fresh(self, path: str) -> Any:
         """(data, stat), not older than what any server had confirmed to anybody before this call."""
-        synced = self._ask(lambda client: client.sync_async(path), change=False)
-        found = self.get(path)
+        while True:
+            # The proof may be shared, its waiters may be cancelled: hence the shields.
+            proof = await asyncio.shield(self._next_proof or self._prepare_proof())
+            session_id = self.session_id
+            found = self.get(path)
+            self.forget(found)  # unless the proof comes first
+            [answer] = await asyncio.shield(proof)
+            if isinstance(answer, Exception):
+                raise self.failures.of_answer(answer, is_change=False)
+            await asyncio.wait([found])
+            # Within a session no server answers that knows less than an earlier one; a new one may begin anywhere.
+            if self.session_id == session_id:
+                return found.result()
+
+    def _prepare_proof(self) -> asyncio.Future[asyncio.Future[Any]]:
+        """That our server has what any server had confirmed before it was asked: one for all that ask in this turn
+        of the loop, and sent after it, so that it is later than each of them.
+
+        A transaction that changes nothing, because a quorum has to accept it. `sync` would not do: a leader answers
+        it alone, and one that hung while the others elected another does not know what they have confirmed.
+        """
+        self.check_usable()
+        prepared = self._next_proof = self._loop.create_future()
+        self._loop.call_soon(self._ask_for_proof, prepared)
+        return prepared
+
+    def _ask_for_proof(self, prepared: asyncio.Future[asyncio.Future[Any]]) -> None:
+        self._next_proof = None
+
+        def request(client: KazooClient) -> AsyncResult:
+            transaction = client.transaction()
+            transaction.check("/", -1)
+            return transaction.commit_async()
+
         try:
-            await synced
-        except BaseException:
-            self.forget(found)
-            raise
-        return await found
+            proof = self._ask(request, change=False)
+        except LogStoreError as error:
+            prepared.set_exception(error)
+            self.forget(prepared)
+        else:
+            prepared.set_result(proof)
+            self.forget(proof)
 
     def exists(self, path: str) -> asyncio.Future[Any]:
         """The node's stat, or None."""
@@ -197,9 +249,9 @@ class ZooKeeperSession:
                 f"{self.uri} was opened before this process was forked: open it again in the child"
             )
 
-    def _ask(self, request: Request, *, change: bool) -> asyncio.Future[Any]:
+    def _ask(self, request: Request, *, change: bool, within: int | None = None) -> asyncio.Future[Any]:
         self.check_usable()
-        call = _Call(request, change, self._loop.create_future())
+        call = _Call(request, change, self._loop.create_future(), within)
         self._start_deadline(call)
         self._waiting.append(call)
         self._send()
@@ -210,6 +262,9 @@ class ZooKeeperSession:
             call = self._waiting.popleft()
             if call.future.done():
                 continue  # cancelled or given up before its turn: it is not sent
+            if call.within not in (None, self.session_id):
+                self._fail(call, "ended the session that this belonged to")
+                continue
             call.is_sent = True
             self._start_deadline(call)
             self._sent.add(call)

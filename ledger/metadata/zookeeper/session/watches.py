@@ -1,8 +1,9 @@
 """Watches that stay: ZooKeeper's fire once and end with the connection, so each is set again by itself.
 
-Invariant: a watcher is told once the watch is set again, so that whatever it reads then, and even if it reads
-nothing, a later change is told again. After a connection was lost everybody is told once, as nothing is known
-about the time between. An early watcher is told at the event too, before any answer that knows of the change.
+Invariant: a watcher is told after the request that sets the watch again was made, and requests reach the server in
+order. So whatever it reads once it was told, a change after that is told again. After a connection was lost
+everybody is told once, as nothing is known about the time between. An early watcher is told before any answer that
+knows of the change.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Watches:
         self._session.check_usable()
         watcher = _Watcher(watch, early)
         kind.watchers.setdefault(path, {})[watcher] = None
-        self._set(kind, path, tell=False)
+        self._set(kind, path)
         return partial(_remove, kind, path, watcher)
 
     def _on_event(self, event: NodeEvent) -> None:
@@ -85,31 +86,31 @@ class Watches:
 
     def _on_change(self, kind: _Kind, path: str) -> None:
         kind.is_set.discard(path)
+        self._set(kind, path)
         for watcher in tuple(kind.watchers.get(path, ())):
             if watcher.is_early:
                 _call(watcher)
-        self._set(kind, path, tell=True)
+            else:
+                self._loop.call_soon(_call, watcher, context=watcher.context)
 
-    def _set(self, kind: _Kind, path: str, *, tell: bool) -> None:
+    def _set(self, kind: _Kind, path: str) -> None:
         # Without a connection there is nothing to do: all are set once there is one.
         if path in kind.watchers and path not in kind.is_set and self._session.is_connected:
             kind.is_set.add(path)
-            kind.ask(path).add_done_callback(partial(self._on_set, kind, path, tell))
+            kind.ask(path).add_done_callback(partial(self._on_set, kind, path))
 
-    def _on_set(self, kind: _Kind, path: str, tell: bool, asked: asyncio.Future[object]) -> None:
+    def _on_set(self, kind: _Kind, path: str, asked: asyncio.Future[object]) -> None:
         error = None if asked.cancelled() else asked.exception()
         if isinstance(error, NoNodeError):
-            self._set_in_place(kind, path, tell)
+            self._set_in_place(kind, path)
         elif error is not None:
             if not isinstance(error, LogStoreError):
                 raise error
             kind.is_set.discard(path)
             if self._session.is_connected:
                 self._loop.call_later(_AGAIN_S, self._on_change, kind, path)
-        elif tell:
-            self._tell(kind, path)
 
-    def _set_in_place(self, kind: _Kind, path: str, tell: bool) -> None:
+    def _set_in_place(self, kind: _Kind, path: str) -> None:
         """Watch for the coming of a node whose children are to be watched."""
 
         def on_set(asked: asyncio.Future[object]) -> None:
@@ -118,14 +119,8 @@ class Watches:
                 return
             if asked.result() is not None:
                 self._on_change(kind, path)
-            elif tell:
-                self._tell(kind, path)
 
         self._session.watch_node(path).add_done_callback(on_set)
-
-    def _tell(self, kind: _Kind, path: str) -> None:
-        for watcher in kind.watchers.get(path, ()):
-            self._loop.call_soon(_call, watcher, context=watcher.context)
 
 
 def _remove(kind: _Kind, path: str, watcher: _Watcher) -> None:

@@ -14,10 +14,10 @@ from bookie_server.errors import DiskFullError, EntryConflictError, StorageClose
 from bookie_server.net.port import keep_port, kept_port
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.storage.stored_entry import EntryRun
+from bookie_server.storage.stored_entry import StoredEntry
 from dlog.testing.disk.disk import SimulatedDisk
 from ledger.errors import LogStoreError
-from tests.helpers.bookie.storage import KEY
+from tests.helpers.bookie.storage import COMPACTED_BELOW, KEY, EntryRun, add_run, set_lac
 from tests.helpers.crash.identity_scenarios import BOOKIE, PORT, Known
 from tests.helpers.crash.stories.promises import (
     LedgerPromises,
@@ -98,6 +98,8 @@ class StoryBookie:
                 self._start("checkpoint", self.storage.checkpoint())
             case "collect":
                 self._start("collection", self.storage.remove_dead_logs())
+            case "compact":
+                self._start("compaction", self.storage.compact(COMPACTED_BELOW))
             case "fill":
                 self.excused = self.full = True
                 self._disk.capacity_bytes = self._disk.used_bytes + step.number
@@ -139,7 +141,7 @@ class StoryBookie:
                 asked.lac_asked = max(asked.lac_asked, lac)
                 asked.packets[lac] = (*asked.packets.get(lac, ()), step.size)
                 done = self._expect(-1, partial(_note_lac, asked, lac))
-                self.storage.set_explicit_lac(state, packet_bytes(lac, step.size), lac, done)
+                set_lac(self.storage, state, packet_bytes(lac, step.size), lac, done)
             case _:
                 raise ValueError(step.do)
 
@@ -154,11 +156,11 @@ class StoryBookie:
             known = asked.asked.get(entry_id, ())
             if version not in known:
                 asked.asked[entry_id] = (*known, version)
-        entries = [
+        entries: list[StoredEntry] = [
             memoryview(entry_bytes(step.ledger, entry_id, versions[entry_id])) for entry_id in step.ids
         ]
         done = self._expect(step.ledger, partial(self._note_added, self._count + 1, asked, versions))
-        self.storage.add(state, EntryRun(list(step.ids), entries), done)
+        add_run(self.storage, state, EntryRun(list(step.ids), entries), done)
 
     def _start(self, name: str, work: Coroutine[Any, Any, object]) -> None:
         async def run() -> None:

@@ -162,6 +162,7 @@ async def _go_on(bookie: StoryBookie, story: Story, drawn: Random) -> None:
         Step(do="fence", ledger=LATER_LEDGER, wait_s=ANSWERED),
         Step(do="checkpoint", wait_s=ANSWERED),
         Step(do="collect", wait_s=ANSWERED),
+        Step(do="compact", wait_s=ANSWERED),
         Step(do="add", ledger=LATER_LEDGER, ids=(5, 3, 4), wait_s=ANSWERED),
     ):
         await bookie.do(step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
@@ -26,6 +27,7 @@ def draw_story(seed: int) -> Story:
     draw = Random(f"crash story {seed}")
     drawing = _Drawing(draw)
     lives = tuple(drawing.life() for _ in range(draw.choice((1, 2, 2, 3, 4))))
+    lives = _with_compactions(lives, Random(f"compaction {seed}"))
     log_bytes = draw.choice((4 * KIB, 16 * KIB, 64 * KIB))
     settings = {
         "entry_log_bytes_max": log_bytes,
@@ -35,6 +37,7 @@ def draw_story(seed: int) -> Story:
         "reserve_bytes": draw.choice((0, 64 * KIB)),
         "checkpoint_interval_s": draw.choice((0.005, 3600.0, 3600.0)),
         "read_cache_bytes_max": draw.choice((0, 64 * KIB)),
+        "single_write_bytes_min": Random(f"single write {seed}").choice((0, 1, 400, 400)),
     }
     return Story(
         seed=seed,
@@ -44,6 +47,21 @@ def draw_story(seed: int) -> Story:
         sync_s_max=draw.choice((100e-6, 2e-3, 20e-3)),
         concurrency=draw.choice((0.0, 0.1, 0.4)),
     )
+
+
+def _with_compactions(lives: tuple[Life, ...], draw: Random) -> tuple[Life, ...]:
+    """A third of all stories have them, so that the others are as they were before."""
+    if draw.random() > 0.3:
+        return lives
+    return tuple(replace(life, steps=tuple(_with_compactions_between(life.steps, draw))) for life in lives)
+
+
+def _with_compactions_between(steps: tuple[Step, ...], draw: Random) -> Iterator[Step]:
+    for step in steps:
+        yield step
+        if draw.random() < 0.2:
+            wait_s = draw.choice((0.0, 100e-6, 1e-3, ANSWERED))
+            yield Step(do="compact", inside=draw.choice((0, 0, 1, 3)), wait_s=wait_s)
 
 
 class _Drawing:

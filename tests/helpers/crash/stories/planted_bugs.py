@@ -110,10 +110,13 @@ BUGS = (
         "lower-lac-answered-early",
         "A LAC that is not the highest is answered when a higher one is durable.",
         edit(
-            "bookie_server.storage.ledger_storage:LedgerStorage.set_explicit_lac",
+            "bookie_server.storage.ledger_storage:LedgerStorage.set_explicit_lacs",
             (
-                "if state.explicit_lac is None:",
-                "if state.explicit_lac is None or lac < state.explicit_lac_value:",
+                "self._journal.append_all(RecordType.EXPLICIT_LAC, bodies, on_durable)",
+                "if any(lac < state.explicit_lac_value for state, _, lac in packets):\n"
+                "        self._loop.call_soon(on_durable, None)\n"
+                "    else:\n"
+                "        self._journal.append_all(RecordType.EXPLICIT_LAC, bodies, on_durable)",
             ),
         ),
     ),
@@ -150,8 +153,8 @@ BUGS = (
         edit(
             "bookie_server.storage.start.journal_recovery:Recovery._on_adds",
             (
-                "if state.deleted or (entry_id <= state.last_entry and self._is_here(state, entry_id)):",
-                "if state.deleted or entry_id <= state.last_entry:",
+                "if entry_id <= state.last_entry and self._is_here(state, entry_id):",
+                "if entry_id <= state.last_entry:",
             ),
         ),
     ),
@@ -161,7 +164,8 @@ BUGS = (
         edit(
             "bookie_server.journal.record:decode_record",
             (
-                "if crc32c(bytes(body), crc32c(covered, header.crc_seed)) != crc or kind not in _KNOWN:",
+                "if crc32c(bytes(body), crc32c(covered, _seed(header, kind, base + offset))) != crc "
+                "or kind not in _KNOWN:",
                 "if kind not in _KNOWN:",
             ),
         ),
@@ -231,7 +235,10 @@ BUGS = (
         "Journal files go away after the log mark has passed them.",
         edit(
             "bookie_server.storage.checkpoint:Checkpointer.run",
-            ("try:\n", "remove_before(self._disk, self._paths.journal, mark)\n    try:\n"),
+            (
+                "try:\n",
+                "remove_before(self._disk, self._paths.journal, mark, self._is_needed)\n    try:\n",
+            ),
         ),
     ),
     _bug(
@@ -309,7 +316,7 @@ BUGS = (
         "Each journal file has its own salt, so that old bytes are no records.",
         edit(
             "bookie_server.journal.files:JournalFiles._made",
-            ("header = FileHeader(file_id, self._new_salt())", "header = FileHeader(file_id, 7)"),
+            ("FileHeader(file_id, self._new_salt(), self._version)", "FileHeader(file_id, 7, self._version)"),
         ),
     ),
     _bug(

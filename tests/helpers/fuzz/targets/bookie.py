@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,12 +13,20 @@ from bookie_server.net.client_connection import ClientConnection
 from bookie_server.net.connections import Connections
 from bookie_server.net.receive_buffer import SMALL_BYTES
 from bookie_server.protocol.long_poll import LacWatchers
-from bookie_server.protocol.service import NONE_REFUSED, BookieService, DiskRoom, OnAdded, OnStatus
+from bookie_server.protocol.requests import AddRun
+from bookie_server.protocol.service import (
+    NONE_REFUSED,
+    BookieService,
+    DiskRoom,
+    OnAdded,
+    OnLacs,
+    OnStatus,
+)
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.storage.stored_entry import EntryRun
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError
 from ledger.wire.status import Status
+from ledger.wire.write_lac import WrittenLac
 from tests.helpers.bookie.entries import KEY, add, batch_read, entry, fence, read, read_answer
 from tests.helpers.bookie.storage import open_storage
 from tests.helpers.fuzz.cutting import Cutter, pieces
@@ -96,16 +104,17 @@ class NoLedgers:
     def ledger(self, ledger_id: int) -> None:
         raise LogStoreError("there are no ledgers here")
 
-    def add(
-        self, ledger_id: int, key: bytes, run: EntryRun, *, recovery: bool, priority: bool, done: OnAdded
-    ) -> None:
-        for entry_id, stored in zip(run.ids, run.entries, strict=True):
-            self.added.append((ledger_id, bytes(key), entry_id, bytes(stored), recovery, priority))
-        done(Status.EOK, NONE_REFUSED)
+    def add(self, runs: Sequence[AddRun], done: OnAdded) -> None:
+        for run in runs:
+            for entry_id, stored in zip(run.ids, run.entries, strict=True):
+                self.added.append(
+                    (run.ledger_id, bytes(run.key), entry_id, bytes(stored), run.recovery, run.priority)
+                )
+        done(runs, Status.EOK, NONE_REFUSED)
 
-    def write_lac(self, ledger_id: int, key: bytes, packet: bytes, done: OnStatus) -> None:
-        self.added.append((ledger_id, bytes(key), -1, bytes(packet), False, False))
-        done(Status.EOK)
+    def write_lacs(self, lacs: Sequence[WrittenLac], done: OnLacs) -> None:
+        self.added += [(lac.ledger_id, bytes(lac.key), -1, bytes(lac.packet), False, False) for lac in lacs]
+        done(lacs, Status.EOK)
 
     def force(self, done: OnStatus) -> None:
         done(Status.EOK)

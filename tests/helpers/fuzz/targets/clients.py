@@ -20,7 +20,7 @@ from ledger.wire.messages import (
     V3RequestBody,
 )
 from ledger.wire.status import Status
-from ledger.wire.write_lac import LacWrite
+from ledger.wire.write_lac import LedgerLacs
 from tests.helpers.fuzz.cutting import Cutter, pieces
 from tests.helpers.fuzz.target import Run, Target
 from tests.helpers.wire.codecs import all_frames
@@ -72,7 +72,7 @@ def _v3(events: list[tuple[object, ...]]) -> V3Connection:
         future = connection.request(operation, _BODIES[operation], TIMEOUT_S)
         _note(future, (operation.name, txn_id), events)
     connection._last_txn_id = 0
-    connection.write_lac(LacWrite(7, 1, bytes(20), b"packet"), _lac_noted(1, events), TIMEOUT_S)
+    connection.write_lac(LedgerLacs(7, bytes(20), 6).write(1, 1, b"packet"), _NotedLac(1, events), TIMEOUT_S)
     return connection
 
 
@@ -95,12 +95,14 @@ def _asked() -> list[tuple[int, Operation]]:
     return list(found)[::3][:12]
 
 
-def _lac_noted(number: int, events: list[tuple[object, ...]]) -> Callable[[Status | Exception], None]:
-    def done(outcome: Status | Exception) -> None:
-        if isinstance(outcome, Status):
-            events.append(("lac written", number, outcome))
+class _NotedLac:
+    def __init__(self, number: int, events: list[tuple[object, ...]]) -> None:
+        self._number = number
+        self._events = events
 
-    return done
+    def on_lac_written(self, lac: int, outcome: Status | Exception) -> None:
+        if isinstance(outcome, Status):
+            self._events.append(("lac written", self._number, outcome))
 
 
 def _begin(connection: EntryConnection, events: list[tuple[object, ...]]) -> None:

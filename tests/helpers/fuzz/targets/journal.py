@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bookie_server.errors import CorruptionError, JournalDamagedError, JournalVersionError
+from bookie_server.journal.block import block_body, decode_body
 from bookie_server.journal.files import JournalFiles
 from bookie_server.journal.log_mark import LogMark, decode_log_mark, encode_log_mark
 from bookie_server.journal.record import (
@@ -72,7 +73,8 @@ def _check(found: list[Record]) -> None:
     for record in found:
         head = struct.pack(">II", HEADER.marker, len(record.body))
         tail = struct.pack(">B3xQQ", record.type, record.sequence, record.group_start)
-        crc = _slow_crc(0, SALT.to_bytes(8, "big") + head + tail + bytes(record.body))
+        place = record.offset.to_bytes(8, "big") if record.type is RecordType.BLOCK else b""
+        crc = _slow_crc(0, SALT.to_bytes(8, "big") + place + head + tail + bytes(record.body))
         backing = bytes(record.body.obj)  # the whole file: the record begins 32 bytes before its body
         assert head + crc.to_bytes(4, "big") + tail + bytes(record.body) in backing
 
@@ -166,7 +168,7 @@ def journal_record(data: bytes) -> None:
     cutter = Cutter(data)
     kind = list(RecordType)[cutter.below(len(RecordType))]
     body = cutter.rest()
-    head, body = encode_record(HEADER, kind, 7, 512, body)
+    head, body = encode_record(HEADER, kind, 7, 512, body, 512)
     image = bytes(512) + head + body
     record = decode_record(HEADER, memoryview(image), 512)
     assert record is not None and (record.type, bytes(record.body)) == (kind, body)
@@ -182,6 +184,13 @@ def _adds(body: memoryview) -> None:
     assert adds_body(list(map(len, entries)), entries) == body
 
 
+def _block(body: memoryview) -> None:
+    """The same of a block of one ledger."""
+    block = decode_body(body)
+    entries = [entry for each in block.ids if (entry := block.entry(each)) is not None]
+    assert block_body(block.ledger_id, block.ids, entries) == body
+
+
 _READERS: dict[RecordType, Callable[[memoryview], object]] = {
     RecordType.ADDS: _adds,
     RecordType.LEDGER_KEY: decode_key,
@@ -189,6 +198,7 @@ _READERS: dict[RecordType, Callable[[memoryview], object]] = {
     RecordType.EXPLICIT_LAC: decode_explicit_lac,
     RecordType.TOMBSTONE: ledger_of,
     RecordType.NEXT_FILE: ledger_of,
+    RecordType.BLOCK: _block,
 }
 
 
@@ -218,6 +228,7 @@ def _bodies() -> list[tuple[RecordType, bytes]]:
         (RecordType.EXPLICIT_LAC, explicit_lac_body(7, 1, b"packet")),
         (RecordType.FENCE, ledger_body(7)),
         (RecordType.TOMBSTONE, ledger_body(8)),
+        (RecordType.BLOCK, block_body(7, range(3), entries)),
     ]
 
 
@@ -225,12 +236,14 @@ def _contents() -> Iterator[bytes]:
     content, at, starts = b"", FILE_HEADER_BYTES, []
     for sequence, (kind, body) in enumerate(_bodies(), 1):
         starts.append(at)
-        content += b"".join(encode_record(HEADER, kind, sequence, at, body))
+        content += b"".join(encode_record(HEADER, kind, sequence, at, body, at))
         at = FILE_HEADER_BYTES + len(content)
     yield b"\x02\x00" + content
     yield b"\x03\x00" + content + bytes(100)
     yield b"\x01\x40" + content
-    sealed = content + b"".join(encode_record(HEADER, RecordType.NEXT_FILE, 6, at, ledger_body(2)))
+    sealed = content + b"".join(
+        encode_record(HEADER, RecordType.NEXT_FILE, len(_bodies()) + 1, at, ledger_body(2))
+    )
     yield b"\x0e\x00" + len(sealed).to_bytes(2, "big") + sealed + bytes(40)
     yield b"\x0f\x00" + len(content).to_bytes(2, "big") + content + content
 

@@ -5,16 +5,26 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 from dlog.errors import EntryFormatError, RecordFormatError
 from dlog.format.cursor import decode_cursor, encode_cursor
-from dlog.format.entry import Codec, ProducerMark, decode_entry, decode_envelope, encode_entry
+from dlog.format.entry import (
+    Codec,
+    ProducerMark,
+    SnapshotPlace,
+    decode_entry,
+    decode_envelope,
+    encode_entry,
+    moved_entry,
+)
 from dlog.format.history_page import decode_page, encode_page
 from dlog.format.log_metadata import decode_name, decode_record, encode_name, encode_record
 from dlog.format.message import Columns, columns_bytes, encode_messages, message_bytes
 from dlog.format.owner_request import decode_request, encode_request
+from dlog.format.producer_snapshot import PRODUCER_BYTES, decode_snapshot, encode_snapshot
 from dlog.format.properties import decode_log_properties, encode_log_properties
 from dlog.format.retention import decode_retention, encode_retention
 from dlog.model import MessageId, check_log_name
@@ -88,6 +98,8 @@ def _encoded(envelope: Any, columns: Columns) -> tuple[bytes, bytes]:
         append_time_us=envelope.append_time_us,
         codec=envelope.codec,
         producer=envelope.producer,
+        messages_before=envelope.messages_before,
+        producers=envelope.producers,
     )
 
 
@@ -106,17 +118,27 @@ def _envelope_alone(data: bytes) -> None:
 def written_entry(data: bytes) -> None:
     """Messages built from the input come back as they were, in each codec."""
     cutter = Cutter(data)
-    codec, marked = Codec(cutter.below(3)), cutter.below(2)
+    codec, marked = Codec(cutter.below(3)), cutter.below(4)
     columns = _columns(cutter)
-    producer = ProducerMark(bytes(16), 2**63) if marked else None
-    entry = b"".join(encode_entry(columns, epoch=3, append_time_us=5, codec=codec, producer=producer))
-    envelope, found = decode_entry(entry)
+    producer = ProducerMark(bytes(16), 2**63) if marked & 1 else None
+    before = cutter.number(8) >> 1 if marked & 2 else None
+    pieces = encode_entry(
+        columns, epoch=3, append_time_us=5, codec=codec, producer=producer, messages_before=before
+    )
+    try:
+        envelope, found = decode_entry(b"".join(pieces))
+    except EntryFormatError:
+        assert before is not None and before + len(columns.payloads) >= 2**63
+        return
+    place = SnapshotPlace(0, cutter.take(2 * PRODUCER_BYTES).ljust(2 * PRODUCER_BYTES, b"\0"))
+    entry = moved_entry(b"".join(pieces), messages_before=7, producers=place)
+    assert decode_entry(entry) == (replace(envelope, messages_before=7, producers=place), found)
     assert (list(found.keys), list(found.payloads), list(found.headers)) == (
         columns.keys,
         columns.payloads,
         columns.headers,
     )
-    assert envelope.producer == producer and envelope.epoch == 3
+    assert (envelope.producer, envelope.messages_before, envelope.epoch) == (producer, before, 3)
     damaged = bytearray(entry)
     damaged[cutter.number(2) % len(entry)] ^= cutter.number() or 1
     log_entry(bytes(damaged))
@@ -132,6 +154,15 @@ def _columns(cutter: Cutter) -> Columns:
         payloads.append(cutter.take(cutter.below(300)) * (1 + 9 * (shape >> 7)) if shape & 2 else None)
         headers.append([cutter.take(cutter.below(20)) for _ in range(2 * (shape >> 2 & 15))])
     return Columns(keys, payloads, headers)
+
+
+def producer_snapshot(data: bytes) -> None:
+    """What was decoded encodes to the same bytes."""
+    try:
+        found = decode_snapshot(data)
+    except EntryFormatError:
+        return
+    assert encode_snapshot(found) == data
 
 
 # ---- ids and names
@@ -175,6 +206,14 @@ def _compressed() -> Iterator[bytes]:
     columns = Columns([None] * 50, [b"the same payload " * 3] * 50, [[]] * 50)
     for codec in (Codec.ZSTD, Codec.LZ4):
         yield b"".join(encode_entry(columns, epoch=1, append_time_us=2, codec=codec))
+
+
+def _snapshots() -> Iterator[bytes]:
+    yield b""
+    for entry in _golden_entries():
+        place = decode_envelope(entry)[0].producers
+        if place is not None and place.snapshot is not None:
+            yield place.snapshot
 
 
 _GOLDEN = {
@@ -223,5 +262,6 @@ TARGETS = [
         corpus=lambda: (bytes(8), b"\x01\x01\x02\xff\x05aaaaa\x03bbb", bytes(range(64)) * 4),
         memory_base=96 << 20,
     ),
+    Target(name="producer-snapshots", session=plain(producer_snapshot), corpus=_snapshots),
     Target(name="message-ids", session=plain(message_id), corpus=lambda: _IDS, input_bytes_max=128),
 ]

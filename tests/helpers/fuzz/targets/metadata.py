@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kazoo.exceptions import MarshallingError
+
 from ledger.errors import ConfigurationError, LogStoreError, MetadataFormatError, RecordNotFoundError
 from ledger.metadata.format.cookie import cookie_differences, decode_cookie, encode_cookie
 from ledger.metadata.format.layout import LAYOUT_BYTES_MAX, LayoutType, decode_layout, encode_layout
 from ledger.metadata.format.ledger import decode_ledger_metadata, encode_ledger_metadata
+from ledger.metadata.format.repair import (
+    check_repair_layout,
+    decode_check_time,
+    decode_delay,
+    decode_mark,
+    encode_check_time,
+    encode_mark,
+    encode_repair_layout,
+    merged_mark,
+    shown_name,
+)
 from ledger.metadata.format.service_info import (
     bookie_info,
     decode_service_info,
@@ -21,7 +34,8 @@ from ledger.metadata.transactions import bookies, cluster, ledgers, records
 from ledger.metadata.uri import parse_uri
 from ledger.metadata.zookeeper.address import parse_address
 from ledger.metadata.zookeeper.record_values import decode_value, encode_value
-from ledger.model import BookieId
+from ledger.metadata.zookeeper.session.multi_read import MultiRead
+from ledger.model import BookieId, LedgerId
 from tests.helpers.fuzz.cutting import Cutter
 from tests.helpers.fuzz.target import Target, plain
 from tests.helpers.metadata.vectors import nodes
@@ -52,6 +66,37 @@ def cookie(data: bytes) -> None:
     except ConfigurationError:
         return  # a directory in it, of another program's cookie, has a character that ours do not write
     assert decode_cookie(encoded) == found
+
+
+def repair_values(data: bytes) -> None:
+    """One of the values of repair, as the first byte says. A mark keeps its meaning, and takes one bookie more."""
+    kind, value = data[:1], data[1:]
+    ledger_id = LedgerId(7)
+    match kind:
+        case b"m":
+            merged = decode_mark(ledger_id, merged_mark(ledger_id, value, [BookieId("b:1")], 5))
+            assert "b:1" in merged.missing
+            try:
+                found = decode_mark(ledger_id, value)
+            except MetadataFormatError:
+                return
+            assert decode_mark(ledger_id, encode_mark(found)) == found
+            assert set(merged.missing) == {*found.missing, "b:1"} and merged.marked_ms == found.marked_ms
+        case b"l":
+            try:
+                check_repair_layout(value)
+            except MetadataFormatError:
+                return
+        case b"t":
+            time_ms = decode_check_time(value)
+            assert time_ms is None or decode_check_time(encode_check_time(time_ms)) == time_ms
+        case b"d":
+            try:
+                assert 0 <= decode_delay(value) < 2**31
+            except MetadataFormatError:
+                return
+        case _:
+            assert isinstance(shown_name(value), str)
 
 
 def layout(data: bytes) -> None:
@@ -135,6 +180,17 @@ _STORED = (
 )
 
 
+def multi_reads(data: bytes) -> None:
+    """ZooKeeper's response to a request for up to 7 nodes."""
+    cutter = Cutter(data)
+    request = MultiRead(["/a"] * cutter.below(8))
+    try:
+        results = request.deserialize(cutter.rest(), 0)
+    except MarshallingError:
+        return
+    assert len(results) == len(request.paths)
+
+
 def stored_values(data: bytes) -> None:
     """What SQLite and the store in memory keep under each key that we read."""
     cutter = Cutter(data)
@@ -193,6 +249,17 @@ def _cookies() -> Iterator[bytes]:
     yield b'4\nbookieHost: "b:1"\njournalDir: "/j"\nledgerDirs: "2\\t/l\\t/m"\n# directory: ledger\n'
 
 
+def _repair_values() -> Iterator[bytes]:
+    for value in _nodes("/underreplication/ledgers/"):
+        yield b"m" + value
+    for value in _nodes("/underreplication/auditorelection"):
+        yield b"v" + value
+    yield b"l" + encode_repair_layout()
+    yield b"t" + encode_check_time(1795212178982)
+    yield b"d0"
+    yield b"d86400"
+
+
 def _registrations() -> Iterator[bytes]:
     for value in _nodes("/available/"):
         yield b"\x0b" + b"127.0.0.1:3" + value
@@ -205,6 +272,15 @@ def _paths() -> Iterator[bytes]:
         for ledger_id in (0, 12345, 2**31 - 1, 2**31):
             yield bytes([number, 1]) + ledger_id.to_bytes(8, "big")
             yield bytes([number, 0]) + ledger_path(kind, ledger_id).encode()
+
+
+def _multi_reads() -> Iterator[bytes]:
+    stat = b"\0" * 68
+    node, error, end = b"\0\0\0\4" + b"\0" * 5, b"\xff" * 4 + b"\0", b"\xff" * 4 + b"\1" + b"\xff" * 4
+    code = b"\xff\xff\xff\x9b"
+    yield b"\0" + end
+    yield b"\1" + node + b"\0\0\0\3two" + stat + end
+    yield b"\3" + node + b"\xff" * 4 + stat + error + code + code + node + b"\0" * 4 + stat + end
 
 
 def _stored() -> Iterator[bytes]:
@@ -222,10 +298,12 @@ TARGETS = [
         name="ledger-metadata", session=plain(ledger_metadata), corpus=_ledgers, cost=2, input_bytes_max=8192
     ),
     Target(name="cookies", session=plain(cookie), corpus=_cookies, cost=2),
+    Target(name="repair-values", session=plain(repair_values), corpus=_repair_values, cost=2),
     Target(name="layouts", session=plain(layout), corpus=lambda: _nodes("LAYOUT")),
     Target(name="service-info", session=plain(service_info), corpus=_registrations),
     Target(name="addresses", session=plain(address), corpus=lambda: _SPELLINGS, input_bytes_max=8192),
     Target(name="ledger-paths", session=plain(ledger_paths), corpus=_paths, input_bytes_max=128),
     Target(name="record-values", session=plain(record_values), corpus=lambda: (b"", b"\0", b"/a/b")),
+    Target(name="multi-reads", session=plain(multi_reads), corpus=_multi_reads),
     Target(name="stored-values", session=plain(stored_values), corpus=_stored, input_bytes_max=8192),
 ]

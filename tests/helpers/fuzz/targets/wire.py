@@ -17,7 +17,7 @@ from ledger.wire.entry import ENTRY_HEADER_BYTES, decode_header
 from ledger.wire.frame import FrameSplitter
 from ledger.wire.messages import AuthMessage, Operation, V3AddResponse, WriteLacRequest
 from ledger.wire.status import Status
-from ledger.wire.write_lac import lac_answer, written_lac
+from ledger.wire.write_lac import lac_answers, written_lac
 from tests.helpers.fuzz import slow_v2
 from tests.helpers.fuzz.cutting import Cutter, pieces
 from tests.helpers.fuzz.target import Target, plain
@@ -71,7 +71,7 @@ def v3_request(body: bytes) -> None:
         request = message.body
         assert isinstance(request, WriteLacRequest)
         assert (request.ledger_id, request.master_key, request.packet) == (lac.ledger_id, lac.key, lac.packet)
-        answer = v3.decode_response(lac_answer(lac.txn_id, lac.ledger, 0))
+        answer = v3.decode_response(lac_answers([lac], 0)[4:])
         assert answer.operation is Operation.WRITE_LAC and answer.txn_id == message.txn_id
         assert answer.outcome is Status.EOK and answer.body.ledger_id == lac.ledger_id  # type: ignore[union-attr]
 

@@ -86,6 +86,17 @@ def test_garbage_closes_and_leaves_no_memory(bookie: BookieProcess) -> None:
         assert bookie.resident_bytes() < before + 16 * MIB
 
 
+def test_garbage_is_logged_with_the_address_once_a_minute(bookie: BookieProcess) -> None:
+    for _ in range(20):
+        with RawClient(bookie.port) as hostile:
+            hostile.send(b"GET / HTTP/1.1\r\n\r\n")
+            hostile.expect_close()
+    assert bookie.terminate() == 0
+    one, more = bookie.errors.splitlines()
+    assert "closed the connection of 127.0.0.1, which sent no valid request: " in one
+    assert "closed 19 more connections that sent no valid request, 19 of them from 127.0.0.1" in more
+
+
 EXTREMES = (-(2**63), -(2**31), -5, -2, -1, 0, 1, 2**31, 2**63 - 1)
 
 

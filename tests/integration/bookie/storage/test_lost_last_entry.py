@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.storage.entry_logs.format import SUFFIX
 from ledger.wire import v3
 from ledger.wire.messages import (
     ListEntriesRequest,
@@ -111,6 +112,25 @@ def test_the_last_entry_missing_is_unknown_to_every_request(bookie: BookieProces
         assert read_answer(client.ask(read(1, LAST + 1))).status is Status.ENOENTRY
         assert add_answer(client.ask(add(1, LAST, recovery=True))).status is Status.EOK
         assert read_answer(client.ask(read(1, LAST))).entry == entry(1, LAST)
+
+
+def test_damage_of_an_entry_log_is_logged_with_the_file_and_the_way_out(bookie: BookieProcess) -> None:
+    """Clients only get EIO. However many reads fail, there are two lines: the first one, and how many more."""
+    stopped_after_ten_entries_in_ten_blocks(bookie)
+    [log] = (bookie.data / "ledgers" / "entry-logs").glob(f"*{SUFFIX}")
+    data = log.read_bytes()
+    at = data.index(entry(1, 3)[-8:])
+    log.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    bookie.start()
+    with RawClient(bookie.port) as client:
+        assert read_answer(client.ask(read(1, 2))).entry == entry(1, 2)
+        for _ in range(20):
+            assert read_answer(client.ask(read(1, 3))).status is Status.EIO
+    assert bookie.terminate() == 0
+    first, *more = [line for line in bookie.errors.splitlines() if str(log) in line]
+    assert "is damaged at offset" in first and "docs/operations.md#a-damaged-entry-log" in first
+    counts = [int(line.split(" more failed read")[0].rsplit(maxsplit=1)[-1]) for line in more]
+    assert 1 <= len(counts) <= 2 and sum(counts) == 19
 
 
 def test_a_list_of_entries_in_limbo_leaves_none_out_silently(bookie: BookieProcess) -> None:

@@ -47,6 +47,10 @@ def test_help_loads_nothing_heavy() -> None:
         (["info", "--data", "/nowhere"], "/nowhere/journal does not exist: give the directories"),
         (["read-ledger", "1", "--data", "/nowhere"], "/nowhere/journal does not exist"),
         (["read-journal", "--data", "/nowhere"], "/nowhere/journal does not exist"),
+        (["recover", "a b", "--metadata", "memory:x"], "bookie id 'a b' is not valid"),
+        (["decommission", "readonly", "--metadata", "memory:x"], "bookie id 'readonly' is not valid"),
+        (["autorecovery", "--metadata", "memory:x", "--config", "/nowhere.toml"], "/nowhere.toml"),
+        (["autorecovery", "--metadata", "memory:x", "--rate", "-1"], "--rate"),
         (["frobnicate"], "frobnicate"),
     ],
 )
@@ -55,6 +59,30 @@ def test_wrong_use_is_exit_code_2_and_one_sentence(arguments: list[str], says: s
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("check_percentage = 101", "check_percentage must be 0 to 100, got 101"),
+        ("poll_s = 0", "poll_s must be positive and finite, got 0"),
+        ("ledgers_at_once = true", "setting ledgers_at_once must be a whole number, got True"),
+        ("bandwidth = 7", "unknown name 'bandwidth' in the [repair]"),
+    ],
+)
+def test_wrong_settings_of_repair_are_refused(tmp_path: Path, table: str, says: str) -> None:
+    file = tmp_path / "bookie.toml"
+    file.write_text(f"[repair]\n{table}\n")
+    for verb in (["autorecovery"], ["start", "--data", str(tmp_path)]):
+        done = run_bookie(*verb, "--metadata", "memory:x", "--config", str(file))
+        assert done.returncode == 2
+        assert says in done.stderr and "Traceback" not in done.stderr
+
+
+def test_autorecovery_of_no_cluster_says_what_to_do(tmp_path: Path) -> None:
+    done = run_bookie("autorecovery", "--metadata", f"sqlite:///{tmp_path}/meta.db")
+    assert done.returncode == 1
+    assert "there is no metadata store at" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_init_cluster_twice_is_refused(metadata: str) -> None:

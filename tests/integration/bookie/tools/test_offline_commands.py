@@ -8,10 +8,15 @@ import os
 import struct
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.tools.cli import app
 from ledger.metadata.drivers import open_store
 from ledger.model import EntryId, Fragment, LedgerMetadata, QuorumSizes, check_bookie_id
 from ledger.wire import v2
@@ -19,7 +24,9 @@ from ledger.wire.messages import AddRequest
 from ledger.wire.status import Status
 from tests.helpers.bookie.entries import KEY, add, add_answer, entry, fence
 from tests.helpers.bookie.raw_client import RawClient
-from tests.helpers.processes.bookie import BookieProcess, run_bookie
+from tests.helpers.bookie.storage import add as add_entries
+from tests.helpers.bookie.storage import copy_as_after_kill, durable, open_storage
+from tests.helpers.processes.bookie import BookieProcess, eventually, run_bookie
 from tests.helpers.repository import ROOT
 
 pytestmark = pytest.mark.integration
@@ -50,6 +57,80 @@ def lines(*arguments: str) -> list[dict[str, object]]:
     done = run_bookie(*arguments, "-o", "json")
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_space_is_shown_and_comes_back_by_a_compaction(tmp_path: Path, killed: bool) -> None:
+    """Of a bookie that was killed, the deletion of a ledger may be in the journal only."""
+    home = tmp_path / "bookie"
+
+    async def write() -> None:
+        storage = await open_storage(home)
+        for ledger_id in (1, 2, 3):
+            await add_entries(storage, storage.create_ledger(ledger_id, KEY), range(100))
+        await storage.checkpoint()
+        for ledger_id in (1, 3):
+            await durable(partial(storage.delete_ledger, ledger_id))
+        if killed:
+            copy_as_after_kill(home, tmp_path / "killed")
+        await storage.close()
+
+    asyncio.run(write())
+    data = tmp_path / "killed" if killed else home
+    [log, total] = rows("space", "--data", str(data))
+    assert log["file"] == str(data / "ledgers" / "entry-logs" / "0000000000000001.log")
+    assert int(log["bytes"]) == int(log["live_bytes"]) + int(log["dead_bytes"]) == int(total["bytes"])
+    assert 0.3 < float(log["live_part"]) < 0.36
+    assert rows("space", "--data", str(data), "--ledgers") == [
+        {"ledger": 2, "live_bytes": log["live_bytes"], "files": 1}
+    ]
+    assert rows("compact", "--data", str(data), "--dry-run") == [log]
+    assert rows("compact", "--data", str(data), "--dry-run", "--threshold", "0.2") == []
+    done = run_bookie("compact", "--data", str(data), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    copied = json.loads(done.stdout)["copied_bytes"]
+    assert 0.9 * int(log["live_bytes"]) < copied <= int(log["live_bytes"]) + 64, "in fewer blocks"
+    assert json.loads(done.stdout) == {
+        "files_removed": 1,
+        "copied_bytes": copied,
+        "bytes_before": log["bytes"],
+        "bytes_after": copied,
+    }
+    assert [row["file"] for row in rows("space", "--data", str(data))] == [
+        str(data / "ledgers" / "entry-logs" / "0000000000000002.log"),
+        "all",
+    ]
+    assert len(lines("read-ledger", "2", "--data", str(data))) == 100
+
+
+def test_a_compaction_that_is_refused_fails_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that may not take what lives: in this process, since the disk here has room."""
+    home = tmp_path / "bookie"
+
+    async def write() -> None:
+        storage = await open_storage(home)
+        for ledger_id in (1, 2):
+            await add_entries(storage, storage.create_ledger(ledger_id, KEY), range(100))
+        await storage.checkpoint()
+        await durable(partial(storage.delete_ledger, 1))
+        await storage.close()
+
+    asyncio.run(write())
+    monkeypatch.setattr(SystemDisk, "free_space", lambda *_: (10**12, 10**12 // 20 + 10))
+    done = CliRunner().invoke(app, ["compact", "--data", str(home)])
+    assert done.exit_code == 1
+    assert "bytes to copy what lives in" in done.stderr and "and may use 10: free space" in done.stderr
+    assert "files removed  0" in done.stdout
+
+
+def rows(*arguments: str) -> list[dict[str, Any]]:
+    """What a command prints as one JSON array."""
+    done = run_bookie(*arguments, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -107,6 +188,45 @@ def test_a_damaged_index_is_made_anew_from_the_command_line(bookie: BookieProces
     assert "used by another process" in refused_here.stderr
     assert bookie.terminate() == 0
     assert [row["entry"] for row in lines("read-ledger", "1", "--data", str(bookie.data))] == list(range(6))
+
+
+def test_a_stopped_bookie_is_scrubbed(bookie: BookieProcess) -> None:
+    with RawClient(bookie.port) as client:
+        client.ask(add(1, 0))
+        refused = run_bookie("scrub", "--data", str(bookie.data))
+    assert refused.returncode == 1
+    assert "used by another process" in refused.stderr
+    assert bookie.terminate() == 0
+    intact = run_bookie("scrub", "--data", str(bookie.data), "-o", "json")
+    assert (intact.returncode, intact.stderr) == (0, "")
+    assert json.loads(intact.stdout)["damaged_blocks"] == 0
+    assert json.loads(intact.stdout)["blocks"] == 1
+    [log] = (bookie.data / "ledgers" / "entry-logs").iterdir()
+    log.write_bytes(log.read_bytes()[:-1] + b"?")
+    damaged = run_bookie("scrub", "--data", str(bookie.data), "-o", "json")
+    assert damaged.returncode == 1
+    assert json.loads(damaged.stdout)["damaged_ledgers"] == [1]
+    assert f"{log} is damaged at offset 64" in damaged.stderr
+    assert "1 block is damaged" in damaged.stderr
+
+
+def test_a_running_bookie_notes_what_its_scrubber_has_done(tmp_path: Path, metadata: str) -> None:
+    bookie = BookieProcess(metadata, tmp_path / "bookie", scrub_interval_s=0.1)
+    bookie.start()
+    try:
+        eventually(lambda: status_of(bookie) != [])
+        [complete] = [row for row in status_of(bookie) if row["pass"] == "complete"]
+        assert complete["damaged_blocks"] == 0
+        assert str(complete["ended"]).startswith("20")
+    finally:
+        bookie.stop()
+
+
+def status_of(bookie: BookieProcess) -> list[dict[str, object]]:
+    done = run_bookie("scrub", "--data", str(bookie.data), "--status", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    rows: list[dict[str, object]] = json.loads(done.stdout)
+    return rows
 
 
 def test_the_journal_is_listed_record_by_record(bookie: BookieProcess) -> None:
@@ -203,3 +323,33 @@ def test_two_processes_never_share_a_directory(bookie: BookieProcess, tmp_path: 
     )
     assert done.returncode == 1
     assert "used by another process" in done.stderr
+
+
+def test_entry_logs_are_listed_entry_by_entry_and_damage_is_shown(bookie: BookieProcess) -> None:
+    stop_with_entries(bookie, killed=False)
+    data = ("--data", str(bookie.data))
+    rows = lines("read-log", *data)
+    assert [(row["ledger"], row["entry"]) for row in rows] == [*((1, each) for each in range(5)), (2, 0)]
+    assert {row["log"] for row in rows} == {"0000000000000001.log"}
+    assert lines("read-log", "1", *data) == lines("read-log", "0000000000000001.log", *data) == rows
+    assert lines("read-log", "--ledger", "1", "--entry", "3", *data) == [rows[3]]
+    path = bookie.data / "ledgers" / "entry-logs" / "0000000000000001.log"
+    content = bytearray(path.read_bytes())
+    offset = rows[0]["offset"]
+    assert isinstance(offset, int)
+    content[offset + 60] ^= 1
+    path.write_bytes(content)
+    damaged, *rest = lines("read-log", *data)
+    assert damaged["offset"] == offset and damaged["damaged_bytes"] == rows[5]["offset"] - offset  # type: ignore[operator]
+    assert rest == [rows[5]]
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "says"), [("7", 1, "there is no entry log"), ("x", 2, "hexadecimal")]
+)
+def test_an_entry_log_that_is_not_there_is_named(
+    bookie: BookieProcess, log: str, code: int, says: str
+) -> None:
+    assert bookie.terminate() == 0
+    done = run_bookie("read-log", log, "--data", str(bookie.data))
+    assert done.returncode == code and says in done.stderr and "Traceback" not in done.stderr

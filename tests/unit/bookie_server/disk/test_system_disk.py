@@ -1,6 +1,8 @@
 """The module that touches the disk: private files, typed errors, workers that keep their order."""
 
 import asyncio
+import errno
+import fcntl
 import os
 import threading
 from collections.abc import Callable
@@ -31,6 +33,44 @@ def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: whole(fd, data[:2], at))
     file.write_at(0, [b"abcdef", b"ghij"])
     assert file.read_at(0, 100) == b"abcdefghij"
+    file.close()
+
+
+@pytest.mark.parametrize("how", ["refused", "short", "no such flag"])
+def test_a_file_system_that_cannot_write_past_the_cache_gets_the_bytes_through_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    whole, tries = os.pwrite, list[int]()
+
+    def pwrite(descriptor: int, data: bytes, at: int) -> int:
+        if not fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT:
+            return whole(descriptor, data, at)
+        tries.append(at)
+        if how == "refused":
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return whole(descriptor, memoryview(data)[:8192], at)
+
+    if how == "no such flag":
+        monkeypatch.delattr(os, "O_DIRECT")
+    else:
+        monkeypatch.setattr(os, "pwrite", pwrite)
+    file = SystemDisk().create(tmp_path / "file")
+    data = os.urandom(600_000)
+    assert file.write_uncached(100, [data]) == 600_100
+    assert file.write_uncached(600_100, [data]) == 1_200_100
+    assert file.read_at(0, 1_300_000) == bytes(100) + data + data
+    assert len(tries) == {"refused": 1, "short": 2, "no such flag": 0}[how]
+    file.close()
+
+
+def test_a_failed_write_past_the_cache_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pwrite(_descriptor: int, _data: bytes, _at: int) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    file = SystemDisk().create(tmp_path / "file")
+    with pytest.raises(DiskFailedError, match="Input/output"):
+        file.write_uncached(0, [bytes(600_000)])
     file.close()
 
 

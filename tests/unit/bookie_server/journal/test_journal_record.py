@@ -126,7 +126,7 @@ def test_no_flipped_bit_of_a_file_header_passes() -> None:
 def test_a_newer_journal_is_refused_with_both_versions() -> None:
     data = bytearray(encode_file_header(HEADER))
     data[8:12] = struct.pack(">I", 4711)
-    with pytest.raises(JournalVersionError, match=r"version 4711.* up to 1"):
+    with pytest.raises(JournalVersionError, match=r"version 4711.* up to 2"):
         decode_file_header(bytes(data), "j")
 
 

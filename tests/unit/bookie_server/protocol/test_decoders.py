@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bookie_server.protocol import v2, v3
-from bookie_server.protocol.requests import AddRun, Answered, LongPoll, Read, Request, WriteLac
+from bookie_server.protocol.requests import Adds, Answered, LongPoll, Read, Request, WriteLacs
 from ledger.errors import ProtocolError
 from ledger.wire import constants as c
 from ledger.wire import v2 as codec_v2
@@ -96,9 +96,11 @@ def test_an_add_outside_a_run_is_answered_as_the_codec_would(
     body = V3AddRequest(
         ledger_id=outer_ledger, entry_id=outer_entry, master_key=KEY, entry=entry(5, 7), recovery=recovery
     )
-    run = decode_v3(Operation.ADD_ENTRY, body, priority=100)
-    assert isinstance(run, AddRun)
-    assert (run.ledger_id, run.entries.ids, run.recovery, run.priority) == (5, [7], recovery, True)
+    adds = decode_v3(Operation.ADD_ENTRY, body, priority=100)
+    assert isinstance(adds, Adds)
+    [run] = adds.runs
+    assert (run.ledger_id, run.ids, run.recovery, run.priority) == (5, [7], recovery, True)
+    assert adds.byte_count == len(entry(5, 7))
     for conflicts, status in ((NONE, Status.EFENCED), (frozenset({7}), Status.EBADREQ)):
         expected = V3Response(
             txn_id=300,
@@ -106,16 +108,16 @@ def test_an_add_outside_a_run_is_answered_as_the_codec_would(
             status=status,
             body=V3AddResponse(status=status, ledger_id=outer_ledger, entry_id=outer_entry),
         )
-        assert run.encoder.added(run, Status.EFENCED, conflicts) == codec_v3.encode_response(expected)
+        assert adds.encoder.added(adds.runs, Status.EFENCED, conflicts) == codec_v3.encode_response(expected)
 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_an_add_of_an_older_version_is_answered_in_that_version(version: int) -> None:
     request = AddRequest(version=version, master_key=KEY, entry=entry(5, 7))
-    run = decode_v2(codec_v2.encode_request(request))
-    assert isinstance(run, AddRun)
+    adds = decode_v2(codec_v2.encode_request(request))
+    assert isinstance(adds, Adds)
     expected = AddResponse(version=version, status=Status.EOK, ledger_id=5, entry_id=7)
-    assert run.encoder.added(run, Status.EOK, NONE) == codec_v2.encode_response(expected)
+    assert adds.encoder.added(adds.runs, Status.EOK, NONE) == codec_v2.encode_response(expected)
 
 
 @pytest.mark.parametrize(
@@ -184,12 +186,29 @@ def test_the_decoder_of_version_3_refuses(
 def test_a_lac_write_by_hand_and_by_the_codec_are_one_request_with_one_response() -> None:
     """With a priority the request is left to the codec."""
     body = WriteLacRequest(ledger_id=5, lac=3, master_key=KEY, packet=bytes(36))
-    plain, with_priority = decode_v3(Operation.WRITE_LAC, body), decode_v3(Operation.WRITE_LAC, body, 100)
-    assert isinstance(plain, WriteLac)
-    assert isinstance(with_priority, WriteLac)
-    assert type(plain.encoder) is not type(with_priority.encoder)
-    assert fields(plain) == fields(with_priority) == (WriteLac, 5, KEY, bytes(36))
-    assert plain.encoder.written(Status.EIO) == with_priority.encoder.written(Status.EIO)
+    request = V3Request(txn_id=300, operation=Operation.WRITE_LAC, body=body)
+    block = codec_v3.encode_request(request)
+    plain, position = v3.gather(block, 0, len(block))
+    with_priority = decode_v3(Operation.WRITE_LAC, body, 100)
+    assert isinstance(plain, WriteLacs)
+    assert isinstance(with_priority, WriteLacs)
+    assert position == len(block)
+    [lac] = plain.lacs
+    assert with_priority.lacs == [lac]
+    assert (lac.ledger_id, lac.key, lac.packet) == (5, KEY, bytes(36))
+    refused = WriteLacResponse(status=Status.EIO, ledger_id=5)
+    answer = V3Response(txn_id=300, operation=Operation.WRITE_LAC, status=Status.EIO, body=refused)
+    assert plain.encoder.written(plain.lacs, Status.EIO) == codec_v3.encode_response(answer)
+    assert with_priority.encoder.written([lac], Status.EIO) == codec_v3.encode_response(answer)
+
+
+def test_a_negative_ledger_id_in_a_lac_write_is_repeated_as_the_codec_would() -> None:
+    body = WriteLacRequest(ledger_id=-5, lac=3, master_key=KEY, packet=bytes(36))
+    request = decode_v3(Operation.WRITE_LAC, body)
+    assert isinstance(request, WriteLacs)
+    refused = WriteLacResponse(status=Status.EBADREQ, ledger_id=-5)
+    answer = V3Response(txn_id=300, operation=Operation.WRITE_LAC, status=Status.EBADREQ, body=refused)
+    assert request.encoder.written(request.lacs, Status.EBADREQ) == codec_v3.encode_response(answer)
 
 
 def test_other_bytes_are_no_request_of_version_3_and_end_version_2() -> None:

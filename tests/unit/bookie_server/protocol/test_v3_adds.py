@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bookie_server.protocol.requests import AddRun
-from bookie_server.protocol.v3_adds import AddResponses, Echo, gather
+from bookie_server.protocol.requests import AddRun, Adds, Echo
+from bookie_server.protocol.v3_adds import RESPONSES, gather
 from ledger.wire import v3
 from ledger.wire.entry import ENTRY_HEADER
 from ledger.wire.messages import (
@@ -45,8 +45,12 @@ def frame(ledger_id: int, entry_id: int, txn_id: int = 1, **changes: object) -> 
 
 
 def gathered(block: bytes, limit: int = LIMIT) -> tuple[list[AddRun], int]:
-    runs, position = gather(block, 0, limit)
-    return list(runs), position
+    adds, position = gather(block, 0, limit)
+    if adds is None:
+        return [], position
+    assert isinstance(adds, Adds)
+    assert (adds.byte_count, adds.encoder) == (position, RESPONSES)
+    return list(adds.runs), position
 
 
 ids = st.integers(min_value=0, max_value=2**63 - 1)
@@ -67,21 +71,21 @@ def test_any_add_is_gathered_and_answered_as_the_codec_would(
     [run], position = gathered(block)
     assert position == len(block)
     assert (run.ledger_id, run.key) == (ledger_id, KEY)
-    assert (run.entries.ids, run.entries.entries) == ([entry_id], [stored])
+    assert (run.ids, run.entries) == ([entry_id], [stored])
     expected = V3Response(
         txn_id=txn_id,
         operation=Operation.ADD_ENTRY,
         status=status,
         body=V3AddResponse(status=status, ledger_id=ledger_id, entry_id=entry_id),
     )
-    assert run.encoder.added(run, status, frozenset()) == v3.encode_response(expected)
+    assert RESPONSES.added([run], status, frozenset()) == v3.encode_response(expected)
 
 
 def test_adds_are_gathered_by_ledger_and_key() -> None:
     block = frame(5, 0, 1) + frame(6, 0, 2) + frame(5, 1, 3) + frame(5, 2, 4, master_key=bytes(20))
     runs, position = gathered(block)
     assert position == len(block)
-    assert [(run.ledger_id, run.key, list(run.entries.ids)) for run in runs] == [
+    assert [(run.ledger_id, run.key, run.ids) for run in runs] == [
         (5, KEY, [0, 1]),
         (6, KEY, [0]),
         (5, bytes(20), [2]),
@@ -90,8 +94,8 @@ def test_adds_are_gathered_by_ledger_and_key() -> None:
 
 def test_the_ids_inside_the_entry_count_and_the_outer_ones_are_echoed() -> None:
     [run], _ = gathered(frame(5, 7, 1, entry=entry(8, 9)))
-    assert (run.ledger_id, run.entries.ids[0]) == (8, 9)
-    assert run.encoder == AddResponses([Echo(b"\x01", b"\x05", b"\x07")])
+    assert (run.ledger_id, run.ids) == (8, [9])
+    assert run.echoes == [Echo(b"\x01", b"\x05", b"\x07")]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ def test_the_ids_inside_the_entry_count_and_the_outer_ones_are_echoed() -> None:
 def test_anything_else_ends_the_gathering(other: bytes) -> None:
     block = frame(5, 0) + other + frame(5, 2)
     [run], position = gathered(block)
-    assert list(run.entries.ids) == [0]
+    assert run.ids == [0]
     assert position == len(frame(5, 0))
 
 
@@ -128,7 +132,7 @@ def test_a_changed_byte_is_gathered_only_if_the_codec_agrees(place: int) -> None
         for run in runs:
             decoded = v3.decode_request(changed[4:]).body
             assert isinstance(decoded, V3AddRequest)
-            assert (decoded.master_key, decoded.entry) == (run.key, run.entries.entries[0])
+            assert (decoded.master_key, decoded.entry) == (run.key, run.entries[0])
 
 
 def test_an_incomplete_frame_stays() -> None:
@@ -143,4 +147,4 @@ def test_javas_own_adds_are_gathered() -> None:
     runs, position = gathered(frames["java/add/request"].frame)
     assert len(runs) == 1
     assert position == len(frames["java/add/request"].frame)
-    assert runs[0].encoder.added(runs[0], Status.EOK, frozenset()) == frames["java/add/response"].frame
+    assert RESPONSES.added(runs, Status.EOK, frozenset()) == frames["java/add/response"].frame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bookie_server.storage.checkpoint import _in_blocks
+from bookie_server.journal.block import in_blocks
 
 Sizes = st.lists(st.integers(0, 30), min_size=1, max_size=12)
 
@@ -18,7 +18,7 @@ def blocks_of(runs: list[list[int]], bytes_max: int) -> list[tuple[list[int], li
         ids = list(range(entry_id, entry_id + len(run)))
         cut.append((ids, [memoryview(bytes(size)) for size in run]))
         entry_id += len(run) + 1
-    return [(list(ids), list(map(len, entries))) for ids, entries in _in_blocks(cut, bytes_max)]
+    return [(list(ids), list(map(len, entries))) for ids, entries in in_blocks(cut, bytes_max)]
 
 
 def test_an_entry_larger_than_a_block_ends_and_is_followed_by_others() -> None:

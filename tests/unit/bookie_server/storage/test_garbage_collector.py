@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig
 from bookie_server.storage.index import state_record
 from bookie_server.storage.ledger_storage import LedgerStorage
@@ -13,7 +15,9 @@ from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from ledger.errors import LedgerNotFoundError, MetadataUnavailableError
 from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId
-from tests.helpers.bookie.storage import KEY, add, found_ids, open_storage
+from tests.helpers.bookie.storage import KEY, SINGLE_WRITE, add, found_ids, open_storage
+
+pytestmark = pytest.mark.usefixtures("both_storages")
 
 
 class Listing:
@@ -75,7 +79,8 @@ def test_a_ledger_missing_for_the_grace_time_is_deleted_with_its_logs(tmp_path: 
         assert (first.deleted, first.waiting) == (0, 2)
         case.now = 60.0
         second = await case.collector.collect()
-        assert (second.deleted, second.waiting, second.removed_logs) == (2, 0, 2)
+        removed = 0 if SINGLE_WRITE.get() else 2  # all entries are in the journal file that is written to
+        assert (second.deleted, second.waiting, second.removed_logs) == (2, 0, removed)
         assert case.left() == [1, 3, 4]
         state = case.storage.ledger(2)
         assert state is not None

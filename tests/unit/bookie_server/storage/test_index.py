@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import IndexVersionError
-from bookie_server.storage.index import Index, Interval, LogEnd, state_record
+from bookie_server.storage.index import Index, Interval, LogEnd, interval_of, state_record
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.ranges import dense_ranges
 
@@ -64,6 +64,26 @@ def test_each_entry_is_found_in_the_block_that_holds_it(shared: Index, batches: 
         else:
             assert found is None or not found.dense
     assert shared.last_covered(ledger_id) == covered
+
+
+@settings(max_examples=60, deadline=None)
+@given(blocks)
+def test_entries_that_are_stored_again_are_found_in_their_last_block(
+    shared: Index, batches: list[list[int]]
+) -> None:
+    """What a damaged block had comes again, in any order, with some of what others still have."""
+    ledger_id, held_by = next(_ledgers), dict[int, int]()
+    for number, ids in enumerate(batch for batch in batches if batch):
+        shared.add_blocks(ledger_id, [(ids, interval_of(ids, 1, number, 10))])
+        held_by.update(dict.fromkeys(ids, number))
+    previous_last = -1
+    for interval in shared.intervals(ledger_id):
+        assert previous_last < interval.first <= interval.last
+        previous_last = interval.last
+    for entry_id, number in held_by.items():
+        found = shared.find(ledger_id, entry_id)
+        assert found is not None
+        assert found.offset == number
 
 
 def test_ledgers_do_not_see_each_other(index: Index) -> None:

@@ -11,10 +11,11 @@ import pytest
 from bookie_server.errors import EntryConflictError, StorageClosedError
 from bookie_server.journal.log_mark import LogMark, decode_log_mark
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.storage.stored_entry import EntryRun
 from tests.helpers.bookie.storage import (
     KEY,
+    EntryRun,
     add,
+    add_run,
     copy_as_after_kill,
     durable,
     fence,
@@ -22,7 +23,10 @@ from tests.helpers.bookie.storage import (
     make_entry,
     open_storage,
     run_of,
+    set_lac,
 )
+
+pytestmark = pytest.mark.usefixtures("both_storages")
 
 Body = Callable[[LedgerStorage], Coroutine[Any, Any, None]]
 
@@ -93,15 +97,15 @@ def test_entries_shorter_than_a_header_live_like_others(tmp_path: Path, step: in
         ranges = await storage.entry_ranges(state)
         assert [each for first, last in ranges for each in range(first, last + 1)] == ids
         again = EntryRun(ids, list(stored.values()))
-        await durable(lambda done: storage.add(state, again, done))
+        await durable(lambda done: add_run(storage, state, again, done))
         changed = EntryRun([ids[-1]], [stored[ids[-1]][:-1] + b"?"])
         with pytest.raises(EntryConflictError):
-            await durable(lambda done: storage.add(state, changed, done))
+            await durable(lambda done: add_run(storage, state, changed, done))
 
     async def main() -> None:
         storage = await open_storage(tmp_path / "first")
         state = storage.create_ledger(5, KEY)
-        await durable(lambda done: storage.add(state, EntryRun(ids, list(stored.values())), done))
+        await durable(lambda done: add_run(storage, state, EntryRun(ids, list(stored.values())), done))
         await check(storage)
         replayed = await open_storage(copy_as_after_kill(tmp_path / "first", tmp_path / "killed"))
         await check(replayed)
@@ -134,9 +138,9 @@ def test_callbacks_come_in_order_and_never_inside_the_call(with_storage: Callabl
     async def body(storage: LedgerStorage) -> None:
         state = storage.create_ledger(5, KEY)
         order: list[str] = []
-        storage.add(state, run_of(5, [0, 1]), lambda _: order.append("add"))
+        add_run(storage, state, run_of(5, [0, 1]), lambda _: order.append("add"))
         storage.fence(state, lambda _: order.append("fence"))
-        storage.add(state, run_of(5, [2]), lambda _: order.append("recovery add"))
+        add_run(storage, state, run_of(5, [2]), lambda _: order.append("recovery add"))
         storage.force(lambda _: order.append("force"))
         assert order == []
         assert state.fenced
@@ -150,7 +154,7 @@ def test_callbacks_come_in_order_and_never_inside_the_call(with_storage: Callabl
 def test_an_explicit_lac_below_any_is_answered_and_not_kept(with_storage: Callable[..., None]) -> None:
     async def body(storage: LedgerStorage) -> None:
         state = storage.create_ledger(5, KEY)
-        await durable(lambda done: storage.set_explicit_lac(state, b"packet", -2, done))
+        await durable(lambda done: set_lac(storage, state, b"packet", -2, done))
         assert (state.explicit_lac, state.lac) == (None, -1)
 
     with_storage(body)
@@ -189,11 +193,11 @@ def test_a_repeated_entry_is_accepted_and_another_one_refused(
             await storage.checkpoint()
         await add(storage, state, [3, 4])
         recovered = EntryRun([3], [make_entry(5, 3, lac=1)])
-        await durable(lambda done: storage.add(state, recovered, done))
+        await durable(lambda done: add_run(storage, state, recovered, done))
         entries = [make_entry(5, 2), make_entry(5, 3, payload=b"other"), make_entry(5, 10)]
         wrong = EntryRun([2, 3, 10], [*entries])
         with pytest.raises(EntryConflictError) as caught:
-            await durable(lambda done: storage.add(state, wrong, done))
+            await durable(lambda done: add_run(storage, state, wrong, done))
         assert caught.value.entry_ids == {3}
         assert await found_ids(storage, 5, 20) == list(range(11))
 
@@ -327,9 +331,7 @@ def test_the_highest_explicit_lac_is_kept(tmp_path: Path) -> None:
         storage = await open_storage(tmp_path)
         state = storage.create_ledger(5, KEY)
         for lac, packet in ((3, b"three"), (7, b"seven"), (5, b"five")):
-            await durable(
-                lambda done, lac=lac, packet=packet: storage.set_explicit_lac(state, packet, lac, done)
-            )
+            await durable(lambda done, lac=lac, packet=packet: set_lac(storage, state, packet, lac, done))
         assert (state.explicit_lac, state.lac) == (b"seven", 7)
         await storage.close()
         storage = await open_storage(tmp_path)
@@ -395,7 +397,7 @@ def test_dead_entry_logs_are_removed_and_live_ones_kept(with_storage: Callable[.
         for ledger_id in (1, 3, 4):
             assert await found_ids(storage, ledger_id, 40) == list(range(40))
 
-    with_storage(body, entry_log_bytes_max=1024)
+    with_storage(body, entry_log_bytes_max=1024, single_write_bytes_min=0)
 
 
 def test_there_is_one_state_object_per_ledger(with_storage: Callable[..., None]) -> None:
@@ -430,7 +432,7 @@ def test_senders_wait_while_both_halves_of_the_cache_are_full(with_storage: Call
         state = storage.create_ledger(5, KEY)
         first = 0
         while storage.has_room:
-            storage.add(state, run_of(5, range(first, first + 100)), lambda _: None)
+            add_run(storage, state, run_of(5, range(first, first + 100)), lambda _: None)
             first += 100
         await storage.wait_for_room()
         assert storage.has_room
@@ -441,8 +443,10 @@ def test_senders_wait_while_both_halves_of_the_cache_are_full(with_storage: Call
 
 
 def test_old_journal_files_go_away_at_checkpoints(tmp_path: Path) -> None:
+    """Those that no entry stays in (tests/unit/bookie_server/storage/test_single_write.py)."""
+
     async def main() -> None:
-        storage = await open_storage(tmp_path)
+        storage = await open_storage(tmp_path, single_write_bytes_min=0)
         state = storage.create_ledger(5, KEY)
         for first in range(0, 5000, 100):
             await add(storage, state, range(first, first + 100))
@@ -469,7 +473,7 @@ def test_the_next_checkpoint_passes_what_the_last_one_took_before_its_sync(tmp_p
         storage = await open_storage(tmp_path, write_cache_bytes_max=1)
         before = log_mark(tmp_path)
         state = storage.create_ledger(5, KEY)
-        storage.add(state, run_of(5, range(10)), lambda _: None)  # the full cache is flushed at once
+        add_run(storage, state, run_of(5, range(10)), lambda _: None)  # the full cache is flushed immediately
         await storage.checkpoint()
         assert log_mark(tmp_path).offset > before.offset
         await storage.close()

@@ -7,8 +7,7 @@ import zlib
 import pytest
 
 from bookie_server.storage.repeated_adds import ComparedRun, compare_run, same_payload
-from bookie_server.storage.stored_entry import EntryRun
-from tests.helpers.bookie.storage import make_entry
+from tests.helpers.bookie.storage import EntryRun, make_entry
 
 
 def entry_with(digest: str, lac: int, payload: bytes, length: int = 5) -> bytes:

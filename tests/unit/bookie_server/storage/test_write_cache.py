@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bookie_server.storage.write_cache import WriteCache
+from bookie_server.storage.write_cache import LONG_RUN, WriteCache
 from tests.helpers.bookie.storage import make_entry
 
 runs = st.lists(st.sets(st.integers(0, 60), min_size=1, max_size=8).map(sorted), max_size=12)
@@ -25,6 +25,41 @@ def test_every_entry_put_is_found_and_no_other(batches: list[list[int]]) -> None
         assert found is None or found == make_entry(1, entry_id)
     covered = {entry_id for first, last in cache.ranges(1) for entry_id in range(first, last + 1)}
     assert covered == put
+
+
+@given(st.lists(st.tuples(st.integers(1, 2 * LONG_RUN), st.booleans()), max_size=12))
+def test_what_a_writer_sends_is_found_however_much_came_together(sent: list[tuple[int, bool]]) -> None:
+    """Short runs are put together, long ones are not, with gaps here and there; no list of the caller grows."""
+    cache, following, stored, given_lists = (
+        WriteCache(),
+        0,
+        dict[int, bytes](),
+        list[tuple[list[bytes], int]](),
+    )
+    for count, leaves_gap in sent:
+        ids = list(range(following, following + count))
+        entries = [b"%d" % each for each in ids]
+        cache.put(1, ids, entries, sum(map(len, entries)))
+        given_lists.append((entries, count))
+        stored.update(zip(ids, entries, strict=True))
+        following += count + leaves_gap
+    assert [len(entries) for entries, _ in given_lists] == [count for _, count in given_lists]
+    for entry_id in range(-1, following + 1):
+        assert cache.entry(1, entry_id) == stored.get(entry_id)
+        found = cache.consecutive(1, entry_id, LONG_RUN)
+        assert bool(found) == (entry_id in stored)
+        assert list(found) == [stored[entry_id + each] for each in range(len(found))]
+    runs = cache.ledgers[1].runs if sent else []
+    assert [entry_id for ids, _ in runs for entry_id in ids] == list(stored)
+    assert [entry for _, entries in runs for entry in entries] == list(stored.values())
+
+
+def test_entries_that_follow_one_by_one_are_one_run() -> None:
+    cache = WriteCache()
+    for entry_id in range(100):
+        cache.put(1, [entry_id], [make_entry(1, entry_id)], 1)
+    [(ids, entries)] = cache.ledgers[1].runs
+    assert (ids, len(entries)) == (range(100), 100)
 
 
 def test_runs_stay_sorted_and_disjoint() -> None:

@@ -6,6 +6,7 @@ read; and ENOENTRY without an explicit LAC, in both cases again.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -95,3 +96,20 @@ async def test_a_damaged_explicit_lac_leaves_the_last_entry_its_worth() -> None:
         first.be_silent()
         with pytest.raises(ReadError, match="digest"):
             await cluster.client.open(handle.ledger_id)
+
+
+async def test_what_one_bookie_proves_is_found_though_others_cover() -> None:
+    """A reader may have been shown entry 2 by the bookie whose answer `open` did not wait for."""
+    async with three_entries() as (cluster, handle, (late, _, third)):
+        deposit(late, handle, 2)
+        late.late = lambda what: what == "read_lac"
+        reader = await cluster.client.open(handle.ledger_id)
+        assert reader.lac == 1
+        asked = asyncio.create_task(reader.is_proved_readable(2))
+        await asyncio.sleep(0)
+        assert not asked.done()
+        late.speak()
+        assert await asked and reader.last_readable == 2
+        third.go_away()
+        assert not await reader.is_proved_readable(3), "none proves it, and one cannot be asked"
+        assert await reader.is_proved_readable(0)

@@ -20,7 +20,7 @@ from ledger.errors import (
 from ledger.model import EntryId, Fragment, QuorumSizes
 from ledger.reading.read_handle import ReadHandle
 from ledger.writing.write_handle import WriteHandle
-from tests.helpers.ledger.scripted_bookies import GUARD_S, NEVER_S, Cluster, scripted_cluster
+from tests.helpers.ledger.scripted_bookies import GUARD_S, NEVER_S, Cluster, never, scripted_cluster
 
 
 async def test_a_close_between_a_look_and_a_wait_is_noticed() -> None:
@@ -34,6 +34,21 @@ async def test_a_close_between_a_look_and_a_wait_is_noticed() -> None:
         await asyncio.sleep(0.01)
         async with asyncio.timeout(GUARD_S):
             await reader.wait_for_lac(0, timeout_s=NEVER_S)
+        assert reader.closed
+
+
+async def test_a_close_that_a_watch_reports_needs_no_current_read() -> None:
+    """Whatever shows a ledger closed is true."""
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        reader = await cluster.client.open(handle.ledger_id)
+        await reader.wait_for_lac(0, timeout_s=0.01)
+        await handle.close()
+        await asyncio.sleep(0.01)
+        cluster.store.before_read = never
+        async with asyncio.timeout(GUARD_S):
+            assert await reader.refresh() == 0
         assert reader.closed
 
 

@@ -241,6 +241,33 @@ async def test_close_while_the_ensemble_changes() -> None:
         assert (metadata.closed, metadata.last_entry) == (True, 0)
 
 
+async def test_a_new_member_gets_what_was_confirmed_while_it_was_being_recorded() -> None:
+    """Its fragment begins at entry 1, so readers and repair expect a copy of 1 and 2 there, too. Both are on an ack
+    quorum of the others by the time it is recorded."""
+    async with scripted_cluster(4, change_hold_s=NEVER_S) as cluster:
+        handle = await cluster.client.create(QuorumSizes(), visibility=Visibility.FAST)
+        await handle.add(b"zero")
+        lost, *others = cluster.ensemble(handle)
+        entered, may_go_on = asyncio.Event(), asyncio.Event()
+
+        async def held() -> None:
+            entered.set()
+            await may_go_on.wait()
+
+        cluster.store.before_write = held
+        lost.go_away()
+        await entered.wait()
+        handle.submit(b"one")
+        handle.submit(b"two")
+        await until(lambda: all("add 2" in bookie.log for bookie in others))
+        may_go_on.set()
+        async with asyncio.timeout(GUARD_S):
+            await handle.drain()
+        [spare] = [bookie for bookie in cluster.bookies if bookie not in (lost, *others)]
+        await until(lambda: "add 2" in spare.log)
+        assert [await cluster.recorded_copies(handle.ledger_id, entry_id) for entry_id in (1, 2)] == [3, 3]
+
+
 # ---- strict visibility
 
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.config import Visibility
-from ledger.core.append import AppendMachine, ReleaseThrough, WriteLac
+from ledger.core.append import AppendCommand, AppendMachine, ReleaseThrough, WriteLac
 from ledger.core.distribution import write_set, write_sets
-from ledger.model import QuorumSizes
+from ledger.model import EntryId, QuorumSizes
 
 QUORUMS = st.sampled_from(
     [
@@ -51,7 +51,8 @@ class Model:
 def test_confirmed_and_visible_follow_from_the_copies(quorum: QuorumSizes, data: st.DataObject) -> None:
     """Random sends, acks in any order and repeated, and explicit LACs: LAC and visibility match the model."""
     machine, model = AppendMachine(quorum, Visibility.STRICT), Model(quorum)
-    writes: list[WriteLac] = []
+    writes: list[tuple[int, int]] = []
+    """Position and LAC of each explicit LAC without an answer."""
     released = -1
     for _ in range(data.draw(st.integers(1, 40))):
         kind = data.draw(st.sampled_from(["send", "ack", "scatter", "lac"]))
@@ -62,9 +63,9 @@ def test_confirmed_and_visible_follow_from_the_copies(quorum: QuorumSizes, data:
             model.header_lac += [model.lac] * count
             model.held += [set() for _ in range(count)]
         elif kind == "lac" and writes:
-            write = writes.pop(data.draw(st.integers(0, len(writes) - 1)))
-            model.explicit[write.position] = max(model.explicit[write.position], write.lac)
-            commands = machine.on_lac_stored(write.position, write.lac)
+            position, lac = writes.pop(data.draw(st.integers(0, len(writes) - 1)))
+            model.explicit[position] = max(model.explicit[position], lac)
+            commands = machine.on_lac_stored(position, lac)
         elif model.held:
             position = data.draw(st.integers(0, quorum.ensemble - 1))
             mine = [e for e in range(len(model.held)) if position in write_set(e, quorum)]
@@ -89,9 +90,14 @@ def test_confirmed_and_visible_follow_from_the_copies(quorum: QuorumSizes, data:
                 assert released < command.entry_id == machine.visible
                 released = command.entry_id
             elif isinstance(command, WriteLac):
-                assert command.position not in [write.position for write in writes]
-                writes.append(command)
+                assert not set(command.positions) & {position for position, _ in writes}
+                writes += [(position, command.lac) for position in command.positions]
     assert released == machine.visible
+
+
+def lac_writes(commands: list[AppendCommand]) -> list[tuple[int, EntryId]]:
+    writes = [command for command in commands if isinstance(command, WriteLac)]
+    return [(position, write.lac) for write in writes for position in write.positions]
 
 
 @settings(max_examples=200, deadline=None)
@@ -106,11 +112,9 @@ def test_after_every_answer_everything_is_visible(data: st.DataObject) -> None:
         machine.on_sent(sent, machine.lac)
         for position in data.draw(st.permutations([0, 1, 2])):
             commands = machine.on_adds_acked(position, 0, sent)
-            writes += [command for command in commands if isinstance(command, WriteLac)]
+            writes += lac_writes(commands)
     while writes:
-        write = writes.pop()
-        commands = machine.on_lac_stored(write.position, write.lac)
-        writes += [command for command in commands if isinstance(command, WriteLac)]
+        writes += lac_writes(machine.on_lac_stored(*writes.pop()))
     assert machine.visible == machine.lac == sent
 
 

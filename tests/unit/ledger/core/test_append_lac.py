@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ledger.config import Visibility
-from ledger.core.append import AppendCommand, AppendMachine, WriteLac
-from ledger.model import QuorumSizes
+from ledger.core.append import AppendCommand, AppendMachine, ReleaseThrough, Resend, WriteLac
+from ledger.model import EntryId, QuorumSizes
 
 THREE = QuorumSizes(ensemble=3, write=3, ack=2)
 
@@ -22,7 +22,7 @@ def with_lac_in_flight() -> AppendMachine:
     machine = strict()
     machine.on_sent(0, -1)
     assert lac_writes(machine.on_adds_acked(1, 0, 0)) == []
-    assert lac_writes(machine.on_adds_acked(2, 0, 0)) == [WriteLac(1, 0), WriteLac(2, 0)]
+    assert lac_writes(machine.on_adds_acked(2, 0, 0)) == [WriteLac((1, 2), 0)]
     return machine
 
 
@@ -33,20 +33,20 @@ def test_the_fastest_members_are_asked() -> None:
 
 def test_another_member_is_asked_in_place_of_one_that_fails() -> None:
     machine = with_lac_in_flight()
-    assert lac_writes(machine.on_bookie_failed(2)) == [WriteLac(0, 0)]
+    assert lac_writes(machine.on_bookie_failed(2)) == [WriteLac((0,), 0)]
 
 
 def test_a_member_that_failed_and_returned_is_asked_again() -> None:
     machine = with_lac_in_flight()
-    assert lac_writes(machine.on_bookie_failed(1)) == [WriteLac(0, 0)]
+    assert lac_writes(machine.on_bookie_failed(1)) == [WriteLac((0,), 0)]
     assert lac_writes(machine.on_bookie_returned(1)) == []
-    assert lac_writes(machine.on_bookie_failed(0)) == [WriteLac(1, 0)], "it owes no answer any more"
+    assert lac_writes(machine.on_bookie_failed(0)) == [WriteLac((1,), 0)], "it owes no answer any more"
 
 
 def test_a_member_that_was_replaced_in_place_is_asked_again() -> None:
     machine = with_lac_in_flight()
-    assert lac_writes(machine.on_ensemble_changed([1], 0)) == [WriteLac(0, 0)]
-    assert lac_writes(machine.on_bookie_failed(0)) == [WriteLac(1, 0)], "it owes no answer any more"
+    assert lac_writes(machine.on_ensemble_changed([1], 0)) == [WriteLac((0,), 0)]
+    assert lac_writes(machine.on_bookie_failed(0)) == [WriteLac((1,), 0)], "it owes no answer any more"
 
 
 def test_an_answer_of_a_failed_member_means_nothing() -> None:
@@ -61,7 +61,7 @@ def test_a_late_acknowledgement_asks_no_further_member() -> None:
     machine = with_lac_in_flight()
     assert lac_writes(machine.on_adds_acked(0, 0, 0)) == []
     assert lac_writes(machine.on_lac_stored(1, 0)) == []
-    assert machine.publish_lac(even_if_busy=True) == [WriteLac(0, 0)], "but the ticker may ask it"
+    assert machine.publish_lac(even_if_busy=True) == [WriteLac((0,), 0)], "but the ticker may ask it"
 
 
 def test_the_ticker_asks_nobody_when_everything_is_visible() -> None:
@@ -114,3 +114,11 @@ def test_a_late_answer_to_an_entry_whose_header_is_forgotten_says_nothing_of_lat
     machine.on_adds_acked(0, 200, 200)
     machine.on_adds_acked(2, 0, 0)
     assert machine.visible == 198, "entry 200, which carries LAC 199, is on one member"
+
+
+def test_what_is_before_the_last_fragment_is_visible_without_an_explicit_lac() -> None:
+    """A reader's LAC is never below the start of the last fragment: docs/log-semantics.md#rule-13."""
+    machine = with_lac_in_flight()
+    assert machine.on_bookie_failed(0) == []
+    assert machine.on_ensemble_changed([0], 1) == [Resend(0), ReleaseThrough(EntryId(0))]
+    assert machine.visible == 0

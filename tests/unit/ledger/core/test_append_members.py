@@ -102,8 +102,8 @@ class Cluster:
                     for entry_id in range(self.machine.lac + 1, len(self.header_lacs)):
                         if position in write_set(entry_id, self.quorum):
                             self.unanswered[self.ensemble[position]].append(entry_id)
-                case WriteLac(position, lac):
-                    self.lac_writes[position] = lac
+                case WriteLac(positions, lac):
+                    self.lac_writes.update(dict.fromkeys(positions, lac))
                 case ReleaseThrough(entry_id):
                     assert entry_id > self.released
                     self.released = entry_id

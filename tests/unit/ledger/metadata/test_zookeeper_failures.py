@@ -44,7 +44,13 @@ def test_missing_rights_name_the_way_out() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [kazoo.NoNodeError(), kazoo.NodeExistsError(), kazoo.BadVersionError(), kazoo.NotEmptyError()],
+    [
+        kazoo.NoNodeError(),
+        kazoo.NodeExistsError(),
+        kazoo.BadVersionError(),
+        kazoo.NotEmptyError(),
+        kazoo.UnimplementedError(),
+    ],
 )
 def test_what_callers_expect_is_handed_to_them(error: Exception) -> None:
     assert FAILURES.of_answer(error, is_change=True) is error

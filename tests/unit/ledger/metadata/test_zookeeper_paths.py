@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from ledger.errors import MetadataFormatError
 from ledger.metadata.format.layout import LayoutType
+from ledger.metadata.format.repair import decode_mark
+from ledger.metadata.repair_store import UnderReplicated
 from ledger.metadata.zookeeper.paths import Paths, high_bits_of, parents, under_replicated_id
 from ledger.metadata.zookeeper.record_values import NO_RECORD, decode_value, encode_value
-from ledger.metadata.zookeeper.under_replication import UnderReplicated, decode_mark
 from ledger.model import LedgerId
 
 PATHS = Paths("/ledgers")

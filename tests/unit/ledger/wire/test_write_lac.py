@@ -18,13 +18,14 @@ from ledger.wire.messages import (
 )
 from ledger.wire.status import Status, to_v3
 from ledger.wire.varint import varint, varint_value
-from ledger.wire.write_lac import LacWrite, WrittenLac, lac_answer, written_lac
+from ledger.wire.write_lac import LedgerLacs, WrittenLac, lac_answers, written_lac
 from tests.helpers.wire.golden_frames import wire_frames
 
 KEY = bytes(range(20))
 ids = st.integers(min_value=0, max_value=2**63 - 1)
 txn_ids = st.integers(min_value=0, max_value=2**64 - 1)
-packets = st.binary(max_size=300)
+packets = st.binary(max_size=36)
+"""A LAC with its digest: of HMAC, the longest, 20 bytes after the 16 of the ids."""
 
 
 def request(ledger_id: int, lac: int, packet: bytes, txn_id: int = 1, key: bytes = KEY) -> V3Request:
@@ -38,7 +39,7 @@ def taken(whole: bytes) -> WrittenLac | None:
 
 @given(txn_id=txn_ids, ledger_id=ids, lac=st.integers(min_value=-1, max_value=2**63 - 1), packet=packets)
 def test_a_request_is_the_codecs_and_comes_back(txn_id: int, ledger_id: int, lac: int, packet: bytes) -> None:
-    whole = LacWrite(ledger_id, lac, KEY, packet).request(varint(txn_id))
+    whole = LedgerLacs(ledger_id, KEY, len(packet)).write(txn_id, lac, packet).request
     assert whole == v3.encode_request(request(ledger_id, lac, packet, txn_id))
     assert taken(whole) == WrittenLac(varint(txn_id), varint(ledger_id), ledger_id, KEY, packet)
 
@@ -51,7 +52,10 @@ def test_an_answer_is_the_codecs(txn_id: int, ledger_id: int, status: Status) ->
         status=status,
         body=WriteLacResponse(status=status, ledger_id=ledger_id),
     )
-    assert frame(lac_answer(varint(txn_id), varint(ledger_id), to_v3(status))) == v3.encode_response(envelope)
+    lac = WrittenLac(varint(txn_id), varint(ledger_id), ledger_id, KEY, b"")
+    expected = v3.encode_response(envelope)
+    assert lac_answers([lac], to_v3(status)) == expected
+    assert lac_answers([lac, lac], to_v3(status)) == expected + expected
 
 
 @pytest.mark.parametrize(
@@ -59,6 +63,7 @@ def test_an_answer_is_the_codecs(txn_id: int, ledger_id: int, status: Status) ->
     [
         v3.encode_request(request(-1, 3, b"p" * 20)),
         v3.encode_request(request(1, 3, b"p" * 20, key=b"short")),
+        v3.encode_request(request(1, 3, b"p" * 128)),
         v3.encode_request(
             V3Request(txn_id=1, operation=Operation.READ_LAC, body=ReadLacRequest(ledger_id=1))
         ),
@@ -67,14 +72,14 @@ def test_an_answer_is_the_codecs(txn_id: int, ledger_id: int, status: Status) ->
         ),
         frame(b""),
     ],
-    ids=["negative ledger id", "short key", "another operation", "a priority", "nothing"],
+    ids=["negative ledger id", "short key", "long packet", "another operation", "a priority", "nothing"],
 )
 def test_what_differs_is_left_to_the_codec(whole: bytes) -> None:
     assert taken(whole) is None
 
 
 def test_every_truncation_and_every_wrong_length_is_left_to_the_codec() -> None:
-    whole = LacWrite(5, 70, KEY, b"p" * 20).request(varint(300))
+    whole = LedgerLacs(5, KEY, 20).write(300, 70, b"p" * 20).request
     for stop in range(4, len(whole)):
         assert written_lac(whole, 4, stop) is None
     assert taken(whole + b"\0") is None
@@ -83,8 +88,8 @@ def test_every_truncation_and_every_wrong_length_is_left_to_the_codec() -> None:
 
 def test_it_reads_only_its_own_frame() -> None:
     first, second = (
-        LacWrite(5, 7, KEY, b"a" * 20).request(varint(1)),
-        LacWrite(6, 8, KEY, b"b" * 20).request(varint(2)),
+        LedgerLacs(5, KEY, 20).write(1, 7, b"a" * 20).request,
+        LedgerLacs(6, KEY, 20).write(2, 8, b"b" * 20).request,
     )
     found = written_lac(first + second, 4, len(first))
     assert found is not None
@@ -95,8 +100,7 @@ def test_what_apache_wrote_and_answered_is_recognized() -> None:
     golden = {each.name: each.frame for each in wire_frames("v3")}
     found = taken(golden["write_lac_ok/request"])
     assert found is not None
-    answer = lac_answer(found.txn_id, found.ledger, to_v3(Status.EOK))
-    assert frame(answer) == golden["write_lac_ok/response"]
+    assert lac_answers([found], to_v3(Status.EOK)) == golden["write_lac_ok/response"]
 
 
 @given(value=st.integers(min_value=0, max_value=2**64 - 1))

@@ -1,0 +1,145 @@
+"""Compaction while a bookie serves: run after run, at a limited rate, until no file has enough garbage.
+
+Pieces of it are jobs of the storage worker, so a checkpoint waits for one piece at the most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from bookie_server.disk.disk import DiskWorker
+from bookie_server.errors import DiskFullError, StorageError
+from bookie_server.storage.compaction.run import CompactionRun
+from bookie_server.storage.compaction.selection import select
+from bookie_server.storage.compaction.space import measure
+from bookie_server.storage.config import StorageConfig
+from bookie_server.storage.damage_reports import WAY_OUT
+from bookie_server.storage.start.opening import Parts
+from ledger.errors import LogStoreError
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_BUSY_FACTOR = 4
+"""By which compaction is slower while appends wait for the journal."""
+
+
+@dataclass(slots=True)
+class Compacted:
+    """What one compaction did."""
+
+    files_removed: int = 0
+    copied_bytes: int = 0
+    refusal: str = ""
+    """Why files with enough garbage stay, if they do."""
+
+
+class Compactor:
+    """Compactions run one after the other."""
+
+    def __init__(
+        self,
+        config: StorageConfig,
+        parts: Parts,
+        worker: DiskWorker,
+        remove_dead_logs: Callable[[], Awaitable[int]],
+        *,
+        appends_wait: Callable[[], bool],
+        failure: Callable[[], Exception | None],
+        fail: Callable[[Exception], None],
+    ) -> None:
+        """`fail` hears of what ends the storage; `failure` returns what has ended it."""
+        self._config = config
+        self._parts = parts
+        self._worker = worker
+        self._remove_dead_logs = remove_dead_logs
+        self._appends_wait = appends_wait
+        self._failure = failure
+        self._fail = fail
+        self._lock = asyncio.Lock()
+        self._damaged: set[int] = set()
+        """Files with blocks that cannot be copied: not tried again by this process."""
+
+    async def compact(self, threshold: float, *, nearly_full: bool) -> Compacted:
+        """Copy what lives in files with a smaller live part than this, and remove them.
+
+        With `nearly_full` all free space may be used, and the reserve. Never raises for a full disk; any other error of
+        a write ends the storage.
+
+        Raises:
+            LogStoreError: the index cannot be read, or a write failed.
+        """
+        async with self._lock:
+            done = Compacted(files_removed=await self._remove_dead_logs())
+            try:
+                while await self._run(threshold, nearly_full, done):
+                    pass
+            except DiskFullError as full:
+                done.refusal = f"compaction stopped, and everything stays readable: {full}"
+            return done
+
+    async def _run(self, threshold: float, nearly_full: bool, done: Compacted) -> bool:
+        """One run; whether another one is worth while."""
+        run = await self._job(partial(self._begin, threshold, nearly_full, done))
+        if run is None:
+            return False
+        try:
+            while (written := await self._job(run.copy)) is not None:
+                await self._pause(written)
+            moved = await self._job(run.finish)
+        finally:
+            # Also when this task was cancelled: what is to be removed is removed in the worker, by and by.
+            self._worker.submit(run.abandon, self._on_abandoned)
+            self._note_damage(run)
+        removed = await self._remove_dead_logs()
+        done.files_removed += removed
+        done.copied_bytes += run.copied_bytes
+        return moved > 0 or removed > 0
+
+    def _begin(self, threshold: float, nearly_full: bool, done: Compacted) -> CompactionRun | None:
+        parts, config = self._parts, self._config
+        if parts.checkpointer.has_placed:
+            done.refusal = "compaction waits for a checkpoint that a full disk holds up"
+            return None
+        files = measure(parts.disk, parts.paths, parts.index, parts.checkpointer.mark_file_id)
+        total, free = parts.disk.free_space(parts.paths.ledgers)
+        room = (
+            free + parts.reserve.held_bytes
+            if nearly_full
+            else free - int(total * (1 - config.disk_usage_max))
+        )
+        healthy = [each for each in files if each.log_id not in self._damaged]
+        selection = select(healthy, threshold, config.entry_log_bytes_max, room)
+        done.refusal = selection.refusal
+        if not selection.files:
+            return None
+        return CompactionRun(parts, selection.files, config.block_bytes_max, config.entry_log_bytes_max)
+
+    async def _pause(self, written: int) -> None:
+        rate = self._config.compaction_bytes_per_s
+        await asyncio.sleep(written / rate * (_BUSY_FACTOR if self._appends_wait() else 1))
+
+    def _note_damage(self, run: CompactionRun) -> None:
+        for log_id, error in run.damaged.items():
+            if log_id not in self._damaged:
+                self._damaged.add(log_id)
+                logger.warning("compaction leaves a file as it is: %s; %s", error, WAY_OUT)
+
+    async def _job(self, work: Callable[[], T]) -> T:
+        if (failure := self._failure()) is not None:
+            raise failure
+        return await self._worker.run(work, self._on_error)
+
+    def _on_error(self, error: LogStoreError) -> None:
+        """A failed read changes nothing."""
+        if not isinstance(error, (DiskFullError, StorageError)):
+            self._fail(error)
+
+    def _on_abandoned(self, _result: None, error: LogStoreError | None) -> None:
+        if error is not None:
+            self._on_error(error)

@@ -1,0 +1,43 @@
+"""Which files one run of a compaction copies. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bookie_server.storage.compaction.space import FileSpace
+from bookie_server.storage.entry_logs.format import FILE_HEADER_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    files: Sequence[FileSpace]
+    refusal: str = ""
+    """Why no file is chosen although some have enough garbage; empty if none has."""
+
+
+def select(files: Sequence[FileSpace], threshold: float, bytes_max: int, free_bytes: int) -> Selection:
+    """Files whose live part is below the threshold, those with the least live bytes first.
+
+    What lives in them is copied before they are removed: it takes at most `free_bytes`, and at most `bytes_max` unless
+    it is of one file.
+    """
+    candidates = sorted(
+        (each for each in files if each.live_part < threshold and each.dead_bytes > FILE_HEADER_BYTES),
+        key=lambda each: (each.live_bytes, each.file_bytes),
+    )
+    chosen: list[FileSpace] = []
+    copied = 0
+    for each in candidates:
+        copied += each.live_bytes
+        if copied > free_bytes or (chosen and copied > bytes_max):
+            break
+        chosen.append(each)
+    if candidates and not chosen:
+        least = candidates[0]
+        return Selection(
+            (),
+            f"compaction needs {least.live_bytes} bytes to copy what lives in {least.path}, and may use "
+            f"{max(0, free_bytes)}: free space on its disk, or trim or delete logs",
+        )
+    return Selection(chosen)

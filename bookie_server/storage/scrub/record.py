@@ -1,0 +1,80 @@
+"""What the scrubber remembers: the pass under way, where it goes on, and how the last one ended. Pure.
+
+A JSON document, `docs/formats.md#scrub-record-version-1`. It is never needed: one that is missing, damaged or of a
+newer version means that the next pass begins at the beginning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from bookie_server.storage.scrub.walk import BEGINNING, Position, Step
+
+VERSION = 1
+LEDGERS_MAX = 1000
+"""Damaged ledgers that a pass names; more are only counted as blocks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrubPass:
+    """One pass over everything that is stored. Times are ms since 1970."""
+
+    began_ms: int
+    ended_ms: int | None = None
+    """None while it is under way."""
+    blocks: int = 0
+    block_bytes: int = 0
+    damaged_blocks: int = 0
+    damaged_ledgers: tuple[int, ...] = ()
+    """Ascending; of at most LEDGERS_MAX."""
+
+    def after(self, step: Step) -> ScrubPass:
+        ledgers = sorted({*self.damaged_ledgers, *(each.ledger_id for each in step.damage)})
+        return replace(
+            self,
+            blocks=self.blocks + step.blocks,
+            block_bytes=self.block_bytes + step.block_bytes,
+            damaged_blocks=self.damaged_blocks + len(step.damage),
+            damaged_ledgers=tuple(ledgers[:LEDGERS_MAX]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrubRecord:
+    current: ScrubPass | None = None
+    position: Position = BEGINNING
+    """Where the current pass goes on."""
+    last: ScrubPass | None = None
+    """The last complete pass."""
+
+
+def encode_scrub_record(record: ScrubRecord) -> bytes:
+    return json.dumps({"version": VERSION, **asdict(record)}, indent=1).encode() + b"\n"
+
+
+def decode_scrub_record(data: bytes) -> ScrubRecord:
+    """The record; an empty one if it is not a record of this version."""
+    try:
+        fields = json.loads(data)
+        if fields["version"] != VERSION:
+            return ScrubRecord()
+        position = Position(int(fields["position"]["ledger_id"]), int(fields["position"]["entry_id"]))
+        return ScrubRecord(current=_pass(fields["current"]), position=position, last=_pass(fields["last"]))
+    except (ValueError, KeyError, TypeError):
+        return ScrubRecord()
+
+
+def _pass(fields: Mapping[str, Any] | None) -> ScrubPass | None:
+    if fields is None:
+        return None
+    return ScrubPass(
+        began_ms=int(fields["began_ms"]),
+        ended_ms=None if fields["ended_ms"] is None else int(fields["ended_ms"]),
+        blocks=int(fields["blocks"]),
+        block_bytes=int(fields["block_bytes"]),
+        damaged_blocks=int(fields["damaged_blocks"]),
+        damaged_ledgers=tuple(int(each) for each in fields["damaged_ledgers"]),
+    )

@@ -1,0 +1,240 @@
+"""Reads everything that the bookie has stored, one pass after the other, and has repair bring back what is damaged.
+
+Invariant: what a pass is past was intact then, or its ledger is marked as under-replicated: the scrubber waits for the
+metadata store before it goes on, and remembers a position only after that. A mark may be wrong; a worker reads the
+copies before it writes any (docs/repair.md#how-it-works). So before it marks, the bookie forgets the blocks that it has
+in memory: a worker that got an intact copy from there would clear the mark, and the damage would stay.
+
+It reads at most `bytes_per_s`, and while the journal is written no more than a small part of the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from bookie_server.disk.disk import Disk
+from bookie_server.errors import StorageError
+from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.scrub.completeness import lacks_entries
+from bookie_server.storage.scrub.record import (
+    ScrubPass,
+    ScrubRecord,
+    decode_scrub_record,
+    encode_scrub_record,
+)
+from bookie_server.storage.scrub.walk import BEGINNING, Damage
+from bookie_server.storage.storage_paths import StoragePaths
+from ledger.environment import Environment
+from ledger.errors import LedgerNotFoundError, LogStoreError, MetadataFormatError
+from ledger.metadata.store import MetadataStore
+from ledger.model import BookieId, LedgerId
+
+STEP_BYTES = 1024 * 1024
+_BUSY_PART = 50
+"""While adds arrive, a step takes at most this part of the time: one in 50."""
+_SETTLE_S = 60.0
+"""After a start: the clients that come back go first."""
+_SAVE_S = 30.0
+_RETRY_S = 10.0
+_NAMED_MAX = 20
+"""Damaged blocks of a pass that are logged one by one."""
+_WAY_OUT = "what happens now: docs/operations.md#a-damaged-entry-log"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrubConfig:
+    interval_s: float
+    """Seconds from the beginning of one pass to that of the next."""
+    bytes_per_s: int
+
+
+class Scrubber:
+    """Runs for as long as the bookie serves."""
+
+    def __init__(
+        self,
+        storage: LedgerStorage,
+        disk: Disk,
+        paths: StoragePaths,
+        store: MetadataStore,
+        bookie_id: BookieId,
+        config: ScrubConfig,
+        environment: Environment,
+    ) -> None:
+        self.record = ScrubRecord()
+        """What it has done so far; read only."""
+        self._storage = storage
+        self._disk = disk
+        self._path = paths.scrub_record
+        self._store = store
+        self._bookie_id = bookie_id
+        self._config = config
+        self._environment = environment
+        self._walk = storage.block_walk()
+        self._worker = disk.worker("scrub")
+        self._journaled = storage.journaled
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        await self._worker.close()
+
+    async def _run(self) -> None:
+        try:
+            self.record = await self._worker.run(self._load)
+        except LogStoreError as error:
+            logger.warning("the scrubber begins at the beginning: %s", error)
+        if self._storage.limbo:
+            await self._mark_losses()
+        await asyncio.sleep(min(_SETTLE_S, self._config.interval_s))
+        while True:
+            current = self.record.current
+            if current is None:
+                await asyncio.sleep(self._due_in_s())
+                current = ScrubPass(began_ms=self._wall_ms())
+                self.record = replace(self.record, current=current, position=BEGINNING)
+            await self._finish_pass(current)
+            await self._save()
+
+    def _due_in_s(self) -> float:
+        last = self.record.last
+        if last is None:
+            return 0.0
+        waited_s = (self._wall_ms() - last.began_ms) / 1000
+        return max(0.0, min(self._config.interval_s, self._config.interval_s - waited_s))
+
+    async def _finish_pass(self, current: ScrubPass) -> None:
+        """Until the end of the index, from the record's position."""
+        now = asyncio.get_running_loop().time
+        saved = now()
+        while True:
+            began = now()
+            step = await self._worker.run(lambda: self._walk.step(self.record.position, STEP_BYTES))
+            took_s = now() - began
+            self._report(current, step.damage)
+            for log_id in {each.log_id for each in step.damage if each.log_id is not None}:
+                await self._storage.leave_log(log_id)
+            if step.damage:
+                await self._storage.forget_blocks()
+            await self._mark({each.ledger_id for each in step.damage} - {*current.damaged_ledgers})
+            current = current.after(step)
+            if step.next is None:
+                break
+            self.record = replace(self.record, current=current, position=step.next)
+            if now() - saved >= _SAVE_S:
+                saved = now()
+                await self._save()
+            before, self._journaled = self._journaled, self._storage.journaled
+            busy = before != self._journaled
+            await asyncio.sleep(
+                pause_s(step.block_bytes, took_s, bytes_per_s=self._config.bytes_per_s, busy=busy)
+            )
+        current = replace(current, ended_ms=self._wall_ms())
+        self.record = ScrubRecord(last=current)
+        _report_pass(current)
+
+    # ---- what was lost
+
+    async def _mark_losses(self) -> None:
+        """After a start that accepted a damaged journal or index: mark the ledgers that lack entries here."""
+        while True:
+            try:
+                marked = 0
+                async for ledger_id in self._store.ledger_ids():
+                    if await self._lacks(ledger_id):
+                        await self._mark_one(ledger_id)
+                        marked += 1
+                logger.warning(
+                    "in limbo: %d ledgers lack entries here and are marked for repair; docs/operations.md#limbo",
+                    marked,
+                )
+                return
+            except LogStoreError as error:
+                logger.warning("what this bookie has lost cannot be found out now: %s", error)
+                await asyncio.sleep(_RETRY_S)
+
+    async def _lacks(self, ledger_id: LedgerId) -> bool:
+        try:
+            metadata = (await self._store.read_ledger(ledger_id)).value
+        except LedgerNotFoundError:
+            return False
+        except MetadataFormatError as error:
+            logger.error("ledger %s is not checked: %s", ledger_id, error)
+            return False
+        if self._bookie_id not in metadata.members():
+            return False
+        try:
+            held = await self._storage.held_ranges(ledger_id)
+        except StorageError:
+            return True
+        return await self._worker.run(lambda: lacks_entries(metadata, self._bookie_id, held))
+
+    # ---- what is found
+
+    def _report(self, current: ScrubPass, damage: Iterable[Damage]) -> None:
+        for number, each in enumerate(damage, current.damaged_blocks):
+            if number < _NAMED_MAX:
+                logger.warning("%s; %s", each.reason, _WAY_OUT)
+
+    async def _mark(self, ledger_ids: Iterable[int]) -> None:
+        """Mark the ledgers that name this bookie, however long the metadata store does not answer."""
+        for ledger_id in sorted(ledger_ids):
+            while True:
+                try:
+                    await self._mark_one(LedgerId(ledger_id))
+                    break
+                except LogStoreError as error:
+                    logger.warning("ledger %d is damaged here and cannot be marked now: %s", ledger_id, error)
+                    await asyncio.sleep(_RETRY_S)
+
+    async def _mark_one(self, ledger_id: LedgerId) -> None:
+        with suppress(LedgerNotFoundError):  # deleted: garbage collection has not come to it yet
+            metadata = (await self._store.read_ledger(ledger_id)).value
+            if self._bookie_id in metadata.members():
+                await self._store.repair.mark(ledger_id, {self._bookie_id}, self._wall_ms())
+
+    # ---- what is remembered
+
+    def _load(self) -> ScrubRecord:
+        if not self._disk.exists(self._path):
+            return ScrubRecord()
+        return decode_scrub_record(self._disk.read_file(self._path))
+
+    async def _save(self) -> None:
+        content = encode_scrub_record(self.record)
+        try:
+            await self._worker.run(lambda: self._disk.replace_file(self._path, content))
+        except LogStoreError as error:
+            logger.warning("the scrubber cannot remember where it is: %s", error)
+
+    def _wall_ms(self) -> int:
+        return self._environment.wall_us() // 1000
+
+
+def pause_s(block_bytes: int, took_s: float, *, bytes_per_s: int, busy: bool) -> float:
+    """Seconds to wait after a step. `busy`: the journal was written in the meantime."""
+    pauses = [0.0, block_bytes / bytes_per_s - took_s]
+    if busy:
+        pauses.append((_BUSY_PART - 1) * took_s)
+    return max(pauses)
+
+
+def _report_pass(done: ScrubPass) -> None:
+    if done.damaged_blocks:
+        logger.warning(
+            "scrubbed %d blocks, %d bytes: %d blocks of %d ledgers are damaged, and marked for repair; %s",
+            done.blocks,
+            done.block_bytes,
+            done.damaged_blocks,
+            len(done.damaged_ledgers),
+            _WAY_OUT,
+        )
+    else:
+        logger.info("scrubbed %d blocks, %d bytes: nothing is damaged", done.blocks, done.block_bytes)

@@ -1,0 +1,35 @@
+"""Names of journal files among the entry logs: the index has one number for both. Pure.
+
+A number with the highest bit is a journal file's, any other an entry log's. Journal files that hold such blocks are
+called segments.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bookie_server.journal.record import file_name as journal_file_name
+from bookie_server.storage.entry_logs.format import file_name as log_file_name
+
+_SEGMENT = 1 << 63
+
+
+def segment_id(file_id: int) -> int:
+    """The number of a journal file in the index."""
+    return _SEGMENT | file_id
+
+
+def is_segment(log_id: int) -> bool:
+    return log_id >= _SEGMENT
+
+
+def journal_file_id(log_id: int) -> int:
+    """The journal file of a segment."""
+    return log_id ^ _SEGMENT
+
+
+def path_of(log_id: int, *, entry_logs: Path, journal: Path) -> Path:
+    """Where the file with this number in the index is."""
+    if is_segment(log_id):
+        return journal / journal_file_name(journal_file_id(log_id))
+    return entry_logs / log_file_name(log_id)

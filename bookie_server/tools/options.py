@@ -1,0 +1,22 @@
+"""Options that several verbs of `bookie` have."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Output(StrEnum):
+    """How results are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+MetadataOption = Annotated[
+    str,
+    typer.Option("--metadata", help="Address of the metadata store.", metavar="URI", envvar="DLOG_METADATA"),
+]
+OutputOption = Annotated[Output, typer.Option("-o", "--output", help="Output format.")]

@@ -1,0 +1,167 @@
+"""What the verbs of repair do: one client of the cluster for the length of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from bookie_server.tools.store_session import with_store
+from ledger.metadata.store import MetadataStore
+from ledger.model import check_bookie_id
+from ledger.printing import Row
+from ledger.repair.client import RepairClient, connected
+from ledger.repair.config import RepairConfig
+from ledger.repair.draining import Drained
+from ledger.repair.errors import CopiesMissingError, StillNeededError
+from ledger.repair.outcome import LedgerOutcome, sentence
+
+T = TypeVar("T")
+Say = Callable[[str], None]
+
+MARK_COLUMNS = ("ledger", "missing", "marked_ms", "repaired_by")
+_TOLD_EVERY = 1000
+FINDING_COLUMNS = ("ledger", "missing", "finding")
+
+
+def marked_ledgers(metadata: str) -> list[Row]:
+    """One row for each marked ledger."""
+
+    async def read(store: MetadataStore) -> list[Row]:
+        return [
+            {
+                "ledger": mark.ledger_id,
+                "missing": " ".join(mark.missing),
+                "marked_ms": mark.marked_ms,
+                "repaired_by": await store.repair.lock_holder(mark.ledger_id),
+            }
+            async for mark in store.repair.marks()
+        ]
+
+    return with_store(metadata, read)
+
+
+def recovered(
+    metadata: str,
+    bookie: str,
+    config: RepairConfig,
+    *,
+    dry_run: bool,
+    skip_open: bool,
+    say: Say,
+) -> Row:
+    """Copy what the bookie had. StillNeededError if ledgers depend on it at the end."""
+    bookie_id = check_bookie_id(bookie)
+
+    async def work(client: RepairClient) -> Row:
+        drained = await client.recover(
+            bookie_id, dry_run=dry_run, skip_open=skip_open, on_ledger=_teller(say)
+        )
+        return _facts(drained, dry_run=dry_run)
+
+    return _with_client(metadata, config, work)
+
+
+def decommissioned(metadata: str, bookie: str, config: RepairConfig, *, say: Say) -> Row:
+    """Remove the bookie from the cluster. StillNeededError if ledgers depend on it at the end."""
+    bookie_id = check_bookie_id(bookie)
+
+    async def work(client: RepairClient) -> Row:
+        return _facts(await client.decommission(bookie_id, on_ledger=_teller(say)), dry_run=False)
+
+    return _with_client(metadata, config, work)
+
+
+def checked(metadata: str, *, full: bool, mark: bool, say: Say) -> list[Row]:
+    """One row for each ledger that lacks copies, or of which not all is known."""
+
+    def tell(count: int) -> None:
+        if count % _TOLD_EVERY == 0:
+            say(f"checked {count:,} ledgers")
+
+    async def work(client: RepairClient) -> list[Row]:
+        return [
+            {
+                "ledger": outcome.ledger_id,
+                "missing": " ".join(sorted(outcome.lacking.union(outcome.lost, outcome.open_lost))),
+                "finding": "; ".join(outcome.left) or "open, and a member of its ensemble is not registered",
+            }
+            for outcome in await client.check_copies(full=full, mark=mark, on_checked=tell)
+        ]
+
+    return _with_client(metadata, RepairConfig(), work)
+
+
+def require_none(rows: Sequence[Row], *, marked: bool) -> None:
+    """CopiesMissingError if there are findings."""
+    if rows:
+        raise CopiesMissingError(
+            f"{len(rows)} {'ledger lacks' if len(rows) == 1 else 'ledgers lack'} copies: "
+            + ("marked for the workers" if marked else "mark them for the workers with --mark"),
+            ledgers=len(rows),
+        )
+
+
+def settings(metadata: str, *, enable: bool | None, lost_bookie_delay_s: int | None) -> Row:
+    """The cluster's settings, after the changes."""
+
+    async def work(store: MetadataStore) -> Row:
+        if enable is not None:
+            await store.repair.set_enabled(enable)
+        if lost_bookie_delay_s is not None:
+            await store.repair.set_lost_bookie_delay_s(lost_bookie_delay_s)
+        delay = await store.repair.lost_bookie_delay_s()
+        return {
+            "enabled": await store.repair.enabled(),
+            "lost_bookie_delay_s": None if delay is None else delay.value,
+            "auditor": await store.repair.auditor(),
+            "all_checked_ms": await store.repair.all_checked_ms(),
+            "placement_checked_ms": await store.repair.placement_checked_ms(),
+            "marked_ledgers": len([mark async for mark in store.repair.marks()]),
+        }
+
+    return with_store(metadata, work)
+
+
+def audit_triggered(metadata: str) -> str:
+    """Set the lost-bookie delay to what it is, as Apache's `triggeraudit`; one line that says who audits now."""
+
+    async def work(store: MetadataStore) -> str:
+        auditor, delay = await store.repair.auditor(), await store.repair.lost_bookie_delay_s()
+        if delay is not None:
+            await store.repair.set_lost_bookie_delay_s(delay.value)
+        if auditor is None or delay is None:
+            return "no auditor runs now; it audits when `bookie autorecovery` starts"
+        return f"auditor {auditor} is asked to audit now"
+
+    return with_store(metadata, work)
+
+
+def _teller(say: Say) -> Callable[[int, int, LedgerOutcome], None]:
+    def tell(done: int, known: int, outcome: LedgerOutcome) -> None:
+        say(f"{done:,} of {known:,}: {sentence(outcome)}")
+
+    return tell
+
+
+def _facts(drained: Drained, *, dry_run: bool) -> Row:
+    if drained.left and not dry_run:
+        raise StillNeededError(
+            f"{len(drained.left)} of {drained.ledgers} ledgers still depend on bookie {drained.bookie_id}, as listed: "
+            "start the bookies that are missing, or more of them, and run this again",
+            bookie_id=drained.bookie_id,
+            ledgers=len(drained.left),
+        )
+    return {
+        "bookie": drained.bookie_id,
+        "ledgers": drained.ledgers,
+        "entries_copied": drained.entries,
+        "bytes_copied": drained.payload_bytes,
+    }
+
+
+def _with_client(metadata: str, config: RepairConfig, work: Callable[[RepairClient], Awaitable[T]]) -> T:
+    async def run(store: MetadataStore) -> T:
+        async with connected(store, config) as client:
+            return await work(client)
+
+    return with_store(metadata, run)

@@ -1,0 +1,126 @@
+"""`bookie space` and `bookie compact` of a stopped bookie: what is live in its files, and how the rest goes. Blocks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bookie_server.disk.directory_lock import exclusively
+from bookie_server.disk.disk import Disk
+from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.errors import DiskFullError
+from bookie_server.journal.log_mark import decode_log_mark
+from bookie_server.journal.record import RecordType, ledger_of
+from bookie_server.storage.compaction.compactor import Compacted
+from bookie_server.storage.compaction.selection import select
+from bookie_server.storage.compaction.space import FileSpace, live_by_ledger, measure
+from bookie_server.storage.config import StorageConfig
+from bookie_server.storage.index import Index
+from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.tools.inspection import journal_records
+from ledger.environment import SystemEnvironment
+from ledger.printing import Row
+
+FILE_COLUMNS = ("file", "bytes", "live_bytes", "dead_bytes", "live_part", "ledgers")
+LEDGER_COLUMNS = ("ledger", "live_bytes", "files")
+
+_UNLIMITED = 2**62
+
+
+def file_rows(config: StorageConfig) -> list[Row]:
+    """One row for each entry log and each journal file before the log mark, and one for all of them."""
+    files = _files(config)
+    total = FileSpace(0, config.ledger_directory, sum(each.file_bytes for each in files), _live_bytes(files))
+    return [*map(_file_row, files), {**_file_row(total), "file": "all"}]
+
+
+def ledger_rows(config: StorageConfig) -> list[Row]:
+    """One row for each ledger with entries in these files."""
+    return [
+        {"ledger": ledger_id, "live_bytes": sum(in_files.values()), "files": len(in_files)}
+        for ledger_id, in_files in live_by_ledger(_files(config)).items()
+    ]
+
+
+def compactable_rows(config: StorageConfig, threshold: float) -> list[Row]:
+    """One row for each file that a compaction with this threshold would copy and remove; changes nothing."""
+    return [_file_row(each) for each in select(_files(config), threshold, _UNLIMITED, _UNLIMITED).files]
+
+
+def _live_bytes(files: Sequence[FileSpace]) -> dict[int, int]:
+    return {ledger_id: sum(in_files.values()) for ledger_id, in_files in live_by_ledger(files).items()}
+
+
+def _file_row(file: FileSpace) -> Row:
+    return {
+        "file": str(file.path),
+        "bytes": file.file_bytes,
+        "live_bytes": file.live_bytes,
+        "dead_bytes": file.dead_bytes,
+        "live_part": f"{file.live_part:.2f}",
+        "ledgers": len(file.ledgers),
+    }
+
+
+def _files(config: StorageConfig) -> list[FileSpace]:
+    disk = SystemDisk()
+    with exclusively(disk, config):
+        return _measured(disk, config)
+
+
+def _measured(disk: Disk, config: StorageConfig) -> list[FileSpace]:
+    """Without ledgers whose deletion only the journal's tail has."""
+    paths = StoragePaths.of(config)
+    mark = decode_log_mark(disk.read_file(paths.mark), paths.mark)
+    deleted = {
+        ledger_of(each.record.body)
+        for each in journal_records(disk, paths.journal, mark)
+        if each.record.type is RecordType.TOMBSTONE
+    }
+    disk.make_directory(paths.entry_logs)  # a first start may have been cut off before it
+    index = Index(disk.open_key_values(paths.index), paths.index)
+    try:
+        files = measure(disk, paths, index, mark.file_id)
+    finally:
+        index.close()
+    return [
+        replace(file, ledgers={each: size for each, size in file.ledgers.items() if each not in deleted})
+        for file in files
+    ]
+
+
+def compact(config: StorageConfig, threshold: float) -> tuple[Row, str]:
+    """Compact a stopped bookie; what was done, and why files with enough garbage stay, if they do.
+
+    Its journal is replayed first. Errors: those of a start, and of a disk that fails.
+    """
+    disk = SystemDisk()
+    with exclusively(disk, config):
+        before = sum(each.file_bytes for each in _measured(disk, config))
+        done = asyncio.run(_compacted(disk, config, threshold))
+        after = sum(each.file_bytes for each in _measured(disk, config))
+    row: Row = {
+        "files_removed": done.files_removed,
+        "copied_bytes": done.copied_bytes,
+        "bytes_before": before,
+        "bytes_after": after,
+    }
+    return row, done.refusal
+
+
+def require_all(refusal: str) -> None:
+    """DiskFullError if files with enough garbage stay, with the reason."""
+    if refusal:
+        raise DiskFullError(refusal)
+
+
+async def _compacted(disk: Disk, config: StorageConfig, threshold: float) -> Compacted:
+    config = replace(config, compaction_bytes_per_s=_UNLIMITED)
+    storage = await LedgerStorage.open(config, disk, SystemEnvironment())
+    try:
+        await storage.checkpoint()
+        return await storage.compact(threshold)
+    finally:
+        await storage.close()

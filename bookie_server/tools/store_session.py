@@ -1,0 +1,25 @@
+"""One opening of the metadata store for the length of a command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from ledger.metadata.drivers import open_store
+from ledger.metadata.store import MetadataStore
+
+T = TypeVar("T")
+
+
+def with_store(metadata: str, work: Callable[[MetadataStore], Awaitable[T]]) -> T:
+    """Run `work` on an event loop of its own; the store is closed on return."""
+
+    async def run() -> T:
+        store = await open_store(metadata)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())

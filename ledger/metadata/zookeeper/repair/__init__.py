@@ -1,0 +1,1 @@
+"""What BookKeeper's autorecovery keeps below `underreplication`."""

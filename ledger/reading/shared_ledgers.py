@@ -1,0 +1,256 @@
+"""Readers of one ledger in one client share its handle: one long poll, one fetch and one decoding for all of them.
+
+Invariant: what a reader learns here it could have learned from a handle of its own. A `refresh`, and so the opening of
+a ledger that others read already, begins after the reader's call; entries and the LAC are never taken back.
+
+Source: docs/architecture.md#one-read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ledger.errors import LogStoreError
+from ledger.model import EntryId, LedgerId
+from ledger.reading.bookie_reads import Entry
+from ledger.reading.read_handle import ReadHandle
+from ledger.shared_call import SharedCall
+from ledger.signal import Signal
+
+_RECENT_BYTES_MAX = 4 * 1024 * 1024
+"""Of entries that one reader of a ledger has fetched and others may still want."""
+_ENTRY_OVERHEAD_BYTES = 1000
+"""Of an entry and what was made of it."""
+
+_LONGER_S = 1.0
+"""A shared long poll outlasts those who wait, so that it ends for a reason that concerns them all."""
+
+_Key = tuple[LedgerId, bytes]
+Open = Callable[[LedgerId, bytes], Awaitable[ReadHandle]]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRun:
+    """Consecutive entries. Readers that share them share `decoded` too: what they made of each, by entry id."""
+
+    entries: Sequence[Entry]
+    byte_count: int
+    decoded: dict[int, Any] | None = field(default=None, compare=False)
+
+    def within(self, max_entries: int, max_bytes: int) -> EntryRun:
+        """The beginning of it that keeps to these limits, at least one entry."""
+        if len(self.entries) <= max_entries and self.byte_count <= max_bytes:
+            return self
+        count = byte_count = 0
+        for entry in self.entries[:max_entries]:
+            if count and byte_count + len(entry.payload) > max_bytes:
+                break
+            count += 1
+            byte_count += len(entry.payload)
+        return EntryRun(self.entries[:count], byte_count, self.decoded)
+
+
+class SharedLedgers:
+    """Of one client. `open` opens a handle for itself."""
+
+    def __init__(self, open: Open) -> None:
+        self._open = open
+        self._shared: dict[_Key, SharedLedger] = {}
+        self._opening: dict[_Key, SharedCall[SharedLedger]] = {}
+
+    async def open(self, ledger_id: LedgerId, password: bytes = b"") -> SharedLedger:
+        """As `LedgerClient.open`. Call `close` of what it returns once for each time it was returned."""
+        key = (ledger_id, password)
+        while True:
+            found = self._shared.get(key)
+            if found is None:
+                found = await self._first(key)
+                if not found.is_closed:
+                    found.readers += 1
+                    return found
+                continue
+            found.readers += 1
+            try:
+                await found.refresh()
+            except BaseException:
+                await found.close()
+                raise
+            return found
+
+    async def _first(self, key: _Key) -> SharedLedger:
+        async def opened() -> SharedLedger:
+            del self._opening[key]  # those who call from now on may want to see more
+            handle = await self._open(*key)
+            shared = SharedLedger(handle, lambda: self._forget(key, shared))
+            self._shared.setdefault(key, shared)
+            return shared
+
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = self._opening[key] = SharedCall(opened)
+        return await opening()
+
+    def _forget(self, key: _Key, shared: SharedLedger) -> None:
+        if self._shared.get(key) is shared:
+            del self._shared[key]
+
+
+class SharedLedger:
+    """A handle on a ledger for any number of readers in one loop."""
+
+    def __init__(self, handle: ReadHandle, on_closed: Callable[[], None] = lambda: None) -> None:
+        self._handle = handle
+        self._on_closed = on_closed
+        self._loop = asyncio.get_running_loop()
+        self._refresh = SharedCall(handle.refresh)
+        self._read_lac = SharedCall(handle.read_lac)
+        self._waiting: dict[asyncio.Future[Any], float] = {}
+        """Readers that wait for the ledger to grow, and until when."""
+        self._poll: asyncio.Task[None] | None = None
+        self._reads: dict[int, asyncio.Task[EntryRun | LogStoreError]] = {}
+        """Under way, by the first entry."""
+        self._recent: dict[int, EntryRun] = {}
+        """By the first entry, the oldest first."""
+        self._recent_bytes = 0
+        self.readers = 0
+        self.is_closed = False
+
+    # ---- facts
+
+    @property
+    def ledger_id(self) -> LedgerId:
+        return self._handle.ledger_id
+
+    @property
+    def closed(self) -> bool:
+        """Whether the ledger is CLOSED as of the last read of its metadata."""
+        return self._handle.closed
+
+    @property
+    def last_readable(self) -> EntryId:
+        """Id of the last entry if closed, else the LAC known here; -1 if there is none."""
+        return self._handle.last_readable
+
+    def confirm(self, entry_id: int) -> None:
+        """As `ReadHandle.confirm`; it holds for all readers."""
+        self._handle.confirm(entry_id)
+
+    # ---- following an open ledger
+
+    async def refresh(self) -> EntryId:
+        """As `ReadHandle.refresh`."""
+        return self.last_readable if self.closed else await self._refresh()
+
+    async def read_lac(self) -> EntryId:
+        """As `ReadHandle.read_lac`."""
+        return self.last_readable if self.closed else await self._read_lac()
+
+    async def wait_for_lac(self, beyond: int, timeout_s: float, unless: Signal) -> bool:
+        """As `ReadHandle.wait_for_lac`, but False as soon as `unless` is set."""
+        if self.closed or self.last_readable > beyond:
+            return True
+        waiter = unless.future()
+        self._waiting[waiter] = self._loop.time() + timeout_s
+        if self._poll is None and not waiter.done():
+            self._poll = self._loop.create_task(self._follow())
+        timer = self._loop.call_later(timeout_s, _wake, waiter, _TIME_IS_UP)
+        try:
+            outcome = await waiter
+        finally:
+            timer.cancel()
+            self._waiting.pop(waiter, None)
+            if not self._waiting and self._poll is not None:
+                self._poll.cancel()
+                self._poll = None
+        if outcome is _TIME_IS_UP:
+            await self.refresh()
+        elif isinstance(outcome, LogStoreError):
+            raise outcome.copy()
+        return outcome is not None
+
+    async def _follow(self) -> None:
+        """One long poll for all who wait, until it ends for all of them."""
+        known, outcome = self.last_readable, _HAS_CHANGED
+        while self.last_readable <= known and not self.closed:
+            left_s = max(self._waiting.values()) - self._loop.time()
+            try:
+                await self._handle.wait_for_lac(known, max(left_s, 0.0) + _LONGER_S)
+            except LogStoreError as error:
+                outcome = error
+                break
+        self._poll = None
+        waiting, self._waiting = self._waiting, {}
+        for waiter in waiting:
+            _wake(waiter, outcome)
+
+    # ---- reading
+
+    async def read_batch(self, first: int, *, max_entries: int, max_bytes: int) -> EntryRun:
+        """As `ReadHandle.read_batch`, but it may be fewer entries: what another reader has fetched."""
+        if self.readers <= 1:
+            return run_of(await self._handle.read_batch(first, max_entries=max_entries, max_bytes=max_bytes))
+        found = self._recent.get(first)
+        if found is None:
+            task = self._reads.get(first)
+            if task is None:
+                task = self._reads[first] = self._loop.create_task(self._fetch(first, max_entries, max_bytes))
+            outcome = await asyncio.shield(task)
+            if isinstance(outcome, LogStoreError):
+                raise outcome.copy()
+            found = outcome
+        return found.within(max_entries, max_bytes)
+
+    async def _fetch(self, first: int, max_entries: int, max_bytes: int) -> EntryRun | LogStoreError:
+        try:
+            entries = await self._handle.read_batch(first, max_entries=max_entries, max_bytes=max_bytes)
+        except LogStoreError as error:
+            return error
+        finally:
+            del self._reads[first]
+        found = run_of(entries, {})
+        self._recent[first] = found
+        self._recent_bytes += _cost(found)
+        while self._recent_bytes > _RECENT_BYTES_MAX:
+            oldest = next(iter(self._recent))
+            self._recent_bytes -= _cost(self._recent.pop(oldest))
+        return found
+
+    async def read(self, first: int, last: int) -> list[Entry]:
+        """As `ReadHandle.read`."""
+        return await self._handle.read(first, last)
+
+    # ---- the end
+
+    async def close(self) -> None:
+        """One reader needs it no more; the last one to say so closes it."""
+        self.readers -= 1
+        if self.readers > 0 or self.is_closed:
+            return
+        self.is_closed = True
+        self._on_closed()
+        self._refresh.cancel()
+        self._read_lac.cancel()
+        for task in self._reads.values():
+            task.cancel()
+        self._recent.clear()
+        await self._handle.close()
+
+
+_HAS_CHANGED: object = "the ledger has grown or is closed"
+_TIME_IS_UP: object = "nothing came in time"
+
+
+def _wake(waiter: asyncio.Future[Any], outcome: object) -> None:
+    if not waiter.done():
+        waiter.set_result(outcome)
+
+
+def run_of(entries: Sequence[Entry], decoded: dict[int, Any] | None = None) -> EntryRun:
+    return EntryRun(entries, sum([len(entry.payload) for entry in entries]), decoded)
+
+
+def _cost(run: EntryRun) -> int:
+    return run.byte_count + _ENTRY_OVERHEAD_BYTES * len(run.entries)

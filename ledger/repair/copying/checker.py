@@ -1,0 +1,79 @@
+"""What a member of a closed fragment holds: read and verified. Fences nothing and writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ledger.inspection.copies import Copy, CopyState
+from ledger.inspection.copy_audit import CopyAudit
+from ledger.model import BookieId, LedgerId, LedgerMetadata
+from ledger.repair.core.fragments import ClosedFragment
+from ledger.wire.digest import make_digester
+
+_ENTRIES_AT_ONCE = 1000
+
+
+class Depth(Enum):
+    """Which copies of a registered member are read."""
+
+    NONE = "none"
+    """None: it has what it must, as far as this call is concerned."""
+    ENDS = "ends"
+    """Of the first and the last entry, and a sample of those between; all, once one is found wanting."""
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a member lacks of what it must hold."""
+
+    lacking: tuple[int, ...] = ()
+    """Entries that it certainly has no intact copy of, ascending."""
+    unknown: str = ""
+    """Why nothing is known of others: the bookie does not answer."""
+
+
+class FragmentChecker:
+    def __init__(self, audit: CopyAudit, sample_percentage: int = 0) -> None:
+        self._audit = audit
+        self._sample_percentage = sample_percentage
+
+    async def held(
+        self,
+        ledger_id: LedgerId,
+        metadata: LedgerMetadata,
+        fragment: ClosedFragment,
+        position: int,
+        depth: Depth,
+    ) -> Held:
+        """What the member at `position` lacks. No answer of a bookie raises: it is the result."""
+        if depth is Depth.NONE:
+            return Held()
+        bookie_id = fragment.ensemble[position]
+        if depth is Depth.ENDS:
+            sample = fragment.ends_at(position, self._sample_percentage)
+            found = await self.lacking(ledger_id, metadata, bookie_id, sample)
+            if not found.lacking:
+                return found
+        return await self.lacking(ledger_id, metadata, bookie_id, fragment.entries_at(position))
+
+    async def lacking(
+        self, ledger_id: LedgerId, metadata: LedgerMetadata, bookie_id: BookieId, entry_ids: list[int]
+    ) -> Held:
+        """Which of these entries the bookie has no intact copy of."""
+        digester = make_digester(metadata.digest_type, metadata.password)
+        lacking: list[int] = []
+        unknown = ""
+        for at in range(0, len(entry_ids), _ENTRIES_AT_ONCE):
+            some = entry_ids[at : at + _ENTRIES_AT_ONCE]
+            copies = await self._audit.copies_on(bookie_id, ledger_id, digester, some)
+            lacking += [entry_id for entry_id, copy in sorted(copies.items()) if _is_lacking(copy)]
+            unknown = unknown or next(
+                (copy.reason for copy in copies.values() if copy.state is CopyState.UNREACHABLE), ""
+            )
+        return Held(tuple(lacking), unknown)
+
+
+def _is_lacking(copy: Copy) -> bool:
+    return copy.state in (CopyState.MISSING, CopyState.DAMAGED)

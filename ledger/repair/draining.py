@@ -1,0 +1,209 @@
+"""A bookie that is gone for good: what depended on it is copied to others (`bookie recover`, `bookie decommission`).
+
+Works with or without auditors and workers: it takes the same locks, and comes back to ledgers that somebody else has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ledger.client import LedgerClient
+from ledger.errors import NotEnoughBookiesError, RecordNotFoundError
+from ledger.model import BookieId, LedgerId
+from ledger.repair.config import RepairConfig
+from ledger.repair.copying.checker import Depth
+from ledger.repair.errors import BookieRunningError
+from ledger.repair.ledger_index import all_ledgers
+from ledger.repair.ledger_repair import Scope
+from ledger.repair.locked_repair import LockedRepair
+from ledger.repair.outcome import LedgerOutcome
+
+_log = logging.getLogger(__name__)
+
+_AGAIN_S = 1.0
+"""Pause before the ledgers that another worker has are looked at again."""
+
+
+@dataclass(slots=True)
+class Drained:
+    """What became of the ledgers that named the bookie."""
+
+    bookie_id: BookieId
+    ledgers: int = 0
+    entries: int = 0
+    payload_bytes: int = 0
+    left: dict[LedgerId, LedgerOutcome] = field(default_factory=dict)
+    """Those that still depend on it."""
+
+    def count(self, outcome: LedgerOutcome) -> None:
+        self.entries += outcome.entries
+        self.payload_bytes += outcome.payload_bytes
+
+
+OnLedger = Callable[[int, int, LedgerOutcome], None]
+"""Called with the ledgers that are done, those that are known, and what became of the last one."""
+
+
+def ignore_progress(done: int, known: int, outcome: LedgerOutcome) -> None:
+    """The default: tells nobody."""
+
+
+class Draining:
+    def __init__(
+        self,
+        ledgers: LedgerClient,
+        bookie_id: BookieId,
+        config: RepairConfig,
+        *,
+        skip_open: bool = False,
+        on_ledger: OnLedger = ignore_progress,
+    ) -> None:
+        self._ledgers = ledgers
+        self._bookie_id = bookie_id
+        self._on_ledger = on_ledger
+        self._locked = LockedRepair(ledgers, config, ledgers.environment.host_name(), skip_open=skip_open)
+        self._scope = Scope(drained=frozenset({bookie_id}), others=Depth.NONE)
+
+    async def close(self) -> None:
+        await self._locked.close()
+
+    async def recover(self) -> Drained:
+        """Copy everything that the bookie must hold to others, and replace it in metadata.
+
+        It may be stopped, or read-only: then its own copies are read, too.
+
+        Raises:
+            BookieRunningError: it is running and writable, so new ledgers would choose it.
+        """
+        await self._require_no_writes()
+        done = Drained(self._bookie_id)
+        ledger_ids = await self._dependent()
+        done.ledgers = len(ledger_ids)
+        waited = False
+        while ledger_ids:
+            busy = await self._pass(ledger_ids, done)
+            if busy:
+                if len(busy) != len(ledger_ids) or not waited:
+                    _log.warning("waiting for other workers, which have %d ledgers", len(busy))
+                waited = True
+                await asyncio.sleep(_AGAIN_S)
+            ledger_ids = busy
+        return done
+
+    async def look(self) -> Drained:
+        """What `recover` would do, one outcome per ledger. Changes nothing."""
+        done = Drained(self._bookie_id)
+        ledger_ids = await self._dependent()
+        done.ledgers = len(ledger_ids)
+        for number, ledger_id in enumerate(ledger_ids, 1):
+            outcome = await self._locked.look(ledger_id, self._scope)
+            done.left[ledger_id] = outcome
+            self._on_ledger(number, len(ledger_ids), outcome)
+        return done
+
+    async def decommission(self) -> Drained:
+        """`recover`, and once no ledger's metadata names the bookie remove its cookie: it is no member any more.
+
+        Raises:
+            BookieRunningError: it is running.
+            NotEnoughBookiesError: a ledger would have no place left for one of its copies, or fewer bookies than its
+                write quorum; nothing was done.
+        """
+        bookies = await self._ledgers.store.bookies()
+        if bookies.find(self._bookie_id) is not None:
+            raise BookieRunningError(
+                f"bookie {self._bookie_id} is running: stop it first", bookie_id=self._bookie_id
+            )
+        await self._require_places()
+        while True:
+            done = await self.recover()
+            if done.left:
+                return done
+            # A ledger that was made meanwhile, by a client that had not noticed the end of the bookie, counts, too.
+            if not await self._dependent():
+                break
+        await self._remove_cookie()
+        return done
+
+    async def _pass(self, ledger_ids: list[LedgerId], done: Drained) -> list[LedgerId]:
+        """Repair them; returns those that another worker has."""
+        busy: list[LedgerId] = []
+        finished = done.ledgers - len(ledger_ids)
+
+        async def drain(ledger_id: LedgerId) -> None:
+            nonlocal finished
+            outcome = await self._locked.drain(ledger_id, self._scope)
+            if outcome is None:
+                busy.append(ledger_id)
+                return
+            done.count(outcome)
+            if not outcome.complete:
+                done.left[ledger_id] = outcome
+            finished += 1
+            self._on_ledger(finished, done.ledgers, outcome)
+
+        waiting = set[asyncio.Task[None]]()
+        try:
+            for ledger_id in ledger_ids:
+                if len(waiting) >= _TASKS_MAX:
+                    ended, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                    for task in ended:
+                        task.result()
+                waiting.add(asyncio.get_running_loop().create_task(drain(ledger_id)))
+            await asyncio.gather(*waiting)
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+        return sorted(busy)
+
+    async def _dependent(self) -> list[LedgerId]:
+        return [
+            ledger_id
+            async for ledger_id, metadata in all_ledgers(self._ledgers.store)
+            if self._bookie_id in metadata.members()
+        ]
+
+    async def _require_no_writes(self) -> None:
+        info = (await self._ledgers.store.bookies()).find(self._bookie_id)
+        if info is not None and not info.read_only:
+            raise BookieRunningError(
+                f"bookie {self._bookie_id} is running and writable: stop it first, or new ledgers would choose it",
+                bookie_id=self._bookie_id,
+            )
+
+    async def _require_places(self) -> None:
+        bookies = await self._ledgers.store.bookies()
+        writable = {info.bookie_id for info in bookies.writable}
+        present = writable | {info.bookie_id for info in bookies.read_only}
+        async for ledger_id, metadata in all_ledgers(self._ledgers.store):
+            if self._bookie_id not in metadata.members():
+                continue
+            for fragment in metadata.fragments:
+                kept = present.intersection(fragment.ensemble)
+                if self._bookie_id not in fragment.ensemble:
+                    continue
+                spare = writable - kept
+                needed = metadata.quorum.write if spare else metadata.quorum.ensemble
+                if not spare or len(present) < needed:
+                    raise NotEnoughBookiesError(
+                        f"ledger {ledger_id} needs {needed} bookies and {len(present)} are left without "
+                        f"{self._bookie_id}: start another one first",
+                        needed=needed,
+                        available=len(present),
+                    )
+
+    async def _remove_cookie(self) -> None:
+        store = self._ledgers.store
+        try:
+            cookie = await store.read_cookie(self._bookie_id)
+        except RecordNotFoundError:
+            return
+        await store.remove_cookie(self._bookie_id, cookie.version)
+
+
+_TASKS_MAX = 256
+"""Ledgers that may wait for their open writers at the same time, besides those that are copied."""

@@ -1,0 +1,262 @@
+"""Repair of one ledger: check, copy, and only then replace in metadata.
+
+Invariant: metadata names a new member once that has acknowledged every entry it must hold, after syncing it. A worker
+that dies at any point leaves copies that nobody counts, never a fragment with fewer than before
+(docs/pitfalls.md#replaced-before-the-copy-is-durable).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ledger.client import LedgerClient
+from ledger.errors import CorruptionError, LedgerNotFoundError, UnavailableError
+from ledger.inspection.copy_audit import CopyAudit
+from ledger.metadata.update_loop import update_ledger
+from ledger.model import BookieId, BookieSet, LedgerId, LedgerMetadata, Versioned
+from ledger.repair.config import RepairConfig
+from ledger.repair.copying.checker import Depth, FragmentChecker
+from ledger.repair.copying.copier import Copied, Copier
+from ledger.repair.core.fragments import ClosedFragment, closed_fragments, open_ensemble
+from ledger.repair.core.replacing import Replacement, choose_target
+from ledger.repair.errors import CopyFailedError, FragmentChangedError
+from ledger.repair.outcome import LedgerOutcome, Repaired
+
+_ROUNDS = 3
+"""Times that a ledger is looked at anew because somebody else changed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which members of a ledger are replaced or checked."""
+
+    drained: frozenset[BookieId] = frozenset()
+    """Replaced although they are registered; read all the same."""
+    suspects: frozenset[BookieId] = frozenset()
+    """Registered members of which every copy is read."""
+    others: Depth = Depth.ENDS
+    """Which copies of the other registered members are read."""
+
+    def depth(self, bookie_id: BookieId) -> Depth:
+        return Depth.ALL if bookie_id in self.suspects else self.others
+
+
+class LedgerRepair:
+    """Repairs ledgers of one cluster, several at a time. `close` ends its connections."""
+
+    def __init__(self, ledgers: LedgerClient, config: RepairConfig | None = None) -> None:
+        self._ledgers = ledgers
+        config = config or RepairConfig()
+        self._audit = CopyAudit(ledgers)
+        self._checker = FragmentChecker(self._audit, config.check_percentage)
+        self._copier = Copier(ledgers, config)
+
+    async def close(self) -> None:
+        await self._copier.close()
+        await self._audit.close()
+
+    async def repair(self, ledger_id: LedgerId, scope: Scope | None = None) -> LedgerOutcome:
+        """Copy what closed fragments lack, and replace the members that are lost. Fences nothing.
+
+        What cannot be repaired now is in the outcome.
+
+        Raises:
+            MetadataUnavailableError: the metadata store cannot be reached.
+            MetadataOutcomeUnknownError: the answer to a change was lost; calling again finds out.
+            MetadataFormatError: the ledger's metadata is damaged.
+        """
+        return await self._run(ledger_id, scope or Scope(), dry_run=False)
+
+    async def look(self, ledger_id: LedgerId, scope: Scope | None = None) -> LedgerOutcome:
+        """What `repair` would do: `left` names what is lacking, nothing is changed."""
+        return await self._run(ledger_id, scope or Scope(), dry_run=True)
+
+    async def _run(self, ledger_id: LedgerId, scope: Scope, *, dry_run: bool) -> LedgerOutcome:
+        done = LedgerOutcome(ledger_id)
+        for _ in range(_ROUNDS):
+            outcome = LedgerOutcome(ledger_id)
+            try:
+                metadata = await self._ledgers.store.read_ledger(ledger_id)
+            except LedgerNotFoundError:
+                outcome.deleted = True
+                outcome.add(done)
+                return outcome
+            # Read after the metadata: a member that it names and that is gone now is lost, whenever it was added.
+            bookies = await self._ledgers.store.bookies()
+            one = _OneLedger(self, outcome, metadata, bookies, scope, dry_run=dry_run)
+            try:
+                await one.run()
+            except FragmentChangedError as error:
+                outcome.left = [str(error)]
+                outcome.add(done)
+                done = outcome
+                continue
+            except LedgerNotFoundError:
+                outcome.deleted = True
+            outcome.add(done)
+            return outcome
+        return done
+
+    # ---- for _OneLedger
+
+    @property
+    def ledgers(self) -> LedgerClient:
+        return self._ledgers
+
+    @property
+    def checker(self) -> FragmentChecker:
+        return self._checker
+
+    @property
+    def copier(self) -> Copier:
+        return self._copier
+
+
+class _OneLedger:
+    """One pass over a ledger, on one view of its metadata and of the registered bookies."""
+
+    def __init__(
+        self,
+        repair: LedgerRepair,
+        outcome: LedgerOutcome,
+        metadata: Versioned[LedgerMetadata],
+        bookies: BookieSet,
+        scope: Scope,
+        *,
+        dry_run: bool,
+    ) -> None:
+        self._repair = repair
+        self._outcome = outcome
+        self._ledger_id = outcome.ledger_id
+        self._local = metadata
+        self._bookies = bookies
+        self._scope = scope
+        self._dry_run = dry_run
+        self._chosen: dict[BookieId, BookieId] = {}
+        """By the bookie that it replaced: what one bookie held stays together."""
+        self._failed: set[BookieId] = set()
+        """Targets that did not take a copy."""
+        self._refusals: list[str] = []
+        """Of the position that is under repair: told only if no other target takes the copy."""
+
+    async def run(self) -> None:
+        for at, fragment in enumerate(closed_fragments(self._local.value)):
+            for position in range(len(fragment.ensemble)):
+                # Earlier replacements count: two positions must not get the same bookie.
+                fragment = closed_fragments(self._local.value)[at]
+                await self._position(fragment, position)
+        self._outcome.open_lost = tuple(
+            bookie_id for bookie_id in open_ensemble(self._local.value) if self._is_lost(bookie_id)
+        )
+
+    def _is_lost(self, bookie_id: BookieId) -> bool:
+        return bookie_id in self._scope.drained or self._bookies.find(bookie_id) is None
+
+    async def _position(self, fragment: ClosedFragment, position: int) -> None:
+        bookie_id = fragment.ensemble[position]
+        self._refusals.clear()
+        if self._is_lost(bookie_id):
+            if self._dry_run:
+                self._outcome.lost.add(bookie_id)
+                self._leave(fragment, f"{bookie_id} is to be replaced", fragment.entries_at(position))
+            else:
+                await self._replace(fragment, position)
+            return
+        held = await self._repair.checker.held(
+            self._ledger_id, self._local.value, fragment, position, self._scope.depth(bookie_id)
+        )
+        if held.unknown:
+            self._leave(fragment, f"{bookie_id} does not answer ({held.unknown})", [])
+        if held.lacking and self._dry_run:
+            self._outcome.lacking.add(bookie_id)
+            self._leave(fragment, f"{bookie_id} lacks copies", held.lacking)
+        elif held.lacking and not await self._fill(fragment, position, held.lacking):
+            await self._replace(fragment, position)
+
+    # ---- a member that is there gets back what it lacks
+
+    async def _fill(self, fragment: ClosedFragment, position: int, entry_ids: tuple[int, ...]) -> bool:
+        """False if the member does not take the copies, or does not return them intact."""
+        bookie_id = fragment.ensemble[position]
+        info = self._bookies.find(bookie_id)
+        if info is None or info.read_only:
+            return False
+        copied = await self._copy(fragment, entry_ids, bookie_id)
+        if copied is None:
+            return False
+        if copied.entries:
+            held = await self._repair.checker.lacking(
+                self._ledger_id, self._local.value, bookie_id, list(entry_ids)
+            )
+            if held.lacking or held.unknown:
+                return False
+            self._note(fragment, bookie_id, bookie_id, copied)
+        return True
+
+    # ---- a member that is lost is replaced
+
+    async def _replace(self, fragment: ClosedFragment, position: int) -> None:
+        old = fragment.ensemble[position]
+        entry_ids = fragment.entries_at(position)
+        while True:
+            policy = self._repair.ledgers.placement()
+            new = choose_target(
+                self._bookies,
+                fragment,
+                position,
+                self._failed | self._scope.drained,
+                self._chosen.get(old),
+                self._repair.ledgers.environment.rng,
+                policy,
+            )
+            if new is None:
+                where = " in a rack that placement allows" if policy.enforce else ""
+                self._leave(fragment, f"no bookie is left{where} to replace {old}", entry_ids)
+                return
+            copied = await self._copy(fragment, entry_ids, new)
+            if copied is not None:
+                break
+        if copied.entries < len(entry_ids):
+            return  # what could not be read is in the outcome
+        change = Replacement(self._ledger_id, fragment, position, old, new)
+        self._local = await update_ledger(
+            self._repair.ledgers.store,
+            self._ledger_id,
+            self._local,
+            change.needed,
+            change.applied,
+            self._repair.ledgers.environment,
+        )
+        self._chosen[old] = new
+        self._note(fragment, old, new, copied)
+
+    # ---- both
+
+    async def _copy(
+        self, fragment: ClosedFragment, entry_ids: Collection[int], target: BookieId
+    ) -> Copied | None:
+        """None if the target does not take them. No entries if they cannot be read: that is left."""
+        copier = self._repair.copier
+        try:
+            await copier.check_target(self._ledger_id, target)
+            return await copier.copy(
+                self._ledger_id, self._local.value, fragment, list(entry_ids), target, self._bookies
+            )
+        except CopyFailedError as error:
+            self._failed.add(target)
+            self._refusals.append(str(error))
+            return None
+        except (UnavailableError, CorruptionError) as error:
+            self._outcome.left.append(str(error))
+            return Copied()
+
+    def _note(self, fragment: ClosedFragment, old: BookieId, new: BookieId, copied: Copied) -> None:
+        self._outcome.repaired.append(
+            Repaired(fragment.first, fragment.last, old, new, copied.entries, copied.payload_bytes)
+        )
+
+    def _leave(self, fragment: ClosedFragment, why: str, entry_ids: Collection[int]) -> None:
+        count = f", {len(entry_ids):,} entries" if entry_ids else ""
+        reasons = "".join(f"; {each}" for each in self._refusals)
+        self._outcome.left.append(f"fragment at entry {fragment.first}{count}: {why}{reasons}")

@@ -1,0 +1,154 @@
+"""Repair of one ledger under its lock, with what an open ledger needs: time for its writer, then recovery.
+
+The lock only keeps workers from copying the same thing twice. If it is lost on the way, what is copied is still right,
+and metadata still changes by compare-and-set; but the mark is left to whoever has the lock then
+(docs/pitfalls.md#mark-of-a-second-loss-removed).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from ledger.client import LedgerClient
+from ledger.errors import LedgerNotFoundError, MetadataVersionError, RecordNotFoundError, UnavailableError
+from ledger.metadata.errors import LockLostError
+from ledger.metadata.repair_store import RepairLock
+from ledger.model import LedgerId, LedgerMetadata
+from ledger.repair.config import RepairConfig
+from ledger.repair.core.fragments import open_ensemble
+from ledger.repair.ledger_repair import LedgerRepair, Scope
+from ledger.repair.outcome import LedgerOutcome
+
+
+class _Slot:
+    """One of the ledgers that are repaired at the same time. While its writer has time, another may have the place."""
+
+    def __init__(self, slots: asyncio.Semaphore) -> None:
+        self._slots = slots
+        self._held = False
+
+    async def __aenter__(self) -> _Slot:
+        await self._slots.acquire()
+        self._held = True
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._held:
+            self._held = False
+            self._slots.release()
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        await self.__aexit__()
+        yield
+        await self.__aenter__()
+
+
+class LockedRepair:
+    def __init__(
+        self, ledgers: LedgerClient, config: RepairConfig, holder: str, *, skip_open: bool = False
+    ) -> None:
+        """`holder`: the name in the lock, for display. `skip_open`: leave open ledgers to their writers."""
+        self._ledgers = ledgers
+        self._config = config
+        self._holder = holder
+        self._skip_open = skip_open
+        self._repair = LedgerRepair(ledgers, config)
+        self._slots = asyncio.Semaphore(config.ledgers_at_once)
+
+    async def close(self) -> None:
+        await self._repair.close()
+
+    async def of_mark(self, ledger_id: LedgerId) -> LedgerOutcome | None:
+        """Repair a marked ledger and remove its mark. None: another worker has it, or the mark is gone."""
+
+        async def work(lock: RepairLock, slot: _Slot) -> LedgerOutcome | None:
+            try:
+                # Before the look at the ledger: what is marked later is not cleared.
+                mark = await self._ledgers.store.repair.read_mark(ledger_id)
+            except RecordNotFoundError:
+                return None
+            outcome = await self._with_grace(ledger_id, Scope(suspects=frozenset(mark.value.missing)), slot)
+            if outcome.complete:
+                await _clear(lock, mark.version, outcome)
+            return outcome
+
+        return await self._under_lock(ledger_id, work)
+
+    async def drain(self, ledger_id: LedgerId, scope: Scope) -> LedgerOutcome | None:
+        """Replace the drained bookies in a ledger, marked or not. None: another worker has it."""
+        return await self._under_lock(ledger_id, lambda _, slot: self._with_grace(ledger_id, scope, slot))
+
+    async def look(self, ledger_id: LedgerId, scope: Scope) -> LedgerOutcome:
+        async with _Slot(self._slots):
+            return await self._repair.look(ledger_id, scope)
+
+    async def _under_lock(
+        self,
+        ledger_id: LedgerId,
+        work: Callable[[RepairLock, _Slot], Awaitable[LedgerOutcome | None]],
+    ) -> LedgerOutcome | None:
+        # The slot first: a ledger that waits for its turn here is left to other workers.
+        async with _Slot(self._slots) as slot:
+            lock = await self._ledgers.store.repair.lock(ledger_id, self._holder)
+            if lock is None:
+                return None
+            try:
+                return await work(lock, slot)
+            finally:
+                await lock.release()
+
+    async def _with_grace(self, ledger_id: LedgerId, scope: Scope, slot: _Slot) -> LedgerOutcome:
+        outcome = await self._repair.repair(ledger_id, scope)
+        if not outcome.open_lost or self._skip_open:
+            return outcome
+        if not await self._has_spare(ledger_id, scope):
+            # Fencing would end the writer and gain nothing: with its ack quorum it goes on.
+            outcome.left.append(f"no bookie is left to replace {', '.join(outcome.open_lost)}")
+            return outcome
+        async with slot.lent():
+            await asyncio.sleep(self._config.open_ledger_grace_s)
+        again = await self._repair.repair(ledger_id, scope)
+        again.add(outcome)
+        if not again.open_lost:
+            return again
+        return await self._recovered(ledger_id, scope, again)
+
+    async def _recovered(self, ledger_id: LedgerId, scope: Scope, so_far: LedgerOutcome) -> LedgerOutcome:
+        """Fence the writer and close the ledger, so that its last fragment can be repaired as well."""
+        try:
+            metadata = await self._read(ledger_id)
+            if metadata is not None:
+                await self._ledgers.open_with_recovery(ledger_id, metadata.password)
+        except LedgerNotFoundError:
+            pass  # the next attempt finds that it is deleted
+        except UnavailableError as error:
+            so_far.left.append(str(error))
+            return so_far
+        final = await self._repair.repair(ledger_id, scope)
+        final.add(so_far)
+        return final
+
+    async def _has_spare(self, ledger_id: LedgerId, scope: Scope) -> bool:
+        metadata = await self._read(ledger_id)
+        bookies = await self._ledgers.store.bookies()
+        taken = scope.drained.union(() if metadata is None else open_ensemble(metadata))
+        return any(info.bookie_id not in taken for info in bookies.writable)
+
+    async def _read(self, ledger_id: LedgerId) -> LedgerMetadata | None:
+        try:
+            return (await self._ledgers.store.read_ledger(ledger_id)).value
+        except LedgerNotFoundError:
+            return None
+
+
+async def _clear(lock: RepairLock, version: int, outcome: LedgerOutcome) -> None:
+    """Remove the mark, unless it is not ours to remove any more: then the ledger is not done."""
+    try:
+        await lock.clear_mark(version)
+    except MetadataVersionError:
+        outcome.left.append("it was marked again meanwhile")
+    except LockLostError as error:
+        outcome.left.append(str(error))

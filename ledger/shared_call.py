@@ -1,0 +1,48 @@
+"""One execution of a call for all who make it at about the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from ledger.errors import LogStoreError
+
+T = TypeVar("T")
+
+
+class SharedCall(Generic[T]):
+    """Those who call in one turn of the loop share an execution. It begins after each of their calls, so whatever is
+    promised of the time of a call holds for all of them.
+
+    Cancelling one of them leaves the others their result. A LogStoreError is raised as a copy in each.
+    """
+
+    def __init__(self, call: Callable[[], Awaitable[T]]) -> None:
+        self._call = call
+        self._next: asyncio.Task[T | LogStoreError] | None = None
+        """It has not begun."""
+        self._running: dict[asyncio.Task[T | LogStoreError], None] = {}
+
+    async def __call__(self) -> T:
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_task(self._run())
+            self._running[self._next] = None
+            self._next.add_done_callback(self._running.pop)
+        outcome = await asyncio.shield(self._next)
+        if isinstance(outcome, LogStoreError):
+            raise outcome.copy()
+        return outcome
+
+    def cancel(self) -> None:
+        """End what runs; those who still wait are cancelled."""
+        self._next = None
+        for task in self._running:
+            task.cancel()
+
+    async def _run(self) -> T | LogStoreError:
+        self._next = None
+        try:
+            return await self._call()
+        except LogStoreError as error:
+            return error

@@ -1,0 +1,264 @@
+"""The verbs of repair on a cluster of real bookies that loses one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.client import LedgerClient
+from ledger.inspection.copies import CopyState, Verdict
+from ledger.inspection.copy_audit import CopyAudit
+from ledger.model import BookieId, LedgerId, LedgerMetadata, QuorumSizes
+from tests.helpers.ledger.appender import client_of
+from tests.helpers.processes.bookie import BookieProcess, eventually, run_bookie
+from tests.helpers.repository import ROOT
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+ENTRIES = 300
+
+
+class Place:
+    """Four bookies, and ledgers on three of them each."""
+
+    def __init__(self, directory: Path) -> None:
+        self.uri = f"sqlite:///{directory}/meta.db"
+        assert run_bookie("init-cluster", "--metadata", self.uri).returncode == 0
+        self.bookies = [BookieProcess(self.uri, directory / f"bookie-{number}") for number in range(4)]
+        for each in self.bookies:
+            each.start()
+
+    def stop(self) -> None:
+        for each in self.bookies:
+            each.stop()
+
+    def run(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = run_bookie(*arguments, "--metadata", self.uri)
+        assert done.returncode == code, (done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        return done
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        return json.loads(self.run(*arguments, "-o", "json", code=code).stdout)
+
+    def ledgers(self) -> AbstractAsyncContextManager[LedgerClient]:
+        return client_of(self.uri)
+
+    def write(self, *, close: bool = True) -> LedgerId:
+        async def main() -> LedgerId:
+            async with self.ledgers() as client:
+                handle = await client.create(QuorumSizes(ensemble=3, write=3, ack=2))
+                await asyncio.gather(*(handle.add(b"%d" % number * 100) for number in range(ENTRIES)))
+                if close:
+                    await handle.close()
+                return handle.ledger_id
+
+        return asyncio.run(main())
+
+    def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
+        async def main() -> LedgerMetadata:
+            async with self.ledgers() as client:
+                return (await client.store.read_ledger(ledger_id)).value
+
+        return asyncio.run(main())
+
+    def is_complete(self, ledger_id: LedgerId) -> bool:
+        """Whether each entry has its write quorum of intact, equal copies."""
+
+        async def main() -> bool:
+            async with self.ledgers() as client:
+                metadata = (await client.store.read_ledger(ledger_id)).value
+                audit = CopyAudit(client)
+                found = await audit.audit(ledger_id, metadata, metadata.last_entry)
+                await audit.close()
+                return dict(found.verdicts) == {Verdict.COMPLETE: ENTRIES}
+
+        return asyncio.run(main())
+
+    def kill_member(self, ledger_id: LedgerId) -> BookieId:
+        """One of the ledger's bookies, for good; its id."""
+        bookie_id = self.metadata(ledger_id).last_fragment.ensemble[0]
+        next(each for each in self.bookies if bookie_id.endswith(f":{each.port}")).kill()
+        return bookie_id
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    yield made
+    made.stop()
+
+
+def test_what_a_lost_bookie_had_is_copied_by_hand(place: Place) -> None:
+    ledgers = [place.write() for _ in range(3)]
+    lost = place.kill_member(ledgers[0])
+    named = [each for each in ledgers if lost in place.metadata(each).members()]
+    looked = place.run("recover", lost, "--dry-run")
+    assert f"{lost} is to be replaced" in looked.stderr
+    assert all(lost in place.metadata(each).members() for each in named)
+    facts = place.json("recover", lost)
+    assert facts["ledgers"] == len(named) and facts["entries_copied"] == ENTRIES * len(named)
+    for each in ledgers:
+        assert lost not in place.metadata(each).members()
+        assert place.is_complete(each)
+    assert place.json("recover", lost)["ledgers"] == 0
+
+
+def damage(bookie: BookieProcess, payload: bytes) -> None:
+    """Flip a bit of an entry on the bookie's disk; the bookie runs again afterwards."""
+    assert bookie.terminate() == 0  # what it has is in entry logs then
+    [log, offset] = next(
+        (path, at)
+        for path in (bookie.data / "ledgers" / "entry-logs").glob("*.log")
+        if (at := path.read_bytes().find(payload)) >= 0
+    )
+    with log.open("r+b") as file:
+        file.seek(offset)
+        file.write(bytes([payload[0] ^ 1]))
+    bookie.start()
+
+
+def test_a_damaged_copy_is_not_copied_and_is_replaced(place: Place) -> None:
+    ledger = place.write()
+    ensemble = place.metadata(ledger).last_fragment.ensemble
+    rotten, lost = (
+        next(each for each in place.bookies if bookie_id.endswith(f":{each.port}"))
+        for bookie_id in ensemble[:2]
+    )
+    damage(rotten, b"150" * 100)
+    found = place.json("check-copies", "--full", code=1)
+    assert [(row["ledger"], row["missing"]) for row in found] == [(ledger, ensemble[0])]
+    lost.kill()
+    place.json("recover", ensemble[1])
+    spare = next(each for each in place.metadata(ledger).last_fragment.ensemble if each not in ensemble)
+
+    async def copy() -> CopyState:
+        async with place.ledgers() as client:
+            metadata = (await client.store.read_ledger(ledger)).value
+            audit = CopyAudit(client)
+            found = await audit.copies(ledger, metadata, 150, 150)
+            await audit.close()
+            assert found[150][ensemble[0]].state is CopyState.DAMAGED
+            return found[150][spare].state
+
+    assert asyncio.run(copy()) is CopyState.INTACT
+
+
+def test_a_running_bookie_is_not_recovered(place: Place) -> None:
+    bookie_id = f"127.0.0.1:{place.bookies[0].port}"
+    assert "is running and writable: stop it first" in place.run("recover", bookie_id, code=1).stderr
+    assert "is running: stop it first" in place.run("decommission", bookie_id, code=1).stderr
+
+
+def test_an_open_ledger_is_closed_after_its_grace_or_left_alone(place: Place) -> None:
+    ledger = place.write(close=False)
+    lost = place.kill_member(ledger)
+    left = place.run("recover", lost, "--skip-open", code=1)
+    assert "1 of 1 ledgers still depend on bookie" in left.stderr
+    assert not place.metadata(ledger).closed
+    place.run("recover", lost, "--grace", "0")
+    assert place.metadata(ledger).closed and place.is_complete(ledger)
+
+
+def test_a_decommissioned_bookie_is_forgotten(place: Place) -> None:
+    ledger = place.write()
+    lost = place.kill_member(ledger)
+    assert place.json("decommission", lost)["ledgers"] == 1
+    assert place.is_complete(ledger)
+
+    async def cookies() -> list[str]:
+        async with place.ledgers() as client:
+            return list(await client.store.list_cookies())
+
+    assert lost not in asyncio.run(cookies())
+    other = place.kill_member(ledger)
+    refused = place.run("decommission", other, code=1)
+    assert "needs 3 bookies and 2 are left without" in refused.stderr
+
+
+def test_copies_are_checked_and_marked(place: Place) -> None:
+    ledger = place.write()
+    assert place.json("check-copies", "--full") == []
+    lost = place.kill_member(ledger)
+    found = place.json("check-copies", code=1)
+    assert [(row["ledger"], row["missing"]) for row in found] == [(ledger, lost)]
+    assert place.json("under-replicated") == []
+    place.run("check-copies", "--mark", code=1)
+    marked = place.json("under-replicated")
+    assert [(row["ledger"], row["missing"], row["repaired_by"]) for row in marked] == [(ledger, lost, None)]
+    assert str(ledger) in place.run("under-replicated").stdout
+
+
+def test_settings_are_shown_and_changed(place: Place) -> None:
+    before = place.json("repair-settings")
+    assert before["enabled"] and before["lost_bookie_delay_s"] is None and before["auditor"] is None
+    after = place.json("repair-settings", "--disable", "--lost-bookie-delay", "7")
+    assert not after["enabled"] and after["lost_bookie_delay_s"] == 7
+    assert place.json("repair-settings", "--enable")["enabled"]
+
+
+def started(place: Place) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "bookie_server", "autorecovery", "--lost-bookie-delay", "0"]
+    return subprocess.Popen(
+        [*command, "--metadata", place.uri],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_worker_writes_damaged_copies_again_where_they_were(place: Place) -> None:
+    ledger = place.write()
+    member = place.metadata(ledger).last_fragment.ensemble[0]
+    damage(next(each for each in place.bookies if member.endswith(f":{each.port}")), b"150" * 100)
+    with started(place) as process:
+        place.run("check-copies", "--full", "--mark", code=1)
+        eventually(lambda: place.json("under-replicated") == [])
+        process.terminate()
+        process.communicate(timeout=30)
+    assert member == place.metadata(ledger).last_fragment.ensemble[0]
+    assert place.is_complete(ledger)
+
+
+def test_a_bookie_runs_auditor_and_worker_if_it_is_told_to(place: Place) -> None:
+    ledger = place.write()
+    outside = next(
+        each
+        for each in place.bookies
+        if f"127.0.0.1:{each.port}" not in place.metadata(ledger).last_fragment.ensemble
+    )
+    assert outside.terminate() == 0
+    outside.settings = {"autorecovery": True, "repair": {"lost_bookie_delay_s": 0, "poll_s": 1}}
+    outside.start()
+    lost = place.kill_member(ledger)
+    eventually(lambda: lost not in place.metadata(ledger).members())
+    assert place.is_complete(ledger)
+    assert outside.terminate() == 0
+
+
+def test_autorecovery_repairs_by_itself(place: Place) -> None:
+    ledgers = [place.write() for _ in range(3)]
+    with started(place) as process:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        assert ready.startswith("autorecovery ") and ready.endswith(" is ready\n")
+        lost = place.kill_member(ledgers[0])
+        eventually(lambda: all(lost not in place.metadata(each).members() for each in ledgers))
+        eventually(lambda: place.json("under-replicated") == [])
+        assert place.json("repair-settings")["auditor"] in ready
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+        assert process.returncode == 0
+    assert f"bookies {lost} are lost" in errors
+    assert f"ledger {ledgers[0]}: copied {ENTRIES} entries from {lost} to " in errors
+    assert all(place.is_complete(each) for each in ledgers)

@@ -1,0 +1,304 @@
+"""Readers of one ledger in one client: what they share, and that none of them can tell."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError
+from ledger.model import EntryId, QuorumSizes
+from ledger.reading import shared_ledgers
+from ledger.reading.read_handle import ReadHandle
+from ledger.reading.shared_ledgers import EntryRun, SharedLedger
+from ledger.signal import Signal
+from ledger.writing.write_handle import WriteHandle
+from tests.helpers.ledger.scripted_bookies import GUARD_S, NEVER_S, Cluster, scripted_cluster, until
+
+READERS = 5
+LIMITS = {"max_entries": 100, "max_bytes": 1 << 20}
+
+
+async def written(cluster: Cluster, count: int = 3) -> WriteHandle:
+    handle = await cluster.client.create(QuorumSizes())
+    for number in range(count):
+        await handle.add(b"%d" % number)
+    return handle
+
+
+async def opened(cluster: Cluster, writer: WriteHandle, readers: int = READERS) -> list[SharedLedger]:
+    shared = cluster.client.shared
+    return list(await asyncio.gather(*(shared.open(writer.ledger_id) for _ in range(readers))))
+
+
+def asked(cluster: Cluster, *beginnings: str) -> int:
+    return sum(what.startswith(beginnings) for bookie in cluster.bookies for what in bookie.log)
+
+
+def claim(cluster: Cluster, lac: int) -> None:
+    for bookie in cluster.bookies:
+        bookie.claims = lac
+
+
+async def waiting(
+    readers: Sequence[SharedLedger], beyond: int, unless: Signal | None = None
+) -> list[asyncio.Task[bool]]:
+    tasks = [asyncio.create_task(each.wait_for_lac(beyond, NEVER_S, unless or Signal())) for each in readers]
+    await asyncio.sleep(0.02)
+    return tasks
+
+
+async def all_of(tasks: Sequence[asyncio.Task[bool]]) -> list[bool]:
+    async with asyncio.timeout(GUARD_S):
+        return await asyncio.gather(*tasks)
+
+
+async def test_those_who_open_together_share_the_opening() -> None:
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster)
+        reads = 0
+
+        async def count() -> None:
+            nonlocal reads
+            reads += 1
+
+        cluster.store.before_read = count
+        readers = await opened(cluster, writer)
+        assert len(set(map(id, readers))) == 1
+        assert reads == 1
+        for each in readers:
+            await each.close()
+
+
+async def test_one_who_opens_later_sees_what_succeeded_before() -> None:
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster, 2)
+        (first,) = await opened(cluster, writer, 1)
+        assert first.last_readable == 1
+        await writer.add(b"2")
+        (second,) = await opened(cluster, writer, 1)
+        assert second.last_readable == 2
+        await first.close()
+        await second.close()
+
+
+async def test_all_who_wait_share_a_long_poll_and_one_fetch() -> None:
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster)
+        readers = await opened(cluster, writer)
+        tasks = await waiting(readers, 2)
+        for bookie in cluster.bookies:
+            bookie.log.clear()
+        await writer.add(b"3")
+        await writer.add(b"4")
+        claim(cluster, 4)
+        assert await all_of(tasks) == [True] * READERS
+        assert await readers[0].refresh() == 4  # the bookie that proved the claim may know of entry 3 only
+        found = await asyncio.gather(*(each.read_batch(3, **LIMITS) for each in readers))
+        assert [bytes(entry.payload) for entry in found[0].entries] == [b"3", b"4"]
+        assert all(each is found[0] for each in found)
+        assert asked(cluster, "batch", "read 3") == 1
+        late = await readers[0].read_batch(3, **LIMITS)
+        assert late is found[0]
+        assert asked(cluster, "batch", "read 3") == 1
+        for each in readers:
+            await each.close()
+
+
+async def test_one_reader_alone_keeps_nothing_for_others() -> None:
+    async with scripted_cluster() as cluster:
+        (reader,) = await opened(cluster, await written(cluster), 1)
+        found = await reader.read_batch(0, **LIMITS)
+        assert found.decoded is None
+        assert await reader.read_batch(0, **LIMITS) is not found
+        await reader.close()
+
+
+async def test_one_who_stops_waiting_leaves_the_others_their_poll() -> None:
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster)
+        readers = await opened(cluster, writer)
+        tasks = await waiting(readers, 2)
+        tasks[0].cancel()
+        await asyncio.sleep(0.01)
+        await writer.add(b"3")
+        claim(cluster, 3)
+        assert await all_of(tasks[1:]) == [True] * (READERS - 1)
+        for each in readers:
+            await each.close()
+
+
+async def test_a_poll_ends_with_the_last_who_waits() -> None:
+    async with scripted_cluster() as cluster:
+        readers = await opened(cluster, await written(cluster))
+        tasks = await waiting(readers, 2)
+        polling = readers[0]._poll
+        assert polling is not None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await until(polling.cancelled)
+        for each in readers:
+            await each.close()
+
+
+async def test_a_signal_ends_the_wait_of_those_who_gave_it() -> None:
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster)
+        readers = await opened(cluster, writer, 2)
+        signal = Signal()
+        [interrupted] = await waiting(readers[:1], 2, signal)
+        [other] = await waiting(readers[1:], 2)
+        signal.set()
+        assert await all_of([interrupted]) == [False]
+        assert not other.done()
+        await writer.add(b"3")
+        claim(cluster, 3)
+        assert await all_of([other]) == [True]
+        for each in readers:
+            await each.close()
+
+
+async def test_each_waits_as_long_as_it_wants() -> None:
+    async with scripted_cluster() as cluster:
+        readers = await opened(cluster, await written(cluster), 3)
+        [patient] = await waiting(readers[:1], 2)
+        async with asyncio.timeout(GUARD_S):
+            assert await readers[1].wait_for_lac(2, 0.05, Signal())
+        [first_again] = await waiting(readers[2:], 2)
+        assert readers[0].last_readable == 2
+        assert not patient.done()
+        for task in (patient, first_again):
+            task.cancel()
+        for each in readers:
+            await each.close()
+
+
+async def test_a_short_wait_does_not_end_that_of_one_who_joined_it() -> None:
+    async with scripted_cluster() as cluster:
+        readers = await opened(cluster, await written(cluster), 2)
+        short = asyncio.create_task(readers[0].wait_for_lac(2, 0.05, Signal()))
+        await asyncio.sleep(0.01)
+        [patient] = await waiting(readers[1:], 2)
+        assert await all_of([short]) == [True]
+        await asyncio.sleep(0.05)
+        assert not patient.done()
+        patient.cancel()
+        for each in readers:
+            await each.close()
+
+
+async def test_an_error_reaches_each_who_waits() -> None:
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster)
+        readers = await opened(cluster, writer)
+        tasks = await waiting(readers, 2)
+        await cluster.client.delete(writer.ledger_id)
+        async with asyncio.timeout(GUARD_S):
+            found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(each, LedgerNotFoundError) for each in found)
+        assert len(set(map(id, found))) == READERS
+        for each in readers:
+            await each.close()
+
+
+async def test_a_failed_fetch_reaches_each_and_is_not_kept() -> None:
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster)
+        readers = await opened(cluster, writer)
+        lost = [bookie.entries.pop((writer.ledger_id, 0)) for bookie in cluster.bookies]
+        reads = [each.read_batch(0, **LIMITS) for each in readers]
+        found = await asyncio.gather(*reads, return_exceptions=True)
+        assert all(isinstance(each, EntryNotFoundError) for each in found)
+        for bookie, entry in zip(cluster.bookies, lost, strict=True):
+            bookie.entries[writer.ledger_id, 0] = entry
+        assert len((await readers[0].read_batch(0, **LIMITS)).entries) == 3
+        for each in readers:
+            await each.close()
+
+
+async def test_a_ledger_is_kept_until_its_last_reader_has_closed_it() -> None:
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster)
+        readers = await opened(cluster, writer)
+        for each in readers[1:]:
+            await each.close()
+        assert not readers[0].is_closed
+        await readers[0].close()
+        assert readers[0].is_closed
+        (again,) = await opened(cluster, writer, 1)
+        assert again is not readers[0]
+        await again.close()
+
+
+async def test_one_that_is_closed_while_others_open_it_is_opened_anew() -> None:
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster)
+        opening = [asyncio.create_task(cluster.client.shared.open(writer.ledger_id)) for _ in range(2)]
+        opening[0].add_done_callback(lambda done: asyncio.ensure_future(done.result().close()))
+        _, second = await asyncio.gather(*opening)
+        await asyncio.sleep(0.01)
+        assert not second.is_closed
+        assert len((await second.read_batch(0, **LIMITS)).entries) == 3
+        await second.close()
+
+
+async def test_what_is_kept_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_ledgers, "_RECENT_BYTES_MAX", 2500)
+    async with scripted_cluster() as cluster:
+        readers = await opened(cluster, await written(cluster, 5), 2)
+        runs = [await readers[0].read_batch(first, max_entries=1, max_bytes=1000) for first in range(4)]
+        again = [await readers[1].read_batch(first, max_entries=1, max_bytes=1000) for first in (2, 3, 0)]
+        assert again[:2] == runs[2:]
+        assert again[0] is runs[2]
+        assert again[2] is not runs[0]
+        for each in readers:
+            await each.close()
+
+
+async def test_a_run_is_cut_to_the_limits_of_who_asks() -> None:
+    async with scripted_cluster() as cluster:
+        readers = await opened(cluster, await written(cluster, 5), 2)
+        whole = await readers[0].read_batch(0, **LIMITS)
+        assert len(whole.entries) == 5
+
+        async def cut(max_entries: int, max_bytes: int) -> EntryRun:
+            return await readers[1].read_batch(0, max_entries=max_entries, max_bytes=max_bytes)
+
+        assert [len((await cut(*limits)).entries) for limits in ((2, 1000), (9, 3), (9, 0))] == [2, 3, 1]
+        assert (await cut(2, 1000)).decoded is whole.decoded
+        assert (await cut(2, 1000)).byte_count == 2
+        for each in readers:
+            await each.close()
+
+
+async def test_overlapping_reads_of_the_lac_take_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that began first ends last, with less."""
+    async with scripted_cluster() as cluster:
+        handle: ReadHandle = await cluster.client.open((await written(cluster, 1)).ledger_id)
+        answers = [asyncio.get_running_loop().create_future() for _ in range(2)]
+        begun = iter(answers)
+        monkeypatch.setattr(handle._lac_reader, "covering", lambda metadata: next(begun))
+        refreshes = []
+        for _ in range(2):
+            refreshes.append(asyncio.create_task(handle.refresh()))
+            await asyncio.sleep(0.01)
+        answers[1].set_result(EntryId(7))
+        await refreshes[1]
+        answers[0].set_result(EntryId(5))
+        await refreshes[0]
+        assert handle.last_readable == 7
+
+
+async def test_overlapping_reads_of_the_metadata_take_nothing_back() -> None:
+    """A reader must not see a closed ledger open again."""
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster, 1)
+        handle = await cluster.client.open(writer.ledger_id)
+        found = await cluster.store.read_ledger(writer.ledger_id)
+        await writer.close()
+        await handle.refresh()
+        assert handle.closed
+        handle._adopt(found)
+        assert handle.closed

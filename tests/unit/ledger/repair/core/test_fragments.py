@@ -1,0 +1,60 @@
+"""Which fragments are closed, and which entries a member must hold."""
+
+from __future__ import annotations
+
+from ledger.core.distribution import write_set
+from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, LedgerState, QuorumSizes
+from ledger.repair.core.fragments import ClosedFragment, closed_fragments, open_ensemble
+
+B1, B2, B3, B4 = (BookieId(f"b{number}:3181") for number in range(1, 5))
+QUORUM = QuorumSizes(ensemble=3, write=3, ack=2)
+STRIPED = QuorumSizes(ensemble=3, write=2, ack=2)
+
+
+def ledger(*firsts: int, last: int | None = None, state: LedgerState = LedgerState.OPEN) -> LedgerMetadata:
+    metadata = LedgerMetadata(
+        quorum=QUORUM,
+        fragments=tuple(Fragment(EntryId(first), (B1, B2, B3)) for first in firsts),
+        state=state,
+    )
+    return metadata if last is None else metadata.closed_at(EntryId(last), 10)
+
+
+def ranges(metadata: LedgerMetadata) -> list[tuple[int, int]]:
+    return [(each.first, each.last) for each in closed_fragments(metadata)]
+
+
+def test_only_fragments_that_cannot_grow_are_closed() -> None:
+    assert ranges(ledger(0)) == []
+    assert ranges(ledger(0, 10, 20)) == [(0, 9), (10, 19)]
+    assert ranges(ledger(0, 10, state=LedgerState.IN_RECOVERY)) == [(0, 9)]
+    assert ranges(ledger(0, 10, 20, last=25)) == [(0, 9), (10, 19), (20, 25)]
+
+
+def test_the_last_ensemble_of_an_open_ledger_is_its_writers() -> None:
+    assert open_ensemble(ledger(0, 10)) == (B1, B2, B3)
+    assert open_ensemble(ledger(0, state=LedgerState.IN_RECOVERY)) == (B1, B2, B3)
+    assert open_ensemble(ledger(0, last=5)) == ()
+
+
+def test_a_fragment_without_entries_holds_none() -> None:
+    """Of an empty ledger, and of one that was closed right after an ensemble change."""
+    [empty] = closed_fragments(ledger(0, last=-1))
+    assert empty.entries_at(0) == [] and empty.ends_at(0) == []
+    first, second = closed_fragments(ledger(0, 10, last=9))
+    assert first.entries_at(2) == list(range(10)) and second.entries_at(2) == []
+
+
+def test_a_member_of_a_striped_fragment_holds_what_is_written_to_it() -> None:
+    fragment = ClosedFragment(3, 11, (B1, B2, B3), STRIPED)
+    for position in range(3):
+        held = [each for each in range(3, 12) if position in write_set(each, STRIPED)]
+        assert fragment.entries_at(position) == held
+        assert fragment.ends_at(position) == [held[0], held[-1]]
+
+
+def test_a_sample_is_spread_between_the_ends() -> None:
+    fragment = ClosedFragment(0, 101, (B1, B2, B3), QUORUM)
+    assert fragment.ends_at(0, 5) == [0, 1, 21, 41, 61, 81, 101]
+    assert fragment.ends_at(0, 100) == list(range(102))
+    assert ClosedFragment(7, 7, (B1, B2, B3), QUORUM).ends_at(0, 100) == [7]

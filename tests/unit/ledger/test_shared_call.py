@@ -1,0 +1,70 @@
+"""Calls of one turn of the loop share an execution that begins after each of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ledger.errors import LedgerNotFoundError, LogStoreError
+from ledger.shared_call import SharedCall
+
+
+class _Work:
+    def __init__(self) -> None:
+        self.begun = 0
+        self.go_on = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def __call__(self) -> int:
+        self.begun += 1
+        number = self.begun
+        await self.go_on.wait()
+        if self.error is not None:
+            raise self.error
+        return number
+
+
+async def test_calls_of_one_turn_share_and_a_later_one_begins_anew() -> None:
+    work = _Work()
+    shared = SharedCall(work)
+    together = [asyncio.ensure_future(shared()) for _ in range(3)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert work.begun == 1
+    late = asyncio.ensure_future(shared())
+    await asyncio.sleep(0)
+    work.go_on.set()
+    assert await asyncio.gather(*together, late) == [1, 1, 1, 2]
+
+
+async def test_a_cancelled_caller_leaves_the_others_their_result() -> None:
+    work = _Work()
+    shared = SharedCall(work)
+    first, second = (asyncio.ensure_future(shared()) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    work.go_on.set()
+    assert await second == 1
+
+
+async def test_each_caller_gets_an_error_of_its_own() -> None:
+    work = _Work()
+    work.error = LedgerNotFoundError("ledger 7 does not exist", ledger_id=7)
+    work.go_on.set()
+    shared = SharedCall(work)
+    found = await asyncio.gather(shared(), shared(), return_exceptions=True)
+    assert [str(each) for each in found] == ["ledger 7 does not exist"] * 2
+    assert found[0] is not found[1]
+    assert all(isinstance(each, LogStoreError) for each in found)
+
+
+async def test_what_runs_ends_when_it_is_cancelled() -> None:
+    work = _Work()
+    shared = SharedCall(work)
+    waiting = asyncio.ensure_future(shared())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    shared.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
