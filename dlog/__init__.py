@@ -16,9 +16,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dlog import aio, errors
+    from dlog import aio, arrow, errors
     from dlog.blocking.client import Client, connect
     from dlog.blocking.pending import Pending
+    from dlog.blocking.producer import Producer
     from dlog.blocking.reader import Reader
     from dlog.blocking.writer import Writer
     from dlog.config import LogConfig
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from dlog.core.tailing import Gap
     from dlog.format.entry import Codec
     from dlog.local.embedded import Standalone as standalone
-    from dlog.model import NO_MESSAGE, Cursor, Message, MessageId, Retention
+    from dlog.model import NO_MESSAGE, Appended, Cursor, Message, MessageId, Retention
     from dlog.read.batch import MessageBatch
     from dlog.read.config import ReaderConfig
     from ledger.config import LedgerClientConfig, Visibility
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_MESSAGE",
+    "Appended",
     "BatchLimits",
     "Client",
     "Codec",
@@ -49,6 +51,7 @@ __all__ = [
     "MessageBatch",
     "MessageId",
     "Pending",
+    "Producer",
     "QuorumSizes",
     "Reader",
     "ReaderConfig",
@@ -57,6 +60,7 @@ __all__ = [
     "Visibility",
     "Writer",
     "aio",
+    "arrow",
     "connect",
     "errors",
     "standalone",
@@ -64,6 +68,7 @@ __all__ = [
 
 _OWNERS = {
     "NO_MESSAGE": ("dlog.model", "NO_MESSAGE"),
+    "Appended": ("dlog.model", "Appended"),
     "BatchLimits": ("dlog.core.batching", "BatchLimits"),
     "Client": ("dlog.blocking.client", "Client"),
     "Codec": ("dlog.format.entry", "Codec"),
@@ -77,6 +82,7 @@ _OWNERS = {
     "MessageBatch": ("dlog.read.batch", "MessageBatch"),
     "MessageId": ("dlog.model", "MessageId"),
     "Pending": ("dlog.blocking.pending", "Pending"),
+    "Producer": ("dlog.blocking.producer", "Producer"),
     "QuorumSizes": ("ledger.model", "QuorumSizes"),
     "Reader": ("dlog.blocking.reader", "Reader"),
     "ReaderConfig": ("dlog.read.config", "ReaderConfig"),
@@ -91,7 +97,7 @@ _OWNERS = {
 if not TYPE_CHECKING:  # a type checker that saw it would take every name for known
 
     def __getattr__(name: str) -> Any:
-        if name in ("aio", "errors"):
+        if name in ("aio", "arrow", "errors"):
             return import_module(f"dlog.{name}")
         if name not in _OWNERS:
             raise AttributeError(f"module 'dlog' has no attribute {name!r}")

@@ -14,14 +14,16 @@ from dlog.config import LogConfig
 from dlog.core import metadata_changes
 from dlog.core.metadata_update import Applied
 from dlog.errors import HistoryPageError, LogNotFoundError, ShrinkRefusedError
+from dlog.ledger_list.ledger_list import LedgerList
 from dlog.ledger_list.trim_cut import TrimCut
 from dlog.metadata.deletion import CHANGE_S_MAX, Deletion
+from dlog.metadata.fresh_record import with_fresh_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.orphan_sweep import OrphanSweep
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogMetadata, LogName, LogState, MessageId
 from dlog.read.entry_count import message_count
-from dlog.read.tail import tail_of
+from dlog.read.tail import is_beyond, tail_of
 from dlog.write.takeover_runner import TakeoverResult, TakeoverRunner, new_owner
 from ledger.client import LedgerClient
 from ledger.errors import (
@@ -38,6 +40,8 @@ from ledger.model import LedgerId
 ORPHAN_AGE_S = 600.0
 """A younger unlisted ledger probably belongs to a takeover or rotation in progress. No rule depends on it."""
 
+STAGING_AGE_S = 7 * 86_400.0
+"""A week, for unpublished ledgers of a sink: longer than any batch, and time to restart a query after a weekend."""
 
 _COUNT_S_MAX = 5.0
 """A trim is for freeing disks: it does not wait longer than this for bookies that do not respond."""
@@ -144,13 +148,14 @@ class LogAdmin:
         if before <= limit:
             return
         try:
-            limit = max(limit, await tail_of(self._logs, ref, self._ledgers, self._config.password))
+            tail = await tail_of(self._logs, ref, self._ledgers, self._config.password)
+            if not await is_beyond(before, tail, self._ledgers, self._config.password):
+                return
         except (ReadError, LedgerNotFoundError, EntryNotFoundError) as error:
             raise _refused(
                 before, limit, "since the tail cannot be determined while bookies are unavailable"
             ) from error
-        if before > limit:
-            raise _refused(before, limit, "since later messages would be invisible")
+        raise _refused(before, max(limit, tail), "since later messages would be invisible")
 
     # ---- seal and delete
 
@@ -177,10 +182,14 @@ class LogAdmin:
 
         Raises:
             LogNotFoundError: no such log.
+            HistoryPageError: a part of the ledger list is lost, so that its ledgers could not be deleted; nothing was.
             The errors of a takeover (`TakeoverRunner.run`).
         """
         info = await self.describe(log)
         if info.record.state is not LogState.DELETING:
+            await with_fresh_record(
+                self._logs, info.ref, self._environment, LedgerList.check_pages, "what is deleted"
+            )
             await self._end(info.ref, LogState.DELETING)
         return await self._finish_delete(info.ref)
 
@@ -219,14 +228,17 @@ class LogAdmin:
         await self._finish_delete(ref)
         return None
 
-    async def sweep(self, *, age_s: float = ORPHAN_AGE_S) -> list[LedgerId]:
-        """Delete what crashed takeovers and rotations of any log under this root left behind (orphan_sweep.py).
+    async def sweep(
+        self, *, age_s: float = ORPHAN_AGE_S, staging_age_s: float = STAGING_AGE_S
+    ) -> list[LedgerId]:
+        """Delete what crashed takeovers, rotations and sinks of any log under this root left behind (orphan_sweep.py).
 
-        Ledgers younger than `age_s` seconds are left alone. Returns the ids of the deleted ones.
+        Ledgers younger than `age_s` seconds are left alone, and so are those of a sink that are younger than
+        `staging_age_s`, unless their batch was published with others. Returns the ids of the deleted ones.
 
         Source: docs/log-semantics.md#orphan-sweep.
         """
-        return await OrphanSweep(self._logs, self._ledgers, age_s=age_s).run()
+        return await OrphanSweep(self._logs, self._ledgers, age_s=age_s, staging_age_s=staging_age_s).run()
 
 
 def _refused(before: MessageId, limit: MessageId, reason: str) -> ShrinkRefusedError:

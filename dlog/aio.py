@@ -9,6 +9,7 @@ The objects are those of the blocking API (`dlog.connect`), with calls to await.
 
 from __future__ import annotations
 
+from dlog.cache.metadata_cache import MetadataCache
 from dlog.client import LogClient, connect
 from dlog.config import LogConfig
 from dlog.local.embedded import AsyncStandalone as standalone
@@ -16,4 +17,13 @@ from dlog.opening import Opening
 from dlog.read.reader import Reader
 from dlog.write.writer import LogWriter
 
-__all__ = ["LogClient", "LogConfig", "LogWriter", "Opening", "Reader", "connect", "standalone"]
+__all__ = [
+    "LogClient",
+    "LogConfig",
+    "LogWriter",
+    "MetadataCache",
+    "Opening",
+    "Reader",
+    "connect",
+    "standalone",
+]

@@ -13,6 +13,7 @@ import asyncio
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 from weakref import WeakKeyDictionary
@@ -31,6 +32,7 @@ from dlog.inspection.explain import Explanation, explain
 from dlog.inspection.history import HistoryEvent, history
 from dlog.inspection.ledgers import listed_ledgers
 from dlog.inspection.overview import Overview, overview
+from dlog.inspection.unsealed import with_own_seals
 from dlog.inspection.verify import Progress, verify
 from dlog.log_retention import LogRetention, RetentionPlan
 from dlog.metadata.log_properties import LogProperties
@@ -50,6 +52,7 @@ from dlog.writer_opening import OwnerWait, WriterOpening, owner_wait
 from ledger.arguments import require_choice, require_type
 from ledger.client import LedgerClient
 from ledger.environment import Environment, SystemEnvironment
+from ledger.errors import ConfigurationError
 from ledger.inspection.copies import LedgerCopies
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
@@ -284,10 +287,12 @@ class LogClient:
             DataLossError: a ledger to be fenced does not exist and is not in `given_up`
                 (docs/log-semantics.md#rule-23).
             UnauthorizedError: `config.password` is not the password of the log's ledgers.
-            ConfigurationError: `wait_for_current_owner` is negative, or `on_takeover_lost` is unknown.
+            ConfigurationError: `wait_for_current_owner` is negative, `hand_over` is false without it, or
+                `on_takeover_lost` is unknown.
 
         Source: docs/log-semantics.md#rule-20 to #rule-23.
         """
+        require_type("create", create, bool)
         wait = owner_wait(wait_for_current_owner, hand_over=hand_over)
         on_lost = require_choice("on_takeover_lost", on_takeover_lost, tuple(OnTakeoverLost))
         return Opening(self._open_writer(log, create, given_up, wait, on_lost))
@@ -339,7 +344,8 @@ class LogClient:
         `items` and `batch_items`). `on_data_loss`: the same for messages that are lost; `skip` is not allowed.
 
         Raises:
-            ConfigurationError: more than one start, `last` below 1, a time without a time zone, or an unknown policy.
+            ConfigurationError: more than one start, `last` below 1, a time without a time zone, an unknown policy, or
+                `until` before where the reader begins: two ids or two times in the wrong order, or `"earliest"`.
             InvalidNameError: a position is not a valid message id, or `cursor` not a valid name.
 
         Source: docs/log-semantics.md#rule-28, #rule-29, #rule-31, #rule-35.
@@ -377,6 +383,7 @@ class LogClient:
             InvalidNameError: `start` is not a valid message id.
         """
         require_type("last", last, int, type(None))
+        require_type("follow", follow, bool)
         if start is None and not last:
             start, last = "latest", None
         return self.reader(log, start, last=last, until=None if follow else "latest", config=config)
@@ -393,7 +400,8 @@ class LogClient:
         return await self.logs.cursors.all(await self.logs.find(self.name(log)))
 
     async def cursor_lag(self, log: str, cursor: str) -> Lag:
-        """How far the cursor is behind the tail: readable entries from its position on, and ledgers after it.
+        """How far the cursor is behind the tail: readable messages, entries and bytes from its position on, and
+        ledgers after it.
 
         Raises:
             LogNotFoundError: no such log.
@@ -422,6 +430,7 @@ class LogClient:
 
         Source: docs/log-semantics.md#rule-35.
         """
+        require_type("position", position, MessageId, str, datetime)
         wanted, name = read_range(start=position), check_log_name(cursor)
         kept = None if properties is None else checked_properties(properties)
         ref = await self.logs.find(self.name(log))
@@ -453,24 +462,29 @@ class LogClient:
     async def overview(self, log: str) -> Overview:
         """The log in a few facts: its record, its first and its next id, and what its ledgers hold.
 
+        `messages` and `bytes` are those of all ledgers, also of the open one; they and `tail` are None if too few
+        bookies respond.
+
         Raises:
             LogNotFoundError: no such log.
-            ReadError: too few bookies respond to determine the tail.
             DataLossError: an unsealed listed ledger does not exist.
         """
         return await overview(self, log)
 
     async def list_ledgers(self, log: str) -> Sequence[ListedLedger]:
-        """Every ledger that the log lists, oldest first. Asks no bookie.
+        """Every ledger that the log lists, oldest first.
+
+        A ledger that was closed after the last change of the log's record has the seal that it has itself. Bookies
+        are asked for the first and the last entry of such a ledger only, and are not needed.
 
         Raises:
             LogNotFoundError: no such log.
             HistoryPageError: a part of the list is lost.
         """
-        return await listed_ledgers(self, log)
+        return await with_own_seals(self, await listed_ledgers(self, log))
 
     async def history(self, log: str) -> Sequence[HistoryEvent]:
-        """Takeovers and rotations of the log, oldest first. Asks no bookie.
+        """Takeovers and rotations of the log, oldest first. Bookies are asked as `list_ledgers` does.
 
         Raises:
             LogNotFoundError: no such log.
@@ -489,6 +503,8 @@ class LogClient:
             DataLossError: a listed ledger does not exist.
             ReadError: too few bookies respond to determine the last readable entry of the open ledger.
         """
+        if on_progress is not None and not callable(on_progress):
+            raise ConfigurationError(f"on_progress must be a function or None, got {on_progress!r}")
         return [found async for found in verify(self, log, on_progress or (lambda entries: None))]
 
     async def explain(self, log: str, message_id: MessageId | str) -> Explanation:
@@ -499,7 +515,7 @@ class LogClient:
             LogNotFoundError: no such log, or it is being deleted.
             UnknownPositionError: the id is above every ledger of the log.
             LedgerNotFoundError: the listed ledger of the id does not exist: it is lost.
-            ReadError, EntryNotFoundError: the entry is confirmed, and no copy can be read.
+            ReadError, EntryNotFoundError, DataLossError: the entry is confirmed, and no copy can be read.
             EntryFormatError: the entry cannot be decoded.
         """
         return await explain(self, log, MessageId.of(message_id))
@@ -598,11 +614,15 @@ class LogClient:
         what is confirmed in a ledger that is not sealed; opening a writer decides it. Of a message that is COMMITTED, a
         call that reaches other bookies may say UNDECIDED until its ledger is sealed, and never ABSENT. Fences nothing.
 
+        An id with a batch index above 0 takes a read of its entry, which says how many messages it has.
+
         Raises:
             InvalidNameError: `message_id` is not a valid message id.
             LogNotFoundError: no such log, or it is being deleted.
             UnknownPositionError: the id is above every ledger of the log, so no append can have had it.
             LedgerNotFoundError: the listed ledger of the id does not exist: it is lost.
+            DataLossError: the entry of the id is lost.
+            EntryFormatError, DigestMismatchError: the entry of the id is damaged.
             ReadError: too few bookies respond.
 
         Source: docs/log-semantics.md#rule-8.
@@ -627,6 +647,7 @@ class LogClient:
 
         Source: docs/log-semantics.md#rule-22b.
         """
+        require_type("force", force, bool)
         try:
             await self._opening.rotate(self.name(log))
         except (OwnerUnresponsiveError, RotationFailedError):
@@ -682,6 +703,7 @@ class LogClient:
 
         Raises:
             LogNotFoundError: no such log.
+            HistoryPageError: a part of the ledger list is lost, so its ledgers could not be deleted; nothing was.
             The errors of `seal`, except LogSealedError.
 
         Source: docs/log-semantics.md#rule-25, #rule-34b.
@@ -691,8 +713,10 @@ class LogClient:
     async def sweep(self) -> Sequence[LedgerId]:
         """Delete empty ledgers that crashed takeovers and rotations left behind, of any log under this root.
 
-        Returns their ids. A ledger younger than ten minutes, of another application, of another root, or that holds an
-        entry is left alone. One that cannot be decided now, because bookies do not respond, is skipped with a warning.
+        Also the ledgers of a sink that are not listed, once their batch was published with others, or after a week.
+        Returns their ids. A ledger younger than ten minutes, of another application, of another root, or a writer's
+        that holds an entry is left alone. One that cannot be decided now, because bookies do not respond, is skipped
+        with a warning.
 
         Source: docs/log-semantics.md#orphan-sweep.
         """

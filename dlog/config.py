@@ -71,7 +71,11 @@ class LogConfig:
     """A fenced owner waits about this long, so that a takeover in progress wins (docs/log-semantics.md#rule-24b)."""
 
     store_probe_s: float = 0.25
-    """During a slow drain the metadata store must answer within this time, or appends go on."""
+    """During a slow drain the metadata store must answer within this time, or appends go on.
+
+    While it does not, each further request is given twice the time, up to 5 s and a quarter of `hold_limit_s`, so that
+    a store that is merely slow delays a rotation and does not prevent it.
+    """
 
     takeover_timeout_s: float = 60.0
     """Longest takeover. Recovery of a large unconfirmed tail takes seconds."""

@@ -45,10 +45,27 @@ class MessageTooLargeError(ConfigurationError):
 
 
 class AppendRejectedError(ConfigurationError):
-    """The append was not sent, so it is certainly absent: the batch is empty, or the log does not end at `expected`."""
+    """The append was not sent, so it is certainly absent: the batch is empty, or the log does not end at `expected`.
+
+    Also: an append of the same producer before it was cancelled.
+    """
 
     expected: MessageId | None = None
     tail: MessageId | None = None
+
+
+class TooManyProducersError(ConfigurationError):
+    """The log has `limit` producers, the most that it can have; the append of another one was not sent."""
+
+    log: str
+    limit: int
+
+
+class TooManySinksError(ConfigurationError):
+    """The log remembers the last batches of `limit` sinks, all of them in use; nothing was published."""
+
+    log: str
+    limit: int
 
 
 class LogExistsError(ConfigurationError):
@@ -120,6 +137,13 @@ class RotationFailedError(UnavailableError):
 
     log: str
     owner: Owner | None = None
+
+
+class StagingBarredError(UnavailableError):
+    """A sink's ledgers have ids that the log no longer accepts; nothing was published. Write the batch again."""
+
+    log: str
+    batch: int | None = None
 
 
 class StandaloneError(UnavailableError):
@@ -245,6 +269,8 @@ class RecordFormatError(CorruptionError):
     """A log's metadata value cannot be decoded."""
 
     key: str | None = None
+    newer_version: int | None = None
+    """Its version, if it is intact and a later release has written it: it must not be replaced."""
 
 
 class HistoryPageError(CorruptionError):
@@ -267,6 +293,8 @@ __all__ = [
     "MissingExtraError",
     "MessageTooLargeError",
     "AppendRejectedError",
+    "TooManyProducersError",
+    "TooManySinksError",
     "LogExistsError",
     "ShrinkRefusedError",
     "LogSealedError",
@@ -278,6 +306,7 @@ __all__ = [
     "QueueFullError",
     "TakeoverContendedError",
     "RotationFailedError",
+    "StagingBarredError",
     "StandaloneError",
     "AppendAbortedError",
     "AppendIndeterminateError",

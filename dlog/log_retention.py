@@ -33,7 +33,7 @@ class RetentionPlan:
     messages: int = 0
     """Number of messages in those of them that were counted."""
     uncounted: int = 0
-    """Number of the others: a takeover seals a ledger without counting."""
+    """Number of the others."""
     bytes: int = 0
     """Bytes of their entries."""
     kept_by: str = ""
@@ -59,26 +59,24 @@ class LogRetention:
         """
         key = metadata_keys.retention_key(ref.root, ref.name, ref.log_uuid)
         found = await read_value(self._store, key)
-        if found is None:
-            return Retention()
-        try:
-            return decode_retention(found.value)
-        except RecordFormatError as error:
-            raise RecordFormatError(
-                f"the retention under {key} cannot be decoded: {error}; or set it again", key=key
-            ) from error
+        return Retention() if found is None else _decoded(key, found.value)
 
     async def set(self, ref: LogRef, retention: Retention) -> None:
-        """Replace the log's retention. Trims nothing.
+        """Replace the log's retention, also one that is damaged. Trims nothing.
 
         Raises:
+            RecordFormatError: it was set by a later release, and may have rules that this one does not know.
             ContendedError: others changed it in every round.
             MetadataOutcomeUnknownError: it may have been set.
         """
         value = encode_retention(retention)
 
         async def decide(found: Versioned[bytes] | None) -> bytes | None:
-            return None if found is not None and found.value == value else value
+            if found is not None and found.value == value:
+                return None
+            if found is not None:
+                _check_not_newer(key, found.value)
+            return value
 
         key = metadata_keys.retention_key(ref.root, ref.name, ref.log_uuid)
         await change_value(self._store, self._environment, key, f"the retention of log {ref}", decide)
@@ -122,8 +120,7 @@ class LogRetention:
         if tail is None or not oldest_kept:
             return RetentionPlan()
         rule, kept = min(oldest_kept.items(), key=lambda each: each[1])
-        unsealed = next((one for one in listed.record.ledgers if one.seal is None), tail)
-        kept = min(kept, unsealed.ledger_id)
+        kept = min(kept, await listed.newest_kept())
         goes = await listed.totals_below(kept)
         if not goes.ledgers:
             return RetentionPlan(kept_by=rule)
@@ -159,6 +156,26 @@ class LogRetention:
         plan = await self.apply(ref)
         if plan.before is not None or has_deletable(record):
             await self._admin.collect_ref(ref)
+
+
+def _decoded(key: str, value: bytes) -> Retention:
+    try:
+        return decode_retention(value)
+    except RecordFormatError as error:
+        way_out = "" if error.newer_version is not None else "; or set it again"
+        raise RecordFormatError(
+            f"the retention under {key} cannot be decoded: {error}{way_out}",
+            key=key,
+            newer_version=error.newer_version,
+        ) from error
+
+
+def _check_not_newer(key: str, value: bytes) -> None:
+    try:
+        _decoded(key, value)
+    except RecordFormatError as error:
+        if error.newer_version is not None:
+            raise
 
 
 def _bytes(listed: ListedLedger) -> int:

@@ -16,9 +16,10 @@ from ledger.field_docs import with_field_docs
 from ledger.model import LedgerId
 
 _BINARY = struct.Struct(">qqi")
-_TEXT = re.compile(r"(\d{1,19}):(\d{1,19}):(\d{1,10})")
+_TEXT = re.compile(r"([0-9]{1,19}):([0-9]{1,19}):([0-9]{1,10})")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _AGE_S_MAX = 1000 * 366 * 86_400
+_I64_MAX = 2**63 - 1
 
 
 class MessageId(NamedTuple):
@@ -126,6 +127,25 @@ class MessageIds(Sequence[MessageId]):
         return f"MessageIds({self.ledger_id}:{self.entry_id}:0..{self.message_count - 1})"
 
 
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The outcome of an append of a producer: all its messages are durable in the log, each of them once."""
+
+    sequence: int
+    """Of the last message of the call."""
+    message_id: MessageId | None
+    """Of that message. None if it was appended before, and the producer's last entry does not have it."""
+    new: int
+    """Number of messages that this call has appended, the last ones; the others were in the log before."""
+
+    @property
+    def new_ids(self) -> Sequence[MessageId]:
+        """The ids of the new messages."""
+        if not self.new or self.message_id is None:
+            return ()
+        return MessageIds(self.message_id.ledger_id, self.message_id.entry_id, self.new)
+
+
 class Message(NamedTuple):
     """One message as a reader returns it.
 
@@ -180,9 +200,9 @@ class Owner:
 class SealFacts:
     """What is known of a ledger once its seal is recorded; it never changes afterwards (docs/log-semantics.md#i10).
 
-    `message_count` is -1 if the messages were not counted: the ledger was sealed by a takeover, which reads only the
-    first and the last entry. `last_entry` is -1 for an empty ledger. A time of 0 is unknown; times are in
-    microseconds.
+    `message_count` is -1 if the messages were not counted: the ledger was sealed by a takeover that could not read its
+    last entry, or that entry is of a release that did not count messages. `last_entry` is -1 for an empty ledger. A
+    time of 0 is unknown; times are in microseconds.
     """
 
     last_entry: int
@@ -333,10 +353,10 @@ class Retention:
     """A ledger may go once its last message is older, by the clocks of the writer and of the program that trims."""
 
     max_bytes: int | None = None
-    """A ledger may go while the ledgers after it hold at least so many bytes of entries."""
+    """A ledger may go while the ledgers after it hold at least this many bytes of entries."""
 
     max_messages: int | None = None
-    """The same in messages. A ledger whose messages were not counted, as after a takeover, counts as none."""
+    """The same in messages. A ledger whose messages were not counted counts as none."""
 
     keep_unread: bool = False
     """A ledger may go once every cursor of the log is beyond it; without any cursor this has no say."""
@@ -353,6 +373,9 @@ class Retention:
             raise ConfigurationError(
                 f"max_age_s must be at most {_AGE_S_MAX} s, which are 1,000 years, got {self.max_age_s}"
             )
+        for name in ("max_bytes", "max_messages"):
+            if (getattr(self, name) or 0) > _I64_MAX:
+                raise ConfigurationError(f"{name} must be at most {_I64_MAX}, got {getattr(self, name)}")
 
     @property
     def keeps_everything(self) -> bool:

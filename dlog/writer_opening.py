@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,27 +11,35 @@ from dataclasses import dataclass
 from dlog.backoff import Backoff
 from dlog.config import LogConfig
 from dlog.core.degraded import DegradedPolicy
+from dlog.core.metadata_changes import last_append_us
 from dlog.core.takeover import OnTakeoverLost
 from dlog.errors import LogExistsError, LogNotFoundError, TakeoverLostError
 from dlog.log_retention import LogRetention
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
-from dlog.model import LogMetadata, LogName, Owner
+from dlog.model import LogName, Owner
 from dlog.write.active_ledger import LedgerMaker
+from dlog.write.append_deadline import DeadlineClock
 from dlog.write.append_queue import AppendQueue
 from dlog.write.current_owner import CurrentOwner
+from dlog.write.producer_recovery import Producers, find_producers
 from dlog.write.rotation_runner import RotationRunner
-from dlog.write.takeover_runner import TakeoverRunner, new_owner
+from dlog.write.takeover_runner import TakeoverResult, TakeoverRunner, new_owner
+from dlog.write.turn_end import TurnEnd
 from dlog.write.writer import LogWriter
 from ledger.arguments import require_type
 from ledger.client import LedgerClient
 from ledger.environment import SystemEnvironment
-from ledger.errors import ConfigurationError, NotEnoughBookiesError
+from ledger.errors import ConfigurationError, LogStoreError, NotEnoughBookiesError, NotEnoughRacksError
 from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
 
 _LOST_FIRST_S = 0.1
 _LOST_MAX_S = 5.0
+_PRODUCERS_S_MAX = 5.0
+"""For the read of their state. Bookies that have stopped may let it wait for longer, and plain appends must not."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,8 @@ class WriterOpening:
         self._retention = retention
         self._config = config
         self._environment = ledgers.environment
+        self._turn_end = TurnEnd()
+        self._clock = DeadlineClock()
 
     async def open(
         self,
@@ -70,6 +81,8 @@ class WriterOpening:
             ref = await self._find_or_create(name) if create else await self._find(name)
             try:
                 return await self._take_over(ref, given_up, wait)
+            except NotEnoughRacksError:
+                raise
             except NotEnoughBookiesError as error:
                 raise self._explained(error) from error
             except TakeoverLostError:
@@ -127,11 +140,15 @@ class WriterOpening:
             given_up=given_up,
             after_epoch=epoch,
         ).run()
+        producers = await self._producers(ref, takeover, given_up)
         queue = AppendQueue(
             self._config,
             self._environment,
+            self._turn_end,
             epoch=takeover.record.epoch,
-            last_append_us=_last_append_us(takeover.record),
+            log=str(ref),
+            last_append_us=last_append_us(takeover.record),
+            producers=producers,
         )
         maker = LedgerMaker(ref, owner, self._ledgers, self._config)
         rotation = RotationRunner(
@@ -143,10 +160,40 @@ class WriterOpening:
             ledgers=self._ledgers,
             config=self._config,
             tidy=lambda record: self._retention.tidy(ref, record),
+            clock=self._clock,
         )
         rotation.start()
         # A simulated process that is killed closes nothing.
         return LogWriter(ref, owner, queue, rotation, warns=isinstance(self._environment, SystemEnvironment))
+
+    async def _producers(
+        self, ref: LogRef, takeover: TakeoverResult, given_up: Collection[LedgerId]
+    ) -> Producers | None:
+        """What each producer has in the log; None if that cannot be read, which must not stop other appends.
+
+        Source: docs/log-semantics.md#rule-36.
+        """
+        assert takeover.active_ledger is not None
+        listed = self._logs.ledger_list(ref, takeover.record)
+        try:
+            async with asyncio.timeout(_PRODUCERS_S_MAX):
+                return await find_producers(
+                    self._ledgers,
+                    listed,
+                    self._config.password,
+                    given_up=given_up,
+                    last_envelopes=takeover.last_envelopes,
+                )
+        except (TimeoutError, LogStoreError) as error:
+            is_known = isinstance(error, LogStoreError)
+            _no_producers_yet(
+                ref,
+                str(error) if is_known else f"not read within {_PRODUCERS_S_MAX:g} s; `producer` tries again",
+            )
+            return None
+        except BaseException:
+            takeover.active_ledger.detach(LogStoreError(f"the writer of log {ref} was not opened"))
+            raise
 
     def _explained(self, error: NotEnoughBookiesError) -> NotEnoughBookiesError:
         uri, quorum = self._ledgers.store.uri, self._config.quorum
@@ -168,6 +215,11 @@ def owner_wait(limit_s: float | None, *, hand_over: bool) -> OwnerWait | None:
     """Checked arguments of `open_writer`; None: the owner is not waited for."""
     require_type("hand_over", hand_over, bool)
     if limit_s is None:
+        if not hand_over:
+            raise ConfigurationError(
+                "hand_over=False needs wait_for_current_owner: without it the current writer is not waited for, but "
+                "fenced; pass seconds, or math.inf to wait until it ends"
+            )
         return None
     if limit_s != math.inf:
         require_type("wait_for_current_owner", limit_s, float)
@@ -176,16 +228,11 @@ def owner_wait(limit_s: float | None, *, hand_over: bool) -> OwnerWait | None:
     return OwnerWait(limit_s, hand_over)
 
 
+def _no_producers_yet(ref: LogRef, why: str) -> None:
+    _log.warning("log %s: its producers cannot append yet: their state cannot be read: %s", ref, why)
+
+
 def _require_ledger_ids(given_up: Collection[LedgerId]) -> None:
     require_type("given_up", given_up, list, tuple, set, frozenset)
     for ledger_id in given_up:
         require_type("a ledger id in given_up", ledger_id, int)
-
-
-def _last_append_us(record: LogMetadata) -> int:
-    """The newest append time recorded: the next entry's is not below it, whatever the clock says.
-
-    Of a ledger whose last entry could not be read when it was sealed only the creation time is known.
-    """
-    recent = (max(one.created_us, one.seal.last_append_us) for one in record.ledgers if one.seal is not None)
-    return max((*recent, *(page.last_append_us for page in record.pages)), default=0)

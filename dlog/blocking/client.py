@@ -254,6 +254,11 @@ class Client:
         if (failure := in_one([one for one in found if one is not None])) is not None:
             raise failure
 
+    def abandon(self) -> None:
+        """As `close`, but waits for nothing and raises nothing; from any thread, that of the loop included."""
+        if self._thread.usable:
+            self._thread.end_after(self._target.close)
+
     def _settle(self, timeout_s: float | None) -> None:
         try:
             self._thread.run_within(timeout_s, "close", self._close)

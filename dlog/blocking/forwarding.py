@@ -60,5 +60,7 @@ def forwards(
 
 def _documentation(method: Callable[..., Any], waits: bool) -> str:
     text = inspect.getdoc(method) or ""
-    text = text.replace("LogClient", "Client").replace("LogWriter", "Writer")
+    text = (
+        text.replace("LogClient", "Client").replace("LogWriter", "Writer").replace("LogProducer", "Producer")
+    )
     return f"{text}\n\n{_TIMEOUT}" if waits else text

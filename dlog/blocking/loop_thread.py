@@ -45,6 +45,7 @@ class LoopThread:
         self._made_in = os.getpid()
         self._closed = False
         self._stopping = False
+        self._last: asyncio.Task[object] | None = None
         self.usable = True
         """False once closed, and in a forked process. A plain attribute: it is read once per message."""
         self.ended = False
@@ -167,6 +168,22 @@ class LoopThread:
             if self._end.acquire(timeout=LOOK_S):
                 self._end.release()  # for other threads that wait
         self._thread.join()
+
+    def end_after(self, last: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """As `close` after the coroutine function has returned or raised; waits for neither. From any thread."""
+        self._closed, self.usable = True, False
+
+        def begin() -> None:
+            self._last = self._loop.create_task(last())
+            self._last.add_done_callback(ended)
+
+        def ended(task: asyncio.Task[object]) -> None:
+            if not task.cancelled():
+                task.exception()  # retrieved: there is no caller
+            self._stop()
+
+        with suppress(ConfigurationError):
+            self.post(begin)
 
     def _stop(self) -> None:
         # Once: a second stop would end the clean-up below.

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from operator import length_hint
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dlog.blocking.deadline import Deadline
 from dlog.blocking.forwarding import forwards
@@ -24,6 +24,12 @@ from dlog.read.backlog import Lag
 from dlog.read.batch import MessageBatch
 from dlog.read.fetcher import NotYetError
 from dlog.read.reader import Reader as AsyncReader
+from dlog.read.reader import require_poll_s
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dlog.arrow.record_batches import Made, RecordBatches
 
 _ITEMS_AT_ONCE = 64
 """Entries decoded in one visit to the loop: a visit costs as much as decoding some dozen small ones."""
@@ -32,7 +38,7 @@ _NOTHING: Iterator[Any] = iter([])
 
 
 class _Part:
-    """One batch or gap, and the position before and after it. `messages`: those not yet returned."""
+    """One batch, gap or record batch, and the position before and after it. `messages`: those not yet returned."""
 
     __slots__ = ("after", "before", "item", "messages")
 
@@ -99,6 +105,10 @@ class Reader:
         self._taken: _Part | None = None
         """Taken from `_parts`; its message objects are not built yet."""
         self._current: _Part | None = None
+        self._made: Iterator[_Part] = iter([])
+        """A record batch that was not yet returned. While there is one, nothing is in `_parts`."""
+        self._made_as: object = None
+        """The request that it was made for."""
 
     def __repr__(self) -> str:
         return self._target.repr_at(self.position)
@@ -125,9 +135,10 @@ class Reader:
         is fetched already, or None; the reader goes on fetching in the background.
 
         Raises:
-            ConfigurationError: `timeout_s` is not a number; a policy is `gap`: iterate over `items`.
+            ConfigurationError: `timeout_s` is not a number of 0 or more; a policy is `gap`: iterate over `items`.
             The errors of iterating.
         """
+        require_poll_s(timeout_s)
         deadline = None if timeout_s is None else Deadline(timeout_s)
         while True:
             if (current := self._current) is not None:
@@ -151,7 +162,7 @@ class Reader:
             ConfigurationError: a policy is `gap`: use `batch_items`.
             The errors of iterating.
         """
-        aiter(self._target)
+        self._target.refuse_gaps("iterate over batch_items()")
         return self._iterate_whole()
 
     def items(self) -> Iterator[Message | Gap]:
@@ -161,6 +172,83 @@ class Reader:
     def batch_items(self) -> Iterator[MessageBatch | Gap]:
         """Iterate over batches and, where a policy is `gap`, gaps."""
         return self._iterate_whole()
+
+    def arrow_batches(
+        self, columns: Sequence[str] | None = None, *, batch_rows: int = 8192
+    ) -> Iterator[pa.RecordBatch]:
+        """Iterate over Arrow record batches of `batch_rows` rows, each with 32 MiB of data at most, plus one entry.
+
+        `columns` chooses columns and their order; without it there are all except `headers` (docs/arrow.md). The last
+        batch has fewer rows. Without `until`, so has one whose first row has waited for 0.1 s. What was returned as
+        rows counts as returned: iteration of any kind continues after it.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            ConfigurationError: a policy is `gap`: use `batch_items`; a column is unknown; `batch_rows` is below 1.
+            The errors of iterating.
+        """
+        return self._iterate_made(self._target.record_batches("arrow_batches", columns, batch_rows))
+
+    def to_arrow(self, columns: Sequence[str] | None = None, *, timeout_s: float | None = None) -> pa.Table:
+        """Everything from `position` up to `until` as one Arrow table. All of it must fit into memory.
+
+        `columns` is that of `arrow_batches`. What a call that fails or is cancelled has read is not returned again: to
+        repeat it, open another reader.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            ConfigurationError: the reader has no `until`; a policy is `gap`: use `batch_items`; a column is unknown.
+            CallTimeoutError: it takes longer than `timeout_s` seconds.
+            The errors of iterating.
+        """
+        return self._thread.run_within(timeout_s, "to_arrow", self._to_arrow, columns)
+
+    def _iterate_made(self, batches: RecordBatches) -> Iterator[pa.RecordBatch]:
+        while self._thread.run(self._make, batches):
+            for part in self._made:
+                self._current = part
+                yield part.item.batch
+
+    async def _make(self, batches: RecordBatches) -> bool:
+        """On the loop: provide a record batch to return; False at the end. It is kept if the caller goes away."""
+        async with self._fetching:
+            if length_hint(self._made) and self._made_as == batches.request:
+                return True  # another thread's call did, or one that was interrupted
+            await self._hand_over()
+            made = await batches.make()
+            if made is None:
+                self._reached(self._target.position)
+                return False
+            self._made, self._made_as = iter([_Part(made, made.before, made.after)]), batches.request
+            return True
+
+    async def _to_arrow(self, columns: Sequence[str] | None) -> pa.Table:
+        async with self._fetching:
+            await self._hand_over()
+            try:
+                return await self._target.to_arrow(columns)
+            finally:
+                self._reached(self._target.position)
+
+    async def _hand_over(self) -> None:
+        """On the loop: have the asyncio reader return next what is here and was not returned."""
+        await self._target.open()
+        self._put_made_back()
+        left = self._left()
+        parts = [*([] if left is None else [left]), *self._parts]
+        self._parts, self._taken = iter([]), None
+        if parts:
+            self._target.put_back([(part.item, part.after) for part in parts], parts[0].position)
+        self._reached(self._target.position)
+
+    def _put_made_back(self) -> None:
+        """On the loop: of a record batch that was not returned, have its messages returned again."""
+        for part in self._made:
+            made: Made = part.item
+            self._target.put_back(made.taken, made.before, in_place_of_first=made.has_rest)
+
+    def _reached(self, position: MessageId) -> None:
+        self._current = _Part(None, position, position)
 
     def _iterate_whole(self) -> Iterator[Any]:
         while True:
@@ -215,6 +303,7 @@ class Reader:
                 await self._target.open()
             else:
                 await self._target.open_by(give_up_at)
+            self._put_made_back()
             before = self._target.position
             if self._current is None:
                 self._current = _Part(None, before, before)
@@ -280,8 +369,24 @@ class Reader:
 
     @property
     def lag(self) -> Lag:
-        """Distance from the tail as far as known here. Asks no bookie and no store."""
+        """Distance from the tail as far as known here: what was fetched, what the reader's ledger is known to have, and
+        what the list says of sealed ledgers after it. Messages and bytes are None unless the reader is at the tail:
+        `measure_lag` counts them. Asks no bookie and no store.
+        """
         return self._thread.call(lambda: self._target.lag_from(self.position))
+
+    def measure_lag(self, *, timeout_s: float | None = None) -> Lag:
+        """What is readable from `position` on up to the tail, whatever `until` is, also in messages and bytes.
+
+        Every append that had succeeded before the call counts. Reads the log's record and up to two entries.
+
+        Raises:
+            ReadError, DataLossError: the tail cannot be determined.
+            LogNotFoundError: there is no such log any more.
+            MetadataUnavailableError: the metadata store cannot be reached.
+            CallTimeoutError: it takes longer.
+        """
+        return self._thread.run_within(timeout_s, "measure_lag", self._target.measure_lag_from, self.position)
 
     @property
     def waits_for(self) -> str | None:
@@ -292,7 +397,7 @@ class Reader:
     def _has_more(self) -> bool:
         """Whether something is fetched and not yet returned."""
         here = self._current is not None and length_hint(self._current.messages) > 0
-        return here or self._taken is not None or length_hint(self._parts) > 0
+        return here or self._taken is not None or length_hint(self._parts) > 0 or length_hint(self._made) > 0
 
     # ---- life
 
@@ -309,8 +414,8 @@ class Reader:
             self._thread.run_within(timeout_s, "close", self._close)
 
     async def _close(self) -> None:
-        position = self.position
-        self._parts, self._taken, self._current = iter([]), None, _Part(None, position, position)
+        self._reached(self.position)
+        self._parts, self._taken, self._made = iter([]), None, iter([])
         await self._target.close()
 
     def __enter__(self) -> Self:

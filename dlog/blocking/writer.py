@@ -13,6 +13,7 @@ from dlog.blocking.deadline import Deadline
 from dlog.blocking.forwarding import forwards
 from dlog.blocking.loop_thread import LoopThread
 from dlog.blocking.pending import Board, Pending
+from dlog.blocking.producer import Producer
 from dlog.core.batching import Headers
 from dlog.errors import AppendsFailedError
 from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers, message_bytes
@@ -89,20 +90,23 @@ class Writer:
         *,
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
+        expect_tail: MessageId | str | None = None,
         timeout_s: float | None = None,
     ) -> MessageIds:
         """Append messages as one entry, all or none; return their ids once they are durable and readable.
 
-        `keys` and `headers`, if given, have one element for each payload.
+        `keys` and `headers`, if given, have one element for each payload. `expect_tail` as for `append`.
 
         Raises:
-            AppendRejectedError: `payloads` is empty.
+            AppendRejectedError: `payloads` is empty, or the log does not end with `expect_tail`.
             MessageTooLargeError: together they exceed `entry_bytes_max`.
             ConfigurationError: `keys` or `headers` have another length, or a value has a wrong type.
             The other errors of `append`, for all messages together.
         """
         deadline = Deadline(timeout_s)
-        pending = self.submit_many(payloads, keys=keys, headers=headers, timeout_s=timeout_s)
+        pending = self.submit_many(
+            payloads, keys=keys, headers=headers, expect_tail=expect_tail, timeout_s=timeout_s
+        )
         return pending.result_by(deadline)
 
     def submit(
@@ -137,17 +141,22 @@ class Writer:
         *,
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
+        expect_tail: MessageId | str | None = None,
         timeout_s: float | None = None,
     ) -> Pending[MessageIds]:
         """Submit messages that become one entry, waiting only for buffer space; `result()` gives their ids.
 
         The call raises the argument errors of `append_many`, QueueFullError if the buffer was full for `timeout_s`
         seconds (the messages are certainly absent), and if the writer has ended WriterDeposedError or
-        AppendAbortedError; `result()` raises every other error.
+        AppendAbortedError; `result()` raises every other error, also those of `expect_tail`. Calls that follow wait
+        while the first one with `expect_tail` of a writer reads the log's last message.
         """
+        expected = None if expect_tail is None else MessageId.of(expect_tail)
         writer, batch = self._target, self._target.batch_of(payloads, keys=keys, headers=headers)
         deadline = None if timeout_s is None else Deadline(timeout_s)
-        return self._crossing.put(None, lambda: writer.submit_batch(batch), batch.body_bytes, deadline)
+        return self._crossing.put(
+            None, lambda: writer.submit_batch(batch, expect_tail=expected), batch.body_bytes, deadline
+        )
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Send what is batched and wait until everything submitted before has its outcome.
@@ -163,6 +172,12 @@ class Writer:
             raise self._target.undecided_error(timeout_s)
         mark.result()
         self._raise_failures()
+
+    @forwards(LogWriter.producer, lambda writer, found: Producer(writer._crossing, found))
+    def producer(self, name: str, *, timeout_s: float | None = None) -> Producer: ...
+
+    @forwards(LogWriter.forget_producer)
+    def forget_producer(self, name: str, *, timeout_s: float | None = None) -> bool: ...
 
     @forwards(LogWriter.rotate)
     def rotate(self, *, timeout_s: float | None = None) -> LedgerId: ...

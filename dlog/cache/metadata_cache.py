@@ -6,7 +6,6 @@ Changes that come close together are one new snapshot. While the metadata store 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
@@ -25,8 +24,6 @@ from ledger.errors import CorruptionError, LedgerNotFoundError, MetadataUnavaila
 from ledger.metadata.store import MetadataStore, Unwatch
 from ledger.model import LedgerId, LedgerMetadata, Versioned
 from ledger.signal import Signal
-
-_log = logging.getLogger(__name__)
 
 _READS_AT_ONCE = 32
 _PAUSE_S = 0.01
@@ -184,6 +181,7 @@ class MetadataCache:
             bookies=next((each.bookies for each in changes if each.bookies is not None), None),
             logs={name: info for each in changes for name, info in each.logs.items()},
             ledgers={ledger_id: value for each in changes for ledger_id, value in each.ledgers.items()},
+            damaged={key: why for each in changes for key, why in each.damaged.items()},
         )
         before = self.snapshot
         self._snapshot, disappeared = before.updated(whole)
@@ -202,8 +200,7 @@ class MetadataCache:
             ledger = await self._read_ledger(key)
             return Changes(ledgers={key: ledger}) if key in self._unwatch else Changes()
         except CorruptionError as error:
-            _log.warning("%s stays as it was last read: %s", key, error)
-            return Changes()
+            return Changes(damaged={key: str(error)}) if key in self._unwatch else Changes()
 
     async def _read_log(self, log: LogName) -> LogInfo | None:
         try:

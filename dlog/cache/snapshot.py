@@ -36,6 +36,8 @@ class Changes:
     """None: not read."""
     logs: Mapping[LogName, LogInfo | None] = field(default_factory=dict)
     ledgers: Mapping[LedgerId, Versioned[LedgerMetadata] | None] = field(default_factory=dict)
+    damaged: Mapping[LogName | LedgerId, str] = field(default_factory=dict)
+    """What could not be decoded, and why. It is in neither of the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ class MetadataSnapshot:
     logs: Mapping[LogName, LogInfo] = field(default_factory=dict)
     ledgers: Mapping[LedgerId, Versioned[LedgerMetadata]] = field(default_factory=dict)
     """Of the logs and ledgers that the cache follows."""
+    damaged: Mapping[LogName | LedgerId, str] = field(default_factory=dict)
+    """Those whose newest value cannot be decoded, and why; above they stay as they were last read, if they were."""
 
     # ---- contains
 
@@ -110,7 +114,10 @@ class MetadataSnapshot:
             },
         )
         bookies = self.bookies if changes.bookies is None else changes.bookies
-        new = replace(self, bookies=bookies, logs=logs, ledgers=ledgers)
+        read = {*changes.logs, *changes.ledgers}
+        kept = {key: why for key, why in self.damaged.items() if key not in read}
+        damaged = {**kept, **changes.damaged}
+        new = replace(self, bookies=bookies, logs=logs, ledgers=ledgers, damaged=MappingProxyType(damaged))
         return new, Disappeared(
             bookies=_ids(self.bookies) - _ids(bookies),
             logs=frozenset(self.logs) - frozenset(logs) if logs is not self.logs else frozenset(),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -28,12 +30,47 @@ from dlog.cli.input.options import (
 from dlog.cli.input.source import chunks_of, opened_input, progress
 from dlog.cli.options import KeyDelimiter, LogName, Metadata, Namespace, connect, delimiter_bytes
 from dlog.errors import MessageTooLargeError
-from ledger.command_line import say
+from dlog.model import check_log_name
+from ledger.command_line import DoneInPart, say
 from ledger.errors import ConfigurationError, LogStoreError, OutcomeUnknownError
+from ledger.model import LedgerId
+from ledger.printing import counted
 
 if TYPE_CHECKING:
+    from dlog.blocking.pending import Pending as PendingAppend
+    from dlog.blocking.producer import Producer
     from dlog.config import LogConfig
-    from dlog.model import MessageId
+    from dlog.model import Appended, MessageId
+
+ProducerName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Append as this producer: each message of the input once, however often the command is repeated.",
+    ),
+]
+
+WaitForOwner = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        min=0,
+        help="Ask the current writer to hand the log over, and fence it only after this time.",
+    ),
+]
+GivenUp = Annotated[
+    list[int] | None,
+    typer.Option(
+        metavar="LEDGER",
+        min=0,
+        help="Accept that a lost ledger of the log is lost, with its messages; may be repeated.",
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option("--timeout", metavar="SECONDS", help="Fail if an append is not durable after this time."),
+]
+Create = Annotated[bool, typer.Option("--create", help="Create the log if it does not exist.")]
 
 RUN_MESSAGES, RUN_BYTES = 1_000, 256 * 1024
 """Limits of a run, which is appended as one entry: enough for full speed, well below an entry's limit."""
@@ -45,6 +82,20 @@ TIMEOUT_S = 30.0
 no one watches a program."""
 
 
+class CodecName(StrEnum):
+    """As `dlog.Codec` names them."""
+
+    NONE = "none"
+    ZSTD = "zstd"
+    LZ4 = "lz4"
+
+
+Compression = Annotated[
+    CodecName,
+    typer.Option("--codec", help="Compress the messages of each entry; zstd packs tighter, lz4 is faster."),
+]
+
+
 class Pending(Protocol):
     """A run in flight, as `Writer.submit_many` returns it."""
 
@@ -52,11 +103,37 @@ class Pending(Protocol):
     def result(self) -> Sequence[MessageId]: ...
 
 
+class SequencedRuns:
+    """Runs of a producer, whose sequences are the positions of the messages in the input, from 1 on."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._submitted = 0
+
+    def submit_many(self, payloads: Sequence[bytes | None], **options: Any) -> Pending:
+        first = self._submitted + 1
+        self._submitted += len(payloads)
+        return _NewIds(self._producer.submit_many(payloads, first_sequence=first, **options))
+
+
+class _NewIds:
+    """The ids of what a run has appended, without what was in the log before."""
+
+    def __init__(self, pending: PendingAppend[Appended]) -> None:
+        self._pending = pending
+        self.done = pending.done
+
+    def result(self) -> Sequence[MessageId]:
+        return self._pending.result().new_ids
+
+
 class Acknowledged:
     """Counts messages as they become durable, in the order in which they were submitted."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.earlier = 0
+        """Number of messages that were in the log before."""
         self.first: MessageId | None = None
         self.last: MessageId | None = None
         self._unknown = 0
@@ -70,9 +147,11 @@ class Acknowledged:
         """Count what is acknowledged; wait until at most `leave` runs are in flight."""
         while self._pending and (len(self._pending) > leave or self._pending[0][1].done()):
             ids = self._pending[0][1].result()
-            self._pending.popleft()
-            self.first, self.last = self.first or ids[0], ids[-1]
-            self.count += len(ids)
+            count, _ = self._pending.popleft()
+            self.earlier += count - len(ids)
+            if ids:
+                self.first, self.last = self.first or ids[0], ids[-1]
+                self.count += len(ids)
 
     def collect_done(self) -> None:
         """Count what is acknowledged, without waiting. Raises the error of a run that failed."""
@@ -89,10 +168,15 @@ class Acknowledged:
                 self._pending.popleft()
 
     def summary(self, verb: str) -> str:
+        before = f"; {self.earlier:,} were in the log before" if self.earlier else ""
         if not self.count:
-            return f"no messages were {verb}"
-        noun = "message" if self.count == 1 else "messages"
-        return f"{self.count:,} {noun} {verb}, {self.first} to {self.last}"
+            return f"no messages were {verb}{before}"
+        return f"{counted(self.count, 'message')} {verb}, {self.first} to {self.last}{before}"
+
+    @property
+    def none_appended(self) -> bool:
+        """Whether certainly no message was appended, once `settle` has returned."""
+        return not (self.count or self._unknown or self._pending)
 
     def early_end(self) -> str:
         """The summary after a failure: what is acknowledged, and how many more may have been appended."""
@@ -118,30 +202,24 @@ def append(
     columns: CsvColumns = Columns.ROW,
     header: Header = None,
     tombstones: Tombstones = False,
-    create: Annotated[bool, typer.Option("--create", help="Create the log if it does not exist.")] = False,
-    wait_for_owner: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            min=0,
-            help="Ask the current writer to hand the log over, and fence it only after this time.",
-        ),
-    ] = None,
-    timeout_s: Annotated[
-        float,
-        typer.Option(
-            "--timeout", metavar="SECONDS", help="Fail if an append is not durable after this time."
-        ),
-    ] = TIMEOUT_S,
+    producer: ProducerName = None,
+    codec: Compression = CodecName.NONE,
+    create: Create = False,
+    wait_for_owner: WaitForOwner = None,
+    given_up: GivenUp = None,
+    timeout_s: Timeout = TIMEOUT_S,
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
     """Append messages from a file or stdin.
 
     Each line is a message, unless --format says otherwise. --format messages reads what `dlog read -o json` prints.
-    Takes the log over: its current writer is fenced, or with --wait-for-owner asked first. Prints the first and the
-    last message id once all messages are durable.
+    With --producer the same command on the same input appends what is still missing: a message's position in the input
+    is its sequence number. Takes the log over: its current writer is fenced, or with --wait-for-owner asked first.
+    Prints the first and the last message id once all messages are durable.
     """
+    if producer is not None:
+        check_log_name(producer)  # before the takeover
     options = InputOptions(
         form=form,
         key=None if key is None else os.fsencode(key),
@@ -158,20 +236,27 @@ def append(
         groups = read_messages(decompressed(chunks) if gzipped or file.endswith(".gz") else chunks, options)
         if size is not None:
             groups = _begun(groups)
-        config = _config(timeout_s)
+        config = _config(timeout_s, codec)
         with (
             connect(metadata, namespace, config) as client,
-            client.open_writer(log, create=create, wait_for_current_owner=wait_for_owner) as writer,
+            client.open_writer(
+                log,
+                create=create,
+                wait_for_current_owner=wait_for_owner,
+                given_up=[LedgerId(one) for one in given_up or []],
+            ) as writer,
         ):
-            _append_all(groups, writer.submit_many, acknowledged)
+            runs = writer if producer is None else SequencedRuns(writer.producer(producer))
+            _append_all(groups, runs.submit_many, acknowledged)
 
 
-def _config(timeout_s: float) -> LogConfig:
+def _config(timeout_s: float, codec: CodecName) -> LogConfig:
     from dlog.config import LogConfig
+    from dlog.format.entry import Codec
 
-    if timeout_s <= 0:
-        raise ConfigurationError(f"--timeout must be positive, got {timeout_s:g}")
-    return LogConfig(hold_limit_s=timeout_s, takeover_timeout_s=timeout_s)
+    if not 0 < timeout_s < math.inf:
+        raise ConfigurationError(f"--timeout must be a positive number of seconds, got {timeout_s:g}")
+    return LogConfig(hold_limit_s=timeout_s, takeover_timeout_s=timeout_s, codec=Codec[codec.name])
 
 
 def _begun(groups: Iterator[Group]) -> Iterator[Group]:
@@ -195,11 +280,14 @@ def _append_all(
             acknowledged.add(len(run), pending)
             acknowledged.collect(PENDING_MAX)
         acknowledged.collect(0)
-    except (KeyboardInterrupt, LogStoreError, OSError):
+    except (KeyboardInterrupt, LogStoreError, OSError) as error:
         try:
             acknowledged.settle()
         finally:  # also when a second Ctrl-C ends that
             say("dlog", f"stopped early: {acknowledged.early_end()}")
+        if isinstance(error, ConfigurationError) and not acknowledged.none_appended:
+            # The exit code of wrong usage promises that nothing was done, so that a script may correct and repeat it.
+            raise DoneInPart(str(error)) from error
         raise
     print(acknowledged.summary("appended"))
 

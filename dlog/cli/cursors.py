@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CursorName = Annotated[str, typer.Argument(metavar="CURSOR", help="Name of the cursor.")]
 
-_COLUMNS = ("cursor", "position", "entries_behind", "ledgers_behind", "changed")
+_COLUMNS = ("cursor", "position", "messages_behind", "bytes_behind", "ledgers_behind", "changed")
 
 
 def register(app: typer.Typer) -> None:
@@ -49,6 +49,8 @@ def list_cursors(
                 {
                     "cursor": cursor.name,
                     "position": str(cursor.position),
+                    "messages_behind": lag.messages,
+                    "bytes_behind": lag.bytes,
                     "entries_behind": lag.entries,
                     "ledgers_behind": lag.ledgers,
                     "changed": json_instant(cursor.updated_us),
@@ -59,7 +61,14 @@ def list_cursors(
         )
         return
     rows = [
-        (cursor.name, str(cursor.position), lag.entries, lag.ledgers, to_the_second(cursor.updated_us))
+        (
+            cursor.name,
+            str(cursor.position),
+            "unknown" if lag.messages is None else lag.messages,
+            lag.bytes,
+            lag.ledgers,
+            to_the_second(cursor.updated_us),
+        )
         for cursor, lag in found
     ]
     print_table(_COLUMNS, rows)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dlog.cache.snapshot import MetadataSnapshot
 from dlog.cli.output import instant, json_instant, printable, to_the_second
 from dlog.inspection.activity import LogActivity
 from dlog.inspection.explain import Explanation
 from dlog.inspection.history import HistoryEvent
-from dlog.inspection.overview import Overview
-from dlog.ledger_list.totals import ListTotals
-from dlog.model import ListedLedger, LogMetadata
+from dlog.inspection.overview import Overview, counted_messages
+from dlog.model import ListedLedger, LogMetadata, LogName, Owner
 from dlog.read.resolution import Resolution
 from ledger.inspection.copies import CopyState, LedgerCopies, Verdict
-from ledger.model import LedgerMetadata, QuorumSizes
+from ledger.model import LedgerId, LedgerMetadata, QuorumSizes
+from ledger.printing import counted
 
 LEDGER_COLUMNS = ("ledger", "epoch", "state", "entries", "messages", "bytes", "created", "first", "last")
 SHORT_LEDGER_COLUMNS = LEDGER_COLUMNS[:-2]
@@ -29,10 +29,10 @@ def facts_of(found: Overview) -> dict[str, object]:
         "log": str(info.ref.name),
         "state": str(record.state),
         "first": str(found.first),
-        "next": str(tail),
+        "next": _TOO_FEW_BOOKIES if tail is None else str(tail),
         "ledgers": totals.ledgers,
-        "sealed messages": _messages(totals),
-        "sealed bytes": totals.bytes,
+        "messages": _messages(found),
+        "bytes": _bytes(found),
         "epoch": str(record.epoch),
         "owner": _owner(record),
         "copies": _copies(newest),
@@ -49,13 +49,15 @@ def document_of(found: Overview) -> dict[str, object]:
         "log": str(info.ref.name),
         "state": str(record.state),
         "first": str(found.first),
-        "next": str(tail),
+        "next": None if tail is None else str(tail),
         "ledgers": totals.ledgers,
+        "messages": found.messages,
+        "bytes": found.bytes,
         "sealed_messages": totals.messages,
         "sealed_messages_complete": not totals.uncounted,
         "sealed_bytes": totals.bytes,
         "epoch": record.epoch,
-        "owner": _owner_document(record),
+        "owner": _owner_document(record.owner),
         "copies": _copies_document(newest),
         "waiting_for_deletion": totals.deletable,
         "grace_s": record.grace_us / 1e6,
@@ -63,22 +65,40 @@ def document_of(found: Overview) -> dict[str, object]:
     }
 
 
-def _messages(totals: ListTotals) -> str:
-    """A takeover seals without counting messages, so the sum may be incomplete."""
-    known = f"{totals.messages:,}"
-    return f"{known}, without ledgers sealed by a takeover" if totals.uncounted else known
+_TOO_FEW_BOOKIES = "unknown: too few bookies respond"
+
+
+def _messages(found: Overview) -> str:
+    """A takeover that cannot read the last entry seals without a count, so the sum may be incomplete."""
+    totals, of_open = found.totals, found.open
+    if of_open is None:
+        text = f"{totals.messages:,} in sealed ledgers, those of the open ledger are unknown"
+    elif of_open.messages is None:
+        text = f"{totals.messages:,}, without the open ledger, which does not count them"
+    else:
+        text = f"{totals.messages + of_open.messages:,}"
+    return f"{text}, without ledgers that were not counted" if totals.uncounted else text
+
+
+def _bytes(found: Overview) -> object:
+    if found.bytes is None:
+        return f"{found.totals.bytes:,} in sealed ledgers, those of the open ledger are unknown"
+    return found.bytes
 
 
 def _owner(record: LogMetadata) -> str:
     owner = record.owner
     if owner is None:
         return "none yet"
+    return f"{_process(owner)} since {instant(owner.started_us)}, instance {owner.instance}"
+
+
+def _process(owner: Owner) -> str:
     name = f"{owner.name} " if owner.name else ""
-    return f"{name}process {owner.process_id} on {owner.host} since {instant(owner.started_us)}"
+    return f"{name}process {owner.process_id} on {owner.host}"
 
 
-def _owner_document(record: LogMetadata) -> dict[str, object] | None:
-    owner = record.owner
+def _owner_document(owner: Owner | None) -> dict[str, object] | None:
     if owner is None:
         return None
     return {
@@ -153,7 +173,53 @@ def short_ledger_row(listed: ListedLedger) -> list[object]:
 
 # ---- top
 
-TOP_COLUMNS = ("log", "state", "entries/s", "next", "ledgers", "sealed bytes", "epoch", "owner", "copies")
+TOP_COLUMNS = (
+    "log",
+    "state",
+    "entries/s",
+    "next",
+    "ledgers",
+    "messages",
+    "bytes",
+    "epoch",
+    "owner",
+    "copies",
+)
+
+
+Damaged = Mapping[LogName | LedgerId, str]
+"""What cannot be decoded, and why."""
+
+
+def top_documents(found: Sequence[LogActivity], damaged: Damaged) -> list[dict[str, object]]:
+    """The logs, and those of which nothing can be shown but why; `error` is null for a log in order."""
+    readable = [{**top_document(each), "error": damaged.get(each.info.ref.name)} for each in found]
+    empty: dict[str, object] = dict.fromkeys(readable[0] if readable else ("log", "state", "error"))
+    return readable + [
+        {**empty, "log": str(log), "state": "damaged", "error": damaged[log]}
+        for log in _unread(found, damaged)
+    ]
+
+
+def top_rows(found: Sequence[LogActivity], damaged: Damaged) -> list[list[object]]:
+    """The same for text output; the reasons are `damaged_lines`."""
+    rows = [top_row(each) for each in found]
+    for row, each in zip(rows, found, strict=True):
+        if each.info.ref.name in damaged:
+            row[1] = "damaged"
+    unknown = [None] * (len(TOP_COLUMNS) - 2)
+    return rows + [[str(log), "damaged", *unknown] for log in _unread(found, damaged)]
+
+
+def damaged_lines(damaged: Damaged) -> list[str]:
+    """Below the table: why each damaged value cannot be shown."""
+    shown = {f"log {key}" if isinstance(key, LogName) else f"ledger {key}": damaged[key] for key in damaged}
+    return ["", *(f"{what}: {shown[what]}" for what in sorted(shown))] if shown else []
+
+
+def _unread(found: Sequence[LogActivity], damaged: Damaged) -> list[LogName]:
+    read = {each.info.ref.name for each in found}
+    return sorted((key for key in damaged if isinstance(key, LogName) and key not in read), key=str)
 
 
 def top_document(found: LogActivity) -> dict[str, object]:
@@ -164,9 +230,11 @@ def top_document(found: LogActivity) -> dict[str, object]:
         "entries_per_s": found.entries_per_s,
         "next": None if found.tail is None else str(found.tail),
         "ledgers": found.totals.ledgers,
+        "messages": counted_messages(found.totals, found.open),
+        "bytes": None if found.open is None else found.totals.bytes + found.open.bytes,
         "sealed_bytes": found.totals.bytes,
         "epoch": record.epoch,
-        "owner": _owner_document(record),
+        "owner": _owner_document(record.owner),
         "copies": _copies_document(found.newest),
     }
 
@@ -182,7 +250,8 @@ def top_row(found: LogActivity) -> list[object]:
         None if rate is None else f"{rate:,.0f}",
         row["next"],
         row["ledgers"],
-        row["sealed_bytes"],
+        row["messages"],
+        row["bytes"],
         str(row["epoch"]),
         None if owner is None else f"{owner.name or owner.process_id}@{owner.host}",
         None if newest is None else f"{newest.quorum.write} ({newest.quorum.ack})" + _degraded(newest),
@@ -196,7 +265,7 @@ def _degraded(newest: LedgerMetadata) -> str:
 def cluster_line(snapshot: MetadataSnapshot, found: Sequence[LogActivity]) -> str:
     """One line about the bookies: how many there are, and which of the logs' active ledgers lack one."""
     writable, read_only = snapshot.bookies.writable, snapshot.bookies.read_only
-    line = f"cluster {snapshot.cluster_id}: {len(writable)} bookies writable"
+    line = f"cluster {snapshot.cluster_id}: {counted(len(writable), 'bookie')} writable"
     if read_only:
         line += f", {len(read_only)} read-only"
     members = {bookie_id for each in found if each.newest for bookie_id in each.newest.last_fragment.ensemble}
@@ -207,7 +276,7 @@ def cluster_line(snapshot: MetadataSnapshot, found: Sequence[LogActivity]) -> st
 
 # ---- history
 
-HISTORY_COLUMNS = ("created", "event", "ledger", "epoch", "owner", "pause ms")
+HISTORY_COLUMNS = ("created", "event", "ledger", "epoch", "pause ms", "instance", "owner")
 
 
 def history_document(event: HistoryEvent) -> dict[str, object]:
@@ -218,21 +287,34 @@ def history_document(event: HistoryEvent) -> dict[str, object]:
         "ledger": listed.ledger_id,
         "epoch": listed.epoch,
         "owner_instance": event.owner_instance,
+        "owner": _owner_document(event.owner),
+        "empty_epochs": list(event.empty_epochs),
         "pause_ms": None if event.pause_us is None else event.pause_us / 1e3,
     }
 
 
-def history_row(event: HistoryEvent) -> list[object]:
+def history_rows(event: HistoryEvent) -> list[list[object]]:
+    """The event for text output, after a row for the takeovers before it whose ledgers are not listed."""
     row = history_document(event)
     pause_ms = None if event.pause_us is None else f"{event.pause_us / 1e3:,.1f}"
-    return [
+    shown = [
         to_the_second(event.listed.created_us),
         row["event"],
         str(row["ledger"]),
         str(row["epoch"]),
-        None if event.owner_instance is None else event.owner_instance[:8],
         pause_ms,
+        event.owner_instance,
+        None if event.owner is None else _process(event.owner),
     ]
+    return [_empty_row(event.empty_epochs), shown] if event.empty_epochs else [shown]
+
+
+def _empty_row(epochs: range) -> list[object]:
+    if len(epochs) == 1:
+        event, epoch = "takeover: its ledger stayed empty", str(epochs[0])
+    else:
+        event, epoch = "takeovers: their ledgers stayed empty", f"{epochs[0]} to {epochs[-1]}"
+    return [None, event, None, epoch, None, None, None]
 
 
 def _event(event: HistoryEvent) -> str:
@@ -264,13 +346,17 @@ def explanation_facts(found: Explanation) -> dict[str, object]:
     }
     if found.batch is not None:
         facts["messages in its entry"] = found.batch
+    if found.producer_id is not None:
+        facts["producer id"] = found.producer_id.hex()
+    if found.sequence is not None:
+        facts["sequence"] = found.sequence
     if found.message is not None:
         payload = found.message.payload
         facts |= {
             "appended": instant(found.message.append_time_us),
             "key": printable(found.message.key),
             "headers": len(found.message.headers),
-            "payload": "none: a tombstone" if payload is None else f"{len(payload):,} bytes",
+            "payload": "none: a tombstone" if payload is None else counted(len(payload), "byte"),
         }
     for bookie_id, copy in (found.copies or {}).items():
         facts[f"on {bookie_id}"] = f"{copy.state}" + (f": {copy.reason}" if copy.reason else "")
@@ -289,6 +375,8 @@ def explanation_document(found: Explanation) -> dict[str, object]:
         "sealed": None if found.metadata is None else found.metadata.closed,
         "last_readable": found.last_readable,
         "messages_in_entry": found.batch,
+        "producer_id": None if found.producer_id is None else found.producer_id.hex(),
+        "sequence": found.sequence,
         "appended": None if message is None else json_instant(message.append_time_us),
         "payload_bytes": None if message is None or message.payload is None else len(message.payload),
         "copies": {bookie_id: copy.state.value for bookie_id, copy in (found.copies or {}).items()},
@@ -327,8 +415,5 @@ def copies_summary(log: str, found: Sequence[LedgerCopies]) -> str:
     """One line: what was checked and what is not intact."""
     copies = {state: sum(each.copies[state] for each in found) for state in CopyState}
     rest = ", ".join(f"{copies[state]:,} {state}" for state in CopyState)
-    entries, ledgers = sum(each.entries for each in found), len(found)
-    return (
-        f"log {log}: {entries:,} {'entry' if entries == 1 else 'entries'} in {ledgers:,} "
-        f"{'ledger' if ledgers == 1 else 'ledgers'}; copies: {rest}"
-    )
+    entries = counted(sum(each.entries for each in found), "entry", "entries")
+    return f"log {log}: {entries} in {counted(len(found), 'ledger')}; copies: {rest}"

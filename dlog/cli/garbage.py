@@ -9,6 +9,7 @@ from dlog.errors import LogNotFoundError
 from dlog.inspection.ledgers import deletable_ledgers
 from dlog.log_retention import RetentionPlan
 from ledger.errors import CorruptionError
+from ledger.printing import counted
 
 
 class Collection:
@@ -51,12 +52,8 @@ class Collection:
         """What was done, for people."""
         verb = "would trim" if self._dry_run else "trimmed"
         for log, plan in self._trimmed.items():
-            yield f"{verb} {log} before {plan.before}: {_count(plan.ledgers, 'ledger')}, {plan.bytes:,} bytes"
+            yield f"{verb} {log} before {plan.before}: {counted(plan.ledgers, 'ledger')}, {counted(plan.bytes, 'byte')}"
         if self._dry_run:
-            yield f"{_count(sum(plan.ledgers for plan in self._trimmed.values()), 'ledger')} would be trimmed"
+            yield f"{counted(sum(plan.ledgers for plan in self._trimmed.values()), 'ledger')} would be trimmed"
         else:
-            yield f"{_count(self._deleted, 'ledger')} deleted"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+            yield f"{counted(self._deleted, 'ledger')} deleted"

@@ -28,15 +28,16 @@ def history(
 ) -> None:
     """List takeovers and rotations of a log, oldest first.
 
-    The pause is the time between the last append before and the first one after, by the writers' clocks.
+    The pause is the time between the last append before and the first one after, by the writers' clocks. A takeover
+    whose ledger stayed empty is shown by its epoch only.
     """
-    from dlog.cli.describe import HISTORY_COLUMNS, history_document, history_row
+    from dlog.cli.describe import HISTORY_COLUMNS, history_document, history_rows
 
     events = administer(metadata, namespace, lambda client: client.history(log))
     if output is TableOutput.JSON:
         print_json([history_document(event) for event in events])
     else:
-        print_table(HISTORY_COLUMNS, [history_row(event) for event in events])
+        print_table(HISTORY_COLUMNS, [row for event in events for row in history_rows(event)])
 
 
 def explain(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dlog.client import LogClient
 
 INTERVAL_S = 2.0
+INTERVAL_S_MAX = 86_400.0
 _TAIL_S = 1.0
 """How often the tail of a watched log is read: appends change no metadata."""
 _NEW_LOGS_S = 5.0
@@ -44,8 +45,10 @@ def top(
     output: Table = TableOutput.TEXT,
 ) -> None:
     """Show the logs of a namespace, the busiest first, until Ctrl-C."""
-    if not interval_s > 0:
-        raise ConfigurationError(f"--interval must be positive, got {interval_s:g}")
+    if not 0 < interval_s <= INTERVAL_S_MAX:
+        raise ConfigurationError(
+            f"--interval must be positive and at most {INTERVAL_S_MAX:g} (a day), got {interval_s:g}"
+        )
     try:
         administer(metadata, namespace, lambda client: _top(client, interval_s, times, output))
     except KeyboardInterrupt:
@@ -88,7 +91,7 @@ async def _watch(client: LogClient, log: str, output: TableOutput) -> None:
 async def _top(client: LogClient, interval_s: float, times: int | None, output: TableOutput) -> None:
     import asyncio
 
-    from dlog.cli.describe import TOP_COLUMNS, cluster_line, top_document, top_row
+    from dlog.cli.describe import TOP_COLUMNS, cluster_line, damaged_lines, top_documents, top_rows
     from dlog.inspection.activity import ActivityMonitor
 
     if times is None:
@@ -103,11 +106,12 @@ async def _top(client: LogClient, interval_s: float, times: int | None, output: 
                 due = max(due + interval_s, loop.time())
                 await asyncio.sleep(due - loop.time())
                 found = await monitor.measure()
+                damaged = cache.snapshot.damaged
                 if output is TableOutput.JSON:
-                    print_json([top_document(each) for each in found])
+                    print_json(top_documents(found, damaged))
                     continue
-                rows = table_lines(TOP_COLUMNS, [top_row(each) for each in found], width)
-                show([cluster_line(cache.snapshot, found), "", *rows])
+                rows = table_lines(TOP_COLUMNS, top_rows(found, damaged), width)
+                show([cluster_line(cache.snapshot, found), "", *rows, *damaged_lines(damaged)])
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Commands on whole logs: create, ls, info, ledgers, rotate, shrink, delete, gc."""
+"""Commands on whole logs: create, ls, info, ledgers, rotate, seal, shrink, delete, gc."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, a
 from ledger.printing import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
-    pass
+    from dlog.client import LogClient
+    from dlog.model import LogMetadata
 
 
 def register(app: typer.Typer) -> None:
-    for command in (create, ls, info, ledgers, rotate, shrink, delete, gc):
+    for command in (create, ls, info, ledgers, rotate, seal, shrink, delete, gc):
         app.command()(command)
 
 
@@ -90,6 +91,31 @@ def rotate(
 
     found = administer(metadata, namespace, lambda client: client.rotate(log, force=force))
     print(f"log {log} is at epoch {found.record.epoch}, {newest_ledger(found.record)}")
+
+
+def seal(log: LogName, metadata: Metadata = "", namespace: Namespace = "default") -> None:
+    """Seal a log permanently: its writer is fenced, and it takes no more appends.
+
+    Everything in it can still be read. A log that is sealed already is left as it is.
+    """
+    from dlog.core.metadata_changes import shrink_limit
+
+    was_sealed, record = administer(metadata, namespace, lambda client: _seal(client, log))
+    end = shrink_limit(record)
+    if was_sealed:
+        print(f"{log} was sealed already, and ends before {end}")
+    else:
+        print(
+            f"sealed {log}: its writer is fenced, and it ends before {end}; it can be read, and takes no more appends"
+        )
+
+
+async def _seal(client: LogClient, log: str) -> tuple[bool, LogMetadata]:
+    """Whether it was sealed before, and the record."""
+    from dlog.model import LogState
+
+    before = (await client.describe(log)).record
+    return before.state is LogState.SEALED, await client.seal(log)
 
 
 def shrink(

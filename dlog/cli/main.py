@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from dlog.cli import append, cursors, demo, inspect, live, logs, properties, read, retention, standalone
+from dlog.cli.export import verb as export
 from ledger.command_line import Boundary
 
 app = typer.Typer(
@@ -42,7 +43,7 @@ def options(
     """Append to, read and manage replicated logs. To try it: `dlog demo`; for a local cluster: `dlog standalone`."""
 
 
-for group in (standalone, logs, inspect, live, append, read, cursors, retention, properties, demo):
+for group in (standalone, logs, inspect, live, append, read, export, cursors, retention, properties, demo):
     group.register(app)
 
 

@@ -30,6 +30,23 @@ Metadata = Annotated[
 Namespace = Annotated[str, typer.Option("--namespace", metavar="NAME", help="Namespace of the log.")]
 LogName = Annotated[str, typer.Argument(metavar="LOG", help="Name of the log.")]
 
+From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="POSITION",
+        help="First message: an id (LEDGER:ENTRY:BATCH), a time, how long ago (10m), or earliest.",
+    ),
+]
+Until = Annotated[
+    str,
+    typer.Option(
+        "--until",
+        metavar="POSITION",
+        help="Where to stop before: the same, or latest: the end of the log as of now.",
+    ),
+]
+
 
 class Output(StrEnum):
     TEXT = "text"

@@ -1,25 +1,30 @@
-"""Positions on the command line: an id, `earliest`, `latest`, a time, or how long ago. Pure, but for the look-up."""
+"""Positions on the command line: an id, `earliest`, `latest`, a time, or how long ago. The last two functions ask."""
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
+from dlog.cli.options import administer
 from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dlog.client import LogClient
     from dlog.model import MessageId
+    from dlog.read.range import AtTime
 
     Position = MessageId | str
+    WantedPosition = MessageId | AtTime | str
 
 T = TypeVar("T")
 
-_AGO = re.compile(r"(\d{1,9})(s|m|h|d)")
+_AGO = re.compile(r"([0-9]{1,9})(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_ID = re.compile(r"\d+:\d+:\d+")
+_ID = re.compile(r"[0-9]+:[0-9]+:[0-9]+")
 
 
 def time_of(text: str, now_us: int) -> int | None:
@@ -28,7 +33,7 @@ def time_of(text: str, now_us: int) -> int | None:
     A time without a zone is UTC, as the commands print times.
     """
     if found := _AGO.fullmatch(text):
-        return now_us - int(found[1]) * _SECONDS[found[2]] * 1_000_000
+        return max(0, now_us - int(found[1]) * _SECONDS[found[2]] * 1_000_000)
     try:
         found_time = datetime.fromisoformat(text)
     except ValueError:
@@ -65,7 +70,7 @@ def as_datetime(time_us: int) -> datetime:
 
 
 def check_order(start: Position, until: Position, start_text: str, until_text: str) -> None:
-    """ConfigurationError: the end is before the start."""
+    """ConfigurationError: of two ids the end is before the start."""
     from dlog.model import MessageId
 
     if isinstance(start, MessageId) and isinstance(until, MessageId) and until < start:
@@ -74,9 +79,63 @@ def check_order(start: Position, until: Position, start_text: str, until_text: s
         )
 
 
-async def position_at(client: LogClient, log: str, time_us: int) -> MessageId:
-    """The first message of the log at or after the time, its tail if there is none."""
-    from dlog.read.time_seek import first_at_or_after
+def check_times(start_text: str, until_text: str, now_us: int) -> None:
+    """ConfigurationError: the words or times alone show that the end is before the start."""
+    start, until = _time_rank(start_text, now_us), _time_rank(until_text, now_us)
+    if until_text == "earliest" != start_text or (start is not None and until is not None and until < start):
+        raise ConfigurationError(
+            f"--until {until_text} is before --from {start_text}: nothing is between them"
+        )
+
+
+def _time_rank(text: str, now_us: int) -> float | None:
+    """A number that orders words and times; None for an id. The future is where the log ends now."""
+    if text in ("earliest", "latest"):
+        return -1 if text == "earliest" else math.inf
+    time_us = time_of(text, now_us)
+    return math.inf if time_us is not None and time_us >= now_us else time_us
+
+
+def bounds_of(log: str, start: str, until: str, metadata: str, namespace: str) -> tuple[Position, Position]:
+    """Both positions; the cluster is asked only for times, and for an end that is an id.
+
+    Raises:
+        ConfigurationError: one has no known form, or the end is before the start.
+    """
+    from dlog.model import MessageId
+    from dlog.read.range import AtTime
+
+    now_us = time.time_ns() // 1000
+    wanted = position_of(start, now_us, AtTime), position_of(until, now_us, AtTime)
+    check_times(start, until, now_us)
+    if isinstance(wanted[0], AtTime) or isinstance(wanted[1], AtTime | MessageId):
+        found = administer(metadata, namespace, lambda client: range_of(client, log, *wanted))
+    else:
+        found = wanted[0], wanted[1]
+    check_order(*found, start, until)
+    return found
+
+
+async def range_of(
+    client: LogClient, log: str, start: WantedPosition, until: WantedPosition
+) -> tuple[Position, Position]:
+    """Both positions as a reader takes them. An end above the tail is the tail, so that a read never waits.
+
+    Raises:
+        LogNotFoundError: no such log.
+        ReadError, DataLossError: the tail, or the position of a time, cannot be determined.
+    """
+    from dlog.model import MessageId
+    from dlog.read.places import Places
+    from dlog.read.range import AtTime
 
     ref = await client.logs.find(client.name(log))
-    return await first_at_or_after(time_us, client.logs, ref, client.ledgers, client.config.password)
+    places = Places(client.logs, ref, client.ledgers, client.config.password)
+    if isinstance(until, MessageId):
+        if await places.is_above_tail(until):
+            until = "latest"
+        elif start == "latest":
+            start = await places.tail()
+    found_start = await places.find(start) if isinstance(start, AtTime) else start
+    found_until = await places.find(until) if isinstance(until, AtTime) else until
+    return found_start, found_until

@@ -27,7 +27,7 @@ def properties(
     """Show what programs have stored with a log, or change some of it."""
     from dlog.cli.output import printable
 
-    wanted = dict(map(_change, changes or []))
+    wanted = _changes(changes or [])
     if wanted:
         found = administer(metadata, namespace, lambda client: client.update_properties(log, wanted))
     else:
@@ -36,6 +36,15 @@ def properties(
         print_json(found)
     elif found:
         print_facts({printable(name.encode()): printable(value.encode()) for name, value in found.items()})
+
+
+def _changes(texts: list[str]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for name, value in map(_change, texts):
+        if name in found:
+            raise ConfigurationError(f"property {name[:80]!r} is given twice: give each name once")
+        found[name] = value
+    return found
 
 
 def _change(text: str) -> tuple[str, str | None]:

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dlog.cli.options import KeyDelimiter, LogName, Messages, Metadata, Namespace, Output, administer, connect
+from dlog.cli.options import (
+    From,
+    KeyDelimiter,
+    LogName,
+    Messages,
+    Metadata,
+    Namespace,
+    Output,
+    Until,
+    connect,
+)
 from dlog.cli.output import formatter
-from dlog.cli.positions import check_order, position_at, position_of
+from dlog.cli.positions import bounds_of
 from ledger.command_line import interrupt_without_reader
 
 if TYPE_CHECKING:
-    from dlog.cli.positions import Position
-    from dlog.model import Message, MessageId
+    from dlog.model import Message
 
 
 def register(app: typer.Typer) -> None:
@@ -26,22 +34,8 @@ def register(app: typer.Typer) -> None:
 
 def read(
     log: LogName,
-    start: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="POSITION",
-            help="First message: an id (LEDGER:ENTRY:BATCH), a time, how long ago (10m), or earliest.",
-        ),
-    ] = "earliest",
-    until: Annotated[
-        str,
-        typer.Option(
-            "--until",
-            metavar="POSITION",
-            help="Where to stop before: the same, or latest: the end of the log as of now.",
-        ),
-    ] = "latest",
+    start: From = "earliest",
+    until: Until = "latest",
     cursor: Annotated[
         str | None,
         typer.Option(
@@ -63,7 +57,7 @@ def read(
     A time has the form 2013-01-05T12:30, in UTC unless it has a zone. Ids and times may be mixed.
     """
     as_bytes = formatter(output, key_delimiter)
-    bounds = _bounds(log, start, until, metadata, namespace)
+    bounds = bounds_of(log, start, until, metadata, namespace)
     with (
         connect(metadata, namespace) as client,
         client.reader(log, start=bounds[0], until=bounds[1], cursor=cursor) as reader,
@@ -99,28 +93,12 @@ def tail(
                 raise
 
 
-def _bounds(log: str, start: str, until: str, metadata: str, namespace: str) -> tuple[Position, Position]:
-    """Both positions; the cluster is asked only for times.
-
-    Raises:
-        ConfigurationError: one has no known form, or the end is before the start.
-    """
-    now_us = time.time_ns() // 1000
-
-    def at_time(time_us: int) -> MessageId:
-        return administer(metadata, namespace, lambda client: position_at(client, log, time_us))
-
-    found = (position_of(start, now_us, at_time), position_of(until, now_us, at_time))
-    check_order(*found, start, until)
-    return found
-
-
 def _limited(messages: Iterable[Message], limit: int | None) -> Iterable[Message]:
     if limit is None:
         return messages
     from itertools import islice
 
-    return islice(messages, limit)
+    return islice(messages, min(limit, sys.maxsize))
 
 
 def _print(messages: Iterable[Message], as_bytes: Callable[[Message], bytes]) -> None:

@@ -68,11 +68,12 @@ def retention(
 async def _retention(
     client: LogClient, log: str, given: Retention | None, dry_run: bool
 ) -> tuple[Retention, RetentionPlan]:
-    """What is kept, and what that trims now."""
+    """What is kept, and what that trims now. Nothing is set if that cannot be determined."""
+    kept = await client.retention(log) if given is None else given
+    plan = await client.plan_retention(log, kept)
     if given is not None and not dry_run:
         await client.set_retention(log, given)
-    kept = await client.retention(log) if given is None else given
-    return kept, await client.plan_retention(log, kept)
+    return kept, plan
 
 
 def _facts(kept: Retention, plan: RetentionPlan) -> dict[str, object]:
@@ -89,7 +90,7 @@ def _facts(kept: Retention, plan: RetentionPlan) -> dict[str, object]:
         facts["keeps unread"] = True
     if plan.before is None:
         return facts | {"trims now": "nothing"}
-    some = ", without ledgers sealed by a takeover" if plan.uncounted else ""
+    some = ", without ledgers that were not counted" if plan.uncounted else ""
     return facts | {
         "trims now": f"messages before {plan.before}",
         "ledgers": plan.ledgers,

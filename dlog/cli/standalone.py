@@ -8,6 +8,17 @@ from typing import Annotated
 import typer
 
 from ledger.command_line import tell
+from ledger.errors import ConfigurationError
+from ledger.printing import counted
+
+
+def _directory(text: str) -> Path:
+    """The argument of --data. ConfigurationError: it is empty, as an unset variable is, or a file."""
+    if not text:
+        raise ConfigurationError("--data is empty: give a directory, or leave the option out")
+    if Path(text).is_file():
+        raise ConfigurationError(f"--data {text} is a file: give a directory")
+    return Path(text)
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +31,7 @@ def standalone(
         Path,
         typer.Option(
             metavar="DIR",
-            file_okay=False,
+            parser=_directory,
             help="Directory for the bookies' data and the SQLite database; created if missing.",
         ),
     ] = Path("dlog-data"),
@@ -45,14 +56,16 @@ def standalone(
     with Standalone(data, bookies, metadata=metadata, report=tell) as cluster:
         try:
             uri = shlex.quote(cluster.uri)  # servers of ZooKeeper are separated by `;`
-            tell(HELP.format(count=len(cluster.bookies), data=data.resolve(), uri=uri))
+            count = len(cluster.bookies)
+            running = f"{counted(count, 'bookie')} {'is' if count == 1 else 'are'}"
+            tell(HELP.format(running=running, data=data.resolve(), uri=uri))
             cluster.wait()
         except KeyboardInterrupt:
             tell("stopping")
 
 
 HELP = """\
-{count} bookies are running, data in {data}
+{running} running, data in {data}
 
     export DLOG_METADATA={uri}
     dlog create orders

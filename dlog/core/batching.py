@@ -151,29 +151,43 @@ class Batch(Generic[T]):
         limits.check(batch.body_bytes, f"batch of {count} messages")
         return batch
 
+    def without_first(self, count: int) -> Batch[T]:
+        """The messages after the first `count`, as a batch without token."""
+        batch = Batch[T](self.keys[count:], self.payloads[count:], self.headers[count:])
+        batch.body_bytes = columns_bytes(batch.columns)
+        return batch
+
 
 class Batcher(Generic[T]):
     """Collects single messages. Batches share nothing, so one that was taken belongs to the caller."""
 
+    __slots__ = (
+        "_leaves_at",
+        "_limits",
+        "_open",
+        "_room",
+    )
+
     def __init__(self, limits: BatchLimits) -> None:
         self._limits = limits
         self._room = limits.body_bytes_max
-        self._open: Batch[T] = Batch()
+        self._open: Batch[T] | None = None
+        """The partial batch, which has a message."""
         self._leaves_at = 0.0
 
     @property
     def open_count(self) -> int:
         """Number of messages in the partial batch; the next one gets this batch index."""
-        return len(self._open.payloads)
+        return 0 if self._open is None else len(self._open.payloads)
 
     @property
     def open_bytes(self) -> int:
         """Encoded bytes of the messages in the partial batch."""
-        return self._open.body_bytes
+        return 0 if self._open is None else self._open.body_bytes
 
     def deadline(self) -> float | None:
         """When the partial batch must leave even if others are in flight; None if there is none."""
-        return self._leaves_at if self._open.payloads else None
+        return None if self._open is None else self._leaves_at
 
     def add(
         self, payload: bytes | None, key: bytes | None, headers: Flat, token: T, now: float
@@ -191,31 +205,31 @@ class Batcher(Generic[T]):
             limits.check(size, "message")
         full: tuple[Batch[T], ...] = ()
         batch = self._open
-        if batch.body_bytes + size > room:
-            full = (batch,)
-            batch = self._open = Batch()
-        if not batch.payloads:
+        if batch is not None and batch.body_bytes + size > room:
+            full, batch = (batch,), None
+        if batch is None:
+            batch = self._open = Batch([key], [payload], [headers], [token], size)
             self._leaves_at = now + limits.linger_s
-        batch.keys.append(key)
-        batch.payloads.append(payload)
-        batch.headers.append(headers)
-        batch.tokens.append(token)
-        batch.body_bytes += size
+        else:
+            batch.keys.append(key)
+            batch.payloads.append(payload)
+            batch.headers.append(headers)
+            batch.tokens.append(token)
+            batch.body_bytes += size
         if batch.body_bytes >= limits.batch_bytes or len(batch.payloads) >= limits.batch_count_max:
-            self._open = Batch()
+            self._open = None
             return (*full, batch)
         return full
 
     def due(self, now: float, *, in_flight: bool) -> Batch[T] | None:
         """The partial batch if it leaves now: nothing is in flight, or it has lingered long enough."""
-        if not self._open.payloads or (in_flight and now < self._leaves_at):
+        batch = self._open
+        if in_flight and now < self._leaves_at:
             return None
-        return self.take()
+        self._open = None
+        return batch
 
     def take(self) -> Batch[T] | None:
         """The partial batch, at any time: before an entry of its own, at flush, rotation or close."""
-        batch = self._open
-        if not batch.payloads:
-            return None
-        self._open = Batch()
+        batch, self._open = self._open, None
         return batch

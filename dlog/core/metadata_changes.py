@@ -10,7 +10,7 @@ Pitfall: docs/pitfalls.md#trim-under-a-reader.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from dlog.ledger_list.trim_cut import PENDING_MAX, TrimCut
@@ -24,6 +24,7 @@ from dlog.model import (
     Owner,
     PendingDelete,
     SealFacts,
+    SinkMark,
 )
 from ledger.model import LedgerId
 
@@ -82,7 +83,10 @@ def ended(
     nonce: int,
     grace_us: int | None = None,
 ) -> LogMetadata:
-    """Seal and Delete: a takeover without a new ledger (docs/log-semantics.md#rule-34b). DELETING empties the list."""
+    """A takeover without a new ledger: Seal, Delete (docs/log-semantics.md#rule-34b), or a sink's, which keeps ACTIVE.
+
+    DELETING empties the list.
+    """
     record = _with_grace(record, grace_us)
     fenced = _fenced(record, seals, now_us)
     deleting = state is LogState.DELETING
@@ -96,6 +100,24 @@ def ended(
         owner=owner,
         ledgers=kept,
         pending_delete=_merged(record.pending_delete, dropped),
+        nonce=nonce,
+    )
+
+
+def with_published(
+    record: LogMetadata, ledgers: Sequence[ListedLedger], sinks: tuple[SinkMark, ...], nonce: int
+) -> LogMetadata:
+    """A sink's batch: list + its sealed ledgers, in the order of their ids, and the sinks' marks; owner unchanged."""
+    assert ledgers, "a batch without messages changes nothing"
+    for one in ledgers:
+        _assert_may_enter(record, one)
+        assert one.seal is not None and one.seal.last_entry >= 0, "a sink lists sealed ledgers with entries"
+    ordered = sorted(ledgers, key=lambda one: one.ledger_id)
+    return replace(
+        record,
+        ledgers=(*record.ledgers, *ordered),
+        last_ledger_id=ordered[-1].ledger_id,
+        sinks=sinks,
         nonce=nonce,
     )
 
@@ -171,6 +193,15 @@ def waiting_for_deletion(record: LogMetadata, now_us: int) -> list[LedgerId]:
 def _unlisted(record: LogMetadata) -> list[PendingDelete]:
     listed = set(record.ledger_ids)
     return [one for one in record.pending_delete if one.ledger_id not in listed]
+
+
+def last_append_us(record: LogMetadata) -> int:
+    """The newest append time recorded: the next entry's is not below it, whatever the clock says.
+
+    Of a ledger whose last entry could not be read when it was sealed only the creation time is known.
+    """
+    recent = (max(one.created_us, one.seal.last_append_us) for one in record.ledgers if one.seal is not None)
+    return max((*recent, *(page.last_append_us for page in record.pages)), default=0)
 
 
 def shrink_limit(record: LogMetadata) -> MessageId:

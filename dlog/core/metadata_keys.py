@@ -25,7 +25,10 @@ TAG_EPOCH = "dlog.epoch"
 TAG_OWNER = "dlog.owner"
 TAG_CREATED_US = "dlog.created_us"
 TAG_KIND = "dlog.kind"
-"""Reserved: `staging` marks a sink's ledgers, which have their own grace."""
+"""Only a sink's ledgers have one, KIND_STAGING, and keep it once they are listed."""
+TAG_SINK_WRITER = "dlog.sink.writer"
+TAG_SINK_BATCH = "dlog.sink.batch"
+KIND_STAGING = b"staging"
 
 
 def namespace_key(root: str, namespace: str) -> str:
@@ -83,3 +86,14 @@ def ledger_tags(
         (TAG_OWNER, owner_instance.encode()),
         (TAG_CREATED_US, str(created_us).encode()),
     )
+
+
+def staging_tags(writer_id: str | None, batch: int) -> tuple[tuple[str, bytes], ...]:
+    """What the ledgers of a sink have in addition: the batch whose record change is to list them.
+
+    `writer_id` is None for a batch that is not numbered, whose replay cannot be recognised.
+    """
+    kind = (TAG_KIND, KIND_STAGING)
+    if writer_id is None:
+        return (kind,)
+    return (kind, (TAG_SINK_WRITER, writer_id.encode()), (TAG_SINK_BATCH, str(batch).encode()))

@@ -7,6 +7,7 @@ and no record that lists it, is never deleted. An absent record alone proves not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,6 +20,14 @@ from ledger.model import LedgerId, LedgerMetadata
 _TIME_US_MAX = 2**63 - 1
 
 
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The batch of a sink that a ledger was written for. `writer_id` is empty if the batch is not numbered."""
+
+    writer_id: str = ""
+    batch: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """The log that a ledger was created for, by its tags. `root` is None for tags that had none yet."""
@@ -27,12 +36,17 @@ class Origin:
     log: LogName
     log_uuid: str
     created_us: int
+    epoch: int = 0
+    staged: Staged | None = None
+    """Of a sink's ledger; None for that of a writer."""
 
 
 def origin_of(metadata: LedgerMetadata) -> Origin | None:
-    """The ledger's origin; None for other programs' ledgers, damaged tags, and a sink's staging ledgers."""
+    """The ledger's origin; None for other programs' ledgers, damaged tags, and kinds of ledgers unknown here."""
     tags = dict(metadata.custom)
-    if metadata_keys.TAG_KIND in tags or not tags.get(metadata_keys.TAG_LOG_UUID):
+    if tags.get(metadata_keys.TAG_KIND) not in (None, metadata_keys.KIND_STAGING):
+        return None
+    if not tags.get(metadata_keys.TAG_LOG_UUID):
         return None
     created = tags.get(metadata_keys.TAG_CREATED_US, b"")
     try:
@@ -43,9 +57,35 @@ def origin_of(metadata: LedgerMetadata) -> Origin | None:
             log=LogName(namespace=namespace, name=name),
             log_uuid=tags[metadata_keys.TAG_LOG_UUID].decode(),
             created_us=whole_number(created, _TIME_US_MAX) or 0,
+            epoch=whole_number(tags.get(metadata_keys.TAG_EPOCH, b""), _TIME_US_MAX) or 0,
+            staged=_staged(tags),
         )
     except (UnicodeDecodeError, InvalidNameError):
         return None
+
+
+def _staged(tags: Mapping[str, bytes]) -> Staged | None:
+    if metadata_keys.TAG_KIND not in tags:
+        return None
+    return Staged(
+        tags.get(metadata_keys.TAG_SINK_WRITER, b"").decode(),
+        whole_number(tags.get(metadata_keys.TAG_SINK_BATCH, b""), _TIME_US_MAX) or 0,
+    )
+
+
+def is_abandoned(origin: Origin, record: LogMetadata, *, now_us: int, grace_us: int) -> bool:
+    """Whether no driver is expected to publish this unlisted ledger of a sink any more.
+
+    Its entries are no acknowledged messages if its batch was published with other ledgers. Otherwise that is assumed
+    after the grace, unless the record is of an earlier epoch than the ledger: then records were lost or restored.
+    """
+    assert origin.staged is not None, "only a sink's ledger is staged"
+    if any(
+        mark.writer_id == origin.staged.writer_id and mark.batch >= origin.staged.batch
+        for mark in record.sinks
+    ):
+        return True
+    return record.epoch >= origin.epoch and now_us - origin.created_us >= grace_us
 
 
 class Verdict(Enum):

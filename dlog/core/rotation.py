@@ -211,7 +211,7 @@ class Rotation:
         """
         if self._phase is Phase.LIFTED and not self._waits_for_retry:
             return self._retry()
-        if self._phase is not Phase.DRAINING:
+        if self._phase is not Phase.DRAINING or self._closing:
             return []
         assert self._current is not None
         self._phase = Phase.LIFTED
@@ -329,6 +329,10 @@ class Rotation:
         if self._closing or self.over:
             return []
         self._closing, self._holding = True, holding
+        if self._phase is Phase.LIFTED:
+            # Nobody waits behind the barrier any more, so P is closed however slowly the store answers.
+            self._waits_for_retry = False
+            return self._drain()
         idle = self._phase is Phase.CREATING and self._waits_for_retry and not holding
         return self._finish() if idle or self._phase is Phase.STEADY else []
 

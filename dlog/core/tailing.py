@@ -18,6 +18,7 @@ the record has changed at any time. Positions are the next id to fetch.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -156,13 +157,16 @@ class Tailing:
         from_earliest: bool = False,
         on_trimmed: OnMissing = OnMissing.FAIL,
         on_data_loss: OnMissing = OnMissing.FAIL,
+        cursor: str | None = None,
     ) -> None:
+        """`cursor`: the name of the one that `position` is of."""
         self._log = log
         self._position = position
         self._until = until
         self._from_earliest = from_earliest
         self._on_trimmed = on_trimmed
         self._on_data_loss = on_data_loss
+        self._cursor = cursor
         self._record: LogMetadata | None = None
         self._window = ListWindow((), 0, position)
         """The part of the record's list from the position on."""
@@ -182,11 +186,18 @@ class Tailing:
 
     @property
     def at_tail(self) -> bool:
-        """Whether everything known to be readable has been fetched and no listed ledger follows."""
-        if self._record is None:
+        """Whether everything known to be readable has been fetched and no listed ledger follows.
+
+        False while the end of the ledger at the position is unknown: it is listed, and not opened yet.
+        """
+        if self._record is None or self._window.count_above(self._position.ledger_id):
             return False
-        caught_up = self._ledger is None or self._position.entry_id > self._ledger.readable
-        return caught_up and not self._window.count_above(self._position.ledger_id)
+        if self._ledger is not None:
+            return self._position.entry_id > self._ledger.readable
+        listed = self._window.find(self._position.ledger_id)
+        return listed is None or (
+            listed.seal is not None and self._position.entry_id > listed.seal.last_entry
+        )
 
     @property
     def readable_entry(self) -> int:
@@ -194,9 +205,54 @@ class Tailing:
         return -1 if self._ledger is None else self._ledger.readable
 
     @property
-    def ledgers_ahead(self) -> int:
-        """Number of listed ledgers after the one at the position."""
-        return self._window.count_above(self._position.ledger_id)
+    def readable_ahead(self) -> int:
+        """Number of entries known to be readable from the position on, in its ledger and in sealed ones after it."""
+        at, count, unseen = self._position, 0, self._position.ledger_id
+        if self._ledger is not None:
+            count = max(0, self._ledger.readable - at.entry_id + 1)
+            if not self._ledger.sealed:
+                return count
+            unseen += 1
+        for listed in self._window.from_(unseen):
+            if listed.seal is None:
+                break  # nothing after it is confirmed
+            passed = at.entry_id if listed.ledger_id == at.ledger_id else 0
+            count += max(0, listed.seal.last_entry + 1 - passed)
+        return count
+
+    def listed_after(self, ledger_id: int, fetched: Collection[int]) -> int:
+        """Number of listed ledgers after this one, which is not after the position.
+
+        `fetched`: ledgers before the position, of which the known part of the list may have none any more.
+        """
+        known = self._window.ledgers
+        dropped = (one for one in fetched if not known or one < known[0].ledger_id)
+        return self._window.count_above(ledger_id) + sum(one > ledger_id for one in dropped)
+
+    @property
+    def successor(self) -> int | None:
+        """The listed ledger that will be read after the open one at the position, if nothing changes. None if none is,
+        or if that is sealed.
+        """
+        if self._ledger is None or self._ledger.sealed or not self._window.covers(self._ledger.ledger_id + 1):
+            return None
+        following = self._window.at_or_after(self._ledger.ledger_id + 1)
+        if following is None or following.seal is not None:
+            return None
+        is_wanted = self._until is None or self._until > MessageId(following.ledger_id, 0, 0)
+        return following.ledger_id if is_wanted else None
+
+    def sealed_ahead(self, above: int) -> Iterator[ListedLedger]:
+        """Listed ledgers that will be read from their first entry on, if nothing changes: sealed, with entries.
+
+        In order, those with an id above `above`, up to the first one that is not sealed or that is not wanted.
+        """
+        first = self._position.ledger_id + (self._position.entry_id > 0)
+        for listed in self._window.from_(max(first, above + 1)):
+            if listed.seal is None or (self._until is not None and listed.ledger_id >= self._until.ledger_id):
+                return
+            if not listed.known_empty:
+                yield listed
 
     # ---- events
 
@@ -275,9 +331,11 @@ class Tailing:
         """What to do now. The same answer until something is reported."""
         if self._gaps:
             return ReportGap(self._gaps.pop(0))
-        if self._until is not None and self._position >= self._until:
-            return Finish()
         record = self._record
+        if self._until is not None and self._position >= self._until:
+            # A position in a ledger that the log never had is an error, not the end of an empty range.
+            is_after = record is None and self._position.ledger_id > self._until.ledger_id
+            return ReadRecord() if is_after else Finish()
         if record is None or self._record_is_stale:
             return ReadRecord()
         ledger = self._ledger
@@ -415,12 +473,18 @@ class Tailing:
         if self._on_trimmed is OnMissing.FAIL:
             raise TrimmedError(
                 f"message {requested} of log {self._log} was trimmed, the earliest is {earliest}: "
-                "start there, or set on_trimmed to 'skip' or 'gap'",
+                f"{self._start_at(earliest)}, or in a program set on_trimmed to 'skip' or 'gap'",
                 requested=requested,
                 earliest=earliest,
             )
         if self._on_trimmed is OnMissing.GAP:
             self._gaps.append(Gap(requested, earliest, GapReason.TRIMMED))
+
+    def _start_at(self, earliest: MessageId) -> str:
+        if self._cursor is None:
+            return "start there"
+        name = self._log.rpartition("/")[2]
+        return f"move the cursor there with set_cursor or `dlog cursor set {name} {self._cursor} {earliest}`"
 
     def _apply_list(self, record: LogMetadata) -> None:
         ledger_id = self._position.ledger_id

@@ -5,10 +5,11 @@
     CreateLedger   only after every fence has succeeded
     WriteRecord    one compare-and-set at the version read
 
-Nothing may be submitted to the new ledger before TakenOver. Seal and Delete are the same machine without a new ledger
-(docs/log-semantics.md#rule-20 to #rule-23, #rule-34b). So is a writer whose ledger has failed, which takes its own
-log over: it recovers its unsealed ledgers and lists a new one, epoch and owner unchanged. If another client has fenced
-it, it first gives a candidate time to win (docs/log-semantics.md#rule-19, #rule-24b).
+Nothing may be submitted to the new ledger before TakenOver. Seal and Delete, and the takeover by a sink, are the same
+machine without a new ledger (docs/log-semantics.md#rule-20 to #rule-23, #rule-34b, #rule-37). So is a writer whose
+ledger has failed, which takes its own log over: it recovers its unsealed ledgers and lists a new one, epoch and owner
+unchanged. If another client has fenced it, it first gives a candidate time to win (docs/log-semantics.md#rule-19,
+#rule-24b).
 
 Pitfalls: docs/pitfalls.md#only-the-last-ledger-fenced, #record-changed-after-the-fence.
 """
@@ -101,7 +102,7 @@ class OwnLog:
 
 
 class Takeover:
-    """One candidate for one log. `end` turns it into Seal (SEALED) or Delete (DELETING).
+    """One candidate for one log. `end` turns it into Seal (SEALED), Delete (DELETING), or that of a sink (ACTIVE).
 
     `given_up`: missing ledgers whose loss the operator accepts. `grace_us`: raise the log's grace to this.
     `own`: the candidate is the log's writer. `after_epoch`: the epoch of the owner that was waited for; in another one
@@ -290,9 +291,10 @@ class Takeover:
 
     def _data_loss(self) -> DataLossError:
         ids = ", ".join(str(one) for one in self._missing)
+        options = " ".join(f"--given-up {one}" for one in self._missing)
         return DataLossError(
-            f"log {self._log} lists ledger {ids}, which no longer exists: restore it, or accept the loss of its "
-            f"messages with open_writer(..., given_up=[{ids}])",
+            f"log {self._log} lists ledger {ids}, which no longer exists: restore the metadata store from a backup, or "
+            f"accept the loss of its messages with open_writer(..., given_up=[{ids}]) or `dlog append {options}`",
             log=self._log,
             first=self._missing[0],
             last=self._missing[-1],

@@ -8,11 +8,11 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 from pathlib import Path
-from signal import SIGKILL
+from signal import SIGKILL, Signals
 from typing import Any, Self
 
 from dlog.demo.events import parse
-from dlog.local.signalling import send_signal
+from dlog.local.signalling import send_signal, send_signal_to_group
 from ledger.errors import UnavailableError
 
 Event = dict[str, Any]
@@ -25,8 +25,11 @@ class ChildFailedError(UnavailableError):
 class Child:
     """Runs `python -m module arguments`, keeps its events and waits for them."""
 
-    def __init__(self, process: Process, module: str, log: Path) -> None:
+    def __init__(
+        self, process: Process, module: str, log: Path, send_signal: Callable[[Process, Signals], None]
+    ) -> None:
         self._process = process
+        self._send_signal = send_signal
         self._module = module
         self._log = log
         self._changed = asyncio.Event()
@@ -34,16 +37,21 @@ class Child:
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def start(cls, module: str, *arguments: str, log: Path) -> Self:
-        """Start it. Its standard error goes to the file `log`."""
+    async def start(cls, module: str, *arguments: str, log: Path, with_all_it_starts: bool = False) -> Self:
+        """Start it. Its standard error goes to the file `log`.
+
+        `with_all_it_starts`: `stop` ends the processes that it has started, too.
+        """
         with log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 module,
                 *arguments,
+                stdin=PIPE,
                 stdout=PIPE,
                 stderr=errors,
+                start_new_session=with_all_it_starts,
                 cwd=log.parent,
                 # It starts in another directory, so it gets this process's import path: a checkout works, too.
                 env={
@@ -51,7 +59,7 @@ class Child:
                     "PYTHONPATH": os.pathsep.join(filter(None, map(os.path.abspath, sys.path))),
                 },
             )
-        return cls(process, module, log)
+        return cls(process, module, log, send_signal_to_group if with_all_it_starts else send_signal)
 
     async def _read(self) -> None:
         assert self._process.stdout is not None
@@ -87,7 +95,12 @@ class Child:
         """Every event of this name so far."""
         return [event for event in self.events if event["event"] == name]
 
+    def send(self, line: str) -> None:
+        """Write a line to its standard input."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n".encode())
+
     async def stop(self) -> None:
         """Send SIGKILL, if it is still running, and wait for its end."""
-        send_signal(self._process, SIGKILL)
+        self._send_signal(self._process, SIGKILL)
         await self._reading

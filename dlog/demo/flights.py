@@ -64,6 +64,11 @@ def load(path: Path) -> list[Flight]:
     return [_flight(line) for line in lines]
 
 
+def delay_field(line: bytes) -> bytes:
+    """The departure delay as the file has it: a number of minutes, or NA."""
+    return line.split(b",")[_DELAY_COLUMN]
+
+
 def _flight(line: bytes) -> Flight:
     fields = line.split(b",")
     delay = fields[_DELAY_COLUMN]

@@ -4,7 +4,7 @@
     an address without bookies  three bookies in that directory, metadata at the address
     an address with bookies     those bookies; none of them is killed
 
-Whatever the demo created at an address it deletes afterwards: its log, its bookies' cookies, its cluster.
+Whatever the demo created at an address it deletes afterwards: its logs, its bookies' cookies, its cluster.
 """
 
 from __future__ import annotations
@@ -38,6 +38,16 @@ class Place:
     bookies: tuple[str, ...]
     own: Standalone | None
 
+    @property
+    def live(self) -> str:
+        """The log that Spark follows."""
+        return f"{self.log}-live"
+
+    @property
+    def delays(self) -> str:
+        """The log that Spark writes."""
+        return f"{self.log}-delays"
+
 
 @contextmanager
 def find_place(metadata: str | None, directory: Path, *, keep: bool) -> Iterator[Place]:
@@ -49,12 +59,13 @@ def find_place(metadata: str | None, directory: Path, *, keep: bool) -> Iterator
     log = f"{LOG}-{secrets.token_hex(4)}"  # the cluster may have a log named `flights`
     uri, bookies = asyncio.run(_find_bookies(metadata))
     if bookies:
-        with _temporary_log(uri, log, keep=keep):
-            yield Place(uri, log, bookies, None)
+        place = Place(uri, log, bookies, None)
+        with _temporary_logs(place, keep=keep):
+            yield place
         return
     with Standalone(directory / "cluster", metadata=uri, restart=False) as cluster:
         place, made = _on_own(cluster, log), cluster.made
-        with _temporary_log(uri, log, keep=keep):
+        with _temporary_logs(place, keep=keep):
             yield place
     if not keep:
         asyncio.run(remove_from_store(uri, place.bookies, made=made))
@@ -65,18 +76,19 @@ def _on_own(cluster: Standalone, log: str) -> Place:
 
 
 @contextmanager
-def _temporary_log(uri: str, log: str, *, keep: bool) -> Iterator[None]:
+def _temporary_logs(place: Place, *, keep: bool) -> Iterator[None]:
     try:
         yield
     finally:
         if not keep:
-            asyncio.run(_delete(uri, log))
+            asyncio.run(_delete(place))
 
 
-async def _delete(uri: str, log: str) -> None:
-    async with await connect(uri, config=CONFIG) as client:
-        with suppress(LogNotFoundError):
-            await client.delete(log)
+async def _delete(place: Place) -> None:
+    async with await connect(place.uri, config=CONFIG) as client:
+        for log in (place.log, place.live, place.delays):
+            with suppress(LogNotFoundError):
+                await client.delete(log)
 
 
 async def _find_bookies(metadata: str) -> tuple[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The steps of `dlog demo`: two writers, a reader that follows, a killed bookie, a takeover, the check."""
+"""The steps of `dlog demo`: two writers, a reader that follows, a killed bookie, a takeover, the check, Spark."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from typing import Any
 
 from dlog.client import LogClient, connect
 from dlog.demo.child import Child
-from dlog.demo.flights import Flight, find_file, load, mean_delay_by_carrier
+from dlog.demo.flights import Flight, find_file, load
 from dlog.demo.place import Place, find_place
-from dlog.demo.proof import Proof, differences, longest_pause_ms
+from dlog.demo.proof import Proof, longest_pause_ms
 from dlog.demo.spark_needs import require_spark
+from dlog.demo.spark_part import SparkPart
+from dlog.demo.writer_process import TAKE_OVER_AT
 from dlog.errors import DataLossError, StandaloneError
 from dlog.inspection.ledgers import listed_ledgers
 from dlog.local.embedded import Standalone
 from dlog.model import MessageId
 
-KILL_AT, TAKE_OVER_AT = 4_000, 9_000
-"""Messages acknowledged when the bookie dies, and when the second writer's process starts."""
+KILL_AT = 4_000
+"""Messages acknowledged when the bookie dies."""
 RETURN_AFTER = 2_000
 """Messages of the second writer before the bookie returns."""
 TIME_LIMIT_S = 300
@@ -110,8 +112,9 @@ class _Demo:
                 f"a median of {statistics.median(self._lags_ms):.1f} ms after they were appended"
             )
             await self._prove(client)
-        if spark:
-            await self._compare_with_spark()
+            if spark:
+                part = SparkPart(self._place, self._flights, self._file, self._directory, self._say)
+                await part.run(client)
         self._say("done")
 
     # ---- writing
@@ -234,32 +237,6 @@ class _Demo:
                 f"    ledger {listed.ledger_id}, epoch {listed.epoch}: {entries} entries, "
                 f"{metadata.length:,} bytes, on {metadata.quorum.ensemble} bookies"
             )
-
-    async def _compare_with_spark(self) -> None:
-        started = time.monotonic()
-        query = await Child.start(
-            "dlog.demo.spark_query",
-            self._place.uri,
-            self._place.log,
-            str(self._directory),
-            log=self._directory / "spark.log",
-        )
-        try:
-            found = await query.event("means")
-        finally:
-            await query.stop()
-        wanted = mean_delay_by_carrier(self._flights)
-        wrong = differences(found["mean"], wanted)
-        if wrong or found["flights"] != len(self._flights):
-            raise DataLossError(
-                f"Spark read {found['flights']} of {len(self._flights)} flights; its means differ for "
-                f"{', '.join(wrong) or 'no carrier'}"
-            )
-        carrier = max(wanted, key=lambda name: wanted[name])
-        self._say(
-            f"Spark read the same log in {time.monotonic() - started:.1f} s; mean departure delays of {len(wanted)} "
-            f"carriers equal those of the file, the longest is {carrier}: {wanted[carrier]:.1f} minutes"
-        )
 
 
 async def _acknowledged(writer: Child, count: int) -> None:

@@ -27,6 +27,8 @@ from ledger.errors import LogStoreError
 BATCH, SLOW_BATCH = 100, 3
 BATCHES_A_SECOND = 40
 ROTATE_EVERY = 3_000
+TAKE_OVER_AT = 9_000
+"""Messages acknowledged when the next writer's process starts."""
 PENDING_MAX = 8
 
 
@@ -114,6 +116,7 @@ class _Run:
         except LogStoreError:
             return  # the next append raises it, too
         self.rotations += 1
+        tell("rotated")
 
 
 if __name__ == "__main__":

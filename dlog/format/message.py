@@ -19,9 +19,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -50,8 +49,7 @@ _PACKER = msgpack.Packer()
 """Shared: `pack` neither releases the GIL nor calls back into Python for the types used here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(NamedTuple):
     """The messages of one entry, a list per field, all of one length."""
 
     keys: Sequence[bytes | None]
@@ -157,14 +155,21 @@ def flat_headers(headers: Iterable[tuple[bytes, bytes]]) -> Flat:
 
 def encode_messages(columns: Columns) -> bytes:
     """Pack a batch in one call. The values are bytes, None and flat lists (see `as_bin_column`)."""
-    count = len(columns.payloads)
+    keys, payloads, headers = columns
+    count = len(payloads)
     flat: list[object] = [MAGIC, 0, None, None, NO_HEADERS] * count
-    flat[2::FIELDS] = columns.keys
-    flat[3::FIELDS] = columns.payloads
-    flat[4::FIELDS] = columns.headers
+    flat[2::FIELDS] = keys
+    flat[3::FIELDS] = payloads
+    flat[4::FIELDS] = headers
     packed: bytes = _PACKER.pack(flat)
     size = len(flat)
     return packed[1 if size < 16 else 3 if size < 0x10000 else 5 :]
+
+
+def encode_one(key: bytes | None, payload: bytes | None, headers: Flat) -> bytes:
+    """Pack one message: the same bytes as of a batch of one, in half the time."""
+    packed: bytes = _PACKER.pack((MAGIC, 0, key, payload, headers))
+    return packed[1:]
 
 
 # ---- decode

@@ -62,13 +62,15 @@ def open_value(data: bytes, kind: bytes, versions: tuple[int, ...]) -> tuple[int
         raise RecordFormatError(
             f"log metadata starts with {data[:4]!r}, expected {MAGIC + kind!r}: another program may have written it"
         )
+    body, crc = data[:-_CRC_BYTES], int.from_bytes(data[-_CRC_BYTES:], "big")
+    intact = zlib.crc32(body) == crc
     if data[4] not in versions:
         raise RecordFormatError(
             f"log metadata has format version {data[4]}, this release reads versions up to {versions[-1]}: "
-            "upgrade dlog"
+            "upgrade dlog",
+            newer_version=data[4] if intact and data[4] > versions[-1] else None,
         )
-    body, crc = data[:-_CRC_BYTES], int.from_bytes(data[-_CRC_BYTES:], "big")
-    if zlib.crc32(body) != crc:
+    if not intact:
         raise RecordFormatError(
             f"log metadata is damaged: CRC-32 is {zlib.crc32(body):#010x}, stored {crc:#010x}: "
             "restore the metadata store from a backup"

@@ -10,10 +10,12 @@ from dlog.admin import LogInfo
 from dlog.cache.metadata_cache import MetadataCache
 from dlog.client import LogClient
 from dlog.errors import HistoryPageError
+from dlog.inspection.unsealed import NewestLedgers, newest_ledgers
 from dlog.ledger_list.totals import ListTotals, totals_of
-from dlog.model import LogName, MessageId
-from dlog.read.tail import end_of, opener
-from ledger.errors import LedgerNotFoundError, UnavailableError
+from dlog.model import LogMetadata, LogName, MessageId
+from dlog.read.backlog import Amount
+from dlog.read.tail import opener
+from ledger.errors import CorruptionError, LedgerNotFoundError, UnavailableError
 from ledger.model import LedgerId, LedgerMetadata
 
 _LOGS_AT_ONCE = 16
@@ -21,15 +23,18 @@ _LOGS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class LogActivity:
-    """One log at one instant. `tail` is None if too few bookies respond to determine it."""
+    """One log at one instant. `tail` is None if too few bookies respond to determine it, or metadata is damaged."""
 
     info: LogInfo
     totals: ListTotals
+    """Of the sealed ledgers."""
     tail: MessageId | None
     entries_per_s: float | None
     """Since the measurement before; None at the first one, or without a tail."""
     newest: LedgerMetadata | None
     """Metadata of the log's last ledger, if it has one."""
+    open: Amount | None = None
+    """What is readable in the open ledger; None if that is unknown."""
 
 
 class ActivityMonitor:
@@ -51,24 +56,25 @@ class ActivityMonitor:
     async def _measure(self, info: LogInfo) -> LogActivity:
         async with self._limit:
             now = asyncio.get_running_loop().time()
-            ends = await self._ends(info)
-            totals = await self._totals(info)
+            found = await self._newest_ledgers(info)
+            record, tail = (info.record, None) if found is None else (found.record, found.tail)
+            totals = await self._totals(info, record)
         before = self._before.get(info.ref.name)
-        tail, rate = None, None
-        if ends is not None:
-            tail = max(info.record.trim_before, MessageId(*max(ends.items(), default=(0, 0)), 0))
+        rate = None
+        if found is not None and tail is not None:
             self._before[info.ref.name] = (now, tail)
             if before is not None and now > before[0] and tail >= before[1]:
-                rate = entries_between(ends, before[1], tail) / (now - before[0])
-        return LogActivity(info, totals, tail, rate, await self._newest_ledger(info))
+                rate = entries_between(found.ends, before[1], tail) / (now - before[0])
+        of_open = None if found is None else found.open
+        return LogActivity(info, totals, tail, rate, await self._newest_ledger(info), of_open)
 
-    async def _totals(self, info: LogInfo) -> ListTotals:
+    async def _totals(self, info: LogInfo, record: LogMetadata) -> ListTotals:
         """By the cached record. If a page of it was removed, the record is read again for the next measurement."""
         try:
-            return await self._client.logs.ledger_list(info.ref, info.record).totals()
+            return await self._client.logs.ledger_list(info.ref, record).totals()
         except (HistoryPageError, UnavailableError):
             self._cache.refresh(info.ref.name)
-            return totals_of(info.record.pages, info.record.ledgers)
+            return totals_of(record.pages, record.ledgers)
 
     async def _newest_ledger(self, info: LogInfo) -> LedgerMetadata | None:
         listed, before = info.record.tail, self._newest.get(info.ref.name)
@@ -83,25 +89,16 @@ class ActivityMonitor:
             return None
         return self._cache.snapshot.ledger(listed.ledger_id)
 
-    async def _ends(self, info: LogInfo) -> dict[int, int] | None:
-        """Number of readable entries of each of the newest ledgers up to the tail; None if bookies do not respond.
-
-        By the cached record. If a ledger of it is deleted, the record is read again for the next measurement.
-        """
+    async def _newest_ledgers(self, info: LogInfo) -> NewestLedgers | None:
+        """By the cached record. If a ledger of it is deleted, the record is read again for the next measurement."""
         open_ledger = opener(self._client.ledgers, self._client.config.password)
-        ends: dict[int, int] = {}
         try:
-            for listed in info.record.ledgers:
-                last, sealed = await end_of(listed, open_ledger)
-                ends[listed.ledger_id] = last + 1
-                if not sealed:
-                    break
+            return await newest_ledgers(info.record, open_ledger)
         except LedgerNotFoundError:
             self._cache.refresh(info.ref.name)
             return None
-        except UnavailableError:
-            return None
-        return ends
+        except (UnavailableError, CorruptionError):
+            return None  # the cache reports metadata that is damaged
 
 
 def entries_between(ends: Mapping[int, int], before: MessageId, tail: MessageId) -> int:

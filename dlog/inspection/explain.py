@@ -30,6 +30,10 @@ class Explanation:
     """What each bookie of the entry's write set has."""
     batch: int | None = None
     """Number of messages in the entry."""
+    producer_id: bytes | None = None
+    """The producer that has appended the entry."""
+    sequence: int | None = None
+    """The producer's sequence of the message."""
     message: Message | None = None
     """None also if the entry has fewer messages."""
 
@@ -47,7 +51,7 @@ async def explain(client: Inspected, log: str, message_id: MessageId) -> Explana
         LogNotFoundError: no such log, or it is being deleted.
         UnknownPositionError: the id is above every ledger of the log.
         LedgerNotFoundError: the listed ledger of the id does not exist: it is lost.
-        ReadError, EntryNotFoundError: the entry is confirmed, and no copy can be read.
+        ReadError, EntryNotFoundError, DataLossError: the entry is confirmed, and no copy can be read.
         EntryFormatError: the entry cannot be decoded.
     """
     resolution = await client.resolve(log, message_id)
@@ -82,11 +86,19 @@ async def explain(client: Inspected, log: str, message_id: MessageId) -> Explana
             last_readable=handle.last_readable,
             copies=copies[entry_id],
             batch=None if batch is None else len(batch),
+            producer_id=None if batch is None else batch.producer_id,
+            sequence=None if batch is None else _sequence(batch, message_id),
             message=None if batch is None else _message(batch, message_id),
         )
     finally:
         await handle.close()
         await audit.close()
+
+
+def _sequence(batch: MessageBatch, message_id: MessageId) -> int | None:
+    if batch.first_sequence is None or message_id.batch_index >= len(batch):
+        return None
+    return batch.first_sequence + message_id.batch_index
 
 
 def _message(batch: MessageBatch, message_id: MessageId) -> Message | None:

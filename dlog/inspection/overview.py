@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from dlog.admin import LogInfo
 from dlog.inspection.inspected import Inspected
+from dlog.inspection.unsealed import newest_ledgers
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.ledger_list.totals import ListTotals
 from dlog.metadata.fresh_record import with_fresh_record
 from dlog.model import MessageId
-from dlog.read.tail import tail_of
+from dlog.read.backlog import Amount
+from dlog.read.tail import opener
 from ledger.errors import LedgerNotFoundError
 from ledger.model import LedgerMetadata
 
@@ -21,17 +23,37 @@ class Overview:
     first: MessageId
     """The lowest id that a message of the log may have."""
     totals: ListTotals
-    tail: MessageId
+    """Of the sealed ledgers, also of those whose seals the record does not have yet."""
+    tail: MessageId | None
+    """None if too few bookies respond to determine it."""
     newest: LedgerMetadata | None
     """Metadata of the last ledger; None if the log lists none, or if it was replaced during the call."""
+    open: Amount | None
+    """What is readable in the open ledger; None if too few bookies respond, or its last entry cannot be read."""
+
+    @property
+    def messages(self) -> int | None:
+        """Of all listed ledgers; None if one could not be counted."""
+        return counted_messages(self.totals, self.open)
+
+    @property
+    def bytes(self) -> int | None:
+        """Of all listed ledgers, as stored; None if the open one is unknown."""
+        return None if self.open is None else self.totals.bytes + self.open.bytes
+
+
+def counted_messages(totals: ListTotals, of_open: Amount | None) -> int | None:
+    """Of sealed ledgers and the open one together; None if one could not be counted."""
+    if of_open is None or of_open.messages is None or totals.uncounted:
+        return None
+    return totals.messages + of_open.messages
 
 
 async def overview(client: Inspected, log: str) -> Overview:
-    """Read the record, the tail, and the newest ledger's metadata.
+    """Read the record, what is readable of its newest ledgers, and the newest one's metadata.
 
     Raises:
         LogNotFoundError: no such log.
-        ReadError: too few bookies respond to determine the tail.
         DataLossError: an unsealed listed ledger does not exist.
     """
     info = await client.describe(log)
@@ -41,12 +63,11 @@ async def overview(client: Inspected, log: str) -> Overview:
             newest = (await client.ledgers.store.read_ledger(info.record.tail.ledger_id)).value
         except LedgerNotFoundError:
             newest = None  # an empty ledger that a takeover has dropped in the meantime
-    first, totals = await with_fresh_record(
-        client.logs, info.ref, client.ledgers.environment, _extent, "the extent"
-    )
-    tail = await tail_of(client.logs, info.ref, client.ledgers, client.config.password)
-    return Overview(info, first, totals, tail, newest)
 
+    async def look(ledgers: LedgerList) -> Overview:
+        found = await newest_ledgers(ledgers.record, opener(client.ledgers, client.config.password))
+        known = client.logs.ledger_list(info.ref, found.record)
+        first = (await known.window(0)).earliest
+        return Overview(info, first, await known.totals(), found.tail, newest, found.open)
 
-async def _extent(ledgers: LedgerList) -> tuple[MessageId, ListTotals]:
-    return (await ledgers.window(0)).earliest, await ledgers.totals()
+    return await with_fresh_record(client.logs, info.ref, client.ledgers.environment, look, "the extent")

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dlog.errors import DataLossError
 from dlog.inspection.inspected import Inspected
 from dlog.inspection.ledgers import listed_ledger, listed_ledgers
+from dlog.metadata.fresh_record import way_out_of_loss
 from dlog.model import ListedLedger
 from ledger.errors import LedgerNotFoundError
 from ledger.inspection.copies import LedgerCopies
@@ -38,8 +39,8 @@ async def verify(
                 if await listed_ledger(client, log, listed.ledger_id) is None:
                     continue
                 raise DataLossError(
-                    f"log {log} lists ledger {listed.ledger_id}, which does not exist: restore it, or accept the loss "
-                    "when the log is opened (given_up)",
+                    f"log {log} lists ledger {listed.ledger_id}, which does not exist: "
+                    + way_out_of_loss(listed.ledger_id, sealed=listed.seal is not None),
                     ledger_id=listed.ledger_id,
                 ) from error
             try:

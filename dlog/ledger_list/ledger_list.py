@@ -5,6 +5,7 @@ A look-up reads one page of each level; a walk reads each page once.
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from dlog.ledger_list.totals import ListTotals, totals_of
 from dlog.ledger_list.trim_cut import PENDING_MAX, TrimCut
 from dlog.ledger_list.window import ListWindow
 from dlog.model import ListedLedger, LogMetadata, MessageId, PageRef
+from ledger.model import LedgerId
 
 ReadPage = Callable[[PageRef], Awaitable[Page]]
 """Raises if the page is missing or damaged: what it lists must not look as if it were not listed."""
@@ -90,11 +92,14 @@ class LedgerList:
                 return found
         return None
 
-    async def walk(self, start: int = 0) -> AsyncIterator[ListedLedger]:
-        """Every listed ledger from this id on, oldest first."""
+    async def walk(self, start: int = 0, ledgers_wanted: int = 1) -> AsyncIterator[ListedLedger]:
+        """Every listed ledger from this id on, oldest first.
+
+        `ledgers_wanted`: a hint how many are used; pages with as many are read together.
+        """
         wanted = max(start, self._record.first_id)
         while True:
-            part, after = await self._part_from(wanted)
+            part, after = await self._part_from(wanted, ledgers_wanted)
             for listed in part:
                 yield listed
             if not after:
@@ -111,12 +116,15 @@ class LedgerList:
             yield listed
             listed = await self.at_or_before(listed.ledger_id - 1)
 
-    async def window(self, ledger_id: int) -> ListWindow:
-        """A part of the list that begins at this id or the lowest one above it."""
+    async def window(self, ledger_id: int, ledgers_wanted: int = 1) -> ListWindow:
+        """A part of the list that begins at this id or the lowest one above it.
+
+        `ledgers_wanted`: a hint how long it should be. Pages after the first one that cannot be read are left out.
+        """
         wanted = max(ledger_id, self._record.first_id)
         found: list[ListedLedger] = []
         while True:
-            part, after = await self._part_from(wanted)
+            part, after = await self._part_from(wanted, ledgers_wanted)
             found += part
             if not after or len(found) >= _WINDOW_MIN:
                 trim = self._record.trim_before
@@ -124,18 +132,38 @@ class LedgerList:
                 return ListWindow(tuple(found), after, earliest)
             wanted = part[-1].ledger_id + 1
 
-    async def _part_from(self, wanted: int) -> tuple[Sequence[ListedLedger], int]:
-        """The ledgers from `wanted` on that are in the same page, or in the record; and how many follow."""
+    async def _part_from(self, wanted: int, ledgers_wanted: int = 1) -> tuple[Sequence[ListedLedger], int]:
+        """The ledgers from `wanted` on that are in the same page, or in the record; and how many follow.
+
+        With those of further pages below the same one, read together, up to about `ledgers_wanted`.
+        """
         after = len(self._record.ledgers)
         pages: Sequence[PageRef] = self._record.pages
         while (at := bisect_left(pages, wanted, key=_last_id)) < len(pages):
-            after += sum(ref.ledgers for ref in pages[at + 1 :])
-            page = await self._read_page(pages[at])
-            if isinstance(page, LedgerPage):
-                return page.ledgers[bisect_left(page.ledgers, wanted, key=_ledger_id) :], after
-            pages = page.pages
+            read = await self._read_pages(_pages_with(ledgers_wanted, pages[at:]))
+            after += sum(ref.ledgers for ref in pages[at + len(read) :])
+            first = read[0]
+            if isinstance(first, LedgerPage):
+                ledgers = [one for page in read if isinstance(page, LedgerPage) for one in page.ledgers]
+                return ledgers[bisect_left(ledgers, wanted, key=_ledger_id) :], after
+            pages = first.pages
         recent = self._record.ledgers
         return recent[bisect_left(recent, wanted, key=_ledger_id) :], 0
+
+    async def _read_pages(self, refs: Sequence[PageRef]) -> list[Page]:
+        """The first of these pages, and those after it up to one that cannot be read."""
+        if len(refs) == 1:
+            return [await self._read_page(refs[0])]
+        read = await asyncio.gather(*map(self._read_page, refs), return_exceptions=True)
+        pages: list[Page] = []
+        for page in read:
+            if isinstance(page, BaseException):
+                break
+            pages.append(page)
+        if not pages:
+            assert isinstance(read[0], BaseException)
+            raise read[0]
+        return pages
 
     async def _earliest(self) -> MessageId:
         trim = self._record.trim_before
@@ -213,16 +241,17 @@ class LedgerList:
     async def trim_cut(self, before: MessageId) -> TrimCut | None:
         """What a trim to `before` takes out of the list; None if nothing.
 
-        A prefix of the list: ledgers that are completely below it and whose seal is recorded, never the last one.
+        A prefix of the list: ledgers that are completely below it and whose seal is recorded, never the last one, nor
+        the newest that is known to have entries: they say what the log's producers have appended.
 
-        Source: docs/log-semantics.md#rule-33.
+        Source: docs/log-semantics.md#rule-33, #rule-36.
         """
         record = self._record
         if not record.ledgers:
             return None
         before = max(before, record.trim_before)
-        unsealed = next((one for one in record.ledgers if one.seal is None), record.ledgers[-1])
-        floor = await self.at_or_before(min(before.ledger_id, unsealed.ledger_id))
+        kept = await self.newest_kept()
+        floor = await self.at_or_before(min(before.ledger_id, kept))
         if floor is not None:
             dropped = sum(one.ledger_id < floor.ledger_id for one in record.ledgers)
             if dropped and len(record.pending_delete) + dropped > PENDING_MAX:
@@ -234,14 +263,35 @@ class LedgerList:
                 return TrimCut(floor.ledger_id, MessageId(listed.ledger_id, listed.seal.last_entry, 0))
         return TrimCut(floor.ledger_id, None)
 
+    async def newest_kept(self) -> LedgerId:
+        """The ledger that no trim takes out of the list, nor those after it: the newest known to have entries.
+
+        If none is, the first one whose seal is not recorded, or the last one. The record lists at least one.
+        """
+        async for listed in self.walk_back():
+            if listed.seal is not None and not listed.known_empty:
+                return listed.ledger_id
+        ledgers = self._record.ledgers
+        return next((one for one in ledgers if one.seal is None), ledgers[-1]).ledger_id
+
     async def walk_deletable(self) -> AsyncIterator[ListedLedger]:
         """Ledgers in pages that have left the list and are not deleted, oldest first."""
-        record = self._record
-        in_pages = LedgerList(replace(record, first_id=record.deleted_below, ledgers=()), self._read_page)
-        async for listed in in_pages.walk():
-            if listed.ledger_id >= record.first_id:
+        async for listed in self._walk_undeleted():
+            if listed.ledger_id >= self._record.first_id:
                 return
             yield listed
+
+    async def check_pages(self) -> None:
+        """Read every page with a ledger that is not deleted; it raises if one cannot be read."""
+        if self._record.pages:
+            async for _ in self._walk_undeleted():
+                pass
+
+    def _walk_undeleted(self) -> AsyncIterator[ListedLedger]:
+        """Ledgers in pages that are not deleted, oldest first."""
+        record = self._record
+        whole = replace(record, first_id=record.deleted_below, ledgers=())
+        return LedgerList(whole, self._read_page).walk()
 
 
 def may_have(listed: ListedLedger, time_us: int) -> bool:
@@ -278,6 +328,16 @@ def _first_at(items: Sequence[_T], wanted: int, key: Callable[[_T], int]) -> _T 
 def _last_at(items: Sequence[_T], wanted: int, key: Callable[[_T], int]) -> _T | None:
     at = bisect_right(items, wanted, key=key)
     return items[at - 1] if at else None
+
+
+def _pages_with(ledgers: int, refs: Sequence[PageRef]) -> Sequence[PageRef]:
+    """The first page, and if it lists ledgers those after it until they list this number of ledgers."""
+    count = refs[0].ledgers
+    for end, ref in enumerate(refs[1:], start=1):
+        if count >= ledgers or refs[0].level or ref.level:
+            return refs[:end]
+        count += ref.ledgers
+    return refs
 
 
 def _ledger_id(listed: ListedLedger) -> int:

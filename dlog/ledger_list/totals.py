@@ -16,7 +16,7 @@ class ListTotals:
     messages: int
     """Of the sealed ledgers that were counted."""
     uncounted: int
-    """Number of the other sealed ledgers: a takeover seals without counting messages."""
+    """Number of the other sealed ledgers."""
     bytes: int
     deletable: int = 0
     """Number of ledgers that have left the list and are not deleted; they count nowhere else."""

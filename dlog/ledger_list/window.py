@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 
 from dlog.model import ListedLedger, MessageId
 
@@ -17,6 +19,10 @@ class ListWindow:
     """Number of listed ledgers that follow."""
     earliest: MessageId
     """The first id of the log that is not trimmed; if the window begins after it, the trim id."""
+    _ids: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ids", tuple(listed.ledger_id for listed in self.ledgers))
 
     @property
     def ends(self) -> bool:
@@ -30,8 +36,13 @@ class ListWindow:
     def at_or_after(self, ledger_id: int) -> ListedLedger | None:
         """The listed ledger with the lowest id that is not below this one."""
         assert self.covers(ledger_id)
-        at = bisect_left(self.ledgers, ledger_id, key=_ledger_id)
+        at = bisect_left(self._ids, ledger_id)
         return self.ledgers[at] if at < len(self.ledgers) else None
+
+    def from_(self, ledger_id: int) -> Iterator[ListedLedger]:
+        """The ledgers of this window with ids that are not below this one."""
+        at = bisect_left(self._ids, ledger_id)
+        return islice(self.ledgers, at, None)
 
     def find(self, ledger_id: int) -> ListedLedger | None:
         """The ledger of this id; None if it is not listed."""
@@ -40,8 +51,4 @@ class ListWindow:
 
     def count_above(self, ledger_id: int) -> int:
         """Number of listed ledgers with a higher id."""
-        return len(self.ledgers) - bisect_left(self.ledgers, ledger_id + 1, key=_ledger_id) + self.after
-
-
-def _ledger_id(listed: ListedLedger) -> int:
-    return listed.ledger_id
+        return len(self.ledgers) - bisect_left(self._ids, ledger_id + 1) + self.after

@@ -17,3 +17,10 @@ def send_signal(process: Process, number: Signals) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.kill(process.pid, number)
+
+
+def send_signal_to_group(process: Process, number: Signals) -> None:
+    """Send it to the process, which was started in a session of its own, and to all that it has started there."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)

@@ -124,6 +124,7 @@ class CursorStore:
 
         Raises:
             CursorNotFoundError: the log has no such cursor.
+            RecordFormatError: a later release has written it.
             ContendedError: others changed it in every round.
             MetadataUnavailableError: nothing was changed.
             MetadataOutcomeUnknownError: it may have been removed.
@@ -133,7 +134,7 @@ class CursorStore:
         async def decide(found: Versioned[bytes] | None) -> bytes | None:
             if found is not None and found.value == removed:
                 return None
-            if found is None or _is_removed(name, found.value):
+            if found is None or _is_removed(ref, name, found):
                 raise _missing(ref, name)
             return removed
 
@@ -169,16 +170,23 @@ def _decoded(ref: LogRef, name: str, found: Versioned[bytes] | None) -> Versione
         return Versioned(decode_cursor(name, found.value), found.version)
     except RecordFormatError as error:
         key = _key(ref, name)
+        way_out = "" if error.newer_version is not None else "; or remove it with `dlog cursor rm`"
         raise RecordFormatError(
-            f"the cursor under {key} cannot be decoded: {error}; or remove it with `dlog cursor rm`", key=key
+            f"the cursor under {key} cannot be decoded: {error}{way_out}",
+            key=key,
+            newer_version=error.newer_version,
         ) from error
 
 
-def _is_removed(name: str, value: bytes) -> bool:
+def _is_removed(ref: LogRef, name: str, found: Versioned[bytes]) -> bool:
+    """RecordFormatError: a later release has written it."""
     try:
-        return decode_cursor(name, value).cursor is None
-    except RecordFormatError:
+        stored = _decoded(ref, name, found)
+    except RecordFormatError as error:
+        if error.newer_version is not None:
+            raise
         return False
+    return stored is not None and stored.value.cursor is None
 
 
 def _key(ref: LogRef, name: str) -> str:
@@ -191,7 +199,8 @@ def _subject(ref: LogRef, name: str) -> str:
 
 def _missing(ref: LogRef, name: str) -> CursorNotFoundError:
     return CursorNotFoundError(
-        f"log {ref} has no cursor {name!r}: opening a reader with this cursor creates it",
+        f"log {ref} has no cursor {name!r}: check the name (`dlog cursor ls` lists them); a reader that is opened with "
+        "a new name creates it",
         log=str(ref),
         cursor=name,
     )

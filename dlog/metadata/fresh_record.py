@@ -9,6 +9,7 @@ from dlog.errors import DataLossError, HistoryPageError
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
+from dlog.model import LogMetadata
 from ledger.environment import Environment
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError
 from ledger.metadata.rounds import Rounds
@@ -47,7 +48,25 @@ async def with_fresh_record(
         except (LedgerNotFoundError, EntryNotFoundError) as error:
             if (await logs.read(ref)).value == record:
                 raise DataLossError(
-                    f"cannot determine {what} of log {ref.name}: {error}; restore that ledger on its bookies",
-                    ledger_id=error.facts.get("ledger_id"),
+                    f"cannot determine {what} of log {ref.name}: {error}; {_way_out(error, record)}",
+                    ledger_id=error.ledger_id,
                 ) from error
             await rounds.again(error)
+
+
+def way_out_of_loss(ledger_id: int, *, sealed: bool) -> str:
+    """What to do about a listed ledger that has no metadata. A takeover asks only for those that are not sealed."""
+    accept = (
+        "read past it with on_data_loss='gap'"
+        if sealed
+        else f"accept the loss of its messages with open_writer(..., given_up=[{ledger_id}]) or "
+        f"`dlog append --given-up {ledger_id}`"
+    )
+    return f"restore the metadata store from a backup, or {accept}"
+
+
+def _way_out(error: LedgerNotFoundError | EntryNotFoundError, record: LogMetadata) -> str:
+    if isinstance(error, EntryNotFoundError):
+        return "restore that entry on its bookies"
+    unsealed = {listed.ledger_id for listed in record.ledgers if listed.seal is None}
+    return way_out_of_loss(error.ledger_id, sealed=error.ledger_id not in unsealed)

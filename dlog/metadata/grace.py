@@ -42,10 +42,20 @@ def members(metadata: LedgerMetadata) -> set[BookieId]:
 class EpochGuard:
     """Whether the writer's epoch was confirmed recently enough to deliver an ack; always without a grace."""
 
+    __slots__ = (
+        "_confirmed_at",
+        "_environment",
+        "_fresh_until",
+        "_grace_s",
+    )
+
     def __init__(self, environment: Environment, grace_s: Callable[[], float], confirmed_at: float) -> None:
+        """`grace_s`: what it returns never falls."""
         self._environment = environment
         self._grace_s = grace_s
         self._confirmed_at = confirmed_at
+        self._fresh_until = confirmed_at
+        """Not stale before, as of the grace when it was last asked for; read for each run of acknowledgements."""
 
     def now(self) -> float:
         """To be read before a read or compare-and-set that may confirm the epoch."""
@@ -57,5 +67,9 @@ class EpochGuard:
 
     @property
     def stale(self) -> bool:
+        now = self._environment.boot_s()
+        if now < self._fresh_until:
+            return False
         half_s = self._grace_s() / 2
-        return half_s > 0 and self._environment.boot_s() - self._confirmed_at > half_s
+        self._fresh_until = self._confirmed_at + half_s
+        return half_s > 0 and now - self._confirmed_at > half_s

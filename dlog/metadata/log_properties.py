@@ -60,6 +60,9 @@ def _decoded(key: str, found: Versioned[bytes] | None) -> dict[str, str]:
     try:
         return dict(decode_log_properties(found.value))
     except RecordFormatError as error:
+        way_out = "" if error.newer_version is not None else "; or remove that key"
         raise RecordFormatError(
-            f"the properties under {key} cannot be decoded: {error}; or remove that key", key=key
+            f"the properties under {key} cannot be decoded: {error}{way_out}",
+            key=key,
+            newer_version=error.newer_version,
         ) from error

@@ -1,8 +1,11 @@
 """Deletes orphaned ledgers: crashed takeovers and rotations created them, no log lists them and none ever can.
 
-Invariant: only an empty ledger is ever deleted here. Nothing is submitted to a ledger before the record lists it, so
-an orphan is empty; recovery proves it, and a ledger with entries is kept, whatever the log metadata says. So log
+Invariant: only an empty ledger of a writer is ever deleted here. Nothing is submitted to it before the record lists it,
+so an orphan is empty; recovery proves it, and a ledger with entries is kept, whatever the log metadata says. So log
 metadata that was lost, or restored from an older backup, costs no acknowledged message.
+
+A sink writes its ledgers before they are listed. One is deleted, with its entries, once its batch was published with
+other ledgers, or after a grace of its own (dlog/core/orphans.py, `is_abandoned`), and never while it can be listed.
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ import logging
 
 from dlog.core.metadata_changes import with_orphan_barred
 from dlog.core.metadata_update import Applied
-from dlog.core.orphans import Origin, Verdict, absence_is_final, origin_of, verdict_of
+from dlog.core.orphans import Origin, Verdict, absence_is_final, is_abandoned, origin_of, verdict_of
 from dlog.errors import HistoryPageError, LogNotFoundError
 from dlog.metadata.deletion import CHANGE_S_MAX
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
+from dlog.model import LogMetadata
 from ledger.client import LedgerClient
 from ledger.errors import (
     ContendedError,
@@ -34,12 +38,18 @@ _log = logging.getLogger(__name__)
 class OrphanSweep:
     """One sweep over all ledgers of the cluster, for the logs under one root."""
 
-    def __init__(self, logs: LogMetadataStore, ledgers: LedgerClient, *, age_s: float) -> None:
-        """`age_s`: younger ledgers are left alone. It decides only when to try, never whether it is safe."""
+    def __init__(
+        self, logs: LogMetadataStore, ledgers: LedgerClient, *, age_s: float, staging_age_s: float
+    ) -> None:
+        """`age_s`: younger ledgers are left alone. It decides only when to try, never whether it is safe.
+
+        `staging_age_s`: the same for a sink's ledgers whose batch was not published.
+        """
         self._logs = logs
         self._ledgers = ledgers
         self._environment = ledgers.environment
         self._age_us = age_s * 1e6
+        self._staging_age_us = round(staging_age_s * 1e6)
 
     async def run(self) -> list[LedgerId]:
         """Delete orphans; return their ids. What cannot be decided now is skipped with a warning.
@@ -72,10 +82,18 @@ class OrphanSweep:
             return False
         if not await self._is_orphan(origin, ledger_id):
             return False
+        if origin.staged is not None:
+            await self._ledgers.delete(ledger_id)
+            return True
         return await self._delete_if_empty(ledger_id, metadata.password)
 
     def _is_young(self, origin: Origin) -> bool:
         return self._environment.wall_us() - origin.created_us < self._age_us
+
+    def _is_abandoned(self, origin: Origin, record: LogMetadata) -> bool:
+        return origin.staged is None or is_abandoned(
+            origin, record, now_us=self._environment.wall_us(), grace_us=self._staging_age_us
+        )
 
     async def _is_orphan(self, origin: Origin, ledger_id: LedgerId) -> bool:
         """Whether the log that the ledger's tags name can never list it.
@@ -97,9 +115,10 @@ class OrphanSweep:
                 await self._logs.raise_unless_changed(ref, read.version, error)
                 await rounds.again(error)
                 continue
-            match verdict_of(read.value, ledger_id, in_page=in_page):
-                case Verdict.KNOWN:
-                    return False
+            verdict = verdict_of(read.value, ledger_id, in_page=in_page)
+            if verdict is Verdict.KNOWN or not self._is_abandoned(origin, read.value):
+                return False
+            match verdict:
                 case Verdict.NEVER_LISTED:
                     return True
                 case Verdict.BAR_FIRST:

@@ -1,7 +1,7 @@
 """Requests to the owners of logs, in the metadata store: asked, read, answered.
 
 A request is under a key of its own; changing the record without changing its content makes the owner read it. So an
-owner that is asked nothing does nothing for it (docs/log-semantics.md#rule-22b).
+owner that is asked nothing does next to nothing for it (docs/log-semantics.md#rule-22b).
 """
 
 from __future__ import annotations

@@ -77,13 +77,20 @@ class LogMetadataStore:
         """
         node = await self.read_name(log)
         if node is None or node.value.state is NameState.DELETED:
-            raise LogNotFoundError(f"log {log} does not exist: create it first", log=str(log))
+            raise LogNotFoundError(
+                f"log {log} does not exist: check the name (`dlog ls` lists them), or create the log",
+                log=str(log),
+            )
         return LogRef(log, node.value.log_uuid, self._root)
+
+    async def used_names(self, namespace: str) -> list[str]:
+        """Names in a namespace, sorted, that logs have or had: one that was deleted leaves its name."""
+        return await self._store.list_records(metadata_keys.namespace_key(self._root, namespace))
 
     async def names(self, namespace: str) -> list[str]:
         """Names of the logs in a namespace, sorted."""
         found = []
-        for name in await self._store.list_records(metadata_keys.namespace_key(self._root, namespace)):
+        for name in await self.used_names(namespace):
             node = await self.read_name(LogName(namespace=namespace, name=name))
             if node is not None and node.value.state is NameState.ACTIVE:
                 found.append(name)
@@ -145,8 +152,21 @@ class LogMetadataStore:
             raise LogNotFoundError(f"log {ref.name} ({ref.log_uuid}) no longer exists", log=str(ref.name))
         return found
 
-    async def read_window(self, ref: LogRef, ledger_id: int) -> tuple[LogMetadata, ListWindow]:
+    async def glance(self, ref: LogRef) -> LogMetadata | None:
+        """The record by the cheapest read; it may be an older one. None if it shows none.
+
+        Raises:
+            The errors of `read`, except LogNotFoundError.
+        """
+        found = await self._read_or_none(ref, fresh=False)
+        return None if found is None else found.value
+
+    async def read_window(
+        self, ref: LogRef, ledger_id: int, ledgers_wanted: int = 1
+    ) -> tuple[LogMetadata, ListWindow]:
         """The record, read linearizably, and the part of its list that begins at this id or the lowest one above it.
+
+        `ledgers_wanted`: a hint how long the part should be.
 
         Raises:
             HistoryPageError: a page that the newest record refers to is missing or damaged.
@@ -155,7 +175,7 @@ class LogMetadataStore:
         read = await self.read(ref)
         while True:
             try:
-                return read.value, await self.ledger_list(ref, read.value).window(ledger_id)
+                return read.value, await self.ledger_list(ref, read.value).window(ledger_id, ledgers_wanted)
             except HistoryPageError:
                 before, read = read, await self.read(ref)
                 if read.version == before.version:
@@ -303,9 +323,9 @@ class LogMetadataStore:
             self._instance_id = await self._store.instance_id()
         return self._instance_id
 
-    async def _read_or_none(self, ref: LogRef) -> Versioned[LogMetadata] | None:
+    async def _read_or_none(self, ref: LogRef, *, fresh: bool = True) -> Versioned[LogMetadata] | None:
         try:
-            found = await self._store.read_record(self._record_key(ref))
+            found = await self._store.read_record(self._record_key(ref), fresh=fresh)
         except RecordNotFoundError:
             return None
         record = _decoded(self._record_key(ref), decode_record, found.value)
@@ -392,7 +412,9 @@ def _decoded(key: str, decode: Callable[[bytes], _T], value: bytes) -> _T:
         return decode(value)
     except RecordFormatError as error:
         raise RecordFormatError(
-            f"the log metadata under {key} cannot be decoded: {error}", key=key
+            f"the log metadata under {key} cannot be decoded: {error}",
+            key=key,
+            newer_version=error.newer_version,
         ) from error
 
 

@@ -34,6 +34,12 @@ class MessageBatch:
     payloads: Sequence[bytes | None]
     headers: Sequence[Flat]
     """One flat tuple per message: key, value, key, value."""
+    messages_before: int | None = None
+    """Messages in the ledger before the first one of this batch; None in entries of older releases."""
+    producer_id: bytes | None = None
+    """The producer that appended the batch (docs/formats.md); None if none did."""
+    first_sequence: int | None = None
+    """The producer's sequence of the first message of this batch; the others follow."""
 
     @classmethod
     def decoded(cls, ledger_id: int, entry_id: int, payload: Buffer) -> MessageBatch:
@@ -51,6 +57,9 @@ class MessageBatch:
             keys=columns.keys,
             payloads=columns.payloads,
             headers=columns.headers,
+            messages_before=envelope.messages_before,
+            producer_id=None if envelope.producer is None else envelope.producer.producer_id,
+            first_sequence=None if envelope.producer is None else envelope.producer.first_sequence,
         )
 
     def __len__(self) -> int:
@@ -89,6 +98,9 @@ class MessageBatch:
             keys=self.keys[low:high],
             payloads=self.payloads[low:high],
             headers=self.headers[low:high],
+            messages_before=None if self.messages_before is None else self.messages_before + low,
+            producer_id=self.producer_id,
+            first_sequence=None if self.first_sequence is None else self.first_sequence + low,
         )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dlog.errors import EntryFormatError
 from dlog.format.entry import decode_envelope
 from ledger.reading.read_handle import ReadHandle
+from ledger.reading.shared_ledgers import SharedLedger
 
 
-async def message_count(handle: ReadHandle, entry_id: int) -> int:
+async def message_count(handle: ReadHandle | SharedLedger, entry_id: int) -> int:
     """Read the entry and return the number of its messages.
 
     Raises:

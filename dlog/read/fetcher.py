@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -31,17 +31,24 @@ from dlog.core.tailing import (
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, MessageId
+from dlog.read.batch import MessageBatch
 from dlog.read.config import ReaderConfig
 from dlog.read.entry_count import message_count
+from dlog.read.ledgers_ahead import LedgersAhead
+from dlog.read.next_ledger import NextLedger
 from dlog.read.slow_polls import SlowPolls
 from ledger.buggify import buggify
 from ledger.client import LedgerClient
-from ledger.errors import EntryNotFoundError, LedgerNotFoundError, UnavailableError
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError, LogStoreError, UnavailableError
 from ledger.metadata.store import Unwatch
-from ledger.model import EntryId, LedgerId
+from ledger.model import LedgerId
 from ledger.reading.bookie_reads import Entry
-from ledger.reading.read_handle import ReadHandle
+from ledger.reading.closed_ledgers import Beginning
+from ledger.reading.shared_ledgers import EntryRun, SharedLedger, run_of
 from ledger.signal import Signal
+
+_LISTED_FIRST, _LISTED_MAX = 64, 1024
+"""Ledgers of the list that are read together: few for a reader of little, more for one that goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +57,19 @@ class Fetched:
 
     ledger_id: int
     first_index: int
-    entries: list[Entry]
+    entries: Sequence[Entry]
     entry_bytes: int
+    decoded: dict[int, MessageBatch] | None
+    """What other readers of these entries made of them already, by entry id; None if there are none."""
+
+    def count_from(self, position: MessageId) -> int:
+        """Number of these entries that are at or after the position."""
+        first, last = self.entries[0].entry_id, self.entries[-1].entry_id
+        if position.ledger_id < self.ledger_id:
+            return len(self.entries)
+        if position.ledger_id > self.ledger_id:
+            return 0
+        return max(0, last - max(first, position.entry_id) + 1)
 
 
 class NotYetError(Exception):
@@ -90,10 +108,15 @@ class Fetcher:
         self._something_ready = asyncio.Event()
         self._has_capacity = asyncio.Event()
         self._record_changed = Signal()
-        self._handle: ReadHandle | None = None
+        self._ahead = LedgersAhead(ledgers, password, config, machine.sealed_ahead)
+        self._next_ledger = NextLedger(ledgers, password, lambda: logs.glance(ref))
+        self._handle: SharedLedger | None = None
+        self._beginning: Beginning | None = None
+        """Of the ledger at the position, if it was read ahead and nothing of it was fetched yet."""
         self._task: asyncio.Task[None] | None = None
         self._unwatch: Unwatch | None = None
         self._waits_for: str | None = None
+        self._ledgers_wanted = _LISTED_FIRST
         self._poll_s = config.first_poll_s
         self._backoff = Backoff(ledgers.environment)
         self._stuck_at = machine.position
@@ -138,6 +161,11 @@ class Fetcher:
         return found
 
     @property
+    def is_ahead(self) -> bool:
+        """Whether what was fetched will do for some time."""
+        return len(self._ready) > 1
+
+    @property
     def waits_for(self) -> str | None:
         """Why there is no message to return now, as a sentence; None while there is one."""
         return None if self._ready else self._waits_for
@@ -166,6 +194,8 @@ class Fetcher:
         finally:
             if self._unwatch is not None:
                 self._unwatch()
+            self._ahead.close()
+            await self._next_ledger.close()
             await self._close_handle()
 
     async def _follow(self) -> None:
@@ -187,9 +217,7 @@ class Fetcher:
             case ReadEntries():
                 await self._read_entries(step)
             case ReadRecord():
-                self._machine.on_record(
-                    *await self._logs.read_window(self._ref, self._machine.position.ledger_id)
-                )
+                await self._read_record()
             case OpenLedger(ledger_id):
                 await self._open_ledger(LedgerId(ledger_id))
             case CountMessages(ledger_id, entry_id):
@@ -228,25 +256,41 @@ class Fetcher:
 
     # ---- steps
 
+    async def _read_record(self) -> None:
+        found = await self._logs.read_window(
+            self._ref, self._machine.position.ledger_id, self._ledgers_wanted
+        )
+        self._ledgers_wanted = min(4 * self._ledgers_wanted, _LISTED_MAX)
+        self._machine.on_record(*found)
+
     async def _open_ledger(self, ledger_id: LedgerId) -> None:
         await self._close_handle()
+        self._beginning = await self._ahead.take(ledger_id, self._ready_bytes)
+        if self._beginning is not None:
+            self._has_worked = True
+            self._machine.on_ledger(ledger_id, readable=self._beginning.last_entry, sealed=True)
+            return
         try:
-            handle = self._handle = await self._ledgers.open(ledger_id, self._password)
+            handle = await self._next_ledger.take(ledger_id)
+            if handle is None:
+                handle = await self._ledgers.shared.open(ledger_id, self._password)
         except LedgerNotFoundError:
             self._machine.on_ledger_missing(ledger_id)
             return
+        self._handle = handle
         if ledger_id == self._tail.ledger_id:
             handle.confirm(self._tail.entry_id - 1)
         self._report(handle)
 
     async def _read_entries(self, step: ReadEntries) -> None:
         await self._wait_for_capacity()
-        handle = self._handle
-        assert handle is not None and handle.ledger_id == step.ledger_id
+        if self._beginning is not None and self._take_beginning(self._beginning, step):
+            return
+        handle = self._open_handle(step.ledger_id)
         first_index = self._machine.position.batch_index
         entries_max = 1 if buggify("reader.small-fetch") else self._config.fetch_entries_max
         try:
-            entries = await handle.read_batch(
+            run = await handle.read_batch(
                 step.first,
                 max_entries=min(step.last - step.first + 1, entries_max),
                 max_bytes=self._config.fetch_bytes,
@@ -254,14 +298,34 @@ class Fetcher:
         except EntryNotFoundError:
             self._machine.on_entry_missing(step.ledger_id)
             return
-        self._machine.on_read(step.ledger_id, entries[-1].entry_id)
-        entry_bytes = sum(len(entry.payload) for entry in entries)
-        self._ready_bytes += entry_bytes
-        self._offer(Fetched(step.ledger_id, first_index, entries, entry_bytes))
+        self._fetched(step.ledger_id, first_index, run)
+
+    def _take_beginning(self, beginning: Beginning, step: ReadEntries) -> bool:
+        """Whether the wanted entries were read ahead; they are then fetched."""
+        if step.first != 0 or step.ledger_id != beginning.ledger_id:
+            return False
+        if beginning.is_whole:
+            self._beginning = None
+        else:
+            self._open_handle(step.ledger_id)
+        run = run_of(beginning.entries[: step.last + 1])
+        self._fetched(step.ledger_id, self._machine.position.batch_index, run)
+        return True
+
+    def _open_handle(self, ledger_id: int) -> SharedLedger:
+        """The handle on the ledger at the position; of one that was read ahead it is made now."""
+        if self._beginning is not None and self._beginning.ledger_id == ledger_id:
+            self._handle, self._beginning = self._ledgers.open_at(self._beginning), None
+        assert self._handle is not None and self._handle.ledger_id == ledger_id
+        return self._handle
+
+    def _fetched(self, ledger_id: int, first_index: int, run: EntryRun) -> None:
+        self._machine.on_read(ledger_id, run.entries[-1].entry_id)
+        self._ready_bytes += run.byte_count
+        self._offer(Fetched(ledger_id, first_index, run.entries, run.byte_count, run.decoded))
 
     async def _count_messages(self, ledger_id: int, entry_id: int) -> None:
-        handle = self._handle
-        assert handle is not None and handle.ledger_id == ledger_id
+        handle = self._open_handle(ledger_id)
         try:
             count = await message_count(handle, entry_id)
         except EntryNotFoundError:
@@ -270,47 +334,40 @@ class Fetcher:
         self._machine.on_count(ledger_id, entry_id, count)
 
     async def _wait_for_entries(self, step: WaitForEntries) -> None:
-        handle = self._handle
-        assert handle is not None and handle.ledger_id == step.ledger_id
+        handle = self._open_handle(step.ledger_id)
         self._waits_for = step.why
         if buggify("reader.forget-record"):
             self._machine.on_record_changed()
             return
+        await self._next_ledger.expect(self._machine.successor)
         with self._slow_polls.waiting():
-            poll_s = self._next_poll_s()
-            waited = await self._unless_record_changes(
-                self._update(handle, lambda: handle.wait_for_lac(step.beyond, poll_s))
-            )
-        if not waited:
-            # The log metadata changes just before or just after a ledger is sealed, and the interrupted wait may
-            # have been about to return that.
-            await self._update(handle, handle.refresh)
-        elif handle.last_readable <= step.beyond and not handle.closed:
+            try:
+                waited = await handle.wait_for_lac(step.beyond, self._next_poll_s(), self._record_changed)
+                if not waited:
+                    # The log metadata changes just before or just after a ledger is sealed, and the interrupted
+                    # wait may have been about to return that.
+                    await self._refresh_with_record(handle)
+            except LedgerNotFoundError:
+                self._machine.on_ledger_missing(handle.ledger_id)
+                return
+        self._report(handle)
+        if handle.closed:
+            self._next_ledger.hurry(handle.ledger_id)
+        if waited and handle.last_readable <= step.beyond and not handle.closed:
             self._machine.on_record_changed()  # the slow poll checks everything
 
-    async def _update(self, handle: ReadHandle, read: Callable[[], Awaitable[EntryId]]) -> None:
-        """Read the ledger's state by `read` and report it to the machine."""
+    async def _refresh_with_record(self, handle: SharedLedger) -> None:
+        """Read both in one round trip, so that the ledger that a rotation has added is expected early."""
+        self._record_changed.clear()
+        self._machine.on_record_changed()
+        refreshing = asyncio.create_task(_outcome_of_refresh(handle))
         try:
-            await read()
-        except LedgerNotFoundError:
-            self._machine.on_ledger_missing(handle.ledger_id)
-            return
-        self._report(handle)
-
-    async def _unless_record_changes(self, wait: Coroutine[None, None, None]) -> bool:
-        """Wait until `wait` ends or the log metadata changes. True if `wait` ended."""
-        task = asyncio.ensure_future(wait)
-        change = self._record_changed.future()
-        try:
-            await asyncio.wait((task, change), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                return False
-            await task
-            return True
+            await self._read_record()
+            error = await refreshing
         finally:
-            for each in (task, change):
-                each.cancel()
-            await asyncio.gather(task, change, return_exceptions=True)
+            refreshing.cancel()
+        if error is not None:
+            raise error
 
     async def _wait_for_record(self) -> None:
         try:
@@ -331,7 +388,7 @@ class Fetcher:
         self._poll_s = min(2 * poll_s, self._config.slow_poll_s)
         return self._slow_polls.interval_s(poll_s)
 
-    def _report(self, handle: ReadHandle) -> None:
+    def _report(self, handle: SharedLedger) -> None:
         self._has_worked = True
         self._machine.on_ledger(handle.ledger_id, readable=handle.last_readable, sealed=handle.closed)
 
@@ -348,12 +405,20 @@ class Fetcher:
 
     # ---- lag
 
-    def entries_behind(self, returned: MessageId) -> int:
-        """Number of entries known to be readable in the ledger of `returned`, starting with its entry."""
-        if returned.ledger_id != self._machine.position.ledger_id:
-            return sum(len(found.entries) for found in self._ready if isinstance(found, Fetched))
-        return max(0, self._machine.readable_entry - returned.entry_id + 1)
+    def known_from(self, position: MessageId, taken: Fetched | None) -> tuple[int, int]:
+        """Number of entries known to be readable from `position` on, and of listed ledgers after its ledger.
 
-    @property
-    def ledgers_ahead(self) -> int:
-        return self._machine.ledgers_ahead
+        `taken`: what was taken last, which `position` is in or after.
+        """
+        fetched = [found for found in (taken, *self._ready) if isinstance(found, Fetched)]
+        entries = sum(found.count_from(position) for found in fetched) + self._machine.readable_ahead
+        ledgers = self._machine.listed_after(position.ledger_id, {found.ledger_id for found in fetched})
+        return entries, ledgers
+
+
+async def _outcome_of_refresh(handle: SharedLedger) -> LogStoreError | None:
+    try:
+        await handle.refresh()
+    except LogStoreError as error:
+        return error
+    return None

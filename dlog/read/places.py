@@ -12,7 +12,7 @@ from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, MessageId
 from dlog.read.range import AtTime, Place, Position, ReadRange
-from dlog.read.tail import start_of_last, tail_of
+from dlog.read.tail import is_beyond, start_of_last, tail_of
 from dlog.read.time_seek import first_at_or_after
 from ledger.client import LedgerClient
 
@@ -50,13 +50,23 @@ class Places:
             return await with_fresh_record(
                 self._logs, self._ref, self._ledgers.environment, _earliest, "the earliest message"
             )
-        if start > (tail := await self.tail()):
+        if await self.is_above_tail(start):
+            tail = await self.tail()
             raise UnknownPositionError(
-                f"position {start} is above the tail of log {self._ref.name}, which is {tail}",
+                f"position {start} is above the tail of log {self._ref.name}, which is {tail}: use an id up to that, "
+                "or 'latest'",
                 requested=start,
                 last=tail.ledger_id,
             )
         return start
+
+    async def is_above_tail(self, position: MessageId) -> bool:
+        """Whether it is above the tail. Bookies are asked only if the record does not show it."""
+        record = (await self._logs.read(self._ref)).value
+        end = next((listed for listed in record.ledgers if listed.seal is None), record.tail)
+        if end is not None and position.ledger_id < end.ledger_id:
+            return False
+        return await is_beyond(position, await self.tail(), self._ledgers, self._password)
 
     async def find(self, where: Position) -> MessageId:
         match where:

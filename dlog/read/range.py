@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from dlog.model import NO_MESSAGE, MessageId
+from dlog.model import EARLIEST_ID, NO_MESSAGE, MessageId
 from ledger.arguments import require_type
 from ledger.errors import ConfigurationError
 
@@ -56,8 +56,8 @@ def read_range(
     """Check the arguments of a reader and return its range.
 
     Raises:
-        ConfigurationError: more than one of `start`, `after` and `last` is set, `last` is below 1, `after` is no id, or
-            a time has no time zone.
+        ConfigurationError: more than one of `start`, `after` and `last` is set, `last` is below 1, `after` is no id, a
+            time has no time zone, or `until` is before where the range begins, by what the arguments alone show.
         InvalidNameError: a text is not a valid message id.
     """
     if sum(value is not None for value in (start, after, last)) > 1:
@@ -69,8 +69,34 @@ def read_range(
         raise ConfigurationError(f"last is a number of messages and must be at least 1, got {last}")
     end = None if until is None else _position(until)
     if after is not None:
-        return ReadRange(start=_next_id(after), until=end)
-    return ReadRange(start=_position(Place.EARLIEST if start is None else start), until=end, last=last)
+        return _in_order(ReadRange(start=_next_id(after), until=end), after, until)
+    start = Place.EARLIEST if start is None else start
+    return _in_order(ReadRange(start=_position(start), until=end, last=last), start, until)
+
+
+def _in_order(wanted: ReadRange, start: Where, until: Where | None) -> ReadRange:
+    """`start`: or `after`. An empty range is valid: `until` may be where it begins."""
+    match _position(start), wanted.until:
+        case (MessageId() as first, MessageId() as end):
+            is_before = end < first and not _may_be_after_its_entry(end, first)
+        case (AtTime(first_us), AtTime(end_us)):
+            is_before = end_us < first_us
+        case (first, Place.EARLIEST):
+            is_before = first not in (Place.EARLIEST, EARLIEST_ID, NO_MESSAGE)
+        case _:
+            return wanted
+    if is_before and wanted.last is None:
+        raise ConfigurationError(
+            f"until={until} is before {start}, where the reader begins: nothing is between them; exchange them, or "
+            "leave until out to read on"
+        )
+    return wanted
+
+
+def _may_be_after_its_entry(end: MessageId, first: MessageId) -> bool:
+    """Whether `first` is the entry after that of `end`, which may be after the last message of its own."""
+    is_next = (end.ledger_id, end.entry_id + 1) == (first.ledger_id, first.entry_id)
+    return is_next and first.batch_index == 0 < end.batch_index
 
 
 def _position(where: Where) -> Position:

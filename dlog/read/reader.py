@@ -11,11 +11,12 @@ the caller asked to skip it. What is fetched ahead is bounded (docs/log-semantic
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import length_hint
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import finalize
 
 from dlog.core.tailing import Gap, OnMissing, Tailing
@@ -23,7 +24,7 @@ from dlog.errors import EntryFormatError, LogNotFoundError
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, Cursor, LogName, Message, MessageId, check_log_name
-from dlog.read.backlog import Lag
+from dlog.read.backlog import Lag, lag_behind
 from dlog.read.batch import MessageBatch
 from dlog.read.config import ReaderConfig
 from dlog.read.fetcher import Fetched, Fetcher, NotYetError
@@ -34,9 +35,20 @@ from dlog.read.slow_polls import SlowPolls
 from ledger.arguments import require_choice, require_type
 from ledger.client import LedgerClient
 from ledger.errors import ConfigurationError
+from ledger.extras import require
 from ledger.reading.bookie_reads import Entry
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dlog.arrow.record_batches import RecordBatches
+
 _NOTHING: Iterator[Message] = iter(())
+_new: Any = tuple.__new__
+"""What MessageId's constructor calls after three Python frames."""
+
+Taken = tuple[Fetched | MessageBatch | Gap, MessageId]
+"""What was taken from a reader as it was fetched, and the position after it."""
 
 
 class Reader:
@@ -95,8 +107,12 @@ class Reader:
         self._position = EARLIEST_ID
         self._last = EARLIEST_ID
         self._returned: Message | None = None
+        self._ref: LogRef | None = None
+        """Once it is open."""
         self._fetched: Fetched | None = None
         self._entries: Iterator[Entry] = iter(())
+        self._put_back: deque[Taken] = deque()
+        """Comes before what is fetched next; empty while `_entries` is not."""
         self._messages = _NOTHING
         self._batch: MessageBatch | None = None
         self._closed = False
@@ -151,7 +167,7 @@ class Reader:
             raise ConfigurationError(f"the reader of log {self._log} is closed: open another one")
 
     async def _open(self) -> None:
-        ref = await self._logs.find(self._log)
+        ref = self._ref = await self._logs.find(self._log)
         places = Places(self._logs, ref, self._ledgers, self._password)
         self._position = await self._begin(ref, places)
         self._until = None if self._wanted.until is None else await places.find(self._wanted.until)
@@ -164,6 +180,7 @@ class Reader:
             and not isinstance(self._wanted.start, MessageId),
             on_trimmed=self._on_trimmed,
             on_data_loss=self._on_data_loss,
+            cursor=self._cursor_name,
         )
         self._fetcher = Fetcher(
             machine,
@@ -186,6 +203,7 @@ class Reader:
         """Stop reading ahead; `position` stays valid. A closed reader cannot be opened again."""
         self._closed = True
         self._entries, self._messages = iter(()), _NOTHING
+        self._put_back.clear()
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.gather(self._opening, return_exceptions=True)
@@ -219,7 +237,7 @@ class Reader:
     # ---- iteration
 
     def __aiter__(self) -> Self:
-        self._refuse_gaps("iterate over items()")
+        self.refuse_gaps("iterate over items()")
         return self
 
     async def __anext__(self) -> Message:
@@ -241,11 +259,11 @@ class Reader:
         is fetched already, or None; the reader goes on fetching in the background.
 
         Raises:
-            ConfigurationError: `timeout_s` is not a number; a policy is `gap`: iterate over `items`.
+            ConfigurationError: `timeout_s` is not a number of 0 or more; a policy is `gap`: iterate over `items`.
             The errors of iterating.
         """
-        self._refuse_gaps("iterate over items()")
-        require_type("timeout_s", timeout_s, float, type(None))
+        self.refuse_gaps("iterate over items()")
+        require_poll_s(timeout_s)
         for message in self._messages:
             self._returned = message
             return message
@@ -268,8 +286,8 @@ class Reader:
             ConfigurationError: a policy is `gap`: use `batch_items`.
             The errors of iterating.
         """
-        self._refuse_gaps("iterate over batch_items()")
-        async for item in self.batch_items():
+        self.refuse_gaps("iterate over batch_items()")
+        while (item := await self.next_item()) is not None:
             assert isinstance(item, MessageBatch)
             yield item
 
@@ -288,6 +306,52 @@ class Reader:
         while (item := await self.next_item()) is not None:
             yield item
 
+    async def arrow_batches(
+        self, columns: Sequence[str] | None = None, *, batch_rows: int = 8192
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """Iterate over Arrow record batches of `batch_rows` rows, each with 32 MiB of data at most, plus one entry.
+
+        `columns` chooses columns and their order; without it there are all except `headers` (docs/arrow.md). The last
+        batch has fewer rows. Without `until`, so has one whose first row has waited for 0.1 s. What was returned as
+        rows counts as returned: iteration of any kind continues after it.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            ConfigurationError: a policy is `gap`: use `batch_items`; a column is unknown; `batch_rows` is below 1.
+            The errors of iterating.
+        """
+        batches = self.record_batches("arrow_batches", columns, batch_rows)
+        while (batch := await batches.next()) is not None:
+            yield batch
+
+    async def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Everything from `position` up to `until` as one Arrow table. All of it must fit into memory.
+
+        `columns` is that of `arrow_batches`. What a call that fails or is cancelled has read is not returned again: to
+        repeat it, open another reader.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            ConfigurationError: the reader has no `until`; a policy is `gap`: use `batch_items`; a column is unknown.
+            The errors of iterating.
+        """
+        if self._wanted.until is None:
+            raise ConfigurationError(
+                f"the reader of log {self._log} has no end, a table has one: open it with until='latest', or use "
+                "arrow_batches"
+            )
+        return await self.record_batches("to_arrow", columns).table()
+
+    def record_batches(
+        self, what: str, columns: Sequence[str] | None, batch_rows: int = 65_536
+    ) -> RecordBatches:
+        """What makes the batches of `what`, a method. Raises what that raises before it reads."""
+        require(what, "arrow", "numpy", "pyarrow")
+        from dlog.arrow.record_batches import RecordBatches
+
+        self.refuse_gaps("iterate over batch_items()")
+        return RecordBatches(self, columns, batch_rows)
+
     async def next_item(self, *, give_up_at: float | None = None) -> MessageBatch | Gap | None:
         """The next batch or gap; None at the end. A cancelled call loses nothing.
 
@@ -302,18 +366,36 @@ class Reader:
                 batch = self._decode(entry)
                 if batch is not None:
                     return batch
-            await (self.open() if give_up_at is None else self.open_by(give_up_at))
-            assert self._fetcher is not None
-            # The fetcher shares this thread: let it send its next request before decoding this answer.
-            await asyncio.sleep(0)
-            found = await self._fetcher.take(give_up_at)
-            if isinstance(found, Gap):
-                self._returned, self._position = None, found.resume_at
-                return found
+            found, after = await self._take(give_up_at)
+            if isinstance(found, Fetched):
+                self._fetched, self._entries = found, iter(found.entries)
+                continue
             if found is None:
-                self._ended = not self._closed
                 return None
-            self._fetched, self._entries = found, iter(found.entries)
+            self._returned, self._position = None, after
+            if isinstance(found, MessageBatch):
+                self._batch, self._last = found, found.last_id
+            return found
+
+    async def _take(self, give_up_at: float | None) -> Taken | tuple[None, MessageId]:
+        """What comes next, as it was fetched or put back, and the position after it; None at the end."""
+        await (self.open() if give_up_at is None else self.open_by(give_up_at))
+        assert self._fetcher is not None
+        if self._put_back:
+            return self._put_back.popleft()
+        if not self._fetcher.is_ahead:
+            # It shares this thread: let it send its next request before this answer is decoded.
+            await asyncio.sleep(0)
+        found = await self._fetcher.take(give_up_at)
+        if found is None:
+            self._ended = not self._closed
+            return None, self._position
+        return found, found.resume_at if isinstance(found, Gap) else self._after(found)
+
+    def _after(self, fetched: Fetched) -> MessageId:
+        """The position after these entries."""
+        behind = MessageId(fetched.ledger_id, fetched.entries[-1].entry_id + 1, 0)
+        return behind if self._until is None else min(behind, self._until)
 
     async def next_items(
         self, count_max: int, *, give_up_at: float | None = None
@@ -339,6 +421,50 @@ class Reader:
                 found.append((batch, self._position))
         return found
 
+    async def next_fetched(self, *, give_up_at: float | None = None) -> Taken | None:
+        """What comes next, not decoded, and the position after it; None at the end. A cancelled call loses nothing.
+
+        Its entries may have messages at or after `until`. It counts as returned, unless `put_back` gets it.
+
+        Raises:
+            NotYetError: none came before the loop's time `give_up_at`.
+            The errors of iterating, except EntryFormatError.
+        """
+        if (rest := self._rest_of_batch()) is not None:
+            return rest, self._position
+        found, after = self._undecoded() or await self._take(give_up_at)
+        if found is None:
+            return None
+        self._returned, self._messages, self._batch, self._position = None, _NOTHING, None, after
+        return found, after
+
+    def _undecoded(self) -> Taken | None:
+        """The entries that were fetched last, as far as they are not decoded; they are no longer here then."""
+        entries, self._entries = list(self._entries), iter(())
+        if not entries:
+            return None
+        assert self._fetched is not None
+        first_index = self._fetched.first_index if entries[0] is self._fetched.entries[0] else 0
+        found = Fetched(self._fetched.ledger_id, first_index, entries, 0, self._fetched.decoded)
+        return found, self._after(found)
+
+    def put_back(
+        self, items: Sequence[Taken], position: MessageId, *, in_place_of_first: bool = False
+    ) -> None:
+        """Take back what `next_fetched` returned last, or the rest of it, which begins at `position`.
+
+        With `in_place_of_first` such a rest was put back before, and is now among the items.
+        """
+        if self._closed:
+            return
+        if (behind := self._undecoded()) is not None:
+            self._put_back.appendleft(behind)
+        if in_place_of_first:
+            self._put_back.popleft()
+        self._put_back.extendleft(reversed(items))
+        self._returned, self._messages, self._batch, self._position = None, _NOTHING, None, position
+        self._ended = self._ended and not self._put_back
+
     def _rest_of_batch(self) -> MessageBatch | None:
         """The part of a batch that is being returned message by message and was not returned yet."""
         batch, returned = self._batch, self._returned
@@ -351,32 +477,35 @@ class Reader:
         """The wanted messages of the entry, or None; from now on they count as returned."""
         fetched = self._fetched
         assert fetched is not None
+        decoded = fetched.decoded
+        if decoded is not None and (known := decoded.get(entry.entry_id)) is not None:
+            return self._clip(known, fetched)
         try:
             batch = MessageBatch.decoded(fetched.ledger_id, entry.entry_id, entry.payload)
         except EntryFormatError as error:
             # The next call fails on the same entry again instead of skipping it.
             self._entries = chain((entry,), self._entries)
-            raise EntryFormatError(
-                f"entry {entry.entry_id} of ledger {fetched.ledger_id}, log {self._log}: {error}",
-                ledger_id=fetched.ledger_id,
-                entry_id=entry.entry_id,
-            ) from error
+            raise undecodable(error, self._log, fetched.ledger_id, entry.entry_id) from error
+        if decoded is not None:
+            decoded[entry.entry_id] = batch
         return self._clip(batch, fetched)
 
     def _clip(self, batch: MessageBatch, fetched: Fetched) -> MessageBatch | None:
         """Only what is between start and until; both may be inside an entry."""
-        first = fetched.first_index if batch.entry_id == fetched.entries[0].entry_id else 0
-        stop, behind = len(batch), MessageId(batch.ledger_id, batch.entry_id + 1, 0)
+        ledger_id, entry_id, count = batch.ledger_id, batch.entry_id, len(batch.payloads)
+        first = fetched.first_index if entry_id == fetched.entries[0].entry_id else 0
+        stop, behind = count, _new(MessageId, (ledger_id, entry_id + 1, 0))
         if self._until is not None and self._until < behind:
-            stop, behind = min(stop, self._until.batch_index), self._until
+            stop, behind = min(count, self._until.batch_index), self._until
         self._returned, self._position = None, behind
         if first >= stop:
             return None
-        self._last = MessageId(batch.ledger_id, batch.entry_id, stop - 1)
-        self._batch = batch if first == 0 and stop == len(batch) else batch.slice(first, stop)
+        self._last = _new(MessageId, (ledger_id, entry_id, stop - 1))
+        self._batch = batch if first == 0 and stop == count else batch.slice(first, stop)
         return self._batch
 
-    def _refuse_gaps(self, way_out: str) -> None:
+    def refuse_gaps(self, way_out: str) -> None:
+        """ConfigurationError if a policy is `gap`; `way_out` is what to call instead."""
         if OnMissing.GAP in (self._on_trimmed, self._on_data_loss):
             raise ConfigurationError(f"a reader with policy 'gap' also returns gaps: {way_out}")
 
@@ -441,11 +570,21 @@ class Reader:
         return self._returned.id._replace(batch_index=self._returned.id.batch_index + 1)
 
     @property
+    def log(self) -> LogName:
+        """The log that it reads."""
+        return self._log
+
+    @property
+    def until(self) -> MessageId | None:
+        """Where it ends, once it is open; None if it does not."""
+        return self._until
+
+    @property
     def at_tail(self) -> bool:
         """Whether everything known to be readable has been returned. Asks no bookie and no store."""
         if self._fetcher is None or not self._fetcher.at_tail:
             return False
-        return length_hint(self._entries) == 0 and self.position == self._position
+        return not length_hint(self._entries) and not self._put_back and self.position == self._position
 
     @property
     def ended(self) -> bool:
@@ -454,19 +593,57 @@ class Reader:
 
     @property
     def lag(self) -> Lag:
-        """Distance from the tail as far as known here. Asks no bookie and no store."""
+        """Distance from the tail as far as known here: what was fetched, what the reader's ledger is known to have, and
+        what the list says of sealed ledgers after it. Messages and bytes are None unless the reader is at the tail:
+        `measure_lag` counts them. Asks no bookie and no store.
+        """
         return self.lag_from(self.position)
 
     def lag_from(self, position: MessageId) -> Lag:
         """The same for a consumer that has reached `position` only."""
         if self._fetcher is None:
             return Lag(0, 0)
-        return Lag(self._fetcher.entries_behind(position), self._fetcher.ledgers_ahead)
+        entries, ledgers = self._fetcher.known_from(position, self._fetched)
+        return Lag(entries, ledgers, 0, 0) if not entries and self._fetcher.at_tail else Lag(entries, ledgers)
+
+    async def measure_lag(self) -> Lag:
+        """What is readable from `position` on up to the tail, whatever `until` is, also in messages and bytes.
+
+        Every append that had succeeded before the call counts. Reads the log's record and up to two entries.
+
+        Raises:
+            ReadError, DataLossError: the tail cannot be determined.
+            LogNotFoundError: there is no such log any more.
+            MetadataUnavailableError: the metadata store cannot be reached.
+        """
+        return await self.measure_lag_from(self.position)
+
+    async def measure_lag_from(self, position: MessageId) -> Lag:
+        """The same for a consumer that has reached `position` only."""
+        await self.open()
+        assert self._ref is not None
+        return await lag_behind(position, self._logs, self._ref, self._ledgers, self._password)
 
     @property
     def waits_for(self) -> str | None:
         """Why no message comes at the moment, as a sentence; None while there is something to return."""
-        return None if self._fetcher is None else self._fetcher.waits_for
+        return None if self._fetcher is None or self._put_back else self._fetcher.waits_for
+
+
+def undecodable(error: EntryFormatError, log: LogName, ledger_id: int, entry_id: int) -> EntryFormatError:
+    """The same error with the place of the entry."""
+    return EntryFormatError(
+        f"entry {entry_id} of ledger {ledger_id}, log {log}: {error}", ledger_id=ledger_id, entry_id=entry_id
+    )
+
+
+def require_poll_s(timeout_s: object) -> None:
+    """ConfigurationError: not the `timeout_s` of a `poll`."""
+    require_type("timeout_s", timeout_s, float, type(None))
+    if isinstance(timeout_s, int | float) and timeout_s < 0:
+        raise ConfigurationError(
+            f"timeout_s must be 0 or more seconds, got {timeout_s}: 0 returns what is fetched already, None waits"
+        )
 
 
 def _abandon(loop: asyncio.AbstractEventLoop, fetcher: Fetcher) -> None:

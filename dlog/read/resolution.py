@@ -1,7 +1,8 @@
 """The outcome of an append that ended indeterminate (docs/log-semantics.md#rule-8).
 
-It is decided by entry, since a batch is stored completely or not at all. Once it is not UNDECIDED it never changes,
-except that a committed message may be trimmed later.
+It is decided by entry, since a batch is stored completely or not at all; whether the batch has the message is decided
+by the entry's own count. Once it is not UNDECIDED it never changes, except that a committed message may be trimmed
+later.
 
 Pitfall: docs/pitfalls.md#timeout-as-failure.
 """
@@ -10,13 +11,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from dlog.errors import HistoryPageError, LogNotFoundError, UnknownPositionError
+from dlog.errors import DataLossError, HistoryPageError, LogNotFoundError, UnknownPositionError
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
-from dlog.model import LogMetadata, LogState, MessageId
-from dlog.read.tail import end_of, opener
+from dlog.model import ListedLedger, LogMetadata, LogState, MessageId
+from dlog.read.entry_count import message_count
+from dlog.read.tail import OpenLedger, end_of, opener
 from ledger.client import LedgerClient
-from ledger.errors import LedgerNotFoundError
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError
 from ledger.metadata.rounds import Rounds
 
 
@@ -41,6 +43,8 @@ async def resolve(
         LogNotFoundError: the log is being deleted.
         LedgerNotFoundError: the listed ledger of the id does not exist: it is lost.
         HistoryPageError: the part of the ledger list that has the id is lost.
+        DataLossError: the entry is confirmed and listed, and does not exist: it is lost.
+        EntryFormatError, DigestMismatchError: the entry of an id with a batch index above 0 is damaged.
         ReadError: too few bookies respond.
     """
     rounds = Rounds(ledgers.environment, f"the record of log {ref}")
@@ -51,19 +55,39 @@ async def resolve(
                 f"log {ref} is being deleted, so the outcome of an append can no longer be determined",
                 log=str(ref),
             )
+        if min(message_id) < 0:
+            return Resolution.ABSENT  # no append gets such an id
         try:
             listed = await logs.ledger_list(ref, record).find(message_id.ledger_id)
             if message_id < record.trim_before or listed is None:
                 return _unlisted(record, message_id)
-            last_entry, sealed = await end_of(listed, opener(ledgers, password))
-        except (LedgerNotFoundError, HistoryPageError) as error:
-            if (await logs.read(ref)).value == record:
+            return await _in_ledger(listed, message_id, opener(ledgers, password))
+        except (LedgerNotFoundError, HistoryPageError, EntryNotFoundError) as error:
+            if (await logs.read(ref)).value != record:
+                await rounds.again(error)
+                continue
+            if not isinstance(error, EntryNotFoundError):
                 raise  # listed and missing: lost, not absent
-            await rounds.again(error)
-            continue
-        if message_id.entry_id <= last_entry:
-            return Resolution.COMMITTED
+            raise DataLossError(
+                f"cannot determine whether log {ref.name} has message {message_id}: {error}; "
+                "restore that entry on its bookies",
+                ledger_id=message_id.ledger_id,
+            ) from error
+
+
+async def _in_ledger(listed: ListedLedger, message_id: MessageId, open_ledger: OpenLedger) -> Resolution:
+    last_entry, sealed = await end_of(listed, open_ledger)
+    if message_id.entry_id > last_entry:
         return Resolution.ABSENT if sealed else Resolution.UNDECIDED
+    if message_id.batch_index == 0:
+        return Resolution.COMMITTED  # no entry is without messages
+    handle = await open_ledger(listed.ledger_id)
+    handle.confirm(last_entry)  # this handle may have asked other bookies, which know less
+    try:
+        count = await message_count(handle, message_id.entry_id)
+    finally:
+        await handle.close()
+    return Resolution.COMMITTED if message_id.batch_index < count else Resolution.ABSENT
 
 
 def _unlisted(record: LogMetadata, message_id: MessageId) -> Resolution:
@@ -71,9 +95,10 @@ def _unlisted(record: LogMetadata, message_id: MessageId) -> Resolution:
         return Resolution.TRIMMED
     last = record.last_ledger_id
     if message_id.ledger_id > last:
+        end = "the log has no ledger yet" if last < 0 else f"the last ledger of the log is {last}"
         raise UnknownPositionError(
-            f"message {message_id} is in a ledger above the last one of the log, which is {last}: no append can have "
-            "returned it; pass the id from an AppendIndeterminateError of this log",
+            f"message {message_id} is not of this log, since {end}: pass an id that an append to this log returned, or "
+            "that its AppendIndeterminateError has",
             requested=message_id,
             last=last,
         )

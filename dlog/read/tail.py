@@ -48,6 +48,27 @@ async def tail_of(
     return await with_fresh_record(logs, ref, ledgers.environment, look, "the end")
 
 
+async def is_beyond(
+    position: MessageId, tail: MessageId, ledgers: LedgerClient, password: bytes = b""
+) -> bool:
+    """Whether the position is above the tail, which `tail_of` has determined as `tail`.
+
+    A reader may have been shown more than `tail_of` finds, by a bookie that it did not wait for. So all bookies are
+    asked before a position in the tail's ledger counts as above it.
+
+    Raises:
+        LedgerNotFoundError: the tail's ledger was deleted.
+        ReadError: too few bookies respond to open it.
+    """
+    if position <= tail or position.ledger_id != tail.ledger_id:
+        return position > tail
+    handle = await ledgers.open(LedgerId(tail.ledger_id), password)
+    try:
+        return not await handle.is_proved_readable(position.entry_id - (position.batch_index == 0))
+    finally:
+        await handle.close()
+
+
 async def start_of_last(
     count: int, tail: MessageId, logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient, password: bytes
 ) -> MessageId:

@@ -24,9 +24,13 @@ AWAITED: Mapping[str, str] = {
     "Reader.*": "a call of the user; the next call raises the error of an opening that took longer",
     "Fetcher._run": "the next `take` raises it",
     "Fetcher._update": "the fetcher awaits it, next to a change of the log's record",
+    "HistoryPages.ledger_list.<locals>.read": "a walk along a list ends before a page that fails",
     "_recover_one": "recover_ledgers awaits all of them and raises the first error",
     "ReadHandle._read_striped.<locals>.one": "the read of the whole range awaits it",
     "ConnectionSet._connect": "each request that waits for the connection gets the error",
+    "KeyValueRepair.mark": "the auditor awaits many of them and raises the first error",
+    "Source._entry": "the copy awaits many of them and raises the first error",
+    "Draining._pass.<locals>.drain": "the pass awaits all of them and raises the first error",
     "RecoveryRunner._read": "the recovery awaits it, except reads after the end of the ledger, which may fail",
     "RecoveryRunner.run": "each `open_with_recovery` of this ledger awaits it",
 }

@@ -44,6 +44,8 @@ def small_storage(**changes: int | float | bool) -> StorageConfig:
         "reserve_bytes": 128 * KIB,
         "disk_check_interval_s": 2.0,
         "checkpoint_interval_s": 3.0,
+        "minor_compaction_interval_s": 0.0,
+        "major_compaction_interval_s": 0.0,
     }
     return StorageConfig(
         journal_directory=DATA / "journal",
@@ -65,7 +67,9 @@ class SimulatedBookie:
         timing: DiskTiming | None = None,
         gc_interval_s: float = 5.0,
         gc_grace_s: float = 2.0,
+        scrub_interval_s: float = 0.0,
         limits: Limits | None = None,
+        network_location: str | None = None,
     ) -> None:
         self.name = name
         self.disk = SimulatedDisk(loop.seeds.stream, loop.trace, name, timing=timing)
@@ -88,7 +92,10 @@ class SimulatedBookie:
         self._metadata = metadata
         self._storage = storage
         self._gc = (gc_interval_s, gc_grace_s)
+        self._scrub_interval_s = scrub_interval_s
         self._limits = limits or Limits()
+        self.network_location = network_location
+        """What its processes publish as its location."""
         self._node: Node | None = None
         self._serving = asyncio.Event()
         self._asked_to_stop = asyncio.Event()
@@ -218,7 +225,9 @@ class SimulatedBookie:
             port=PORT,
             gc_interval_s=interval_s,
             gc_grace_s=grace_s,
+            scrub_interval_s=self._scrub_interval_s,
             limits=self._limits,
+            network_location=self.network_location,
         )
 
     def _ended(self, node: Node, task: asyncio.Task[str]) -> None:

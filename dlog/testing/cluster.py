@@ -79,6 +79,12 @@ class ClusterConfig:
     gc_grace_s: float = 2.0
     """How long a ledger must be absent from metadata before bookies delete its entries."""
 
+    racks: int = 0
+    """Racks that the bookies are in, one after the other; 0: they publish no location."""
+
+    scrub_interval_s: float = 0.0
+    """From the beginning of one pass of a bookie's scrubber to that of the next; 0: bookies have none."""
+
     bookie_limits: BookieLimits = field(default_factory=BookieLimits)
     """What connections may hold in a bookie."""
 
@@ -110,7 +116,9 @@ class SimulatedCluster:
             timing=self.config.disk,
             gc_interval_s=self.config.gc_interval_s,
             gc_grace_s=self.config.gc_grace_s,
+            scrub_interval_s=self.config.scrub_interval_s,
             limits=self.config.bookie_limits,
+            network_location=f"/rack-{number % self.config.racks}" if self.config.racks else None,
         )
 
     def _log_change(self, node: str, key: str, now: StoredValue | None) -> None:

@@ -24,6 +24,21 @@ from ledger.writing.write_handle import WriteHandle
 class ActiveLedger:
     """Acks are delivered only while `released`: those of the next ledger wait for this one's seal."""
 
+    __slots__ = (
+        "_first_append_us",
+        "_last_append_us",
+        "_messages_acked",
+        "_pending",
+        "bytes_at_snapshot",
+        "detached",
+        "handle",
+        "ledger_id",
+        "messages_submitted",
+        "released",
+        "snapshot_entry",
+        "use",
+    )
+
     def __init__(self, handle: WriteHandle, use: LedgerUse) -> None:
         self.handle = handle
         self.ledger_id: LedgerId = handle.ledger_id
@@ -31,28 +46,36 @@ class ActiveLedger:
         self.released = False
         self.detached = False
         """Given up by the writer: what the handle still reports is caused by a recovery."""
+        self.messages_submitted = 0
+        """In all entries of the ledger, acknowledged or not."""
+        self.snapshot_entry: int | None = None
+        """The newest entry with a snapshot of the log's producers."""
+        self.bytes_at_snapshot = 0
+        """Bytes in the ledger up to the end of that entry."""
         self._pending: deque[PendingEntry] = deque()
         self._messages_acked = 0
         self._first_append_us = 0
         self._last_append_us = 0
 
     @property
+    def next_entry_id(self) -> int:
+        """The id that the next entry gets."""
+        return self.handle.last_add_pushed + 1
+
+    @property
     def in_flight(self) -> int:
         return len(self._pending)
 
-    @property
-    def oldest_at(self) -> float | None:
-        """When the oldest entry in flight was accepted, in loop time; None without any."""
-        return self._pending[0].accepted_at if self._pending else None
-
-    def submit(self, pending_entry: PendingEntry, now: float) -> None:
-        """Submit an encoded entry to the ledger; it gets the next entry id."""
-        pending_entry.entry_id = self.handle.submit(pending_entry.entry)
+    def submit(self, pending_entry: PendingEntry, now: float, *, flushes: bool) -> int:
+        """Submit an encoded entry to the ledger; return its id, the next one. `flushes` as of `WriteHandle.submit`."""
+        entry, use = pending_entry.entry, self.use
+        entry_id = pending_entry.entry_id = self.handle.submit(entry, flushes=flushes)
         self._pending.append(pending_entry)
-        use = self.use
-        use.bytes_taken += len(pending_entry.entry)
+        self.messages_submitted += pending_entry.count
+        use.bytes_taken += len(entry)
         use.entries_taken += 1
         use.last_append_at = now
+        return entry_id
 
     def deliver(self, through: int) -> tuple[int, int]:
         """Acknowledge what is in flight up to entry `through`; return the number of entries and bytes."""
@@ -63,9 +86,9 @@ class ActiveLedger:
             entries += 1
             size += pending_entry.size
             self._messages_acked += pending_entry.count
-            if not self._first_append_us:
-                self._first_append_us = pending_entry.append_time_us
             self._last_append_us = pending_entry.append_time_us
+            if not self._first_append_us:
+                self._first_append_us = self._last_append_us
             pending_entry.succeed(ledger_id)
         return entries, size
 

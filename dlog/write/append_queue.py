@@ -13,22 +13,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from dlog.config import LogConfig
-from dlog.core.batching import Batch, Batcher, Headers
+from dlog.core.batching import Batch, Batcher, BatchLimits, Headers
 from dlog.errors import MessageTooLargeError, QueueFullError
 from dlog.format.entry import ENTRY_OVERHEAD_BYTES
 from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers
-from dlog.model import MessageId, MessageIds
+from dlog.format.producer_snapshot import PRODUCER_BYTES, PRODUCERS_MAX, LastMessage
+from dlog.model import Appended, MessageId, MessageIds
 from dlog.write.active_ledger import ActiveLedger
 from dlog.write.append_deadline import AppendDeadline
 from dlog.write.byte_budget import ByteBudget
 from dlog.write.pending_entry import PendingEntry, Waiter
+from dlog.write.producer_entry import ProducerEntry
+from dlog.write.producer_registry import ProducerRegistry
+from dlog.write.turn_end import TurnEnd
 from ledger.buggify import buggify
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
+from ledger.model import ENTRY_BYTES_MAX
 
 _MESSAGE_OVERHEAD_BYTES = 16
 
@@ -36,14 +42,51 @@ _MESSAGE_OVERHEAD_BYTES = 16
 class AppendQueue:
     """Everything a writer has accepted that has no outcome yet."""
 
+    __slots__ = (
+        "_active_ledger",
+        "_batcher",
+        "_budget",
+        "_codec",
+        "_dispatched",
+        "_entries_in_flight",
+        "_environment",
+        "_epoch",
+        "_failed",
+        "_flush_scheduled",
+        "_flushes",
+        "_held",
+        "_last_append_us",
+        "_loop",
+        "_tail",
+        "_timer",
+        "_turn_end",
+        "_unsettled",
+        "buffer_bytes_max",
+        "deadline",
+        "limits",
+        "producers",
+        "refusal",
+    )
+
     def __init__(
-        self, config: LogConfig, environment: Environment, *, epoch: int, last_append_us: int = 0
+        self,
+        config: LogConfig,
+        environment: Environment,
+        turn_end: TurnEnd,
+        *,
+        epoch: int,
+        log: str = "",
+        last_append_us: int = 0,
+        producers: Mapping[bytes, LastMessage] | None = MappingProxyType({}),
     ) -> None:
-        self.limits = config.batching
+        """`producers`: their last messages when the log was taken over, as of ProducerRegistry."""
+        self.producers = ProducerRegistry(log, producers)
+        self.limits = _limits_beside(config.batching, producers)
         if buggify("writer.no-batching"):
-            self.limits = replace(config.batching, batch_bytes=1, linger_s=0.0)
+            self.limits = replace(self.limits, batch_bytes=1, linger_s=0.0)
         self._codec = config.codec
         self._environment = environment
+        self._turn_end = turn_end
         self._epoch = epoch
         self._last_append_us = last_append_us
         self._loop = asyncio.get_running_loop()
@@ -63,8 +106,7 @@ class AppendQueue:
         self._timer: asyncio.TimerHandle | None = None
         self.refusal: LogStoreError | None = None
         """Why no new append is accepted; None while they are."""
-        self.tail: MessageId | None = None
-        """The last message that this writer submitted to a ledger; None before the first."""
+        self._tail: tuple[int, int, int] | None = None
         self.deadline: AppendDeadline | None = None
         """Started whenever an entry is accepted."""
 
@@ -80,14 +122,18 @@ class AppendQueue:
         """Number of entries submitted to a ledger and not yet acknowledged."""
         return self._entries_in_flight
 
-    @property
-    def oldest_held_at(self) -> float | None:
-        """When the first entry not submitted to a ledger was accepted, in loop time; None without any."""
-        return self._held[0].accepted_at if self._held else None
+    def oldest_at(self) -> float | None:
+        """When the oldest entry without an outcome was accepted, in loop time; None without any."""
+        return self._unsettled[0].accepted_at if self._unsettled else None
 
     @property
     def active_ledger(self) -> ActiveLedger | None:
         return self._active_ledger
+
+    @property
+    def tail(self) -> MessageId | None:
+        """The last message that this writer submitted to a ledger; None before the first."""
+        return None if self._tail is None else MessageId(*self._tail)
 
     @property
     def buffered_bytes(self) -> int:
@@ -104,16 +150,13 @@ class AppendQueue:
             await self._budget.wait(size)
         return self._take(payload, key, headers)
 
+    def accept(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter | None:
+        """As `submit`, if there is buffer space; None if not, and then nothing is accepted."""
+        return None if self._budget.tight else self._take(payload, key, headers)
+
     def submit_nowait(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
         """The same without waiting: QueueFullError if the buffer is full."""
-        if self._budget.tight:
-            self._check_open()
-            raise QueueFullError(
-                f"the writer holds {self.buffered_bytes} unacknowledged bytes, the limit is "
-                f"{self.buffer_bytes_max}: wait for appends to succeed, or raise buffer_bytes_max",
-                queued_bytes=self.buffered_bytes,
-                queued_bytes_max=self.buffer_bytes_max,
-            )
+        self._refuse_if_full()
         return self._take(payload, key, headers)
 
     def _take(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
@@ -129,7 +172,7 @@ class AppendQueue:
             self._dispatch(PendingEntry(batch, whole=False))
         if not self._flush_scheduled:
             self._flush_scheduled = True
-            self._loop.call_soon(self._flush_due)
+            self._turn_end.call(self)
         return waiter
 
     async def append_many(
@@ -145,14 +188,41 @@ class AppendQueue:
     async def append_batch(self, batch: Batch[Waiter]) -> asyncio.Future[MessageIds]:
         """As `append_many`, for messages collected before."""
         self._check_open()
-        waiter: asyncio.Future[MessageIds] = self._loop.create_future()
-        batch.tokens.append(waiter)
-        pending_entry = PendingEntry(batch, whole=True)
+        waiter, pending_entry = self._whole(batch)
         if self._budget.tight:
             await self._budget.wait(pending_entry.size)
             self._check_open()
         self.flush()
         self._dispatch(pending_entry)
+        return waiter
+
+    def append_batch_nowait(self, batch: Batch[Waiter]) -> asyncio.Future[MessageIds]:
+        """The same without waiting: QueueFullError if the buffer is full."""
+        self._refuse_if_full()
+        self._check_open()
+        waiter, pending_entry = self._whole(batch)
+        self.flush()
+        self._dispatch(pending_entry)
+        return waiter
+
+    def _whole(self, batch: Batch[Waiter]) -> tuple[asyncio.Future[MessageIds], PendingEntry]:
+        waiter: asyncio.Future[MessageIds] = self._loop.create_future()
+        batch.tokens.append(waiter)
+        return waiter, PendingEntry(batch, whole=True)
+
+    async def append_sequenced(
+        self, producer_id: bytes, first_sequence: int, batch: Batch[Waiter]
+    ) -> asyncio.Future[Appended]:
+        """As `append_batch`, for messages of a producer. What was appended before is not appended again."""
+        self._check_open()
+        if self._budget.tight:
+            await self._budget.wait(batch.body_bytes + ENTRY_OVERHEAD_BYTES)
+            self._check_open()
+        waiter: asyncio.Future[Appended] = self._loop.create_future()
+        entry = self.producers.accept(producer_id, first_sequence, batch, waiter, self.limits.entry_bytes_max)
+        if entry is not None:
+            self.flush()
+            self._dispatch(entry)
         return waiter
 
     def flush(self) -> None:
@@ -188,14 +258,23 @@ class AppendQueue:
             if not future.done():
                 future.set_result(None)
 
-    def _flush_due(self) -> None:
-        """At the end of a loop iteration, after acks, and when a partial batch has lingered long enough."""
+    def on_turn_end(self) -> None:
+        """Send the partial batch if it leaves now, together with what was sent in this turn of the loop."""
         self._flush_scheduled = False
+        active_ledger = self._active_ledger
+        self._flush_due(flushes=active_ledger is not None)
+        if active_ledger is not None:
+            active_ledger.handle.flush()
+
+    def _flush_due(self, *, flushes: bool = False) -> None:
+        """At the end of a loop iteration, after acks, and when a partial batch has lingered long enough.
+
+        `flushes`: the caller flushes the ledger next. With many logs, a flush scheduled for each entry costs more.
+        """
         batch = self._batcher.due(self._loop.time(), in_flight=self._entries_in_flight > 0)
         if batch is not None:
-            self._dispatch(PendingEntry(batch, whole=False))
-        deadline = self._batcher.deadline()
-        if deadline is not None and self._timer is None:
+            self._dispatch(PendingEntry(batch, whole=False), flushes=flushes)
+        elif self._timer is None and (deadline := self._batcher.deadline()) is not None:
             self._timer = self._loop.call_at(deadline, self._on_timer)
 
     def _on_timer(self) -> None:
@@ -204,9 +283,9 @@ class AppendQueue:
 
     # ---- to the ledger
 
-    def _dispatch(self, pending_entry: PendingEntry) -> None:
+    def _dispatch(self, pending_entry: PendingEntry, *, flushes: bool = False) -> None:
+        now = pending_entry.accepted_at = self._loop.time()
         self._budget.take(pending_entry.size)
-        pending_entry.accepted_at = self._loop.time()
         if self.deadline is not None and not self.deadline.running:
             self.deadline.start()
         self._unsettled.append(pending_entry)
@@ -214,18 +293,40 @@ class AppendQueue:
         if self._active_ledger is None or self._held:
             self._held.append(pending_entry)
         else:
-            self._send(self._active_ledger, pending_entry)
+            self._send(self._active_ledger, pending_entry, now, flushes=flushes)
 
-    def _send(self, active_ledger: ActiveLedger, pending_entry: PendingEntry) -> None:
-        now_us = self._last_append_us = max(self._last_append_us, self._environment.wall_us())
-        if pending_entry.encode(self._epoch, now_us, self._codec):
-            active_ledger.submit(pending_entry, self._loop.time())
-            self.tail = MessageId(active_ledger.ledger_id, pending_entry.entry_id, pending_entry.count - 1)
+    def _send(
+        self, active_ledger: ActiveLedger, pending_entry: PendingEntry, now: float, *, flushes: bool = False
+    ) -> None:
+        now_us = self._environment.wall_us()
+        if now_us < self._last_append_us:
+            now_us = self._last_append_us
+        self._last_append_us = now_us
+        producers = self.producers if self.producers.in_use else None
+        place = None if producers is None else producers.place_for(active_ledger, pending_entry)
+        if not pending_entry.settled and pending_entry.encode(
+            epoch=self._epoch,
+            append_time_us=now_us,
+            codec=self._codec,
+            messages_before=active_ledger.messages_submitted,
+            producers=place,
+        ):
+            entry_id = active_ledger.submit(pending_entry, now, flushes=flushes)
+            if producers is not None:
+                producers.on_submitted(active_ledger, pending_entry, place)
+            self._tail = active_ledger.ledger_id, entry_id, pending_entry.count - 1
             self._entries_in_flight += 1
         else:
-            pending_entry.settled = True
-            self._budget.give_back(pending_entry.size)
-            self._drop_settled()
+            self._leave_out(pending_entry)
+
+    def _leave_out(self, pending_entry: PendingEntry) -> None:
+        """Every caller has cancelled before it was sent; or it has failed with an earlier one of its producer."""
+        if isinstance(pending_entry, ProducerEntry) and not pending_entry.settled:
+            for failed in self.producers.withdraw(pending_entry):
+                self._failed.extend(filter(_is_unread, failed.waiters))
+        pending_entry.settled = True
+        self._budget.give_back(pending_entry.size)
+        self._drop_settled()
 
     def hold(self) -> None:
         """Submit nothing to any ledger until `submit_to`."""
@@ -236,7 +337,7 @@ class AppendQueue:
         self._active_ledger = active_ledger
         held = self._held
         while held and self._active_ledger is active_ledger and active_ledger.handle.failed is None:
-            self._send(active_ledger, held.popleft())
+            self._send(active_ledger, held.popleft(), self._loop.time())
 
     # ---- from the ledger
 
@@ -248,10 +349,11 @@ class AppendQueue:
         if self._batcher.open_count:
             self._flush_due()
 
-    def take_back(self, pending_entry: Sequence[PendingEntry]) -> None:
-        """Hold entries whose absence is proved again, before all others, with their original bytes."""
-        self._entries_in_flight -= len(pending_entry)
-        self._held.extendleft(reversed(pending_entry))
+    def take_back(self, entries: Sequence[PendingEntry]) -> None:
+        """Hold entries whose absence is proved again, before all others, with their original messages."""
+        self._entries_in_flight -= len(entries)
+        self._held.extendleft(reversed(entries))
+        self.producers.take_back(entries)
 
     def fail_indeterminate(self, active_ledger: ActiveLedger, cause: LogStoreError) -> None:
         """Fail the entries in flight in this ledger: their outcome cannot be determined here."""
@@ -286,6 +388,16 @@ class AppendQueue:
             self._timer.cancel()
             self._timer = None
 
+    def _refuse_if_full(self) -> None:
+        if self._budget.tight:
+            self._check_open()
+            raise QueueFullError(
+                f"the writer holds {self.buffered_bytes} unacknowledged bytes, the limit is "
+                f"{self.buffer_bytes_max}: wait for appends to succeed, or raise buffer_bytes_max",
+                queued_bytes=self.buffered_bytes,
+                queued_bytes_max=self.buffer_bytes_max,
+            )
+
     def _check_open(self) -> None:
         if self.refusal is not None:
             raise self.refusal.copy()
@@ -298,6 +410,13 @@ class AppendQueue:
                 entry_bytes=size + ENTRY_OVERHEAD_BYTES,
                 entry_bytes_max=self.limits.entry_bytes_max,
             )
+
+
+def _limits_beside(limits: BatchLimits, producers: Mapping[bytes, LastMessage] | None) -> BatchLimits:
+    """Leave capacity for a snapshot of these producers, as an entry may have one in addition to its messages."""
+    count = PRODUCERS_MAX if producers is None else len(producers)
+    highest = ENTRY_BYTES_MAX - count * PRODUCER_BYTES
+    return limits if limits.entry_bytes_max <= highest else replace(limits, entry_bytes_max=highest)
 
 
 def _size(payload: Buffer | None, key: Buffer | None) -> int:

@@ -15,6 +15,15 @@ class ByteBudget:
     run yet, queues after it.
     """
 
+    __slots__ = (
+        "_bytes_max",
+        "_promised",
+        "_used",
+        "_waiting",
+        "_woken",
+        "tight",
+    )
+
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._used = 0

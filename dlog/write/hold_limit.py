@@ -14,7 +14,7 @@ from dlog.core.rotation import Phase, Rotation
 from dlog.errors import AppendAbortedError
 from dlog.metadata.log_ref import LogRef
 from dlog.write.active_ledger import ActiveLedger
-from dlog.write.append_deadline import AppendDeadline
+from dlog.write.append_deadline import AppendDeadline, DeadlineClock
 from dlog.write.append_queue import AppendQueue
 from dlog.write.task_scope import TaskScope
 from ledger.errors import LogStoreError
@@ -34,6 +34,7 @@ class HoldLimit:
         rotation: Rotation,
         queue: AppendQueue,
         active_ledgers: Mapping[LedgerId, ActiveLedger],
+        clock: DeadlineClock,
         *,
         give_up: Callable[[LogStoreError], None],
     ) -> None:
@@ -49,7 +50,11 @@ class HoldLimit:
         self._reported = ""
         self._stall: asyncio.TimerHandle | None = None
         self._deadline = AppendDeadline(
-            self._limit_s, oldest=self._oldest_pending, on_slow=self._on_slow, on_overdue=self._on_overdue
+            self._limit_s,
+            clock,
+            oldest=queue.oldest_at,
+            on_slow=self._on_slow,
+            on_overdue=self._on_overdue,
         )
         queue.deadline = self._deadline
 
@@ -83,12 +88,6 @@ class HoldLimit:
 
     def stop(self) -> None:
         self._deadline.stop()
-
-    def _oldest_pending(self) -> float | None:
-        """When the oldest append without an outcome was accepted, in loop time."""
-        accepted = [active_ledger.oldest_at for active_ledger in self._active_ledgers.values()]
-        accepted.append(self._queue.oldest_held_at)
-        return min((at for at in accepted if at is not None), default=None)
 
     def _on_slow(self, waited_s: float) -> None:
         _log.warning(

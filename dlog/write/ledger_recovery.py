@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dlog.format.entry import decode_envelope
+from dlog.format.entry import Envelope, decode_envelope
 from dlog.model import MessageId, SealFacts
 from ledger.client import LedgerClient
 from ledger.errors import CorruptionError, LedgerNotFoundError, NotFoundError, UnavailableError
@@ -21,11 +21,20 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
+class LedgerEnd:
+    facts: SealFacts
+    last: Envelope | None
+    """Of the last entry, if it was read."""
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveredLedgers:
     """Fenced and sealed: no earlier writer's append can be acknowledged in any of these ledgers any more."""
 
     seals: dict[LedgerId, SealFacts]
     missing: list[LedgerId]
+    last_envelopes: dict[LedgerId, Envelope]
+    """Of the last entry of those that have one, as far as it was read."""
     needs_ledger: bool = True
     """False if the writer of these ledgers is being closed, and no append waits for a new one."""
 
@@ -42,40 +51,51 @@ async def recover_ledgers(
     Source: docs/log-semantics.md#rule-20.
     """
     ids = list(ledger_ids)
-    facts = await _all(_recover_one(ledgers, one, known.get(one), password) for one in ids)
-    found = dict(zip(ids, facts, strict=True))
+    ends = await _all(_recover_one(ledgers, one, known.get(one), password) for one in ids)
+    found = dict(zip(ids, ends, strict=True))
     return RecoveredLedgers(
-        {one: seal for one, seal in found.items() if seal is not None},
-        [one for one, seal in found.items() if seal is None],
+        {one: end.facts for one, end in found.items() if end is not None},
+        [one for one, end in found.items() if end is None],
+        {one: end.last for one, end in found.items() if end is not None and end.last is not None},
     )
 
 
 async def _recover_one(
     ledgers: LedgerClient, ledger_id: LedgerId, known: SealFacts | None, password: bytes
-) -> SealFacts | None:
+) -> LedgerEnd | None:
     try:
         handle = await ledgers.open_with_recovery(ledger_id, password)
     except LedgerNotFoundError:
         return None
     try:
-        return known or await seal_facts(handle)
+        return await end_of_closed(handle) if known is None else LedgerEnd(known, None)
     finally:
         await handle.close()
 
 
-async def seal_facts(handle: ReadHandle) -> SealFacts:
-    """Facts of a closed ledger: the times of its first and last entry; its messages are not counted."""
+async def end_of_closed(handle: ReadHandle) -> LedgerEnd:
+    """Facts of a closed ledger, from its first and its last entry.
+
+    Its messages are not counted if the last entry cannot be read, or is of a release that did not count them.
+    """
     last_entry = handle.last_readable
     if last_entry < 0:
-        return SealFacts(last_entry=-1, message_count=0, byte_count=0)
-    first_us, last_us = await _all((_append_time(handle, 0), _append_time(handle, last_entry)))
-    return SealFacts(
+        return LedgerEnd(SealFacts(last_entry=-1, message_count=0, byte_count=0), None)
+    first, last = await _all((_envelope(handle, 0), _envelope(handle, last_entry)))
+    facts = SealFacts(
         last_entry=last_entry,
-        message_count=NOT_COUNTED,
+        message_count=_messages_through(last),
         byte_count=handle.metadata.length,
-        first_append_us=first_us,
-        last_append_us=last_us,
+        first_append_us=UNKNOWN_TIME_US if first is None else first.append_time_us,
+        last_append_us=UNKNOWN_TIME_US if last is None else last.append_time_us,
     )
+    return LedgerEnd(facts, last)
+
+
+def _messages_through(last: Envelope | None) -> int:
+    if last is None or last.messages_before is None:
+        return NOT_COUNTED
+    return last.messages_before + last.count
 
 
 async def last_message(ledgers: LedgerClient, ledger_id: LedgerId, password: bytes) -> MessageId:
@@ -88,17 +108,16 @@ async def last_message(ledgers: LedgerClient, ledger_id: LedgerId, password: byt
         await handle.close()
 
 
-async def _append_time(handle: ReadHandle, entry_id: int) -> int:
-    """The entry's append time; unknown if the entry is lost, damaged or unreadable now.
+async def _envelope(handle: ReadHandle, entry_id: int) -> Envelope | None:
+    """The entry's envelope; None if the entry is lost, damaged or unreadable now.
 
     That must not block the log's next writer, whose first append time may then be below this entry's.
     """
     try:
         [entry] = await handle.read(entry_id, entry_id)
-        envelope, _ = decode_envelope(entry.payload)
+        return decode_envelope(entry.payload)[0]
     except (NotFoundError, CorruptionError, UnavailableError):
-        return UNKNOWN_TIME_US
-    return envelope.append_time_us
+        return None
 
 
 async def _all(works: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:

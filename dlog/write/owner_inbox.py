@@ -1,4 +1,4 @@
-"""What other clients ask of a writer: read after each change of the log's record, and answered.
+"""What other clients ask of a writer: read after each change of the log's record, and now and then; answered.
 
 Invariant (docs/log-semantics.md#rule-22b): a request is answered before it is executed, so that the client that waits
 knows that this writer runs, and only if it is for this epoch.
@@ -15,6 +15,9 @@ from dlog.model import LogMetadata, Owner, OwnerRequest, RequestKind, RequestSta
 from dlog.write.task_scope import TaskScope
 from ledger.errors import LogStoreError, OutcomeUnknownError, UnavailableError
 from ledger.model import LedgerId, Versioned
+
+CHECK_S_MIN = 30.0
+"""Between two reads that no change of the record has brought about."""
 
 
 class OwnerInbox:
@@ -38,12 +41,22 @@ class OwnerInbox:
         self._seen: Versioned[LogMetadata] | None = None
         self._reading = False
         self._read_again = False
+        self._loop = asyncio.get_running_loop()
+        self._read_at = self._loop.time()
 
     def on_record(self, read: Versioned[LogMetadata]) -> None:
         """The record, of the writer's own epoch: if it was changed, perhaps because there is a request."""
         if self._seen is not None and self._seen.version == read.version:
             return
         self._seen = read
+        self._start()
+
+    def on_check(self) -> None:
+        """The writer checks its ledger: a client may have died between asking and changing the record."""
+        if self._seen is not None and self._loop.time() - self._read_at >= CHECK_S_MIN:
+            self._start()
+
+    def _start(self) -> None:
         self._read_again = True
         if not self._reading:
             self._reading = True
@@ -65,6 +78,7 @@ class OwnerInbox:
 
     async def _look(self) -> None:
         assert self._seen is not None
+        self._read_at = self._loop.time()
         epoch = self._seen.value.epoch
         request = await self._requests.read(self._ref)
         if request is None or request.state is not RequestState.OPEN or request.epoch != epoch:

@@ -9,11 +9,20 @@ from typing import Any
 
 from dlog.core.batching import Batch
 from dlog.errors import AppendIndeterminateError
-from dlog.format.entry import ENTRY_OVERHEAD_BYTES, Codec, encode_entry
+from dlog.format.entry import (
+    ENTRY_OVERHEAD_BYTES,
+    Codec,
+    ProducerMark,
+    SnapshotPlace,
+    encode_entry,
+    encode_message,
+    moved_entry,
+)
 from dlog.model import MessageId, MessageIds
 from ledger.errors import LogStoreError
 
-_new: Any = tuple.__new__
+new_message_id: Any = tuple.__new__
+"""What MessageId's constructor calls after three Python frames; takes the class and a tuple of its fields."""
 _cancelled: Callable[[asyncio.Future[Any]], bool] = asyncio.Future.cancelled
 
 Waiter = asyncio.Future[Any]
@@ -21,7 +30,9 @@ Waiter = asyncio.Future[Any]
 
 
 class PendingEntry:
-    """A batch until it is encoded, then the entry's bytes, which never change again (they may be sent twice).
+    """A batch until it is encoded, then the entry's bytes.
+
+    Its messages never change again. If the entry is sent again, in another ledger, its envelope is made anew.
 
     `whole`: one waiter for all messages (`append_many`), else one for each.
     """
@@ -43,7 +54,7 @@ class PendingEntry:
         self.batch: Batch[Waiter] | None = batch
         self.waiters = batch.tokens
         self.whole = whole
-        self.count = batch.count
+        self.count = len(batch.payloads)
         self.size = batch.body_bytes + ENTRY_OVERHEAD_BYTES
         """Counts against the writer's buffer, from acceptance to the end."""
         self.entry = b""
@@ -54,15 +65,47 @@ class PendingEntry:
         self.settled = False
         """Every waiter has its outcome."""
 
-    def encode(self, epoch: int, append_time_us: int, codec: Codec) -> bool:
-        """Fix the bytes, without messages whose caller has cancelled. False if nothing is left to send."""
+    @property
+    def mark(self) -> ProducerMark | None:
+        """Which producer sent it; None: none did."""
+        return None
+
+    def encode(
+        self,
+        *,
+        epoch: int,
+        append_time_us: int,
+        codec: Codec,
+        messages_before: int,
+        producers: SnapshotPlace | None,
+    ) -> bool:
+        """Make the bytes for the ledger that gets the entry next, after `messages_before` messages.
+
+        Messages whose caller has cancelled before the first time are left out. False if nothing is left to send.
+        """
         batch = self.batch
         if batch is None:
+            self.entry = moved_entry(self.entry, messages_before=messages_before, producers=producers)
             return True
-        if any(map(_cancelled, self.waiters)) and not self._leave_out_cancelled(batch):
+        waiters = self.waiters
+        cancelled = waiters[0].cancelled() if len(waiters) == 1 else any(map(_cancelled, waiters))
+        if cancelled and not self._leave_out_cancelled(batch):
             return False
-        columns = batch.columns
-        self.entry = b"".join(encode_entry(columns, epoch=epoch, append_time_us=append_time_us, codec=codec))
+        if self.count == 1 and codec is Codec.NONE and producers is None and self.mark is None:
+            self.entry = encode_message(
+                batch.keys[0], batch.payloads[0], batch.headers[0], epoch, append_time_us, messages_before
+            )
+        else:
+            pieces = encode_entry(
+                batch.columns,
+                epoch=epoch,
+                append_time_us=append_time_us,
+                codec=codec,
+                producer=self.mark,
+                messages_before=messages_before,
+                producers=producers,
+            )
+            self.entry = b"".join(pieces)
         self.append_time_us = append_time_us
         self.batch = None
         return True
@@ -81,14 +124,19 @@ class PendingEntry:
     def succeed(self, ledger_id: int) -> None:
         """Give every waiter that was not cancelled its id."""
         entry_id, self.settled = self.entry_id, True
-        if self.whole:
+        if self.count == 1 or self.whole:  # many logs with one append each
             waiter = self.waiters[0]
             if not waiter.done():
-                waiter.set_result(MessageIds(ledger_id, entry_id, self.count))
+                waiter.set_result(
+                    MessageIds(ledger_id, entry_id, self.count)
+                    if self.whole
+                    else new_message_id(MessageId, (ledger_id, entry_id, 0))
+                )
             return
-        # tuple.__new__ is what MessageId's constructor calls after three Python frames.
         places = zip(repeat(ledger_id), repeat(entry_id), range(self.count))
-        for waiter, message_id in zip(self.waiters, map(_new, repeat(MessageId), places), strict=True):
+        for waiter, message_id in zip(
+            self.waiters, map(new_message_id, repeat(MessageId), places), strict=True
+        ):
             if not waiter.done():
                 waiter.set_result(message_id)
 

@@ -18,6 +18,20 @@ _CHECK_MIN_S = 0.05
 class RotationMonitor:
     """Follows one ledger at a time. One timer, and a few comparisons for each run of acks."""
 
+    __slots__ = (
+        "_bookies",
+        "_ensemble",
+        "_forced",
+        "_full_noted",
+        "_limits",
+        "_on_check",
+        "_on_due",
+        "_on_hard_limit",
+        "_tasks",
+        "_timer",
+        "_use",
+    )
+
     def __init__(
         self,
         config: LogConfig,
@@ -26,13 +40,16 @@ class RotationMonitor:
         *,
         on_due: Callable[[], None],
         on_hard_limit: Callable[[], None],
+        on_check: Callable[[], None],
     ) -> None:
+        """`on_check`: called at each check that time alone brings about: of an idle log every `idle_s`."""
         self._limits = config.rotation
         self._ensemble = config.quorum.ensemble
         self._bookies = bookies
         self._tasks = tasks
         self._on_due = on_due
         self._on_hard_limit = on_hard_limit
+        self._on_check = on_check
         self._use: LedgerUse | None = None
         self._full_noted = False
         self._forced = False
@@ -44,6 +61,12 @@ class RotationMonitor:
         self._use = use
         self._full_noted = False
         self._schedule(use)
+
+    def on_acks(self) -> None:
+        """A ledger that has not reached a limit is due by time only, which the timer sees."""
+        use, limits = self._use, self._limits
+        if use is not None and (use.degraded or is_full(use, limits)):
+            self.look()
 
     def look(self) -> None:
         use = self._use
@@ -65,6 +88,10 @@ class RotationMonitor:
             self._tasks.cancel(self._timer)
         now = asyncio.get_running_loop().time()
         at = now + _DEGRADED_CHECK_S if use.degraded else next_check(use, self._limits)
+        if at <= now and not use.entries_taken:
+            at = (
+                now + self._limits.idle_s
+            )  # time alone makes no empty ledger due; an append may have come by then
         if (share := buggify("writer.early-rotation")) and not self._forced:
             self._forced, at = True, now + share
         self._timer = self._tasks.later(max(at - now, _CHECK_MIN_S), self._on_timer)
@@ -75,5 +102,6 @@ class RotationMonitor:
             self._forced = False
             self._on_due()
         self.look()
+        self._on_check()
         if self._use is not None and self._timer is None:
             self._schedule(self._use)

@@ -35,11 +35,13 @@ from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import NO_MESSAGE, LogMetadata, MessageId, Owner
 from dlog.write.active_ledger import ActiveLedger, LedgerMaker
+from dlog.write.append_deadline import DeadlineClock
 from dlog.write.append_queue import AppendQueue
 from dlog.write.hold_limit import HoldLimit
 from dlog.write.ledger_recovery import last_message
 from dlog.write.own_takeover import OwnTakeover
 from dlog.write.owner_inbox import OwnerInbox
+from dlog.write.producer_recovery import Producers, find_producers
 from dlog.write.record_watch import RecordWatch
 from dlog.write.rotation_monitor import RotationMonitor
 from dlog.write.takeover_runner import TakeoverResult
@@ -64,10 +66,40 @@ _RETRY_FIRST_S = 0.05
 _RETRY_MAX_S = 5.0
 _DRAIN_PATIENCE_S = 0.05
 """If a drain takes longer, the store is probed, so that appends continue if it is unavailable."""
+_PROBE_S_MAX = 5.0
+"""Longest time that a probe waits for a store that was slow before: a drain may hold appends for as long."""
 
 
 class RotationRunner:
     """The ledgers of one writer, from its takeover to its end."""
+
+    __slots__ = (
+        "_active_ledgers",
+        "_carrying_out",
+        "_commands",
+        "_config",
+        "_draining",
+        "_environment",
+        "_fullness",
+        "_guard",
+        "_handed_over",
+        "_inbox",
+        "_ledgers",
+        "_logs",
+        "_loop",
+        "_machine",
+        "_maker",
+        "_over_error",
+        "_probe_s",
+        "_queue",
+        "_ref",
+        "_rotated",
+        "_tasks",
+        "_tidy",
+        "_waits",
+        "_watch",
+        "over",
+    )
 
     def __init__(
         self,
@@ -80,6 +112,7 @@ class RotationRunner:
         ledgers: LedgerClient,
         config: LogConfig,
         tidy: Callable[[LogMetadata], Awaitable[None]],
+        clock: DeadlineClock,
     ) -> None:
         """`tidy` trims and deletes what is no longer needed."""
         assert takeover.active_ledger is not None
@@ -95,21 +128,21 @@ class RotationRunner:
         self._machine = Rotation(takeover.record, takeover.version, takeover.active_ledger.ledger_id)
         self._active_ledgers: dict[LedgerId, ActiveLedger] = {}
         self._draining: LedgerId | None = None
+        self._probe_s = config.store_probe_s  # how long the next probe waits for the store
         self._commands: deque[Command] = deque()
         self._carrying_out = False
         self._tasks = TaskScope(self._on_fault)
         self._waits = HoldLimit(
-            ref, config, self._tasks, self._machine, queue, self._active_ledgers, give_up=self.give_up
+            ref, config, self._tasks, self._machine, queue, self._active_ledgers, clock, give_up=self.give_up
         )
-        self._guard = EpochGuard(
-            ledgers.environment, lambda: self._machine.record.grace_us / 1e6, takeover.confirmed_at
-        )
+        self._guard = EpochGuard(ledgers.environment, self._grace_s, takeover.confirmed_at)
         self._fullness = RotationMonitor(
             config,
             ledgers.bookies,
             self._tasks,
             on_due=lambda: self._apply(self._machine.on_rotation_due()),
             on_hard_limit=lambda: self._apply(self._machine.on_hard_limit()),
+            on_check=lambda: self._inbox.on_check(),
         )
         self._watch = RecordWatch(
             logs,
@@ -215,6 +248,23 @@ class RotationRunner:
 
         return await with_fresh_record(self._logs, self._ref, self._environment, look, "the last message")
 
+    async def learn_producers(self) -> None:
+        """Read what the log's producers have appended, if that was not possible when the log was taken over.
+
+        Raises:
+            DataLossError: it is lost.
+            ReadError, MetadataUnavailableError: it cannot be read now.
+            LogNotFoundError: the log was deleted.
+        """
+        producers = self._queue.producers
+        if not producers.known:
+
+            async def look(ledgers: LedgerList) -> Producers:
+                return await find_producers(self._ledgers, ledgers, self._config.password)
+
+            what = "what the producers have appended"
+            producers.learn(await with_fresh_record(self._logs, self._ref, self._environment, look, what))
+
     # ---- events of the handles (WriteListener)
 
     def on_progress(self, handle: WriteHandle, done_through: int) -> None:
@@ -222,7 +272,7 @@ class RotationRunner:
         active_ledger = self._active_ledgers.get(handle.ledger_id)
         if active_ledger is not None and active_ledger.released and not active_ledger.detached:
             self._deliver(active_ledger, done_through)
-            self._fullness.look()
+            self._fullness.on_acks()
 
     def on_failure(self, handle: WriteHandle, error: LogStoreError) -> None:
         active_ledger = self._active_ledgers.get(handle.ledger_id)
@@ -343,6 +393,9 @@ class RotationRunner:
     def _retry(self) -> None:
         self._apply(self._machine.on_retry(self._environment.wall_us(), self._environment.token()))
 
+    def _grace_s(self) -> float:
+        return self._machine.record.grace_us / 1e6
+
     def _pause_s(self, attempt: int) -> float:
         bound = min(_RETRY_MAX_S, _RETRY_FIRST_S * 2.0 ** min(attempt, 20)) if attempt else 0.0
         return self._environment.rng.uniform(bound / 2, bound)
@@ -383,15 +436,29 @@ class RotationRunner:
         self._apply(self._machine.on_answer(answer, now_us, nonce))
 
     async def _probe(self) -> None:
+        """Find out whether the store answers. After a timeout the next probe waits twice as long.
+
+        Otherwise a full ledger would never be replaced on a store that is always slower than the first probe.
+        """
+        began = self._loop.time()
         try:
-            async with asyncio.timeout(self._config.store_probe_s):
+            async with asyncio.timeout(self._probe_s):
                 await self._logs.read(self._ref)
-        except (TimeoutError, MetadataUnavailableError):
+        except TimeoutError:
+            self._expect_answer_in(2 * self._probe_s)
             self._apply(self._machine.on_store_unreachable())
+            return
+        except MetadataUnavailableError:
+            self._apply(self._machine.on_store_unreachable())
+            return
         except LogNotFoundError:
-            self._apply(self._machine.on_store_reachable())  # the close will report it
-        else:
-            self._apply(self._machine.on_store_reachable())
+            pass  # the close will report it
+        self._expect_answer_in(2 * (self._loop.time() - began))
+        self._apply(self._machine.on_store_reachable())
+
+    def _expect_answer_in(self, seconds: float) -> None:
+        longest_s = min(_PROBE_S_MAX, self._config.hold_limit_s / 4)
+        self._probe_s = max(self._config.store_probe_s, min(seconds, longest_s))
 
     async def _tidy_up(self) -> None:
         """On failure the next rotation, or the next owner, tries again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
@@ -26,6 +26,7 @@ from dlog.core.commands import (
 )
 from dlog.core.takeover import OwnLog, Stamp, Takeover
 from dlog.errors import TakeoverTimeoutError
+from dlog.format.entry import Envelope
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogMetadata, LogState, Owner, SealFacts
@@ -47,6 +48,8 @@ class TakeoverResult:
     active_ledger: ActiveLedger | None
     confirmed_at: float
     """Boot clock just before the compare-and-set that proved our epoch."""
+    last_envelopes: Mapping[LedgerId, Envelope]
+    """Of the last entries of ledgers that were recovered, as far as they were read."""
 
 
 def new_owner(environment: Environment, name: str) -> Owner:
@@ -98,6 +101,7 @@ class TakeoverRunner:
         """Whether a candidate has had its time to win."""
         self._backoff = Backoff(ledgers.environment)
         self._known: dict[LedgerId, SealFacts] = {}
+        self._last_envelopes: dict[LedgerId, Envelope] = {}
         self._active_ledger: ActiveLedger | None = None
         self._confirmed_at = 0.0
 
@@ -146,7 +150,9 @@ class TakeoverRunner:
                 await self._do(command)
             match todo[-1]:
                 case TakenOver(record, version):
-                    return TakeoverResult(record, version, self._active_ledger, self._confirmed_at)
+                    return TakeoverResult(
+                        record, version, self._active_ledger, self._confirmed_at, self._last_envelopes
+                    )
                 case Depose() as deposed:
                     self._drop_active_ledger()
                     return deposed
@@ -163,6 +169,7 @@ class TakeoverRunner:
                 return self._machine.on_record(read)
             case FenceLedgers(ledger_ids):
                 fenced = await self._recover(ledger_ids)
+                self._last_envelopes |= fenced.last_envelopes
                 return self._machine.on_fenced(
                     fenced.seals, fenced.missing, self._stamp(), needs_ledger=fenced.needs_ledger
                 )

@@ -27,10 +27,12 @@ from dlog.errors import (
     WriterDeposedError,
 )
 from dlog.format.message import Buffer
+from dlog.format.producer_snapshot import producer_id
 from dlog.metadata.log_ref import LogRef
-from dlog.model import LogMetadata, MessageId, MessageIds, Owner
+from dlog.model import LogMetadata, MessageId, MessageIds, Owner, check_log_name
 from dlog.write.append_queue import AppendQueue
 from dlog.write.pending_entry import Waiter
+from dlog.write.producer import LogProducer
 from dlog.write.rotation_runner import RotationRunner
 from dlog.write.unread_failures import raise_unless_raising, unread_failures
 from ledger.arguments import require_type
@@ -47,6 +49,17 @@ class LogWriter:
     After its end (`close`, `abort`, a takeover by another writer, a hand-over to one that asked for the log, or an
     append that waited longer than `hold_limit_s`) every new append raises the reason, which is also in `refusal`.
     """
+
+    __slots__ = (
+        "__weakref__",
+        "_closing",
+        "_found_tail",
+        "_owner",
+        "_queue",
+        "_ref",
+        "_rotation",
+        "_warns",
+    )
 
     def __init__(
         self,
@@ -102,7 +115,7 @@ class LogWriter:
         active_ledger = self._queue.active_ledger
         if active_ledger is None or self._queue.holding:
             return None
-        return MessageId(active_ledger.ledger_id, active_ledger.handle.last_add_pushed + 1, 0)
+        return MessageId(active_ledger.ledger_id, active_ledger.next_entry_id, 0)
 
     @property
     def degraded(self) -> bool:
@@ -166,9 +179,11 @@ class LogWriter:
 
         Source: docs/log-semantics.md#rule-8, #rule-12, #rule-13.
         """
-        future: asyncio.Future[MessageId]
+        future: asyncio.Future[MessageId] | None
         if expect_tail is None:
-            future = await self._queue.submit(payload, key, headers)
+            future = self._queue.accept(payload, key, headers)
+            if future is None:
+                future = await self._queue.submit(payload, key, headers)
         else:
             await self._check_tail(MessageId.of(expect_tail))
             future = self._queue.submit_nowait(payload, key, headers)
@@ -180,20 +195,22 @@ class LogWriter:
         *,
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
+        expect_tail: MessageId | str | None = None,
     ) -> MessageIds:
         """Append messages as one entry, all or none; return their ids once they are durable and readable.
 
-        `keys` and `headers`, if given, have one element for each payload.
+        `keys` and `headers`, if given, have one element for each payload. `expect_tail` as for `append`.
 
         Raises:
-            AppendRejectedError: `payloads` is empty.
+            AppendRejectedError: `payloads` is empty, or the log does not end with `expect_tail`.
             MessageTooLargeError: together they exceed `entry_bytes_max`.
             ConfigurationError: `keys` or `headers` have another length, or a value has a wrong type.
             The other errors of `append`, for all messages together.
 
-        Source: docs/log-semantics.md#rule-6.
+        Source: docs/log-semantics.md#rule-6, #rule-12.
         """
-        return await (await self._queue.append_many(payloads, keys, headers))
+        submitted = self.submit_many(payloads, keys=keys, headers=headers, expect_tail=expect_tail)
+        return await (await submitted)
 
     async def submit_many(
         self,
@@ -201,13 +218,21 @@ class LogWriter:
         *,
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
+        expect_tail: MessageId | str | None = None,
     ) -> asyncio.Future[MessageIds]:
         """Submit messages that become one entry, waiting only for buffer space; the future gets their ids.
 
         The call raises the argument errors of `append_many` and, if the writer has ended, WriterDeposedError or
-        AppendAbortedError; the future gets every other outcome.
+        AppendAbortedError; the future gets every other outcome. With `expect_tail` the call also raises what `append`
+        raises for it: it does not wait for buffer space, and the first one of a writer may wait for the log's last
+        message.
         """
-        return await self._queue.append_many(payloads, keys, headers)
+        if expect_tail is None:
+            return await self._queue.append_many(payloads, keys, headers)
+        expected = MessageId.of(expect_tail)
+        return await self.submit_batch(
+            self.batch_of(payloads, keys=keys, headers=headers), expect_tail=expected
+        )
 
     def batch_of(
         self,
@@ -225,9 +250,14 @@ class LogWriter:
         """
         return Batch.of(self._queue.limits, payloads, keys=keys, headers=headers)
 
-    async def submit_batch(self, batch: Batch[Waiter]) -> asyncio.Future[MessageIds]:
+    async def submit_batch(
+        self, batch: Batch[Waiter], *, expect_tail: MessageId | None = None
+    ) -> asyncio.Future[MessageIds]:
         """As `submit_many`, for messages that `batch_of` has collected. A batch can be submitted once."""
-        return await self._queue.append_batch(batch)
+        if expect_tail is None:
+            return await self._queue.append_batch(batch)
+        await self._check_tail(expect_tail)
+        return self._queue.append_batch_nowait(batch)
 
     def submit(
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = ()
@@ -250,6 +280,51 @@ class LogWriter:
             The errors that the call of `submit` raises.
         """
         return self._queue.submit_nowait(payload, key, headers)
+
+    async def producer(self, name: str) -> LogProducer:
+        """The producer of this name, whose messages are appended at most once each, by their sequence numbers.
+
+        What a producer has appended is in the log itself, so it is known after every takeover, however long ago it was.
+        A name has 1 to 200 letters, digits, `.`, `_` or `-`. Two programs must not use the same one. Waits only if
+        that could not be read when the log was taken over.
+
+        Raises:
+            InvalidNameError: the name is not valid.
+            DataLossError: what producers have appended is lost.
+            ReadError, MetadataUnavailableError, ContendedError: it cannot be read now.
+            WriterDeposedError: the log was deleted.
+
+        Source: docs/log-semantics.md#rule-36.
+        """
+        check_log_name(name)
+        await self._learn_producers()
+        self._queue.producers.open_anew(producer_id(name))
+        return LogProducer(self._queue, name)
+
+    async def forget_producer(self, name: str) -> bool:
+        """Drop what is known of a producer that is not used any more; whether there was one.
+
+        A later producer of this name begins anew, and could append messages a second time. This takes effect in the
+        log with the next append: if the writer ends before, the producer is still known.
+
+        Raises:
+            AppendRejectedError: appends of the producer have no outcome yet.
+            The errors of `producer`.
+        """
+        check_log_name(name)
+        await self._learn_producers()
+        return self._queue.producers.forget(producer_id(name))
+
+    async def _learn_producers(self) -> None:
+        try:
+            await self._rotation.learn_producers()
+        except LogNotFoundError as error:
+            raise self._deleted() from error
+
+    def _deleted(self) -> WriterDeposedError:
+        return WriterDeposedError(
+            f"log {self.log} was deleted: this writer accepts no more appends", log=self.log
+        )
 
     async def flush(self, timeout_s: float | None = None) -> None:
         """Send what is batched and wait until everything submitted before has its outcome.
@@ -290,9 +365,7 @@ class LogWriter:
             try:
                 self._found_tail = await self._rotation.last_sealed_message()
             except LogNotFoundError as error:
-                raise WriterDeposedError(
-                    f"log {self.log} was deleted: this writer accepts no more appends", log=self.log
-                ) from error
+                raise self._deleted() from error
         self._queue.flush()
         tail = self._queue.tail or self._found_tail
         if self._queue.holding or tail != expected:

@@ -64,8 +64,8 @@ def shown(machine: AppendMachine, commands: list[AppendCommand]) -> list[str]:
         match command:
             case ReleaseThrough(entry_id):
                 lines.append(f"release through {entry_id}")
-            case WriteLac(position, lac):
-                lines.append(f"write lac {lac} to b{position}")
+            case WriteLac(positions, lac):
+                lines += [f"write lac {lac} to b{position}" for position in positions]
             case Resend(position):
                 lines.append(f"resend to b{position}")
     state = f"lac {machine.lac}, visible {machine.visible}"

@@ -15,7 +15,7 @@ from tests.helpers.mutations.search import run_planted, search
 from tests.helpers.mutations.table import Table, stale
 from tests.simulation.mutations.catalogue import MUTATIONS, UNPROVED
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 TABLE = Table.load()
 STEP = 1 if os.environ.get("PLANTED_BUGS") == "all" else 3

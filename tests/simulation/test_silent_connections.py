@@ -217,7 +217,7 @@ def test_connections_for_explicit_lacs_that_go_half_open_hold_a_writer_only_brie
                 await writer.append(b"first")
                 await asyncio.sleep(1)
                 pool, bookies = client.ledgers._pool, client.ledgers.bookies().writable
-                lines = [pool.v3_now(info.bookie_id) for info in bookies]
+                lines = [pool.v3_connections.now(info.bookie_id) for info in bookies]
                 for each in cluster.loop.network.connections("writer"):
                     if any(line is not None and each.client is line._transport for line in lines):
                         cluster.loop.network.half_open(each)

@@ -16,7 +16,7 @@ from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.run import run_plan
 from tests.helpers.coverage.functions import called_by, defined
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 LISTED = tomllib.loads(Path(__file__).with_name("uncalled.toml").read_text("utf-8"))
 SOMETIMES = LISTED["rare"]["functions"] + [name for group in LISTED["seldom"] for name in group["functions"]]
@@ -28,13 +28,27 @@ RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
         8,
         {"polite": 0.7, "retains": True, "shrinks": False, "other_log": False, "writers": 3, "chaos_s": 20.0},
     ),
-    *(("chaos", seed, {}) for seed in (22, 23, 24, 25)),
+    *(("chaos", seed, {}) for seed in (21, 22, 23, 24, 25, 27)),
     ("scenes", 3, {"chaos_s": 6.0}),
     ("scenes", 5, {}),
+    ("scenes", 22, {}),
     ("narrow", 3, {}),
     ("beyond", 1, {"chaos_s": 6.0}),
+    ("chaos", 9, {"repairers": 2}),
     ("chaos", 11, {**BUSY, "wire": "v3", "codec": "zstd", "shrinks": True, "digest": "DUMMY"}),
-    ("chaos", 16, {**BUSY, "codec": "lz4", "digest": "CRC32", "hold_s": 2.0, "shrinks": True}),
+    (
+        "chaos",
+        16,
+        {
+            **BUSY,
+            "codec": "lz4",
+            "digest": "CRC32",
+            "hold_s": 2.0,
+            "shrinks": True,
+            "single_write_bytes_min": 1,
+            "compaction": True,
+        },
+    ),
     (
         "chaos",
         13,

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from dlog.cli.input.message import Group, Headers, NewMessage, check_size
 from ledger.errors import ConfigurationError
+from ledger.printing import counted
 
 
 class Columns(StrEnum):
@@ -105,7 +106,7 @@ class _Rows:
         fields = self._fields(raw)
         if self._columns is not Columns.ROW and len(fields) != len(header):
             raise ConfigurationError(
-                f"line {self._line} of the CSV input has {len(fields)} columns, the header has {len(header)}"
+                f"line {self._line} of the CSV input has {counted(len(fields), 'column')}, the header has {len(header)}"
             )
         key = self._field(fields, self._key_index, "key", self._key_column)
         if self._columns is Columns.JSON:
@@ -119,8 +120,8 @@ class _Rows:
             return None
         if index >= len(fields):
             raise ConfigurationError(
-                f"line {self._line} of the CSV input has {len(fields)} columns, but the {use} {name!r} is column "
-                f"{index + 1}"
+                f"line {self._line} of the CSV input has {counted(len(fields), 'column')}, but the {use} {name!r} is "
+                f"column {index + 1}"
             )
         return _bytes(fields[index])
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from dlog.cli.input.message import Group, NewMessage, check_size
 from ledger.errors import ConfigurationError
+from ledger.printing import counted
 
 _LENGTH_BYTES = 4
 
@@ -29,5 +30,5 @@ def length_prefixed_messages(chunks: Iterable[bytes]) -> Iterator[Group]:
             yield group
     if held:
         raise ConfigurationError(
-            f"the input ends inside a message: its last {len(held)} bytes are not a whole message"
+            f"the input ends inside a message: its end, {counted(len(held), 'byte')}, is not a whole message"
         )

@@ -27,6 +27,8 @@ def opened_input(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
 
 
 def _opened(file: str) -> BinaryIO:
+    if not file:
+        raise ConfigurationError("FILE is empty: pass the name of a file, or - for stdin")
     try:
         return Path(file).open("rb", buffering=0)
     except OSError as error:

@@ -3,8 +3,7 @@
 `AllCommittedEntriesReachAckQuorum` of BookKeeper's TLA+ specification. `AckedCopies` checks at the instant of an
 acknowledgement, and when a reader is the first to return the message: an add that was under way then mostly arrives a
 moment later, so the copies at the end of a run do not show that one was missing. `CopyAudit` reads each replica after
-healing. The write quorum is reached only by repair: that half is checked when asked for (`repaired`), and its test is
-skipped by name until repair exists.
+healing. The write quorum is reached only by repair: that half is checked when asked for (`repaired`).
 """
 
 from __future__ import annotations

@@ -7,13 +7,16 @@ bookie must have: only adds that were answered with EOK, and none of a ledger th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from bookie_server.errors import EntryConflictError
-from bookie_server.storage.ledger_storage import LedgerStorage, OnDurable
+from bookie_server.storage.ledger_storage import LedgerStorage, OnAddsDurable
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.stored_entry import EntryRun
+
+_Adds = Sequence[tuple[StoredLedger, EntryRun]]
 
 
 class DurableEntries:
@@ -50,13 +53,15 @@ class DurableEntries:
         """Whether any of its processes has said that the entry is durable."""
         return entry_id in self._durable.get(ledger_id, ())
 
-    def _add(self, add: Any, state: StoredLedger, run: EntryRun, on_durable: OnDurable) -> None:
-        self._before.setdefault(state.ledger_id, state.last_entry)
-        self._heard_of.add(state.ledger_id)
+    def _add(self, add: Any, adds: _Adds, on_durable: OnAddsDurable[EntryRun]) -> None:
+        for state, _ in adds:
+            self._before.setdefault(state.ledger_id, state.last_entry)
+            self._heard_of.add(state.ledger_id)
 
-        def answered(error: Exception | None) -> None:
+        def answered(some: _Adds, error: Exception | None) -> None:
             if error is None or isinstance(error, EntryConflictError):
-                self._durable.setdefault(state.ledger_id, set()).update(run.ids)
-            on_durable(error)
+                for state, run in some:
+                    self._durable.setdefault(state.ledger_id, set()).update(run.ids)
+            on_durable(some, error)
 
-        add(state, run, answered)
+        add(adds, answered)

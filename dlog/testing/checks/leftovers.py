@@ -14,11 +14,14 @@ from bookie_server.journal.files import file_ids
 from bookie_server.journal.log_mark import decode_log_mark
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.index import Index
+from bookie_server.storage.segments.places import segment_id
 from bookie_server.storage.storage_paths import StoragePaths
 
 _KNOWN = {
     "journal": re.compile(r"[0-9a-f]{16}\.journal|(next|spare)\.tmp|(VERSION|lock|port)(\.tmp)?"),
-    "ledgers": re.compile(r"entry-logs|index|(VERSION|lock|port|log-mark|reserve|ledger-states)(\.tmp)?"),
+    "ledgers": re.compile(
+        r"entry-logs|index|(VERSION|lock|port|log-mark|reserve|ledger-states|scrub-record)(\.tmp)?"
+    ),
     "entry logs": re.compile(r"[0-9a-f]{16}\.log"),
 }
 
@@ -35,22 +38,28 @@ def c17_no_file_is_left_over(disk: Disk, config: StorageConfig, *, swept: bool) 
             if not _KNOWN[what].fullmatch(name):
                 yield f"{directory / name} is not a file of a bookie"
     mark = decode_log_mark(disk.read_file(paths.mark), paths.mark)
-    for file_id in file_ids(disk, paths.journal):
-        if file_id < mark.file_id:
-            yield f"journal file {file_id} is before the log mark, which is in {mark.file_id}"
-    yield from _logs(disk, paths, swept=swept)
-
-
-def _logs(disk: Disk, paths: StoragePaths, *, swept: bool) -> Iterator[str]:
     index = Index(disk.open_key_values(paths.index))
     try:
-        end = index.log_end()
-        last = 0 if end is None else end.log_id  # they are counted from one
-        for name in filter(_KNOWN["entry logs"].fullmatch, disk.list(paths.entry_logs)):
-            log_id = int(name.removesuffix(".log"), 16)
-            if log_id > last + 1:
-                yield f"entry log {log_id} is after the end of all entry logs, which is in {last}"
-            elif swept and log_id < last and not index.has_live_ledger(log_id):
-                yield f"entry log {log_id} has no entry of an existing ledger"
+        # What the index has pointed into is left to the collector.
+        if swept or not config.single_write_bytes_min:
+            yield from _segments(disk, paths, index, mark.file_id)
+        yield from _logs(disk, paths, index, swept=swept)
     finally:
         index.close()
+
+
+def _segments(disk: Disk, paths: StoragePaths, index: Index, marked: int) -> Iterator[str]:
+    for file_id in file_ids(disk, paths.journal):
+        if file_id < marked and not index.has_live_ledger(segment_id(file_id)):
+            yield f"journal file {file_id} is before the log mark, which is in {marked}, and no entry is in it"
+
+
+def _logs(disk: Disk, paths: StoragePaths, index: Index, *, swept: bool) -> Iterator[str]:
+    end = index.log_end()
+    last = 0 if end is None else end.log_id  # they are counted from one
+    for name in filter(_KNOWN["entry logs"].fullmatch, disk.list(paths.entry_logs)):
+        log_id = int(name.removesuffix(".log"), 16)
+        if log_id > last + 1:
+            yield f"entry log {log_id} is after the end of all entry logs, which is in {last}"
+        elif swept and log_id < last and not index.has_live_ledger(log_id):
+            yield f"entry log {log_id} has no entry of an existing ledger"

@@ -8,22 +8,20 @@ Beside that each LAC is kept that any writer has reported: recovery must not end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from bookie_server.errors import StorageError
-from bookie_server.protocol.service import BookieService
+from bookie_server.protocol.requests import AddRun
+from bookie_server.protocol.service import BookieService, OnAdded
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
-from bookie_server.storage.stored_entry import EntryRun
 from dlog.testing.checks.decoded import decode_ledger_metadata
 from dlog.testing.checks.instants.denials import AcknowledgedEntries
 from dlog.testing.checks.transitions import values
 from dlog.testing.metadata.history import RegisterHistory
 from ledger.wire.status import Status
-
-Added = Callable[[Status, frozenset[int]], None]
 
 
 @dataclass(slots=True)
@@ -31,6 +29,18 @@ class _Promised:
     fenced: bool = False
     last_entry: int = -1
     lac: int = -1
+
+
+@dataclass(slots=True)
+class _AskedRun:
+    """A run that is not answered yet."""
+
+    lac: int
+    """In its last entry."""
+    too_late: bool
+    """A fence was confirmed before it."""
+    known_lac: int = -1
+    """What the bookie knew of `lac` when it had taken the run."""
 
 
 class BookiePromises:
@@ -110,39 +120,39 @@ class BookiePromises:
     def _add(
         self,
         service: BookieService,
-        add: Callable[..., None],
-        ledger_id: int,
-        key: bytes,
-        run: EntryRun,
-        *,
-        recovery: bool,
-        priority: bool,
-        done: Added,
+        add: Callable[[Sequence[AddRun], OnAdded], None],
+        runs: Sequence[AddRun],
+        done: OnAdded,
     ) -> None:
+        # By identity: runs are not hashable, and `runs` keeps them alive.
+        unanswered = {id(run): self._asked(run) for run in runs}
+
+        def answer(some: Sequence[AddRun], status: Status, refused: frozenset[int]) -> None:
+            for run in some:
+                asked = unanswered.pop(id(run))
+                if status is Status.EOK and not refused:
+                    self._added(run.ledger_id, max(run.ids), asked.known_lac)
+                    self._entries.acknowledged(run.ledger_id, list(run.ids))
+                    if asked.too_late:
+                        self._took_too_late(run.ledger_id, limbo=service.storage.limbo)
+            done(some, status, refused)
+
+        add(runs, answer)
+        for run in runs:
+            asked = unanswered.get(id(run))
+            if asked is not None:
+                # An entry that was there already stays as it is, with its LAC: recovery repeats it with another one.
+                state = service.storage.ledger(run.ledger_id)
+                assert state is not None, "it has accepted the add"
+                asked.known_lac = min(asked.lac, state.lac)
+
+    def _asked(self, run: AddRun) -> _AskedRun:
         lac = int.from_bytes(run.entries[-1][16:24], "big", signed=True)
-        if lac > self.reported_lacs.get(ledger_id, -1):
-            self.reported_lacs[ledger_id] = lac
-        promised = self._ledgers.get(ledger_id)
-        too_late = promised is not None and promised.fenced and not recovery
-
-        answered, known_lac = False, -1
-
-        def answer(status: Status, refused: frozenset[int]) -> None:
-            nonlocal answered
-            answered = True
-            if status is Status.EOK and not refused:
-                self._added(ledger_id, max(run.ids), known_lac)
-                self._entries.acknowledged(ledger_id, list(run.ids))
-                if too_late:
-                    self._took_too_late(ledger_id, limbo=service.storage.limbo)
-            done(status, refused)
-
-        add(ledger_id, key, run, recovery=recovery, priority=priority, done=answer)
-        if not answered:
-            # An entry that was there already stays as it is, with its LAC: recovery repeats it with another one.
-            state = service.storage.ledger(ledger_id)
-            assert state is not None, "it has accepted the add"
-            known_lac = min(lac, state.lac)
+        if lac > self.reported_lacs.get(run.ledger_id, -1):
+            self.reported_lacs[run.ledger_id] = lac
+        promised = self._ledgers.get(run.ledger_id)
+        too_late = promised is not None and promised.fenced and not run.recovery
+        return _AskedRun(lac, too_late)
 
     def _took_too_late(self, ledger_id: int, *, limbo: bool) -> None:
         self._broken(f"accepted an add to ledger {ledger_id} after it had confirmed a fence")

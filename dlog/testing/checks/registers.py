@@ -38,6 +38,8 @@ class _Register:
         self._gone_before = inf
         """It was removed before this, if it was certainly removed."""
         self._gone_after = inf
+        self._late_creates = 0
+        """Creates before its removal whose outcome is unknown: each may come to the server after it."""
 
     def findings(self) -> Iterator[str]:
         yield from self._values()
@@ -104,16 +106,24 @@ class _Register:
                 self._gone_after = min(self._gone_after, call.invoked)
             if call.outcome is CallOutcome.DONE:
                 self._gone_before = min(self._gone_before, _end(call))
+        self._late_creates = sum(
+            call.operation == "create"
+            and call.outcome is CallOutcome.UNKNOWN
+            and call.invoked < self._gone_before
+            for call in self._calls
+        )
+        if self._late_creates:
+            self._gone_before = inf
         self._high[-1] = min(self._high[-1], self._gone_before)
 
     # ---- removals
 
     def _removed(self) -> Iterator[str]:
-        """A register is removed once, at the version that the call named, and never comes back."""
+        """A register is removed once, at the version that the call named, and comes back by a late create only."""
         done = [
             call for call in self._calls if call.operation == "remove" and call.outcome is CallOutcome.DONE
         ]
-        for again in done[1:]:
+        for again in done[1 + self._late_creates :]:
             yield f"was removed twice: {_describe(done[0])}, {_describe(again)}"
         last = len(self._low) - 1
         for call in done:

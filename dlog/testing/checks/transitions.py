@@ -1,7 +1,8 @@
 """C13: metadata moves only as the rules allow. Looks at each version of a value and the one before it.
 
 Of ledgers: OPEN → IN_RECOVERY → CLOSED, never back, and only its writer leaves the mark out; closed is final;
-fragments only grow, and what an earlier one holds stays. Of logs: docs/log-semantics.md#i1, #i2, #i3, #i10.
+fragments only grow, and what an earlier one holds stays, but for members that repair replaces.
+Of logs: docs/log-semantics.md#i1, #i2, #i3, #i10.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from dlog.model import ListedLedger, LogMetadata, LogState, MessageId
 from dlog.testing.checks.decoded import decode_ledger_metadata, decode_record
 from dlog.testing.checks.lists import WholeLists
 from dlog.testing.metadata.history import CallOutcome, RegisterHistory
-from ledger.model import LedgerMetadata, LedgerState
+from ledger.model import Fragment, LedgerMetadata, LedgerState
 
 _UNSEALED_MAX = 2
+_REPAIRER = "repairer"
+"""How the processes are called that run repair."""
 
 
 def values(history: RegisterHistory) -> dict[str, dict[int, bytes]]:
@@ -29,11 +32,16 @@ def values(history: RegisterHistory) -> dict[str, dict[int, bytes]]:
 
 
 def c13_ledger_metadata_moves_legally(history: RegisterHistory) -> Iterator[str]:
+    repaired = {
+        call.register
+        for call in history.calls
+        if call.operation == "write" and call.client.startswith(_REPAIRER)
+    }
     for register, versions in values(history).items():
         if register.startswith("ledger/"):
             decoded = [decode_ledger_metadata(value) for value in versions.values()]
             for before, after in pairwise(decoded):
-                for wrong in _ledger_change(before, after):
+                for wrong in _ledger_change(before, after, repaired=register in repaired):
                     yield f"{register}: {wrong}"
     yield from _closed_unmarked(history)
 
@@ -59,7 +67,8 @@ def _closed_unmarked(history: RegisterHistory) -> Iterator[str]:
             yield f"{call.register}: {call.client} closed it without marking it, {creators[call.register]} wrote it"
 
 
-def _ledger_change(before: LedgerMetadata, after: LedgerMetadata) -> Iterator[str]:
+def _ledger_change(before: LedgerMetadata, after: LedgerMetadata, *, repaired: bool) -> Iterator[str]:
+    """`repaired`: repair has changed the ledger, so finished fragments may have other members."""
     if after.state < before.state:
         yield f"went from {before.state.name} back to {after.state.name}"
     if before.state is LedgerState.CLOSED and (before.last_entry, before.length) != (
@@ -67,7 +76,11 @@ def _ledger_change(before: LedgerMetadata, after: LedgerMetadata) -> Iterator[st
         after.length,
     ):
         yield f"closed at {before.last_entry}, then closed again at {after.last_entry}"
-    if before.state is after.state is LedgerState.IN_RECOVERY and before.fragments != after.fragments:
+    last_only = slice(-1, None) if repaired else slice(None)
+    if (
+        before.state is after.state is LedgerState.IN_RECOVERY
+        and before.fragments[last_only] != after.fragments[last_only]
+    ):
         # The next recovery must ask those who may have the entries, not those who were to get them.
         yield f"recovery changed fragments before it closed: {before.fragments} to {after.fragments}"
     kept = before.fragments if before.closed else before.fragments[:-1]
@@ -75,7 +88,9 @@ def _ledger_change(before: LedgerMetadata, after: LedgerMetadata) -> Iterator[st
         # Repair replaces members, never where fragments begin.
         if [each.first_entry for each in kept] != [each.first_entry for each in after.fragments]:
             yield f"fragments changed after it was closed: {before.fragments} to {after.fragments}"
-    elif after.fragments[: len(kept)] != kept:
+    elif after.fragments[: len(kept)] != kept and not (
+        repaired and _firsts(after.fragments[: len(kept)]) == _firsts(kept)
+    ):
         yield f"finished fragments changed: {before.fragments} to {after.fragments}"
     if after.last_fragment.first_entry < before.last_fragment.first_entry:
         yield f"the last fragment went back: {before.fragments} to {after.fragments}"
@@ -85,6 +100,10 @@ def _ledger_change(before: LedgerMetadata, after: LedgerMetadata) -> Iterator[st
         after.password,
     ):
         yield "quorum, digest or password changed"
+
+
+def _firsts(fragments: Sequence[Fragment]) -> list[int]:
+    return [each.first_entry for each in fragments]
 
 
 def c13_log_records_move_legally(history: RegisterHistory) -> Iterator[str]:

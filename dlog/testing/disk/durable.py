@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bookie_server.errors import JournalDamagedError
+from bookie_server.journal.block import entries_of
 from bookie_server.journal.record import (
     FILE_HEADER_BYTES,
     RECORD_HEADER_BYTES,
     FileHeader,
     Record,
     RecordType,
-    decode_adds,
     decode_explicit_lac,
     decode_file_header,
     decode_record,
@@ -56,8 +56,8 @@ class JournalObserver:
 
 def _said(record: Record) -> Iterator[Said]:
     match record.type:
-        case RecordType.ADDS:
-            for ledger_id, entry_id, lac, _ in decode_adds(record.body):
+        case RecordType.ADDS | RecordType.BLOCK:
+            for ledger_id, entry_id, lac, _ in entries_of(record):
                 yield Said("ADD", ledger_id, entry_id, lac=lac)
         case RecordType.EXPLICIT_LAC:
             ledger_id, lac, _ = decode_explicit_lac(record.body)

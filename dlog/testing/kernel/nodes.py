@@ -97,7 +97,7 @@ class Node:
 
     def _failures_now(self) -> list[Problem]:
         return [
-            Problem(self.label, f"task {task.get_name()} failed at {origin_of(error)}", error)
+            Problem(self.label, f"{_describe(task)} failed at {origin_of(error)}", error)
             for task in self._tasks
             # Looked at without marking it as retrieved, which would hide it from asyncio.
             if (error := task._exception) is not None
@@ -166,3 +166,8 @@ def by_clock_of(node: Node, heap: TimerHeap) -> TimerHeap:
         else (when, number, owner, timer)
         for when, number, owner, timer in heap
     ]
+
+
+def _describe(task: asyncio.Task[Any]) -> str:
+    coroutine = task.get_coro()
+    return f"task {task.get_name()} of {getattr(coroutine, '__qualname__', repr(coroutine))}"

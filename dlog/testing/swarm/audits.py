@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from bookie_server.storage.scrub.record import ScrubPass
 from dlog.core import metadata_keys
 from dlog.testing.checks.checks import first_findings
 from dlog.testing.checks.history import History
@@ -15,6 +18,7 @@ from dlog.testing.checks.ledger_ends import (
 from dlog.testing.checks.leftovers import c17_no_file_is_left_over
 from dlog.testing.checks.promises import c15_no_ledger_ends_below_its_lac
 from dlog.testing.checks.registers import c16_registers_are_linearizable
+from dlog.testing.checks.scrubbing import c20_scrubbers_find_what_is_damaged
 from dlog.testing.checks.transitions import c13_ledger_metadata_moves_legally, c13_log_records_move_legally
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.metadata.history import RegisterHistory
@@ -22,6 +26,7 @@ from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.processes.cancellers import CANCELLER_ROOT
 from dlog.testing.swarm.processes.neighbours import NEIGHBOUR_ROOT
 from dlog.testing.swarm.processes.parallel_logs import PARALLEL_ROOT
+from dlog.testing.swarm.processes.producers import PRODUCER_ROOT
 from ledger.model import BookieId
 
 
@@ -34,6 +39,8 @@ def root_of(process: str) -> str:
             return CANCELLER_ROOT
         case "parallel":
             return PARALLEL_ROOT
+        case "producer":
+            return PRODUCER_ROOT
         case _:
             return metadata_keys.DEFAULT_ROOT
 
@@ -73,6 +80,22 @@ def _forgotten_fences(cluster: SimulatedCluster) -> list[str]:
 
     found = c15_fences_are_permanent(cluster.metadata.history, refuses)
     return first_findings("c15_fences_are_permanent", found)
+
+
+def unfound_damage(cluster: SimulatedCluster, plan: Plan, found: Mapping[str, ScrubPass]) -> list[str]:
+    """C20, of bookies that have stopped; `found` by their last passes, by their names."""
+    name = "c20_scrubbers_find_what_is_damaged"
+    return [
+        f"{each} ({bookie.name})"
+        for bookie in cluster.bookies
+        if bookie.name in found
+        for each in first_findings(
+            name,
+            c20_scrubbers_find_what_is_damaged(
+                bookie.disk, plan.storage(), found[bookie.name], sound=bookie.sound
+            ),
+        )
+    ]
 
 
 def leaks(cluster: SimulatedCluster, plan: Plan) -> list[str]:

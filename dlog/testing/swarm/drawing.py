@@ -63,8 +63,14 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         drawn |= _with_more_contention(Draw(Random(f"contention {seed}")), profile, drawn)
     if profile != "beyond":
         drawn |= _with_later_features(Draw(Random(f"later {seed}")))
+        later = Draw(Random(f"producers {seed}"))
+        drawn["producers"] = later.chance.choice((1, 2, 3)) if later.maybe(0.2) else 0
+    drawn["compaction"] = Draw(Random(f"compaction {seed}")).maybe(0.3)
     if profile == "narrow":
         drawn |= narrowed(Draw(Random(f"narrow {seed}")))
+    if profile != "beyond":
+        drawn |= _with_racks(Draw(Random(f"racks {seed}")), drawn)
+    drawn["scrubs"] = Draw(Random(f"scrubbers {seed}")).maybe(0.3)
     if drawn["digest"] == "DUMMY" and (profile == "beyond" or "minor_rot" in drawn["faults"]):
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot
     return Plan(seed=seed, profile=profile, **(drawn | overrides))
@@ -190,6 +196,17 @@ def _with_later_features(draw: Draw) -> dict[str, Any]:
         "polite": 0.5 if draw.maybe(0.3) else 0.0,
         "retains": draw.maybe(0.25),
     }
+
+
+def _with_racks(draw: Draw, drawn: dict[str, Any]) -> dict[str, Any]:
+    """Three racks, so that two are left without one of the bookies; few runs have them.
+
+    They are enforced only where bookies return: those that are left for good might share a rack.
+    """
+    if not draw.maybe(0.1):
+        return {}
+    for_good = {"lost_bookie", "minor_rot", "leave_bookie"} & {*drawn["faults"]}
+    return {"racks": 3, "enforces_racks": draw.maybe(0.6) and not for_good}
 
 
 def _with_returning_bookies(ensemble: int, bookies: int) -> dict[str, Any]:

@@ -200,6 +200,7 @@ def narrowed(draw: Draw) -> dict[str, Any]:
         "neighbours": 2 if draw.maybe(0.1) else 0,
         "copiers": 2 if copiers else 0,
         "parallel_logs": 0,
+        "producers": 0,
         "cancellers": 0,
         "mixed_settings": False,
         "huge_bytes": 0,

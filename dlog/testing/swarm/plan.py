@@ -20,6 +20,7 @@ from dlog.testing.swarm.actions import Action
 from dlog.testing.swarm.mixed_settings import mixed_log_config, mixed_storage
 from ledger.config import LedgerClientConfig, Visibility, WireProtocol
 from ledger.model import FRAME_BYTES_MAX, DigestType, QuorumSizes
+from ledger.placement.config import PlacementConfig
 
 PROFILES = ("calm", "chaos", "beyond", "scenes", "narrow")
 """No faults; faults that the contract survives; faults that it does not, where only silence is wrong; those that it
@@ -85,7 +86,17 @@ SCENES = (
 BEYOND_SCENES = ("rotten_ambush", "wiped_ambush", "emptied_ambush", "rotten_fence")
 """Short schedules of faults that belong together; see scenes.py."""
 
+RACKS_MIN = 2
+"""Racks that clients ask for, which counts where bookies are in some."""
+
 _PHASE_S_MAX = 70.0
+_COMPACTION: dict[str, int | float] = {
+    "minor_compaction_interval_s": 0.7,
+    "minor_compaction_threshold": 0.5,
+    "major_compaction_interval_s": 2.0,
+    "major_compaction_threshold": 0.95,
+    "compaction_bytes_per_s": 256 * KIB,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +116,8 @@ class Plan:
     password: str = ""
     wire: str = "v2"
     """The version of the protocol in which entries go."""
+    single_write_bytes_min: int = 0
+    """Adds that bookies write once; 0: none. No seed draws it."""
     writers: int = 2
     readers: int = 2
     witnesses: int = 0
@@ -115,6 +128,14 @@ class Plan:
     """Processes that cancel what they have begun."""
     copiers: int = 0
     """Processes that copy entries between bookies."""
+    repairers: int = 0
+    """Processes with an auditor and a worker of repair; at the end every entry must have its write quorum of copies."""
+    racks: int = 0
+    """Racks that the bookies are in; 0: none is known."""
+    enforces_racks: bool = False
+    """Whether a ledger is refused that would not span two of them."""
+    scrubs: bool = False
+    """Bookies check what they have stored, one pass after the other."""
     short_lists: bool = False
     """The record keeps three ledgers, and pages have the others."""
     consumers: int = 0
@@ -125,6 +146,8 @@ class Plan:
     """The owner trims what a cursor of the administrators is beyond; they read that first."""
     parallel_logs: int = 0
     """Logs that one more client writes and follows at the same time."""
+    producers: int = 0
+    """Processes that share one more log, to which each appends as a producer."""
     rivals: bool = False
     """Writers without the log ask for it at the same instants."""
     chaos_s: float = 20.0
@@ -179,6 +202,8 @@ class Plan:
     """Bookies hold few requests and responses of a connection, so that they often stop reading it."""
     huge_bytes: int = 0
     """Size of a few messages that are far larger than the others; 0: none."""
+    compaction: bool = False
+    """Bookies compact what is less than nearly all alive, again and again."""
     progress_s: float = 0.0
     """How long each phase after the chaos may take; 0: as long as `phase_s_max` computes."""
 
@@ -220,6 +245,7 @@ class Plan:
             hold_limit_s=self.hold_s,
             deletion_grace_s=graces[int(number) % len(graces)] if graces else None,
             ledger=LedgerClientConfig(
+                placement=PlacementConfig(racks_min=RACKS_MIN, enforce=self.enforces_racks),
                 wire=WireProtocol(self.wire),
                 connect_timeout_s=1.0 * patience,
                 add_timeout_s=1.0 * patience,
@@ -254,7 +280,9 @@ class Plan:
             write_cache_bytes_max=size,
             entry_log_bytes_max=2 * size,
             block_bytes_max=KIB if self.small_disks else 4 * KIB,
+            single_write_bytes_min=self.single_write_bytes_min,
             limbo_on_damage=self.limbo or self.profile == "beyond",
+            **(_COMPACTION if self.compaction else {}),
         )
 
     @property
@@ -283,6 +311,11 @@ class Plan:
             connection_reads_max=1,
             reads_max=2,
         )
+
+    @property
+    def scrub_interval_s(self) -> float:
+        """From one pass of a bookie's scrubber to the next; 0: none."""
+        return 1.0 if self.scrubs else 0.0
 
     @property
     def waits_for_garbage(self) -> bool:

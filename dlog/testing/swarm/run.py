@@ -75,7 +75,9 @@ def _report(plan: Plan, *, detailed: bool, timeline: int) -> Report:
         disk=disk,
         metadata=store,
         gc_interval_s=plan.gc_interval_s,
+        scrub_interval_s=plan.scrub_interval_s,
         bookie_limits=plan.bookie_limits(),
+        racks=plan.racks,
     )
     points = ForcedPoints(loop.seeds, loop.trace)
     try:

@@ -8,27 +8,33 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from bookie_server.storage.scrub.record import ScrubPass
 from dlog.client import LogClient
+from dlog.config import LogConfig
 from dlog.ledger_list.listing import SHORT_SIZES
 from dlog.model import MessageId
 from dlog.testing.checks.checks import first_findings
 from dlog.testing.checks.copies import AckedCopies
 from dlog.testing.checks.history import History
+from dlog.testing.checks.instants.new_ledgers import NewLedgers
 from dlog.testing.checks.instants.recovered_fences import RecoveredFences
 from dlog.testing.checks.instants.visible_acks import VisibleAcks
 from dlog.testing.checks.recorder import Recorder
+from dlog.testing.checks.scrubbing import c20_damage_is_marked, pass_from_now
 from dlog.testing.checks.waits import c17_appends_end_in_time
 from dlog.testing.cluster import SimulatedCluster
-from dlog.testing.swarm.audits import broken_promises, leaks, root_of
+from dlog.testing.swarm.audits import broken_promises, leaks, root_of, unfound_damage
 from dlog.testing.swarm.chaos import Chaos
-from dlog.testing.swarm.plan import Plan
+from dlog.testing.swarm.plan import RACKS_MIN, Plan
 from dlog.testing.swarm.processes.administrators import SwarmAdministrator
 from dlog.testing.swarm.processes.cancellers import Appended, SwarmCanceller
 from dlog.testing.swarm.processes.consumers import Consumed, SwarmConsumer
 from dlog.testing.swarm.processes.copiers import SwarmCopier
 from dlog.testing.swarm.processes.neighbours import Belongings, SwarmNeighbour
 from dlog.testing.swarm.processes.parallel_logs import ParallelLogs, SwarmParallelLogs
+from dlog.testing.swarm.processes.producers import Produced, SwarmProducer
 from dlog.testing.swarm.processes.readers import SwarmReader
+from dlog.testing.swarm.processes.repairers import REPAIRER, SwarmRepairer, patient, wrong_in_the_end
 from dlog.testing.swarm.processes.witnesses import SwarmWitness
 from dlog.testing.swarm.processes.writers import SwarmWriter
 from dlog.testing.swarm.verification import Verification
@@ -43,7 +49,9 @@ Worker = (
     | SwarmCanceller
     | SwarmConsumer
     | SwarmCopier
+    | SwarmRepairer
     | SwarmParallelLogs
+    | SwarmProducer
     | SwarmAdministrator
 )
 LOG = "swarm"
@@ -71,8 +79,10 @@ class Swarm:
             *(f"neighbour-{number}" for number in range(plan.neighbours)),
             *(f"canceller-{number}" for number in range(plan.cancellers)),
             *(f"copier-{number}" for number in range(plan.copiers)),
+            *(f"{REPAIRER}-{number}" for number in range(plan.repairers)),
             *(f"consumer-{number}" for number in range(plan.consumers)),
             *(["parallel-0"] if plan.parallel_logs else []),
+            *(f"producer-{number}" for number in range(plan.producers)),
             "administrator",
         ]
         self.chaos = Chaos(plan, cluster, self._names, self._start)
@@ -80,7 +90,10 @@ class Swarm:
         self._belongings = Belongings()
         self._appended = Appended()
         self._consumed = Consumed(lambda: cluster.loop.now)
+        self._scrubbed: dict[str, ScrubPass] = {}
+        """The last whole pass of each bookie's scrubber."""
         self._parallel = ParallelLogs(plan, lambda: cluster.loop.now, cluster.trace)
+        self._produced = Produced()
         self._workers: list[Worker] = []
         self._stopping = asyncio.Event()
         self._incarnations: dict[str, asyncio.Task[None]] = {}
@@ -117,15 +130,8 @@ class Swarm:
         else:
             verify = self._cluster.run("verifier", verification.beyond_the_contract)
             history = await self._in_time("the log is written and read", verify)
-        if self._plan.neighbours and within:
-            look = self._cluster.run("neighbour-verifier", self._missing_of_neighbours)
-            self.wrong += await self._in_time("the neighbours' log is written and read", look)
-        if self._plan.cancellers and within:
-            look = self._cluster.run("canceller-verifier", self._wrong_of_cancellers)
-            self.wrong += await self._in_time("the cancellers' log is written and read", look)
-        if self._plan.parallel_logs and within:
-            look = self._cluster.run("parallel-verifier", self._wrong_of_parallel_logs)
-            self.wrong += await self._in_time("the parallel logs are written and read", look)
+        if within:
+            await self._verify_the_others()
         await self._in_time("clients close", self._end_everybody())
         self.wrong += self._consumed.wrong()
         if within:
@@ -140,7 +146,24 @@ class Swarm:
         self.chaos.leave_the_dead()
         await self._in_time("bookies stop", self._cluster.stop())
         self.wrong += leaks(self._cluster, self._plan)
+        self.wrong += unfound_damage(self._cluster, self._plan, self._scrubbed)
         return history
+
+    async def _verify_the_others(self) -> None:
+        """What the log's own verification does not see: other processes, repair, scrubbers."""
+        plan = self._plan
+        checks: tuple[tuple[object, str, str, Callable[[], Coroutine[Any, Any, list[str]]]], ...] = (
+            (plan.neighbours, "neighbour", "the neighbours' log is read", self._missing_of_neighbours),
+            (plan.cancellers, "canceller", "the cancellers' log is read", self._wrong_of_cancellers),
+            (plan.parallel_logs, "parallel", "the parallel logs are read", self._wrong_of_parallel_logs),
+            (plan.producers, "producer", "the producers' log is read", self._wrong_of_producers),
+            (plan.repairers, "repairer", "every ledger is repaired", self._wrong_of_repair),
+            (plan.scrubs, "scrub", "every bookie is scrubbed", self._scrub_everything),
+        )
+        for takes_part, who, what, check in checks:
+            if takes_part:
+                verify = self._cluster.run(f"{who}-verifier", check)
+                self.wrong += await self._in_time(what, verify)
 
     def violations(self) -> list[str]:
         """What was found wrong so far, by the phases and by every process."""
@@ -162,6 +185,8 @@ class Swarm:
 
         self.recorder.on_acked, self.recorder.on_first_read = acked, copies.on_read
         RecoveredFences(self._cluster, self.wrong)
+        if self._plan.enforces_racks:
+            NewLedgers(self._cluster, RACKS_MIN, self.wrong)
 
     # ---- processes
 
@@ -169,7 +194,7 @@ class Swarm:
         """Start the process, or the next incarnation of one that was killed."""
         if name in self._incarnations and self._cluster.process(name).alive:
             return
-        if name.startswith("writer") and not self._writing:
+        if name.startswith(("writer", "producer")) and not self._writing:
             return
         if name.startswith("reader"):
             self._readers[name] = None
@@ -203,8 +228,12 @@ class Swarm:
                 )
             case "copier":
                 worker = SwarmCopier(client, LOG, label, chance)
+            case "repairer":
+                worker = SwarmRepairer(client, label)
             case "parallel":
                 worker = SwarmParallelLogs(self._plan, client, self._parallel, label, chance, self._stopping)
+            case "producer":
+                worker = SwarmProducer(client, self._produced, name, label, chance, self._stopping)
             case _:
                 worker = SwarmAdministrator(
                     client,
@@ -227,8 +256,9 @@ class Swarm:
         finally:
             await client.close()
 
-    async def _connect(self, process: str = "") -> LogClient:
-        config, root = self._plan.log_config(process), root_of(process)
+    async def _connect(self, process: str = "", config: LogConfig | None = None) -> LogClient:
+        """`config`: None: the one that the plan has for the process."""
+        config, root = config or self._plan.log_config(process), root_of(process)
         while True:
             try:
                 client = await self._cluster.client(config=config, root=root)
@@ -264,13 +294,13 @@ class Swarm:
         ended = [
             task
             for name, task in self._incarnations.items()
-            if name.startswith(("administrator", "neighb", "cancell", "consum", "copier"))
+            if name.startswith(("administrator", "neighb", "cancell", "consum", "copier", REPAIRER))
         ]
         for task in ended:
             task.cancel()
         await asyncio.wait(ended)
         for name in self._names:
-            if name.startswith("writer") and self._cluster.process(name).alive:
+            if name.startswith(("writer", "producer")) and self._cluster.process(name).alive:
                 await self._incarnations[name]
 
     async def _readers_reach(self, message_id: MessageId) -> None:
@@ -288,8 +318,35 @@ class Swarm:
     async def _wrong_of_parallel_logs(self) -> list[str]:
         return await self._asked("parallel-verifier", self._parallel.wrong_in_the_end)
 
-    async def _asked(self, process: str, ask: Callable[[LogClient], Awaitable[list[str]]]) -> list[str]:
-        client = await self._connect(process)
+    async def _wrong_of_producers(self) -> list[str]:
+        return await self._asked("producer-verifier", self._produced.wrong_in_the_end)
+
+    async def _wrong_of_repair(self) -> list[str]:
+        process = "repairer-verifier"
+        config = patient(self._plan.log_config(process))
+        return await self._asked(process, lambda client: wrong_in_the_end(client, self._cluster), config)
+
+    async def _scrub_everything(self) -> list[str]:
+        async def scrub(client: LogClient) -> list[str]:
+            wrong: list[str] = []
+            for bookie in self._cluster.bookies:
+                found = await pass_from_now(bookie)
+                if found is None:
+                    continue
+                self._scrubbed[bookie.name] = found
+                if not self._plan.repairers:
+                    wrong += await c20_damage_is_marked(client.ledgers.store, bookie.bookie_id, found)
+            return wrong
+
+        return await self._asked("scrub-verifier", scrub)
+
+    async def _asked(
+        self,
+        process: str,
+        ask: Callable[[LogClient], Awaitable[list[str]]],
+        config: LogConfig | None = None,
+    ) -> list[str]:
+        client = await self._connect(process, config)
         try:
             while True:
                 try:

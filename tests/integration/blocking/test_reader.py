@@ -77,7 +77,7 @@ def test_at_tail_is_true_whenever_all_is_returned(cluster: Standalone, log: str)
             give_up_at = time.monotonic() + 10
             while not reader.at_tail and time.monotonic() < give_up_at:
                 time.sleep(0.01)
-            assert reader.at_tail and reader.lag == Lag(0, 0)
+            assert reader.at_tail and reader.lag == Lag(0, 0, 0, 0)
             assert reader.position == MessageId(ids.ledger_id, entry_id + 1, 0)
 
 
@@ -201,3 +201,21 @@ def test_closing_the_client_settles_every_append(cluster: Standalone, log: str) 
         assert [message.id for message in reader] == outcomes
     with pytest.raises(ConfigurationError, match="closed"):
         writer.submit(b"late")
+
+
+def test_a_reader_of_gaps_names_the_way_to_iterate(cluster: Standalone, log: str) -> None:
+    """Messages with items(), batches with batch_items()."""
+    with dlog.connect(cluster.uri) as client:
+        with client.open_writer(log, create=True) as writer:
+            ids = writer.append_many([b"one", b"two"])
+        client.shrink(log, ids[1])
+        with client.reader(log, start=ids[0], until="latest", on_trimmed="gap") as reader:
+            with pytest.raises(ConfigurationError, match=r"iterate over batch_items\(\)"):
+                reader.batches()
+            for call in (lambda: iter(reader), lambda: reader.poll(0)):
+                with pytest.raises(ConfigurationError, match=r"iterate over items\(\)"):
+                    call()
+            gap, batch = reader.batch_items()
+            assert isinstance(gap, dlog.Gap) and (gap.first, gap.resume_at) == (ids[0], ids[1])
+            assert isinstance(batch, dlog.MessageBatch)
+            assert [message.payload for message in batch] == [b"two"]

@@ -37,6 +37,11 @@ def _batches(reader: Reader) -> Iterator[int]:
         yield from (int(payload or b"") for payload in batch.payloads)
 
 
+def _arrow(reader: Reader) -> Iterator[int]:
+    for batch in reader.arrow_batches(["value"], batch_rows=7):
+        yield from map(int, batch["value"].to_pylist())
+
+
 @pytest.fixture
 def many_switches() -> Iterator[None]:
     before = sys.getswitchinterval()
@@ -46,7 +51,7 @@ def many_switches() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_switches")
-@pytest.mark.parametrize("way", [_messages, _next, _batches])
+@pytest.mark.parametrize("way", [_messages, _next, _batches, _arrow])
 def test_threads_share_a_reader(
     cluster: Standalone, log: str, way: Callable[[Reader], Iterable[Any]]
 ) -> None:

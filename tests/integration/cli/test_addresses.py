@@ -24,6 +24,7 @@ ARGUMENTS = {
     "cursor set": ["log", "cursor", "earliest"],
     "delete": ["log", "--yes"],
     "explain": ["log", "0:0:0"],
+    "export": ["log", "--to", "csv", "-"],
     "history": ["log"],
     "info": ["log"],
     "ledgers": ["log"],
@@ -31,11 +32,14 @@ ARGUMENTS = {
     "read": ["log"],
     "retention": ["log"],
     "rotate": ["log"],
+    "seal": ["log"],
     "shrink": ["log", "0:0:0"],
     "tail": ["log"],
     "verify": ["log"],
     "format": ["--data", "no-such-directory", "--yes"],
     "read-ledger": ["1"],
+    "recover": ["127.0.0.1:3181"],
+    "decommission": ["127.0.0.1:3181"],
     "start": ["--data", "no-such-directory"],
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable
@@ -86,12 +87,14 @@ def test_not_enough_bookies(tmp_path: Path) -> None:
             1, "at least 2 writable bookies", "3 for all", "only 1 can", "start more"
         )
         assert on_cluster(cluster.uri, lambda client: client.describe("orders")).record.epoch == 0
+        with closing(sqlite3.connect(tmp_path / "data" / "meta.db")) as database:
+            assert database.execute("SELECT key FROM nodes WHERE key LIKE 'ledgers/%'").fetchall() == []
 
 
 # ---- logs, names, ids
 
 
-@pytest.mark.parametrize("command", ["append", "read", "tail", "info", "ledgers", "rotate", "delete"])
+@pytest.mark.parametrize("command", ["append", "read", "tail", "info", "ledgers", "rotate", "seal", "delete"])
 def test_unknown_log(dlog: Command, command: str) -> None:
     yes = ["--yes"] if command == "delete" else []
     dlog.here(command, "missing", *yes).must_fail(1, "missing", "does not exist", "create")
@@ -132,7 +135,7 @@ def test_a_message_above_the_limit(dlog: Command) -> None:
     large = b"x" * 1_100_000
     result = dlog("append", "large", "--create", stdin=b"before\n" + large + b"\nafter\n")
     assert "1 message acknowledged" in result.err
-    result.must_fail(2, "message 2", "1100", "1048576", "split it")
+    result.must_fail(1, "message 2", "1100", "1048576", "split it")
     assert dlog("read", "large", "-o", "raw").must_succeed() == "before\n"
 
 
@@ -150,6 +153,25 @@ def test_input_that_does_not_fit_its_format(dlog: Command, tmp_path: Path) -> No
     missing = str(tmp_path / "none")
     dlog("append", "misfit", missing).must_fail(2, f"cannot read {missing}: No such file", "or - for stdin")
     dlog("append", "misfit", str(tmp_path)).must_fail(2, f"cannot read {tmp_path}: Is a directory")
+
+
+def test_wrong_input_after_appended_messages_is_no_wrong_usage(dlog: Command, tmp_path: Path) -> None:
+    """Exit code 2 promises that nothing was done, and a script that repeats the command would append them twice."""
+    size = 1 << 20  # of a chunk of input: what is before the wrong line's chunk is appended
+    lines = b"key:value\n" * (size // 10 + 100)
+    rows = b"day,carrier\n" + b"1,AA\n" * (size // 5 + 100) + b"2\n"
+    cut = tmp_path / "cut.gz"
+    cut.write_bytes(gzip.compress(lines)[:-1])
+    dlog("create", "partly").must_succeed()
+    for arguments, given, part in (
+        (("-K", ":"), lines + b"no key\n", "has no key"),
+        (("--format", "csv", "--key-column", "carrier"), rows, "has 1 column, but the key 'carrier'"),
+        ((str(cut),), b"", "was cut off"),
+    ):
+        result = dlog("append", "partly", *arguments, stdin=given)
+        assert "messages acknowledged" in result.err
+        result.must_fail(1, part)
+    dlog("append", "partly", "-K", ":", stdin=b"no key\n").must_fail(2, "has no key")
 
 
 def test_a_file_that_does_not_fit_takes_no_log_over(dlog: Command, tmp_path: Path) -> None:
@@ -210,6 +232,10 @@ def test_damaged_ledger_metadata(tmp_path: Path) -> None:
             database.execute("UPDATE nodes SET value = substr(value, 1, 40) WHERE key LIKE 'ledgers/%'")
         for command in ("append", "read"):
             dlog(command, "harmed", stdin=b"y\n").must_fail(1, "metadata of ledger 1", "from a backup")
+        shown = dlog("top", "-n", "1", "-d", "0.1")
+        assert (shown.code, shown.err) == (0, "")
+        assert "default/harmed" in shown.out
+        assert "\nledger 1: " in shown.out and "metadata of ledger 1" in shown.out
 
 
 def test_a_record_of_a_newer_version(dlog: Command, cluster: Standalone) -> None:

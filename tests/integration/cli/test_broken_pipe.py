@@ -5,6 +5,7 @@ The reader's end is closed before the command starts, so its first write already
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -19,6 +20,9 @@ import pytest
 from bookie_server.tools.cli import app as bookie_app
 from dlog.cli.main import app as dlog_app
 from dlog.local.embedded import Standalone
+from ledger.errors import MetadataUnavailableError
+from ledger.metadata.drivers import open_store
+from tests.helpers.processes.bookie import eventually
 from tests.helpers.processes.command import Command
 
 pytestmark = pytest.mark.integration
@@ -46,6 +50,7 @@ CASES: dict[tuple[str, str], list[Callable[[Place], list[str]]]] = {
     ("dlog", "info"): [lambda _: ["pipes"], lambda _: ["pipes", "-o", "json"]],
     ("dlog", "ledgers"): [lambda _: ["pipes"], lambda _: ["pipes", "-o", "json"]],
     ("dlog", "rotate"): [lambda _: ["rotated"]],
+    ("dlog", "seal"): [lambda _: ["sealed"]],
     ("dlog", "shrink"): [lambda _: ["pipes", "0:0:0"]],
     ("dlog", "delete"): [lambda _: ["deleted", "--yes"]],
     ("dlog", "gc"): [lambda _: []],
@@ -62,6 +67,12 @@ CASES: dict[tuple[str, str], list[Callable[[Place], list[str]]]] = {
         lambda _: ["pipes"],
         lambda _: ["pipes", "-o", "json"],
         lambda _: ["pipes", "-o", "raw"],
+    ],
+    ("dlog", "export"): [
+        lambda _: ["pipes", "--to", "jsonl", "-"],
+        lambda _: ["pipes", "--to", "csv", "-"],
+        lambda _: ["pipes", "--to", "parquet", "-"],
+        lambda place: ["pipes", "--to", "csv", "--force", str(place.scratch / "exported.csv")],
     ],
     ("dlog", "tail"): [lambda _: ["pipes", "-f"], lambda _: ["pipes", "-o", "json"]],
     ("dlog", "history"): [lambda _: ["pipes"], lambda _: ["pipes", "-o", "json"]],
@@ -86,14 +97,35 @@ CASES: dict[tuple[str, str], list[Callable[[Place], list[str]]]] = {
         lambda place: ["--data", str(place.stopped)],
         lambda place: ["--data", str(place.stopped), "-o", "json"],
     ],
+    ("bookie", "read-log"): [
+        lambda place: ["--data", str(place.stopped)],
+        lambda place: ["--data", str(place.stopped), "-o", "json"],
+    ],
+    ("bookie", "list-ledgers"): [
+        lambda place: ["--metadata", place.uri],
+        lambda place: ["--meta", "--metadata", place.uri, "-o", "json"],
+    ],
     ("bookie", "read-ledger"): [
         lambda place: ["1", "--metadata", place.uri],
         lambda place: ["1", "--metadata", place.uri, "-o", "json"],
         lambda place: ["1", "--data", str(place.stopped)],
     ],
+    ("bookie", "space"): [
+        lambda place: ["--data", str(place.stopped)],
+        lambda place: ["--data", str(place.stopped), "--ledgers", "-o", "json"],
+    ],
+    ("bookie", "compact"): [
+        lambda place: ["--data", str(place.stopped), "--dry-run"],
+        lambda place: ["--data", str(place.stopped)],
+    ],
     ("bookie", "rebuild-index"): [
         lambda place: ["--data", str(place.stopped)],
         lambda place: ["--data", str(place.stopped), "-o", "json"],
+    ],
+    ("bookie", "scrub"): [
+        lambda place: ["--data", str(place.stopped)],
+        lambda place: ["--data", str(place.stopped), "--status"],
+        lambda place: ["--data", str(place.stopped), "--status", "-o", "json"],
     ],
     ("bookie", "format"): [
         lambda place: [
@@ -104,10 +136,32 @@ CASES: dict[tuple[str, str], list[Callable[[Place], list[str]]]] = {
 }
 """Arguments for every command that ends by itself. Those that serve are below."""
 
+CASES |= {
+    ("bookie", "under-replicated"): [
+        lambda place: ["--metadata", place.uri],
+        lambda place: ["--metadata", place.uri, "-o", "json"],
+    ],
+    ("bookie", "recover"): [
+        lambda place: ["127.0.0.1:1", "--metadata", place.uri],
+        lambda place: ["127.0.0.1:1", "--metadata", place.uri, "-o", "json"],
+    ],
+    ("bookie", "decommission"): [lambda place: ["127.0.0.1:1", "--metadata", place.uri]],
+    ("bookie", "trigger-audit"): [lambda place: ["--metadata", place.uri]],
+    ("bookie", "check-copies"): [lambda place: ["--metadata", place.uri, "-o", "json"]],
+    ("bookie", "placement"): [
+        lambda place: ["--ensemble", "1", "--write", "1", "--ack", "1", "--metadata", place.uri],
+        lambda place: ["--ledgers", "--metadata", place.uri, "-o", "json"],
+    ],
+    ("bookie", "repair-settings"): [
+        lambda place: ["--metadata", place.uri],
+        lambda place: ["--metadata", place.uri, "-o", "json"],
+    ],
+}
+
 SHOWS_PROGRESS = {("bookie", "rebuild-index")}
 """On stderr, which is read here."""
 
-SERVING = {("dlog", "standalone"), ("bookie", "start")}
+SERVING = {("dlog", "standalone"), ("bookie", "start"), ("bookie", "autorecovery")}
 
 
 def names(program: str) -> set[str]:
@@ -128,7 +182,7 @@ def place(cluster: Standalone, tmp_path_factory: pytest.TempPathFactory) -> Plac
     with Standalone(scratch / "stopped", bookies=2) as own:
         Command(own.uri)("append", "pipes", "--create", stdin=lines).must_succeed()
     dlog = Command(cluster.uri)
-    for log in ("pipes", "rotated", "deleted"):
+    for log in ("pipes", "rotated", "sealed", "deleted"):
         dlog("append", log, "--create", stdin=lines).must_succeed()
     dlog("cursor", "set", "pipes", "unused", "earliest").must_succeed()
     stopped = scratch / "stopped" / "bookie-1"
@@ -189,13 +243,31 @@ def test_nor_is_it_for_help(program: str, arguments: list[str]) -> None:
     assert outcome(start(program, arguments, "")) == (0, "")
 
 
+def bookies_of(uri: str) -> int:
+    """Number of registered bookies; 0 while there is no cluster."""
+
+    async def count() -> int:
+        store = await open_store(uri)
+        try:
+            return len((await store.bookies()).writable)
+        finally:
+            await store.close()
+
+    try:
+        return asyncio.run(count())
+    except MetadataUnavailableError:
+        return 0
+
+
 def test_a_bookie_serves_on_when_its_ready_line_is_not_read(place: Place, tmp_path: Path) -> None:
     """What waits for the ready line may end after it; the bookie is there for its clients."""
     arguments = ["start", "--metadata", place.uri, "--data", str(tmp_path / "data"), "--port", "0"]
+    before = bookies_of(place.uri)
     process = start("bookie", arguments, "")
     try:
+        eventually(lambda: bookies_of(place.uri) > before)
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(timeout=5)
+            process.wait(timeout=1)
     finally:
         process.send_signal(signal.SIGTERM)
         ended = outcome(process)
@@ -204,9 +276,11 @@ def test_a_bookie_serves_on_when_its_ready_line_is_not_read(place: Place, tmp_pa
 
 def test_a_cluster_runs_on_when_its_messages_are_not_read(tmp_path: Path) -> None:
     process = start("dlog", ["standalone", "--bookies", "1", "--data", str(tmp_path / "data")], "")
+    database = tmp_path / "data" / "meta.db"
     try:
+        eventually(lambda: database.exists() and bookies_of(f"sqlite:///{database}") == 1)
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(timeout=8)
+            process.wait(timeout=1)
     finally:
         process.send_signal(signal.SIGTERM)
         ended = outcome(process)

@@ -60,6 +60,58 @@ def test_times_bound_a_read(dlog: Command) -> None:
     dlog("read", "absent", "--from", "1h").must_fail(1, "log default/absent does not exist")
 
 
+def test_a_producer_appends_each_line_once(dlog: Command) -> None:
+    """Again with the same input, with more of it, and with one line less."""
+    lines = [b"%d\n" % number for number in range(2500)]
+
+    def append(count: int) -> str:
+        found = dlog("append", "sequenced", "--create", "--producer", "import", stdin=b"".join(lines[:count]))
+        return found.must_succeed()
+
+    assert append(1800).startswith("1,800 messages appended, ")
+    assert append(1800) == "no messages were appended; 1,800 were in the log before\n"
+    printed = append(2500)
+    assert printed.startswith("700 messages appended, ") and printed.endswith(
+        "; 1,800 were in the log before\n"
+    )
+    assert append(2499) == "no messages were appended; 2,499 were in the log before\n"
+    assert dlog("read", "sequenced", "-o", "raw").must_succeed() == b"".join(lines).decode()
+    last = printed.partition(" to ")[2].partition(";")[0]
+    found = json.loads(dlog("explain", "sequenced", last, "-o", "json").must_succeed())
+    assert (found["sequence"], len(found["producer_id"])) == (2500, 32)
+    shown = dlog("explain", "sequenced", last).must_succeed()
+    assert "sequence" in shown and found["producer_id"] in shown
+    dlog("append", "sequenced", "--producer", "not valid", stdin=b"x\n").must_fail(2, "is not valid")
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_messages_are_compressed_if_asked(dlog: Command, codec: str) -> None:
+    """The entry takes less room, and is read back as it was."""
+    text = b"".join(b'{"carrier": "AA", "flight": %d}\n' % number for number in range(1000))
+    for log, more in ((f"plain-{codec}", ()), (f"packed-{codec}", ("--codec", codec))):
+        dlog("append", log, "--create", *more, stdin=text).must_succeed()
+        assert dlog("read", log, "-o", "raw").must_succeed().encode() == text
+    plain, packed = (
+        sum(row["bytes"] for row in json.loads(dlog.here("ledgers", log, "-o", "json").must_succeed()))
+        for log in (f"plain-{codec}", f"packed-{codec}")
+    )
+    assert 0 < packed < plain / 3
+
+
+def test_a_codec_whose_package_is_missing_is_named_before_the_takeover(dlog: Command) -> None:
+    code = "import sys; sys.modules['zstandard'] = None; from dlog.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "append", "unpacked", "--create", "--codec", "zstd"],
+        input=b"x\n",
+        capture_output=True,
+        env=dlog.environment(),
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2 and b"compression" in done.stderr and b"Traceback" not in done.stderr
+    assert "unpacked" not in dlog.here("ls").must_succeed()
+
+
 def test_csv_rows_get_their_key(dlog: Command, tmp_path: Path) -> None:
     file = tmp_path / "in.csv"
     file.write_bytes(b"day,carrier\n1,AA\n2,UA\n")
@@ -142,6 +194,32 @@ def test_logs_are_created_listed_described_and_deleted(dlog: Command) -> None:
     assert (info["sealed_messages"], info["copies"]["ack"]) == (1, 2)
     dlog.here("delete", "life", "--yes", "--namespace", "other").must_succeed()
     assert dlog.here("ls", "--namespace", "other").must_succeed() == ""
+
+
+def test_a_sealed_log_is_read_and_takes_no_more_appends(dlog: Command) -> None:
+    """Its writer is fenced; to seal it again is no error."""
+    here = ("ended", "--namespace", "sealing")
+    with dlog.start("append", *here, "--create") as writer, dlog.start("tail", *here, "-f") as tail:
+        assert writer.stdin is not None and tail.stdout is not None
+        writer.stdin.write(b"last\n")
+        writer.stdin.flush()
+        first = dlog.here("read", *here)
+        while not first.out:
+            first = dlog.here("read", *here)
+        ledger = first.out.split(":")[0]
+        assert dlog.here("seal", *here).must_succeed() == (
+            f"sealed ended: its writer is fenced, and it ends before {ledger}:1:0; "
+            "it can be read, and takes no more appends\n"
+        )
+        out, err = writer.communicate(b"too late\n", timeout=60)
+        assert (writer.returncode, out) == (1, b"") and b"was taken over by" in err.splitlines()[-1]
+        tail.kill()
+    again = dlog.here("seal", *here).must_succeed()
+    assert again == f"ended was sealed already, and ends before {ledger}:1:0\n"
+    assert dlog.here("read", *here, "-o", "raw").must_succeed() == "last\n"
+    dlog("append", *here, stdin=b"x\n").must_fail(2, "is sealed")
+    info = json.loads(dlog.here("info", *here, "-o", "json").must_succeed())
+    assert info["state"] == "sealed"
 
 
 def test_a_question_comes_before_a_deletion(dlog: Command) -> None:

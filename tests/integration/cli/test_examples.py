@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.processes.command import ROOT, Command
+from tests.helpers.recipes import RECIPES, Recipe
 
 pytestmark = pytest.mark.integration
 
@@ -35,28 +36,39 @@ def test_the_readme_examples_print_what_they_show(tmp_path: Path) -> None:
     assert run("readme.py", directory=tmp_path) == output
 
 
-RECIPES = re.findall(
-    r"^## (.*?)\n.*?```python\n(.*?)```\n+```\n(.*?)```",
-    (ROOT / "docs" / "recipes.md").read_text("utf-8"),
-    re.DOTALL | re.MULTILINE,
+API_EXAMPLES = re.findall(
+    r"```python\n([^`]*)```\n+```\n([^`]*)```", (ROOT / "docs" / "api.md").read_text("utf-8")
 )
 
 
-@pytest.mark.parametrize(
-    ("program", "output"), [found[1:] for found in RECIPES], ids=[found[0] for found in RECIPES]
-)
-def test_the_recipes_print_what_they_show(program: str, output: str, tmp_path: Path) -> None:
-    (tmp_path / "recipe.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, "recipe.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=Command().environment(),
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, output), done.stderr
+@pytest.mark.parametrize("at", range(len(API_EXAMPLES)))
+def test_the_examples_of_the_api_print_what_they_show(at: int, tmp_path: Path) -> None:
+    program, output = API_EXAMPLES[at]
+    (tmp_path / "example.py").write_text(program)
+    assert run("example.py", directory=tmp_path) == output
+
+
+def test_the_page_on_arrow_prints_what_it_shows(tmp_path: Path) -> None:
+    for package in ("pyarrow", "pandas", "polars", "duckdb"):
+        pytest.importorskip(package, reason=f"{package} is missing: pip install '.[arrow,dev]'")
+    text = (ROOT / "docs" / "arrow.md").read_text("utf-8")
+    [(program, output)] = re.findall(r"```python\n(.*?)```\n+```\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "arrow.py").write_text(program)
+    assert run("arrow.py", directory=tmp_path) == output
+
+
+WITHOUT_SPARK = [recipe for recipe in RECIPES if not recipe.needs_spark]
+"""The others are run in tests/spark."""
+
+
+@pytest.mark.parametrize("recipe", WITHOUT_SPARK, ids=lambda recipe: recipe.title)
+def test_the_recipes_print_what_they_show(recipe: Recipe, tmp_path: Path) -> None:
+    recipe.run(tmp_path)
+
+
+def test_every_recipe_is_run() -> None:
+    text = (ROOT / "docs" / "recipes.md").read_text("utf-8")
+    assert len(RECIPES) == text.count("```python\n") == text.count("\n## ") >= 7
 
 
 def test_every_command_of_the_readme_exists(tmp_path: Path) -> None:

@@ -78,6 +78,43 @@ def test_a_writer_that_was_killed_is_fenced_by_rotate_only_with_force(dlog: Comm
     assert info(dlog, "left")["epoch"] == 2
 
 
+def test_a_writer_goes_on_through_every_command_but_append_seal_and_delete(dlog: Command) -> None:
+    with appending(dlog, "shared") as writer:
+        assert writer.stdin is not None
+        for written in (
+            ("read", "shared"),
+            ("tail", "shared"),
+            ("ledgers", "shared"),
+            ("history", "shared"),
+            ("verify", "shared"),
+            ("explain", "shared", "0:0:0"),
+            ("retention", "shared", "--max-bytes", "1"),
+            ("properties", "shared", "a=b"),
+            ("cursor", "set", "shared", "c", "latest"),
+            ("cursor", "ls", "shared"),
+            ("cursor", "rm", "shared", "c"),
+            ("shrink", "shared", "0:0:0"),
+            ("rotate", "shared"),
+            ("gc",),
+        ):
+            result = dlog.here(*written, *HERE)
+            assert result.code == 0 or written[0] == "explain", (written, result.err)
+        assert info(dlog, "shared")["epoch"] == 1
+        writer.stdin.write(b"second\n")
+        writer.stdin.flush()
+        limit = time.monotonic() + GUARD_S
+        while not dlog.here("tail", "shared", *HERE, "-o", "raw").out.endswith("second\n"):
+            assert time.monotonic() < limit
+            time.sleep(0.05)
+        dlog.here("delete", "shared", "--yes", *HERE).must_succeed()
+        out, err = writer.communicate(b"third\n", timeout=GUARD_S)
+        assert (writer.returncode, out) == (1, b"")
+        said = err.decode().splitlines()
+        assert "2 messages acknowledged" in said[-2]
+        assert "log handed/shared" in said[-1]
+        assert "Traceback" not in err.decode()
+
+
 @pytest.mark.parametrize("wait", ["-1", "soon"])
 def test_a_wrong_wait_is_refused(dlog: Command, wait: str) -> None:
     result = dlog.here("append", "x", "--wait-for-owner", wait, *HERE)

@@ -94,7 +94,7 @@ async def test_wrong_ids_and_names_are_one_sentence(tmp_path: Path) -> None:
             last = await writer.append(b"one")
         (await call(dlog, "explain", "orders", "x")).must_fail(2, "x")
         (await call(dlog, "explain", "orders", f"{last.ledger_id + 9}:0:0")).must_fail(
-            2, "above the last one"
+            2, "is not of this log"
         )
         for command in (("verify", "absent"), ("history", "absent"), ("explain", "absent", "1:0:0")):
             (await call(dlog, *command)).must_fail(1, "log default/absent does not exist")

@@ -30,7 +30,7 @@ def newer_envelope(entry: bytearray) -> None:
 
 
 def unknown_flag(entry: bytearray) -> None:
-    entry[1] |= 2
+    entry[1] |= 0x80
 
 
 def unknown_codec(entry: bytearray) -> None:
@@ -47,7 +47,7 @@ def unknown_attribute(entry: bytearray) -> None:
 
 NEWER: list[tuple[Callable[[bytearray], None], tuple[str, ...]]] = [
     (newer_envelope, ("entry has format version 2", "this program reads version 1", "upgrade dlog")),
-    (unknown_flag, ("entry has flags 0x02", "version 1 defines only 0x01", "a newer version")),
+    (unknown_flag, ("entry has flags 0x80", "version 1 defines only 0x07", "a newer version")),
     (unknown_codec, ("entry has codec 3", "this program supports 0 to 2", "upgrade dlog")),
     (newer_message, ("message 0 has magic 2", "this program reads magic 1", "a newer version")),
     (unknown_attribute, ("message 0 has attr 1", "magic 1 defines no such flag", "a newer version")),

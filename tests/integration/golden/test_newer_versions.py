@@ -59,11 +59,11 @@ def copy(tmp_path: Path) -> Copy:
     return Copy(tmp_path, *SET.sqlite(tmp_path))
 
 
-def with_newer_header(path: Path, header_bytes: int) -> str:
-    """Version 2 in a header of magic, version, CRC and the rest; the path."""
+def with_newer_header(path: Path, header_bytes: int, version: int = 2) -> str:
+    """This version in a header of magic, version, CRC and the rest; the path."""
     content = bytearray(path.read_bytes())
     assert content[8:12] == (1).to_bytes(4, "big")
-    content[8:12] = (2).to_bytes(4, "big")
+    content[8:12] = version.to_bytes(4, "big")
     content[12:16] = crc32c(bytes(content[16:header_bytes]), crc32c(bytes(content[:12]))).to_bytes(4, "big")
     path.write_bytes(content)
     return str(path)
@@ -74,20 +74,20 @@ def last(directory: Path, pattern: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("find", "header_bytes"),
+    ("find", "header_bytes", "version"),
     [
-        (lambda data: min((data / "journal").glob("*.journal")), 512),
-        (lambda data: data / "ledgers" / "log-mark", 48),
-        (lambda data: data / "ledgers" / "ledger-states", 16),
-        (lambda data: last(data / "ledgers" / "entry-logs", "*.log"), 64),
+        (lambda data: min((data / "journal").glob("*.journal")), 512, 3),
+        (lambda data: data / "ledgers" / "log-mark", 48, 2),
+        (lambda data: data / "ledgers" / "ledger-states", 16, 2),
+        (lambda data: last(data / "ledgers" / "entry-logs", "*.log"), 64, 2),
     ],
     ids=["journal", "log mark", "ledger states", "entry log"],
 )
 def test_a_newer_file_of_a_bookie_ends_its_start(
-    copy: Copy, find: Callable[[Path], Path], header_bytes: int
+    copy: Copy, find: Callable[[Path], Path], header_bytes: int, version: int
 ) -> None:
-    path = with_newer_header(find(copy.data), header_bytes)
-    copy.start_is_refused(path, "version 2", "up to 1")
+    path = with_newer_header(find(copy.data), header_bytes, version)
+    copy.start_is_refused(path, f"version {version}", f"up to {version - 1}")
 
 
 @pytest.mark.parametrize("name", ["ledgers/ledger-states", "ledgers/entry-logs"])
@@ -103,10 +103,10 @@ def test_a_newer_index_ends_the_start(copy: Copy) -> None:
     store = SystemDisk().open_key_values(path)
     end = store.get(b"E")
     assert end is not None and end[:4] == (1).to_bytes(4, "big")
-    store.write([(b"E", (2).to_bytes(4, "big") + end[4:])])
+    store.write([(b"E", (3).to_bytes(4, "big") + end[4:])])
     store.sync()
     store.close()
-    copy.start_is_refused(str(path), "version 2", "up to 1")
+    copy.start_is_refused(str(path), "version 3", "up to 2")
 
 
 @pytest.mark.parametrize("name", ["journal/VERSION", "ledgers/VERSION"])

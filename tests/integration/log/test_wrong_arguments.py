@@ -6,6 +6,7 @@ Not with what Python raises somewhere inside, which may come late, from another 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
@@ -180,6 +181,10 @@ CALLS: dict[str, tuple[Call, set[str]]] = {
     "aio.append_many(payloads)": (lambda p, v: p.run(p.async_writer.append_many(v)), set()),
     "aio.append_many(keys)": (lambda p, v: p.run(p.async_writer.append_many([b"x"], keys=v)), {"none"}),
     "aio.append_many(headers)": (lambda p, v: p.run(p.async_writer.append_many([b"x"], headers=v)), {"none"}),
+    "aio.append_many(expect_tail)": (
+        lambda p, v: p.run(p.async_writer.append_many([b"x"], expect_tail=v)),
+        {"none"},
+    ),
     "aio.submit": (lambda p, v: p.call(lambda: p.async_writer.submit(v)), {"none", "bytes"}),
     "aio.submit_nowait": (lambda p, v: p.call(lambda: p.async_writer.submit_nowait(v)), {"none", "bytes"}),
     "MessageId.parse": (lambda p, v: dlog.MessageId.parse(v), {"id text"}),
@@ -240,6 +245,7 @@ def test_a_wrong_argument_is_an_error_of_ours(place: Place, called: str) -> None
 
 
 CONFIGS = (
+    dlog.Retention(),
     dlog.LogConfig(),
     ReaderConfig(),
     BatchLimits(),
@@ -259,3 +265,129 @@ def test_a_setting_of_a_wrong_type(config: Any) -> None:
         if getattr(config, field.name) is not None:
             with pytest.raises(ConfigurationError, match=field.name):
                 replace(config, **{field.name: None})
+
+
+LOG = {"log": "sync"}
+NO_LOG = {"log": "absent"}
+OF_CLIENT: dict[str, dict[str, Any]] = {
+    # each method of a client: arguments with which it succeeds, or fails because there is no such log
+    "apply_retention": LOG,
+    "close": {},
+    "collect": LOG,
+    "create": {"log": "created"},
+    "cursor_lag": {**LOG, "cursor": "c"},
+    "cursors": LOG,
+    "delete": NO_LOG,
+    "delete_cursor": {**LOG, "cursor": "absent"},
+    "describe": LOG,
+    "explain": {**LOG, "message_id": "0:0:0"},
+    "history": LOG,
+    "list": {},
+    "list_ledgers": LOG,
+    "open_writer": NO_LOG,
+    "overview": LOG,
+    "plan_retention": {**LOG, "retention": dlog.Retention(max_messages=1)},
+    "properties": LOG,
+    "reader": LOG,
+    "resolve": {**LOG, "message_id": "0:0:0"},
+    "retention": LOG,
+    "rotate": NO_LOG,
+    "seal": NO_LOG,
+    "set_cursor": {**LOG, "cursor": "c", "position": "earliest"},
+    "set_retention": {**LOG, "retention": dlog.Retention()},
+    "shrink": {**LOG, "before": "0:0:0"},
+    "sweep": {},
+    "tail": LOG,
+    "update_properties": {**LOG, "changes": {}},
+    "verify": LOG,
+}
+OF_READER: dict[str, dict[str, Any]] = {"ack": {}, "close": {}, "open": {}, "poll": {}}
+BY_ID = {"id text"}
+TAKEN: dict[str, set[str]] = {
+    # by the name of a parameter: the kinds that it may take
+    "log": set(),
+    "cursor": set(),
+    "reader.cursor": {"none"},
+    "timeout_s": {"none", *NUMBER},
+    "wait_for_current_owner": {"none", *NUMBER},
+    "create": {"bool"},
+    "hand_over": {"bool"},
+    "force": {"bool"},
+    "follow": {"bool"},
+    "last": {"none", "int"},
+    "start": {"none", *BY_ID},
+    "after": {"none", *BY_ID},
+    "until": {"none", *BY_ID},
+    "position": BY_ID,
+    "before": BY_ID,
+    "message_id": BY_ID,
+    "upto": {"none", *BY_ID},
+    "properties": {"none"},
+    "changes": set(),
+    "retention": set(),
+    "plan_retention.retention": {"none"},
+    "given_up": {"tuple"},
+    "on_progress": {"none"},
+    "config": {"none"},
+    "on_trimmed": set(),
+    "on_data_loss": set(),
+    "on_takeover_lost": set(),
+}
+
+
+def parameters(owner: type, methods: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
+    return [
+        (name, parameter)
+        for name in methods
+        for parameter in list(inspect.signature(getattr(owner, name)).parameters)[1:]
+    ]
+
+
+def refused(call: Callable[[Any], Any], taken: set[str]) -> list[str]:
+    """Kinds that are taken although they are wrong, or end in an error that is not ours."""
+    wrong = []
+    for kind, value in KINDS.items():
+        try:
+            found = call(value)
+            if hasattr(found, "close"):
+                found.close()
+        except ConfigurationError as error:
+            if kind in taken & {"none", "bool"}:
+                wrong.append(f"{kind} is refused: {error}")
+        except dlog.errors.LogStoreError as error:
+            if kind not in taken:
+                wrong.append(f"{kind}: {type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001  # what this test is about
+            wrong.append(f"{kind}: {type(error).__name__}: {error}")
+        else:
+            if kind not in taken:
+                wrong.append(f"{kind} is taken")
+    return wrong
+
+
+def test_every_method_of_a_client_is_tried() -> None:
+    public = {name for name, _ in inspect.getmembers(Client, callable) if not name.startswith("_")}
+    assert public - {"warn_unclosed", "abandon"} == set(OF_CLIENT)
+
+
+@pytest.mark.parametrize(("method", "parameter"), parameters(Client, OF_CLIENT))
+def test_a_wrong_argument_of_a_client_is_an_error_of_ours(place: Place, method: str, parameter: str) -> None:
+    def call(value: Any) -> Any:
+        if method == "close":
+            return dlog.connect(place.uri).close(value)
+        return getattr(place.client, method)(**{**OF_CLIENT[method], parameter: value})
+
+    if method == "cursor_lag":
+        place.client.set_cursor("sync", "c", "earliest")
+    taken = TAKEN.get(f"{method}.{parameter}", TAKEN[parameter])
+    assert refused(call, taken) == []
+
+
+@pytest.mark.parametrize(("method", "parameter"), parameters(dlog.Reader, OF_READER))
+def test_a_wrong_argument_of_a_reader_is_an_error_of_ours(place: Place, method: str, parameter: str) -> None:
+    def call(value: Any) -> Any:
+        with place.client.reader("sync", until="latest", cursor="wrong") as reader:
+            reader.open()
+            return getattr(reader, method)(**{parameter: value})
+
+    assert refused(call, TAKEN[parameter]) == []

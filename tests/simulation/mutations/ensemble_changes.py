@@ -183,6 +183,17 @@ MUTATIONS = (
         plan=focused("pause_bookie", "kill_bookie", "isolate", **THREE, bookies=4),
     ),
     Mutation(
+        "write-set-in-one-rack",
+        "Where racks are enforced, every write set of a new ledger spans them, also those that close the ring.",
+        (
+            edit(
+                "ledger.core.spread:_Search._can_span",
+                ("return len(racks) + blanks >= self._spread.racks and", "return"),
+            ),
+        ),
+        plan=focused("kill_bookie", ensemble=3, write=2, ack=2, bookies=4, racks=3, enforces_racks=True),
+    ),
+    Mutation(
         "undecided-change-forgotten",  # docs/pitfalls.md#ack-before-the-change-is-recorded
         "After a change whose outcome is unknown metadata may name another bookie: the old member is not taken "
         "back before that is decided.",
@@ -227,14 +238,13 @@ MUTATIONS = (
         "A bookie that refuses an explicit LAC has not stored it.",
         (
             edit(
-                "ledger.writing.lac_writer:LacWriter._on_written",
+                "ledger.writing.ensemble_member:EnsembleMember.on_lac_written",
+                ("if outcome is Status.EOK:", "if True:"),
                 (
+                    "elif isinstance(outcome, Exception):",
                     "if isinstance(outcome, Exception):",
-                    "if isinstance(outcome, Exception):\n"
-                    "        self._stream.execute(self._stream.machine.on_lac_stored(member.position, lac))\n"
-                    "    if isinstance(outcome, Exception):",
                 ),
-                ("elif outcome is Status.EOK:", "elif True:"),
+                ("    else:\n        self.owner.on_add_refused(self, lac, outcome)", ""),
             ),
         ),
         plan=focused(

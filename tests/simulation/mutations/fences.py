@@ -97,20 +97,22 @@ MUTATIONS = (
                 ),
             ),
             edit(
-                "bookie_server.storage.ledger_storage:LedgerStorage._accept",
+                "bookie_server.storage.ledger_storage:LedgerStorage.add",
                 (
                     "self._advance(state, ids[-1], entries[-1])\n"
-                    "        self._caches.active.put(state.ledger_id, _as_range(ids), entries, sum(lengths))",
-                    "kept = state.ledger_id, _as_range(ids), entries, sum(lengths)",
+                    "        put(state.ledger_id, ids, entries, sum(lengths))\n"
+                    "        accepted.append(each)",
+                    "accepted.append(each)",
                 ),
                 (
-                    "self._journal.append_adds(lengths, entries, on_durable)",
+                    "self._journal.append_adds(all_lengths, all_entries, partial(on_durable, accepted))",
                     "def when_durable(error: Exception | None) -> None:\n"
-                    "        if ids:\n"
-                    "            self._advance(state, kept[1][-1], kept[2][-1])\n"
-                    "            self._caches.active.put(*kept)\n"
-                    "        on_durable(error)\n"
-                    "    self._journal.append_adds(lengths, entries, when_durable)",
+                    "            for state, run in accepted:\n"
+                    "                self._advance(state, run.ids[-1], run.entries[-1])\n"
+                    "                size = sum(map(len, run.entries))\n"
+                    "                self._caches.active.put(state.ledger_id, run.ids, run.entries, size)\n"
+                    "            on_durable(accepted, error)\n"
+                    "        self._journal.append_adds(all_lengths, all_entries, when_durable)",
                 ),
             ),
         ),
@@ -167,9 +169,9 @@ MUTATIONS = (
         "An explicit LAC is answered when it is durable.",
         (
             edit(
-                "bookie_server.storage.ledger_storage:LedgerStorage.set_explicit_lac",
+                "bookie_server.storage.ledger_storage:LedgerStorage.set_explicit_lacs",
                 (
-                    "self._journal.append(RecordType.EXPLICIT_LAC, body, on_durable)",
+                    "self._journal.append_all(RecordType.EXPLICIT_LAC, bodies, on_durable)",
                     "self._loop.call_soon(on_durable, None)",
                 ),
             ),

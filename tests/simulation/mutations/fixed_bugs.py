@@ -26,6 +26,12 @@ FIXED_BUGS: dict[str, tuple[Edit, ...]] = {
             ("in_order=True", "in_order=False"),
         ),
     ),
+    "member-in-limbo": (
+        edit(
+            "ledger.inspection.copy_audit:_Reading._take",
+            ("answer.status in _HAS_NO_COPY", "answer.status is Status.EIO"),
+        ),
+    ),
     "overtaken-look": (
         edit("ledger.client:LedgerClient._read_bookies", ("if number > self._read_adopted:", "if True:")),
     ),

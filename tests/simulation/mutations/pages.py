@@ -82,7 +82,10 @@ MUTATIONS = (
         (
             edit(
                 "dlog.ledger_list.ledger_list:LedgerList.walk_deletable",
-                ("if listed.ledger_id >= record.first_id:", "if listed.ledger_id >= record.last_ledger_id:"),
+                (
+                    "if listed.ledger_id >= self._record.first_id:",
+                    "if listed.ledger_id >= self._record.last_ledger_id:",
+                ),
             ),
             edit(
                 "dlog.metadata.deletion:Deletion._delete_some_in_pages",

@@ -77,7 +77,7 @@ MUTATIONS = (
         (
             edit(
                 "ledger.core.append:AppendMachine._advance_lac",
-                ("if sum([bitmap & 1 for bitmap in self._acked]) < self._quorum.ack:", "if False:"),
+                ("if count < self._quorum.ack:", "if False:"),
                 (
                     "trailing_ones(at_least(self._quorum.ack, self._acked))",
                     "at_least(self._quorum.ack, self._acked).bit_length()",
@@ -184,7 +184,7 @@ MUTATIONS = (
         (
             edit(
                 "ledger.core.append:AppendMachine.publish_lac",
-                ("if self.visible >= self.lac", "if not self._strict or self.visible >= self.lac"),
+                ("if self.visible >= self.lac:", "if not self._strict or self.visible >= self.lac:"),
             ),
         ),
         plan=focused(**THREE, writers=1, fast=True, rotation_age_s=1000.0),
@@ -192,7 +192,7 @@ MUTATIONS = (
     Mutation(
         "closing-fast-writer-keeps-its-lac",
         "A fast writer stores its LAC also while it waits for the metadata store to close its ledger.",
-        (edit("ledger.writing.write_handle:WriteHandle.tick", ("if self._fast:\n", "if False:\n")),),
+        (edit("ledger.writing.write_handle:WriteHandle._tick", ("if self._fast:\n", "if False:\n")),),
         plan=focused(
             "metadata_partition",
             "metadata_unavailable",

@@ -27,10 +27,15 @@ MUTATIONS = (
         "A reader of an open ledger goes to the LAC, not to the entry behind it.",
         (
             edit(
-                "ledger.reading.read_handle:ReadHandle.refresh",
+                "ledger.reading.read_handle:ReadHandle.read_lac",
                 ("covering(self.metadata))", "covering(self.metadata) + 1)"),
             ),
         ),
+    ),
+    Mutation(
+        "shared-entries-beyond-those-asked-for",
+        "What another reader has fetched may be more than this one may return yet.",
+        (edit("ledger.reading.shared_ledgers:EntryRun.within", ("if len(", "if True or len(")),),
     ),
     Mutation(
         "reader-leaves-an-unsealed-ledger",  # docs/pitfalls.md#overlapping-rotation
@@ -101,7 +106,7 @@ MUTATIONS = (
             edit(
                 "dlog.read.reader:Reader._clip",
                 (
-                    "first = fetched.first_index if batch.entry_id == fetched.entries[0].entry_id else 0",
+                    "first = fetched.first_index if entry_id == fetched.entries[0].entry_id else 0",
                     "first = 0",
                 ),
             ),
@@ -129,8 +134,8 @@ MUTATIONS = (
             edit(
                 "dlog.read.fetcher:Fetcher._wait_for_entries",
                 (
-                    "poll_s = self._next_poll_s()",
-                    "poll_s = self._next_poll_s()\n        await asyncio.sleep(0.5)",
+                    "self._waits_for = step.why",
+                    "self._waits_for = step.why\n    await asyncio.sleep(0.5)",
                 ),
             ),
         ),

@@ -43,7 +43,7 @@ MUTATIONS = (
         "An append ends within the writer's limit, also behind a full ledger that nothing can replace.",
         (
             edit(
-                "dlog.write.append_deadline:AppendDeadline._look",
+                "dlog.write.append_deadline:AppendDeadline.look",
                 ("if waited_s >= self._limit_s:", "if False:"),
             ),
         ),
@@ -190,7 +190,7 @@ MUTATIONS = (
         "An append is called absent when its ledger is sealed below it; before, it may still come.",
         (
             edit(
-                "dlog.read.resolution:resolve",
+                "dlog.read.resolution:_in_ledger",
                 (
                     "return Resolution.ABSENT if sealed else Resolution.UNDECIDED",
                     "return Resolution.ABSENT",
@@ -214,7 +214,7 @@ MUTATIONS = (
         (
             edit(
                 "dlog.write.append_queue:AppendQueue.take_back",
-                ("self._held.extendleft(reversed(pending_entry))", "self._held.extend(pending_entry)"),
+                ("self._held.extendleft(reversed(entries))", "self._held.extend(entries)"),
             ),
         ),
     ),
@@ -224,7 +224,7 @@ MUTATIONS = (
         (
             edit(
                 "dlog.write.append_queue:AppendQueue.submit_to",
-                ("self._send(active_ledger, held.popleft())", "self._send(active_ledger, held.pop())"),
+                ("held.popleft()", "held.pop()"),
             ),
         ),
     ),
@@ -267,7 +267,7 @@ MUTATIONS = (
             edit(
                 "dlog.metadata.grace:EpochGuard.stale",
                 (
-                    "return half_s > 0 and self._environment.boot_s() - self._confirmed_at > half_s",
+                    "return half_s > 0 and now - self._confirmed_at > half_s",
                     "return False",
                 ),
             ),

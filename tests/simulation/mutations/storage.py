@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.helpers.mutations.mutation import (
     AMBUSHED,
+    COMPACTED,
     SLEEP,
     SLOW_DISKS,
     THREE,
@@ -30,8 +31,8 @@ MUTATIONS = (
             edit(
                 "bookie_server.journal.files:JournalFiles._write_group",
                 (
-                    "end = self._segment.file.write_at(start, parts)",
-                    "self._segment.file.sync()\n        end = self._segment.file.write_at(start, parts)",
+                    "end = self._segment.file.write_uncached(start, parts)",
+                    "self._segment.file.sync()\n        end = self._segment.file.write_uncached(start, parts)",
                 ),
                 ("may be acknowledged.\n        self._segment.file.sync()", "may be acknowledged."),
             ),
@@ -180,11 +181,10 @@ MUTATIONS = (
         (
             edit(
                 "bookie_server.storage.checkpoint:Checkpointer.run",
-                ("self._with_reserve(partial(self._store, job))", "pass"),
+                ("self.with_reserve(partial(self._store, job))", "pass"),
                 (
-                    "remove_before(self._disk, self._paths.journal, mark)",
-                    "self._with_reserve(partial(self._store, job))\n"
-                    "    remove_before(self._disk, self._paths.journal, mark)",
+                    "self._mark = mark",
+                    "self.with_reserve(partial(self._store, job))\n    self._mark = mark",
                 ),
             ),
         ),
@@ -223,7 +223,7 @@ MUTATIONS = (
         (
             edit(
                 "bookie_server.journal.files:remove_before",
-                ("if file_id < mark.file_id:", "if file_id <= mark.file_id:"),
+                ("if each < mark.file_id and", "if each <= mark.file_id and"),
             ),
         ),
     ),
@@ -289,6 +289,31 @@ MUTATIONS = (
         plan=focused(**THREE, bookies=4, copiers=2),
     ),
     Mutation(
+        "scrubber-reads-on-after-damage",
+        "A read of several blocks that fails is repeated block by block: each that is damaged is reported.",
+        (
+            edit(
+                "bookie_server.storage.scrub.walk:BlockWalk._check",
+                ("for interval in run:", "for interval in run[1:]:"),
+            ),
+        ),
+        plan=focused("minor_rot", "kill_bookie", **THREE, bookies=4, scrubs=True),
+    ),
+    Mutation(
+        "damage-not-marked",
+        "A ledger of which the scrubber has found damage is marked as under-replicated.",
+        (
+            edit(
+                "bookie_server.storage.scrub.scrubber:Scrubber._mark_one",
+                (
+                    "if self._bookie_id in metadata.members():",
+                    "if self._bookie_id not in metadata.members():",
+                ),
+            ),
+        ),
+        plan=focused("minor_rot", "kill_bookie", **THREE, bookies=4, scrubs=True),
+    ),
+    Mutation(
         "entry-log-in-use-removed",
         "An entry log goes away when no ledger lives in it.",
         (
@@ -297,6 +322,28 @@ MUTATIONS = (
                 (" and not parts.index.has_live_ledger(log_id)", ""),
             ),
         ),
+    ),
+    Mutation(
+        "compacted-file-removed-before-the-index-is-synced",  # docs/pitfalls.md#name-or-mark-not-durable
+        "A file whose blocks a compaction has copied goes away when the index names the copies durably.",
+        (
+            edit(
+                "bookie_server.storage.compaction.run:CompactionRun._change_index",
+                ("index.sync(index.generation())", "pass"),
+            ),
+        ),
+        plan=focused("power_cut", "kill_many", **COMPACTED),
+    ),
+    Mutation(
+        "compacted-log-after-the-current-one",
+        "No entry log with blocks comes after the current one: the next start would write over it.",
+        (
+            edit(
+                "bookie_server.storage.compaction.run:CompactionRun.finish",
+                ("writer.go_on_in(LogEnd(self._log_id, self._offset))", "pass"),
+            ),
+        ),
+        plan=focused("kill_bookie", "kill_many", **COMPACTED),
     ),
     Mutation(
         "metadata-error-taken-for-absence",  # docs/pitfalls.md#absence-from-one-listing

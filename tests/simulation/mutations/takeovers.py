@@ -322,10 +322,7 @@ MUTATIONS = (
         (
             edit(
                 "dlog.ledger_list.ledger_list:LedgerList.trim_cut",
-                (
-                    "next((one for one in record.ledgers if one.seal is None), record.ledgers[-1])",
-                    "record.ledgers[-1]",
-                ),
+                ("kept = await self.newest_kept()", "kept = record.ledgers[-1].ledger_id"),
             ),
             edit(
                 "dlog.core.metadata_changes:shrunk",

@@ -38,15 +38,17 @@ def count(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[objec
 
 def test_candidates_that_ask_at_one_instant_compete(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = count(monkeypatch, Takeover, "_lost")
-    report = played(1, rivals=True, writers=3, term_s=0.7)
-    assert report.findings == []
-    assert report.takeovers > 3 and len(lost) > 3
+    for seed in (1, 2):
+        report = played(seed, rivals=True, writers=3, term_s=0.7)
+        assert report.findings == []
+        assert report.takeovers > 3
+    assert len(lost) > 3
 
 
 def test_appends_wait_until_they_are_given_up_in_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     overdue = count(monkeypatch, HoldLimit, "_on_overdue")
     changed = {"faults": (OUTAGE,), "hold_s": 2.0, "tight_buffer": True, "more_ways": True, "chaos_s": 8.0}
-    assert played(1, "chaos", **changed).findings == []
+    assert played(2, "chaos", **changed).findings == []
     assert overdue
 
 

@@ -94,7 +94,7 @@ def test_of_a_callback_of_a_process_that_is_killed_later(monkeypatch: pytest.Mon
     sound = SwarmReader._read
 
     async def with_a_callback(self: SwarmReader, reader: str) -> None:
-        if reader == "reader-0.2":
+        if reader == "reader-0.0.2":
             asyncio.get_running_loop().call_soon(int, "planted")
         await sound(self, reader)
 

@@ -19,6 +19,7 @@ from dlog.log_retention import RetentionPlan
 from dlog.metadata import store as store_module
 from dlog.model import MessageId, Retention
 from dlog.testing import SimulatedCluster, simulate
+from dlog.write import ledger_recovery
 from dlog.write.writer import LogWriter
 from ledger.errors import ConfigurationError, LedgerNotFoundError
 from ledger.model import LedgerId
@@ -102,7 +103,10 @@ def test_by_bytes() -> None:
 
 
 def test_by_age() -> None:
-    """By the time of the last message of each ledger; the newest ledger stays, however old it is."""
+    """By the time of the last message of each ledger; the newest ones stay, however old they are.
+
+    These are the last two, and the newest that the record knows to have entries.
+    """
 
     async def scene(
         cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
@@ -110,12 +114,12 @@ def test_by_age() -> None:
         assert await first_kept(client, Retention(max_age_s=3600)) == 0
         assert await first_kept(client, Retention(max_age_s=10.9)) == COUNT - 10
         await asyncio.sleep(100)
-        assert await first_kept(client, Retention(max_age_s=60)) == COUNT
+        assert await first_kept(client, Retention(max_age_s=60)) == COUNT - 1
         last = await writer.append(PAYLOAD)
         await asyncio.sleep(100)
         assert (await client.apply_retention(LOG)).before is None
         async with client.reader(LOG, until="latest") as reader:
-            assert [message.id async for message in reader] == [ids[-1], last]
+            assert [message.id async for message in reader] == [*ids[-2:], last]
 
     play(scene)
 
@@ -144,7 +148,7 @@ def test_by_the_slowest_cursor() -> None:
         await client.set_cursor(LOG, "slow", ids[9])
         assert await first_kept(client, unread) == 9
         await client.delete_cursor(LOG, "slow")
-        assert await first_kept(client, unread) == COUNT
+        assert await first_kept(client, unread) == COUNT - 1
 
     play(scene)
 
@@ -167,8 +171,12 @@ def test_the_rule_that_keeps_most_decides() -> None:
     play(scene)
 
 
-def test_what_a_takeover_sealed_counts_as_no_messages() -> None:
-    """So more is kept than asked for, never less. It seals the two ledgers whose seals the record does not hold."""
+def test_what_was_not_counted_counts_as_no_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So more is kept than asked for, never less.
+
+    A takeover seals the two ledgers whose seals the record does not hold; here it cannot count their messages.
+    """
+    monkeypatch.setattr(ledger_recovery, "_messages_through", lambda last: ledger_recovery.NOT_COUNTED)
 
     async def scene(
         cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
@@ -187,6 +195,29 @@ def test_what_a_takeover_sealed_counts_as_no_messages() -> None:
     play(scene)
 
 
+def test_a_takeover_counts_the_messages_that_it_seals() -> None:
+    """From the last entry of each ledger: also those of batches, and none of messages that were never sent."""
+
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        await writer.append_many([PAYLOAD] * 5)
+        futures = [writer.submit_nowait(PAYLOAD) for _ in range(4)]
+        futures[1].cancel()
+        await asyncio.gather(futures[0], *futures[2:])
+        writer.abort()
+        newer = await client.open_writer(LOG)
+        seals = [one.seal for one in await listed_ledgers(client, LOG)][-3:-1]
+        assert [seal and seal.message_count for seal in seals] == [1, 8]
+        for _ in range(3):
+            await newer.append(PAYLOAD)
+            await newer.rotate()
+        plan = await client.plan_retention(LOG, Retention(max_messages=11))
+        assert (plan.ledgers, plan.messages, plan.uncounted) == (COUNT, COUNT, 0)
+
+    play(scene)
+
+
 def test_an_unsealed_ledger_stays_although_newer_ones_are_listed() -> None:
     """Its seal is recorded at the next rotation, or takeover."""
 
@@ -196,7 +227,7 @@ def test_an_unsealed_ledger_stays_although_newer_ones_are_listed() -> None:
         await client.set_cursor(LOG, "beyond", "latest")
         assert (await client.describe(LOG)).record.ledgers[-2].seal is None
         plan = await client.plan_retention(LOG, Retention(keep_unread=True))
-        assert plan.before == MessageId(ids[-1].ledger_id, 0, 0)
+        assert plan.before == MessageId(ids[-2].ledger_id, 0, 0)
 
     play(scene)
 
@@ -260,7 +291,9 @@ def test_the_owner_trims_after_each_rotation_and_after_its_takeover() -> None:
         writer.abort()
         newer = await client.open_writer(LOG)
         await asyncio.sleep(1)
-        assert (await listed_ledgers(client, LOG))[0].ledger_id == ids[-1].ledger_id
+        listed = await listed_ledgers(client, LOG)
+        assert listed[0].ledger_id > ids[-1].ledger_id
+        assert [one.seal and one.seal.message_count for one in listed] == [1, None]
         newer.abort()
 
     play(scene)

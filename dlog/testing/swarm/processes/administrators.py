@@ -7,7 +7,13 @@ from contextlib import suppress
 from random import Random
 
 from dlog.client import LogClient
-from dlog.errors import LogExistsError, LogNotFoundError, LogSealedError, ShrinkRefusedError
+from dlog.errors import (
+    LogExistsError,
+    LogNotFoundError,
+    LogSealedError,
+    ShrinkRefusedError,
+    UnknownPositionError,
+)
 from dlog.model import MessageId, Retention
 from dlog.testing.checks.history import content_of
 from dlog.testing.checks.recorder import Recorder
@@ -98,7 +104,13 @@ class SwarmAdministrator:
         """The owner trims up to a cursor at its next rotation, if at all."""
         before = self._older()
         if before is not None and await self._announced(before) is not None:
-            await self._client.set_cursor(self._log, RETAINED, before)
+            acked = self._recorder.last_acked
+            try:
+                await self._client.set_cursor(self._log, RETAINED, before)
+            except UnknownPositionError:
+                if self._strict and before <= acked:
+                    raise
+                return  # it was shown to a reader by a bookie that does not respond now
             await self._client.set_retention(self._log, Retention(keep_unread=True))
 
     async def _shrink(self) -> None:

@@ -62,7 +62,9 @@ class SwarmReader:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.follow(), name=f"{self._name} tail")
-            group.create_task(self._read_again_and_again(), name=f"{self._name} reads")
+            for at_once in range(self._chance.choice((1, 1, 1, 1, 1, 3))):
+                name = f"{self._name}.{at_once}"
+                group.create_task(self._read_again_and_again(name), name=f"{self._name} reads {at_once}")
 
     # ---- the tail
 
@@ -95,11 +97,11 @@ class SwarmReader:
 
     # ---- reads from random places
 
-    async def _read_again_and_again(self) -> None:
+    async def _read_again_and_again(self, name: str) -> None:
         turn = 0
         while True:
             turn += 1
-            await self._read(f"{self._name}.{turn}")
+            await self._read(f"{name}.{turn}")
             await asyncio.sleep(3.0 * self._chance.random())
 
     async def _read(self, name: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from dlog.blocking.loop_thread import LoopThread
 from dlog.core.batching import BatchLimits
 from dlog.errors import AppendIndeterminateError, AppendsFailedError, CallTimeoutError, QueueFullError
-from dlog.model import MessageId
+from dlog.model import NO_MESSAGE, MessageId
 from dlog.read.resolution import Resolution
 from ledger.config import LedgerClientConfig
 from ledger.errors import ConfigurationError, OutcomeUnknownError
@@ -107,6 +107,23 @@ def test_a_conditional_append_is_decided_by_the_tail() -> None:
         assert client.collect("orders") is not None
         assert client.sweep() == []
         assert payloads(log) == [b"one", b"two", b"four"]
+
+
+def test_a_conditional_batch_is_decided_by_the_tail() -> None:
+    with blocking_log() as log:
+        client = log.client()
+        writer = client.open_writer("orders", create=True)
+        first = writer.append_many([b"a", b"b"], expect_tail=NO_MESSAGE)[-1]
+        with pytest.raises(ConfigurationError, match="the tail of the log is not"):
+            writer.append_many([b"no"], expect_tail=first._replace(batch_index=0), timeout_s=10)
+        second = writer.submit_many([b"c"], expect_tail=str(first))
+        refused = writer.submit_many([b"no"], expect_tail=first)
+        writer.submit(b"d")
+        with pytest.raises(ConfigurationError, match="the tail of the log is not"):
+            refused.result()
+        assert second.result()[0] > first
+        writer.flush()
+        assert payloads(log) == [b"a", b"b", b"c", b"d"]
 
 
 def test_wrong_arguments_are_refused_in_the_names_of_the_call() -> None:

@@ -78,6 +78,12 @@ class Face:
                 break
         return found
 
+    async def rows(self, reader: Asked, columns: list[str] | None, batch_rows: int) -> list[Any]:
+        """The first record batch, as a dictionary."""
+        async for batch in reader.target.arrow_batches(columns, batch_rows=batch_rows):
+            return [batch.to_pydict()]
+        return []
+
     async def leave_block(self, one: Asked, error: BaseException | None) -> None:
         await one.target.__aexit__(type(error) if error else None, error, None)
 
@@ -114,6 +120,13 @@ class BlockingFace(Face):
     async def take(self, reader: Asked, count: int) -> list[Any]:
         return await asyncio.to_thread(lambda: list(islice(reader.target, count)))
 
+    async def rows(self, reader: Asked, columns: list[str] | None, batch_rows: int) -> list[Any]:
+        def first() -> list[Any]:
+            batches = reader.target.arrow_batches(columns, batch_rows=batch_rows)
+            return [batch.to_pydict() for batch in islice(batches, 1)]
+
+        return await asyncio.to_thread(first)
+
     async def leave_block(self, one: Asked, error: BaseException | None) -> None:
         await asyncio.to_thread(one.target.__exit__, type(error) if error else None, error, None)
 
@@ -124,7 +137,7 @@ class BlockingFace(Face):
         self.blocking.speak()
 
 
-_OBJECTS = ("Writer", "LogWriter", "Reader")
+_OBJECTS = ("Writer", "LogWriter", "Reader", "Producer", "LogProducer")
 
 
 @asynccontextmanager
@@ -188,6 +201,23 @@ async def order_of_appends(face: Face) -> list[str]:
     await reader.close()
     assert [message.id for message in messages] == ids
     return [*seen, str([(message.payload, message.key, message.headers) for message in messages])]
+
+
+async def a_producer(face: Face) -> list[str]:
+    client = await face.client()
+    writer = await client.open_writer("orders", create=True)
+    producer = await writer.producer("billing")
+    seen = [f"{producer.name} {producer.last_sequence}"]
+    seen.append(str(await producer.append(b"a", b"key", sequence=3)))
+    seen.append(str(await face.outcome(await producer.submit(b"a", sequence=3))))
+    seen.append(str(await producer.append_many([b"a", b"b"], first_sequence=3)))
+    many = await producer.submit_many([b"c", b"d"], first_sequence=8, keys=[None, b"k"])
+    seen.append(str(await face.outcome(many)))
+    seen.append(str(producer.last_sequence))
+    seen += [await said(producer.append(b"e", sequence=-1)), await said(writer.producer("not valid"))]
+    seen += [await said(writer.forget_producer("billing")), await said(writer.forget_producer("billing"))]
+    await writer.close()
+    return [*seen, await said(producer.append(b"f", sequence=99))]
 
 
 async def wrong_arguments(face: Face) -> list[str]:
@@ -358,6 +388,30 @@ async def _fact(reader: Asked, name: str) -> Any:
     return getattr(reader.target, name)
 
 
+async def arrow_data(face: Face) -> list[str]:
+    client = await face.client()
+    writer = await client.open_writer("orders", create=True)
+    for number in range(3):
+        await writer.append_many([b"%da" % number, b"%db" % number, None], keys=[b"k", None, b""])
+    reader = await client.reader("orders", until="latest")
+    (message,) = await face.take(reader, 1)
+    seen = [f"{message.payload} {reader.position}"]
+    seen += [str(each) for each in await face.rows(reader, ["value"], 2)]
+    seen += [str((await face.take(reader, 1))[0].id), str(reader.position)]
+    table = await reader.to_arrow(["batch_index", "key"])
+    seen += [str(table.to_pydict()), str(reader.position), str(await _fact(reader, "ended"))]
+    seen.append(await said(reader.to_arrow(["offset"])))
+    await reader.close()
+    seen.append(await said(reader.to_arrow()))
+    following = await client.reader("orders", "1:2:0")
+    seen.append(await said(following.to_arrow()))
+    seen += [str(each) for each in await face.rows(following, ["value"], 8192)]
+    await following.close()
+    gaps = await client.reader("orders", until="latest", on_trimmed="gap")
+    seen += [await said(gaps.to_arrow()), await said(face.rows(gaps, None, 1)), await said(gaps.close())]
+    return seen
+
+
 async def errors_of_readers_and_clients(face: Face) -> list[str]:
     client = await face.client()
     writer = await client.open_writer("orders", create=True)
@@ -396,6 +450,17 @@ async def _read(face: Face, client: Asked, log: str, **options: Any) -> list[str
 
 
 SCENES: dict[Callable[[Face], Awaitable[list[str]]], list[str]] = {
+    a_producer: [
+        "billing None",
+        "Appended(sequence=3, message_id=MessageId(ledger_id=1, entry_id=0, batch_index=0), new=1)",
+        "Appended(sequence=3, message_id=MessageId(ledger_id=1, entry_id=0, batch_index=0), new=0)",
+        "Appended(sequence=4, message_id=MessageId(ledger_id=1, entry_id=1, batch_index=0), new=1)",
+        "Appended(sequence=9, message_id=MessageId(ledger_id=1, entry_id=2, batch_index=1), new=2)",
+        "9",
+        *["ConfigurationError", "InvalidNameError"],
+        *["True", "False"],
+        "AppendAbortedError",
+    ],
     order_of_appends: [
         "[True, True, True]",
         "None",
@@ -439,7 +504,7 @@ SCENES: dict[Callable[[Face], Awaitable[list[str]]], list[str]] = {
         "False",
         "b'c' 1:1:0",
         "b'd' 1:2:0",
-        "Lag(entries=0, ledgers=0)",
+        "Lag(entries=0, ledgers=0, messages=0, bytes=0)",
         "1:2:0 1:3:0",
         "1:3:0",
         "ConfigurationError",
@@ -453,10 +518,23 @@ SCENES: dict[Callable[[Face], Awaitable[list[str]]], list[str]] = {
         "LogNotFoundError",
         *["ConfigurationError", "None"],
     ],
+    arrow_data: [
+        "b'0a' 1:0:1",
+        "{'value': [b'0b', None]}",
+        "1:1:0",
+        "1:1:1",
+        "{'batch_index': [1, 2, 0, 1, 2], 'key': [None, b'', b'k', None, b'']}",
+        *["1:3:0", "True"],
+        "ConfigurationError",
+        "ConfigurationError",
+        "ConfigurationError",
+        "{'value': [b'2a', b'2b', None]}",
+        *["ConfigurationError", "ConfigurationError", "None"],
+    ],
     errors_of_readers_and_clients: [
         "LogNotFoundError",
         "TrimmedError",
-        "",
+        "UnknownPositionError",
         "4:0:0",
         "",
         "ConfigurationError",

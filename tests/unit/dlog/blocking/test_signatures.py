@@ -10,26 +10,42 @@ import pytest
 
 from dlog import aio
 from dlog.blocking.client import Client, connect
+from dlog.blocking.producer import Producer
 from dlog.blocking.reader import Reader
 from dlog.blocking.writer import Writer
 from dlog.client import LogClient
 from dlog.read.reader import Reader as AsyncReader
+from dlog.write.producer import LogProducer
 from dlog.write.writer import LogWriter
 
-CLASSES = [(Client, LogClient), (Writer, LogWriter), (Reader, AsyncReader)]
+CLASSES = [(Client, LogClient), (Writer, LogWriter), (Reader, AsyncReader), (Producer, LogProducer)]
 
 ASYNCIO_ONLY = {
     Client: {"start", "name"},  # `connect` starts it; a part of the client
     Writer: {"submit_nowait", "batch_of", "submit_batch", "start_flush", "closed_error", "undecided_error"},
-    Reader: {"ack_below", "open_by", "next_item", "next_items", "repr_at", "lag_from"},
+    Reader: {
+        "ack_below",
+        "open_by",
+        "next_item",
+        "next_items",
+        "next_fetched",
+        "put_back",
+        "record_batches",
+        "repr_at",
+        "lag_from",
+        "measure_lag_from",
+        "refuse_gaps",
+    },
+    Producer: {"batch_of", "submit_batch"},
 }
 """`submit_nowait` is `submit(timeout_s=0)`; the others are what the blocking API is made from."""
 BLOCKING_ONLY = {
-    Client: {"warn_unclosed"},
+    Client: {"warn_unclosed", "abandon"},
     Writer: {"unread_failures", "drain"},
     Reader: set[str](),
+    Producer: set[str](),
 }
-"""Parts of the client's `close`."""
+"""Parts of the client's `close`, and what ends one that is dropped."""
 FACTS_OF_ASYNCIO_ONLY = {
     Client: {"writers"},
     Writer: {
@@ -42,13 +58,15 @@ FACTS_OF_ASYNCIO_ONLY = {
         "refusal",
         "batch_limits",
     },
-    Reader: set[str](),
+    Reader: {"log", "until"},
+    Producer: set[str](),
 }
 """They change between two lines of a program whose loop runs in another thread."""
 FACTS_OF_BLOCKING_ONLY = {
     Client: {"namespace"},  # an attribute of the asyncio client
     Writer: {"is_open", "has_undecided"},
     Reader: set[str](),
+    Producer: set[str](),
 }
 
 

@@ -69,16 +69,36 @@ async def test_while_the_store_is_away_the_last_snapshot_stays(monkeypatch: pyte
         await eventually(lambda: cache.snapshot.contains_log(OTHERS))
 
 
-async def test_a_damaged_record_leaves_the_others_alone(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_damaged_record_is_in_the_snapshot_and_leaves_the_others_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with cached() as (cache, logs, store):
         orders, others = await logs.create(ORDERS), await logs.create(OTHERS)
         await cache.follow_logs([ORDERS, OTHERS])
         before = cache.snapshot.log(ORDERS)
+        value = (await store.read_record(record_key(logs.root, ORDERS, orders.log_uuid))).value
         await store.write_record(record_key(logs.root, ORDERS, orders.log_uuid), b"damaged", 0)
         await change(logs, others, 5)
         await eventually(lambda: cache.snapshot.logs[OTHERS].record.last_ledger_id == 5)
-        await eventually(lambda: "default/orders stays as it was last read" in caplog.text)
+        await eventually(lambda: ORDERS in cache.snapshot.damaged)
+        assert "cannot be decoded" in cache.snapshot.damaged[ORDERS]
         assert cache.snapshot.log(ORDERS) == before
+        assert caplog.text == ""
+        key = record_key(logs.root, ORDERS, orders.log_uuid)
+        await store.write_record(key, value, (await store.read_record(key)).version)
+        await eventually(lambda: not cache.snapshot.damaged)
+        assert cache.snapshot.log(ORDERS) is not None
+
+
+async def test_a_log_that_was_never_readable_is_only_among_the_damaged() -> None:
+    async with cached() as (cache, logs, store):
+        orders = await logs.create(ORDERS)
+        await store.write_record(record_key(logs.root, ORDERS, orders.log_uuid), b"damaged", 0)
+        await cache.follow_logs([ORDERS])
+        assert set(cache.snapshot.damaged) == {ORDERS}
+        assert not cache.snapshot.contains_log(ORDERS)
+        cache.forget(ORDERS)
+        assert not cache.snapshot.damaged
 
 
 async def test_an_error_of_a_listener_is_raised_at_the_end() -> None:

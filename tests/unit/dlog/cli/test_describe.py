@@ -6,12 +6,22 @@ from dataclasses import replace
 
 from dlog.admin import LogInfo
 from dlog.cache.snapshot import MetadataSnapshot
-from dlog.cli.describe import cluster_line, document_of, facts_of, ledger_row, top_row
+from dlog.cli.describe import (
+    cluster_line,
+    document_of,
+    facts_of,
+    history_document,
+    history_rows,
+    ledger_row,
+    top_row,
+)
 from dlog.inspection.activity import LogActivity
+from dlog.inspection.history import HistoryEvent
 from dlog.inspection.overview import Overview
 from dlog.ledger_list.totals import totals_of
 from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, LogName, MessageId
+from dlog.read.backlog import NOTHING, Amount
 from ledger.model import BookieId, BookieInfo, BookieSet, EntryId, Fragment, LedgerMetadata, QuorumSizes
 from tests.helpers.log.lists import list_of, now, window_of
 from tests.helpers.log.records import listed, record, seal
@@ -24,9 +34,11 @@ def info(of: LogMetadata) -> LogInfo:
     return LogInfo(ref=LogRef(LogName(namespace="default", name="orders"), "uuid-1"), record=of, version=7)
 
 
-def overview(log: LogInfo, tail: MessageId, newest: LedgerMetadata | None) -> Overview:
+def overview(
+    log: LogInfo, tail: MessageId | None, newest: LedgerMetadata | None, of_open: Amount | None = NOTHING
+) -> Overview:
     ledgers = list_of(log.record)
-    return Overview(log, window_of(log.record).earliest, now(ledgers.totals()), tail, newest)
+    return Overview(log, window_of(log.record).earliest, now(ledgers.totals()), tail, newest, of_open)
 
 
 def metadata(copies: int) -> LedgerMetadata:
@@ -44,6 +56,8 @@ def test_programs_get_numbers_as_numbers() -> None:
         "first": "3:0:0",
         "next": "5:0:0",
         "ledgers": 2,
+        "messages": 3000,
+        "bytes": 100_000,
         "sealed_messages": 3000,
         "sealed_messages_complete": True,
         "sealed_bytes": 100_000,
@@ -69,10 +83,51 @@ def test_people_and_programs_hear_of_what_was_not_counted() -> None:
     assert (found["sealed_messages"], found["sealed_messages_complete"]) == (3, False)
     assert found["copies"] == {"ensemble": 2, "write": 2, "ack": 2, "degraded": True}
     assert (
-        facts_of(overview(log, TAIL, metadata(2)))["sealed messages"]
-        == "3, without ledgers sealed by a takeover"
+        facts_of(overview(log, TAIL, metadata(2)))["messages"] == "3, without ledgers that were not counted"
     )
     assert ledger_row(UNCOUNTED)["messages"] is None
+
+
+def test_the_open_ledger_is_counted_or_said_to_be_unknown() -> None:
+    log = info(record(listed(3, 999), listed(5)))
+    found = overview(log, MessageId(5, 7, 0), metadata(3), Amount(7, 21, 5000))
+    assert (document_of(found)["messages"], document_of(found)["bytes"]) == (3021, 105_000)
+    assert (facts_of(found)["messages"], facts_of(found)["bytes"]) == ("3,021", 105_000)
+    found = overview(log, None, metadata(3), None)
+    assert [document_of(found)[name] for name in ("next", "messages", "bytes")] == [None] * 3
+    assert document_of(found)["sealed_messages"] == 3000
+    assert facts_of(found)["next"] == "unknown: too few bookies respond"
+    assert facts_of(found)["messages"] == "3,000 in sealed ledgers, those of the open ledger are unknown"
+    assert facts_of(found)["bytes"] == "100,000 in sealed ledgers, those of the open ledger are unknown"
+    found = overview(log, MessageId(5, 7, 0), metadata(3), Amount(7, None, 5000))
+    assert facts_of(found)["messages"] == "3,000, without the open ledger, which does not count them"
+
+
+def test_an_owner_can_be_matched_between_the_log_and_its_history() -> None:
+    """The same process, host and instance are in both; of earlier owners only the instance is known."""
+    log = info(record(listed(3, 999), listed(5)))
+    shown = str(facts_of(overview(log, TAIL, metadata(3)))["owner"])
+    event = HistoryEvent(
+        listed=listed(5), takeover=True, owner_instance="alice", pause_us=None, owner=log.record.owner
+    )
+    [row] = history_rows(event)
+    assert row[-2:] == ["alice", "first process 11 on host-a"]
+    assert shown.startswith("first process 11 on host-a since ") and shown.endswith(", instance alice")
+    document = history_document(event)["owner"]
+    assert isinstance(document, dict) and (document["process"], document["host"]) == (11, "host-a")
+    [row] = history_rows(replace(event, owner_instance="bob", owner=None))
+    assert row[-2:] == ["bob", None]
+
+
+def test_takeovers_whose_ledgers_stayed_empty_have_a_row() -> None:
+    event = HistoryEvent(
+        listed=listed(5), takeover=True, owner_instance="a", pause_us=None, empty_epochs=range(9, 10)
+    )
+    assert history_rows(event)[0][1:4] == ["takeover: its ledger stayed empty", None, "9"]
+    assert history_document(event)["empty_epochs"] == [9]
+    several = history_rows(replace(event, empty_epochs=range(9, 12)))
+    assert several[0][1:4] == ["takeovers: their ledgers stayed empty", None, "9 to 11"]
+    assert len(several) == 2
 
 
 def test_a_new_log_has_no_owner_and_no_ledgers() -> None:
@@ -99,6 +154,8 @@ def test_the_line_about_the_bookies_names_those_that_a_log_lacks() -> None:
         bookies=BookieSet(writable=registered("b1", "b4"), read_only=registered("b2", read_only=True)),
     )
     log = LogActivity(info(record(listed(3))), totals_of((), ()), None, None, metadata(3))
+    alone = replace(snapshot, bookies=BookieSet(writable=registered("b1")))
+    assert cluster_line(alone, []) == "cluster c: 1 bookie writable"
     assert cluster_line(snapshot, []) == "cluster c: 2 bookies writable, 1 read-only"
     assert cluster_line(snapshot, [log]).endswith("; not registered: b0:3181, b1:3181, b2:3181")
     assert top_row(log)[2:4] == [None, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlog.cli.positions import check_order, position_of, time_of
+from dlog.cli.positions import check_order, check_times, position_of, time_of
 from dlog.model import MessageId
 from ledger.errors import ConfigurationError
 
@@ -24,6 +24,8 @@ AT = MessageId(9, 9, 9)
         ("2013-01-05T01:00+01:00", 1_357_344_000_000_000),
         ("2013-01-05T00:00:00.000001Z", 1_357_344_000_000_001),
         ("1960-01-01", 0),
+        ("999999999d", 0),
+        ("\uff11m", None),
         ("10 m", None),
         ("m", None),
         ("-5m", None),
@@ -49,7 +51,7 @@ def test_only_a_time_is_looked_up() -> None:
     assert asked == []
     assert position_of("10m", NOW_US, at_time) == AT
     assert asked == [NOW_US - 600_000_000]
-    for wrong in ("", "yesterday", "17:420", "1:2:3:4", "10y"):
+    for wrong in ("", "yesterday", "17:420", "1:2:3:4", "10y", "\u0661:\u0662:\u0663"):
         with pytest.raises(ConfigurationError, match="is no position: use an id LEDGER"):
             position_of(wrong, NOW_US, at_time)
 
@@ -62,3 +64,39 @@ def test_the_end_must_not_be_before_the_start() -> None:
         ConfigurationError, match=r"--until 1h is before --from 10m: message 1:0:0 comes before 1:0:1"
     ):
         check_order(MessageId(1, 0, 1), MessageId(1, 0, 0), "10m", "1h")
+
+
+@pytest.mark.parametrize(
+    ("start", "until"),
+    [
+        ("1h", "2h"),
+        ("2013-01-02", "2013-01-01"),
+        ("latest", "earliest"),
+        ("latest", "1h"),
+        ("2999-01-01", "1h"),
+        ("1h", "earliest"),
+        ("1:0:0", "earliest"),
+    ],
+)
+def test_words_and_times_show_by_themselves_that_the_end_is_before_the_start(start: str, until: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"--until {until} is before --from {start}: nothing is between them"
+    ):
+        check_times(start, until, NOW_US)
+
+
+@pytest.mark.parametrize(
+    ("start", "until"),
+    [
+        ("2h", "1h"),
+        ("1h", "1h"),
+        ("earliest", "earliest"),
+        ("earliest", "1960-01-01"),
+        ("latest", "latest"),
+        ("latest", "2999-01-01"),
+        ("1:0:0", "1h"),
+        ("latest", "1:0:0"),
+    ],
+)
+def test_what_can_be_a_range_is_left_to_the_log(start: str, until: str) -> None:
+    check_times(start, until, NOW_US)

@@ -72,7 +72,11 @@ def test_a_takeover_keeps_every_ledger_whose_seal_was_not_recorded_for_the_grace
     assert [(one.ledger_id, one.keep_until_us) for one in after.ledgers] == [(1, 0), (2, 1000), (8, 0)]
     assert after.pending_delete == (pending(3, 0),)
     left = trimmed(after, MessageId(8, 0, 0), nonce=6)
-    assert left.pending_delete == (pending(1, 0), pending(2, 1000), pending(3, 0))
+    assert left.pending_delete == (pending(1, 0), pending(3, 0))
+    later = trimmed(
+        with_new_ledger(left, listed(9), {LedgerId(8): seal(1)}, nonce=7), MessageId(9, 0, 0), nonce=8
+    )
+    assert later.pending_delete == (pending(1, 0), pending(2, 1000), pending(3, 0))
 
 
 def test_the_grace_is_the_logs_and_a_takeover_may_only_raise_it() -> None:
@@ -129,13 +133,16 @@ def test_delete_moves_every_ledger_to_pending_delete() -> None:
         (MessageId(1, 99, 0), [1, 2, 3, 9]),
         (MessageId(2, 0, 0), [2, 3, 9]),
         (MessageId(2, 3, 0), [2, 3, 9]),
-        (MessageId(3, 0, 0), [3, 9]),
-        (MessageId(9, 0, 0), [3, 9]),
-        (MessageId(9, 5, 0), [3, 9]),
+        (MessageId(3, 0, 0), [2, 3, 9]),
+        (MessageId(9, 0, 0), [2, 3, 9]),
+        (MessageId(9, 5, 0), [2, 3, 9]),
     ],
 )
 def test_shrink_removes_whole_older_ledgers_with_a_recorded_seal(to: MessageId, left: list[int]) -> None:
-    """Ledger 3 has no recorded seal, 9 is the last: neither leaves the list (docs/log-semantics.md#rule-33)."""
+    """Ledger 3 has no recorded seal, 9 is the last, 2 the newest known to have entries: none of them leaves the list.
+
+    Source: docs/log-semantics.md#rule-33, #rule-36.
+    """
     before = record(listed(1, 4), listed(2, 7), listed(3), listed(9))
     after = trimmed(before, to, nonce=5)
     assert ids(after.ledgers) == left
@@ -158,13 +165,14 @@ def test_shrink_never_lowers_the_trim_id_and_never_removes_the_last_ledger() -> 
         (MessageId(2, 0, 0), MessageId(1, 4, 0)),
         (MessageId(3, 0, 0), MessageId(1, 4, 0)),
         (MessageId(4, 0, 0), MessageId(3, 7, 0)),
+        (MessageId(5, 0, 0), MessageId(3, 7, 0)),
     ],
 )
 def test_the_end_of_what_a_trim_removes_is_the_last_entry_that_there_was(
     to: MessageId, end: MessageId | None
 ) -> None:
     """Ledger 2 was empty; a trim mark that is above already counts as the trim itself."""
-    before = record(listed(1, 4), listed(2, -1), listed(3, 7), listed(4))
+    before = record(listed(1, 4), listed(2, -1), listed(3, 7), listed(4, 0), listed(5))
     for found in (cut_of(before, to), cut_of(replace(before, trim_before=to), MessageId(0, 0, 0))):
         assert (None if found is None else found.end) == end
     earlier = replace(before, trimmed_end=MessageId(0, 8, 0))
@@ -174,7 +182,7 @@ def test_the_end_of_what_a_trim_removes_is_the_last_entry_that_there_was(
 
 def test_without_a_count_the_position_after_the_last_trimmed_message_is_unknown() -> None:
     """The end is put behind the entry, so a reader that returns to a place within it gets an error."""
-    after = trimmed(record(listed(1, 4), listed(2)), MessageId(2, 0, 0), nonce=5)
+    after = trimmed(record(listed(1, 4), listed(2, 1), listed(3)), MessageId(2, 0, 0), nonce=5)
     assert after.trimmed_end == MessageId(1, 5, 0)
 
 

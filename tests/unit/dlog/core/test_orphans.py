@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from dlog.core.metadata_keys import TAG_CREATED_US, TAG_KIND, TAG_ROOT, ledger_tags
-from dlog.core.orphans import Verdict, absence_is_final, origin_of, verdict_of
-from dlog.model import LogName, NameNode, NameState, PendingDelete
+from dlog.core.metadata_keys import TAG_CREATED_US, TAG_KIND, TAG_ROOT, ledger_tags, staging_tags
+from dlog.core.orphans import Staged, Verdict, absence_is_final, is_abandoned, origin_of, verdict_of
+from dlog.model import LogName, NameNode, NameState, PendingDelete, SinkMark
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, QuorumSizes
 from tests.helpers.log.records import listed, record
 
@@ -38,7 +38,7 @@ def test_tags_name_one_log_under_one_root() -> None:
     [
         (),
         (("application", b"x"),),
-        (*TAGS, (TAG_KIND, b"staging")),
+        (*TAGS, (TAG_KIND, b"of a later release")),
         tuple((key, b"" if key == "dlog.log" else value) for key, value in TAGS),
         tuple((key, b"\xff" if key == "dlog.log" else value) for key, value in TAGS),
         tuple((key, b"no namespace" if key == "dlog.name" else value) for key, value in TAGS),
@@ -47,6 +47,41 @@ def test_tags_name_one_log_under_one_root() -> None:
 )
 def test_other_programs_ledgers_have_no_origin(custom: tuple[tuple[str, bytes], ...]) -> None:
     assert origin_of(tagged(*custom)) is None
+
+
+def test_a_sinks_ledger_names_its_batch() -> None:
+    origin = origin_of(tagged(*TAGS, *staging_tags("query", 7)))
+    assert origin is not None
+    assert (origin.epoch, origin.staged) == (3, Staged("query", 7))
+    unnumbered = origin_of(tagged(*TAGS, *staging_tags(None, 0)))
+    assert unnumbered is not None
+    assert unnumbered.staged == Staged()
+    writers = origin_of(tagged(*TAGS))
+    assert writers is not None
+    assert writers.staged is None
+
+
+@pytest.mark.parametrize(
+    ("mark", "epoch", "now_us", "abandoned"),
+    [
+        (7, 3, 17, True),
+        (8, 1, 17, True),
+        (6, 3, 116, False),
+        (6, 3, 117, True),
+        (6, 9, 117, True),
+        (6, 2, 10**15, False),
+    ],
+)
+def test_a_sinks_ledger_is_given_up_after_its_batch_or_after_the_grace(
+    mark: int, epoch: int, now_us: int, abandoned: bool
+) -> None:
+    """In an earlier epoch than the ledger's the record is a restored one, and may have listed the ledger."""
+    origin = origin_of(tagged(*TAGS, *staging_tags("query", 7)))
+    assert origin is not None
+    found = replace(
+        record(listed(3), epoch=epoch), sinks=(SinkMark(writer_id="query", batch=mark, time_us=5),)
+    )
+    assert is_abandoned(origin, found, now_us=now_us, grace_us=100) is abandoned
 
 
 def test_a_records_word_on_a_ledger() -> None:

@@ -121,6 +121,18 @@ def test_the_barrier_is_lifted_while_nothing_was_submitted_to_the_new_ledger() -
     assert rotation.on_drained(P) == [CloseLedger(P), SubmitTo(N)]
 
 
+def test_the_barrier_is_raised_for_good_when_the_writer_ends() -> None:
+    """Seed 647: each answer took longer than a probe waits, and a writer that had nothing in flight did not end."""
+    rotation = machine()
+    draining(rotation)
+    assert rotation.on_store_unreachable() == [SubmitTo(P), Retry(1)]
+    assert rotation.on_close_requested(holding=False) == [Hold(), Drain(P)]
+    assert rotation.on_retry(1, 1) == []
+    assert rotation.on_store_unreachable() == []
+    assert rotation.on_drained(P) == [CloseLedger(P), SubmitTo(N)]
+    assert rotation.on_closed(P, seal(3), 79) == [SubmitTo(N), Release(N), Drain(N)]
+
+
 def test_the_barrier_is_never_lifted_once_the_close_is_sent() -> None:
     """An append to P after its close may be after the seal (docs/log-semantics.md#rule-17)."""
     rotation = machine()

@@ -250,6 +250,22 @@ def test_a_position_above_the_last_ledger_is_unknown() -> None:
         show(machine, record(5))
 
 
+def test_a_position_above_every_ledger_is_unknown_also_if_the_range_ends_before_it() -> None:
+    """As of a cursor that is ahead of a log whose metadata was restored from a backup."""
+    reader = tailing(MessageId(9, 0, 0), until=MessageId(5, 1, 0))
+    assert reader.next_step() == ReadRecord()
+    with pytest.raises(UnknownPositionError, match=r"9:0:0 .* which is 5"):
+        show(reader, record(listed(5, 0)))
+
+
+def test_a_range_that_is_empty_in_a_log_with_both_ends_has_no_messages() -> None:
+    reader = tailing(MessageId(5, 3, 0), until=MessageId(5, 1, 0))
+    assert reader.next_step() == Finish()
+    reader = tailing(MessageId(7, 0, 0), until=MessageId(5, 1, 0))
+    show(reader, record(listed(5, 0), 7))
+    assert reader.next_step() == Finish()
+
+
 def test_a_dropped_empty_ledger_is_passed_by() -> None:
     """Between listed ledgers, before the first and after the last: nothing was in it."""
     for ledgers, expected in (((5, 8), 8), ((8,), 8)):
@@ -360,17 +376,92 @@ def test_a_count_that_comes_late_changes_nothing() -> None:
 # ---- what is known on the way
 
 
+def test_the_successor_of_an_open_ledger_is_known_before_it_may_be_read() -> None:
+    machine = tailing(at(5))
+    assert machine.successor is None
+    show(machine, record(5, 6, 7))
+    assert machine.successor is None, "5 is not open yet"
+    machine.on_ledger(5, readable=0, sealed=False)
+    assert machine.successor == 6
+    show(machine, record(5))
+    assert machine.successor is None
+    show(machine, record(5, listed(6, 0), 7))
+    assert machine.successor is None, "what is sealed is read ahead"
+    show(machine, record(5, 6, 7))
+    machine.on_ledger(5, readable=0, sealed=True)
+    assert machine.successor is None, "only a fresh record names it now"
+
+
+@pytest.mark.parametrize(("until", "expected"), [(at(6), None), (at(6, 1), 6), (at(5, 9), None)])
+def test_a_successor_that_is_not_wanted_is_none(until: MessageId, expected: int | None) -> None:
+    machine = tailing(at(5), until=until)
+    show(machine, record(5, 6))
+    machine.on_ledger(5, readable=0, sealed=False)
+    assert machine.successor == expected
+
+
 def test_a_reader_knows_how_much_is_ahead_of_it() -> None:
     machine = tailing(at(5))
-    assert (machine.at_tail, machine.readable_entry, machine.ledgers_ahead) == (False, -1, 0)
+    assert (machine.at_tail, machine.readable_entry, machine.readable_ahead) == (False, -1, 0)
+    assert machine.listed_after(5, ()) == 0
     show(machine, record(4, 5, 6, 7))
-    assert (machine.at_tail, machine.readable_entry, machine.ledgers_ahead) == (False, -1, 2)
+    assert (machine.at_tail, machine.readable_entry, machine.readable_ahead) == (False, -1, 0)
+    assert machine.listed_after(5, ()) == 2
     machine = tailing(at(7))
     show(machine, record(5, 7))
-    assert (machine.at_tail, machine.ledgers_ahead) == (True, 0)
+    assert (machine.at_tail, machine.listed_after(7, ())) == (False, 0)
     machine.on_ledger(7, readable=0, sealed=False)
     assert (machine.at_tail, machine.readable_entry) == (False, 0)
     machine.on_read(7, 0)
+    assert machine.at_tail
+
+
+def test_what_is_readable_ahead_is_known_from_the_ledger_and_from_seals() -> None:
+    machine = tailing(at(5, 2))
+    show(machine, record(listed(5, 3), listed(6, -1), listed(7, 4), 8, listed(9, 9)))
+    assert machine.readable_ahead == 2 + 0 + 5  # what follows the open ledger 8 is not confirmed
+    machine.on_ledger(5, readable=3, sealed=True)
+    assert machine.readable_ahead == 2 + 0 + 5
+    machine.on_read(5, 3)
+    assert machine.readable_ahead == 5
+    machine = tailing(at(7, 1))
+    show(machine, record(7, listed(8, 4)))
+    machine.on_ledger(7, readable=2, sealed=False)
+    assert machine.readable_ahead == 2
+    machine.on_read(7, 2)
+    assert machine.readable_ahead == 0
+    machine = tailing(at(7, 9))
+    show(machine, record(listed(7, 2), listed(8, 0)))
+    assert machine.readable_ahead == 1
+
+
+def test_listed_ledgers_are_counted_from_behind_the_position() -> None:
+    machine = tailing(at(6))
+    show(machine, record(4, 5, 6, 7))
+    assert [machine.listed_after(one, {4, 5}) for one in (3, 4, 5, 6, 7)] == [4, 3, 2, 1, 0]
+    assert machine.listed_after(5, {6}) == 2
+    show(machine, record(last_ledger_id=9))
+    assert machine.listed_after(3, {4, 5}) == 2
+
+
+def test_a_reader_is_not_at_the_tail_while_it_enters_a_ledger() -> None:
+    """Nothing is known of the next ledger between the end of one and the opening of the next."""
+    machine = tailing(at(5))
+    show(machine, record(5))
+    machine.on_ledger(5, readable=0, sealed=True)
+    machine.on_read(5, 0)
+    show(machine, record(listed(5, 0), 6))
+    assert machine.next_step() == OpenLedger(6)
+    assert not machine.at_tail
+    machine.on_ledger(6, readable=-1, sealed=False)
+    assert machine.at_tail
+
+
+def test_a_reader_after_the_last_sealed_ledger_is_at_the_tail() -> None:
+    """It does not open the ledger, whose end the record has."""
+    machine = tailing(at(5, 3))
+    show(machine, record(listed(5, 2)))
+    assert isinstance(machine.next_step(), WaitForLedger)
     assert machine.at_tail
 
 

@@ -320,3 +320,25 @@ def test_a_missing_own_ledger_is_another_owner_or_data_loss() -> None:
     takeover = own_machine()
     takeover.on_fenced({}, [LedgerId(3)], STAMP)
     assert isinstance(error_of(takeover.on_record(Versioned(OWN, 5))), DataLossError)
+
+
+def test_a_sink_takes_the_log_over_without_a_ledger() -> None:
+    """The tail is fenced, the epoch rises, empty ledgers leave, and the log stays active.
+
+    Source: docs/log-semantics.md#rule-37.
+    """
+    takeover = machine(end=LogState.ACTIVE)
+    takeover.start()
+    assert takeover.on_record(Versioned(BEFORE, 5)) == [FenceLedgers((LedgerId(2), LedgerId(3)))]
+    [write] = takeover.on_fenced({LedgerId(2): seal(6), LedgerId(3): seal(-1)}, [], STAMP)
+    assert isinstance(write, WriteRecord)
+    after = write.record
+    assert (after.state, after.epoch, after.owner) == (LogState.ACTIVE, BEFORE.epoch + 1, BOB)
+    assert ids(after.ledgers) == [1, 2]
+    assert after.last_ledger_id == BEFORE.last_ledger_id
+    assert takeover.on_answer(Applied(after, 6)) == [TakenOver(after, 6)]
+    sealed = machine(end=LogState.ACTIVE)
+    sealed.start()
+    [fail] = sealed.on_record(Versioned(replace(BEFORE, state=LogState.SEALED), 5))
+    assert isinstance(fail, Fail)
+    assert isinstance(fail.error, LogSealedError)

@@ -5,6 +5,7 @@ Pitfall: docs/pitfalls.md#half-a-batch.
 
 import json
 import struct
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -18,9 +19,12 @@ from dlog.format.entry import (
     Codec,
     Envelope,
     ProducerMark,
+    SnapshotPlace,
     decode_entry,
     decode_envelope,
     encode_entry,
+    encode_message,
+    moved_entry,
 )
 from dlog.format.message import (
     HEADERS_MAX,
@@ -65,6 +69,9 @@ def vector_envelope(vector: dict[str, Any]) -> Envelope:
     if "producer" in fields:
         producer_id, sequence = fields["producer"]
         fields["producer"] = ProducerMark(bytes.fromhex(producer_id), sequence)
+    if "producers" in fields:
+        distance, snapshot = fields["producers"]
+        fields["producers"] = SnapshotPlace(distance, unhex(snapshot))
     return Envelope(**fields)
 
 
@@ -76,6 +83,8 @@ def encode(columns: Columns, envelope: Envelope) -> bytes:
             append_time_us=envelope.append_time_us,
             codec=envelope.codec,
             producer=envelope.producer,
+            messages_before=envelope.messages_before,
+            producers=envelope.producers,
         )
     )
 
@@ -169,6 +178,20 @@ def test_round_trip(columns: Columns, codec: Codec, epoch: int) -> None:
     assert (envelope.epoch, envelope.count) == (epoch, len(columns.payloads))
 
 
+@given(columns_strategy, st.integers(0, 2**63 - 1), st.integers(0, 2**62))
+def test_one_message_is_encoded_as_a_batch_of_one(columns: Columns, epoch: int, before: int) -> None:
+    """The short way writes the same bytes."""
+    for key, payload, headers in zip(*columns, strict=True):
+        entry = encode_message(key, payload, headers, epoch, 5, before)
+        batch = Columns([key], [payload], [headers])
+        assert entry == b"".join(encode_entry(batch, epoch=epoch, append_time_us=5, messages_before=before))
+
+
+def test_one_message_that_exceeds_an_entry_is_refused() -> None:
+    with pytest.raises(MessageTooLargeError):
+        encode_message(None, bytes(BODY_BYTES_MAX), [], 1, 5, 0)
+
+
 @given(columns_strategy)
 def test_sizes_are_known_before_encoding(columns: Columns) -> None:
     """Both size functions agree with the bytes, so limits are checked without encoding."""
@@ -260,6 +283,28 @@ def test_a_claimed_size_above_the_cap_is_refused_before_inflating() -> None:
     huge = struct.pack(">BBBQIQI", 0xD1, 0, Codec.LZ4, 1, 1, 1, BODY_BYTES_MAX + 1)
     with pytest.raises(EntryFormatError, match="the limit is"):
         decode_entry(huge + b"\x00" * 10)
+
+
+def test_more_messages_before_an_entry_than_a_ledger_can_have_are_refused() -> None:
+    """The sum with those of the entry fits into a signed 64-bit number."""
+    column = Columns([None] * 2, [b"a", b"b"], [[], []])
+    highest = 2**63 - 1 - 2
+    for before in (0, highest):
+        entry = b"".join(encode_entry(column, epoch=1, append_time_us=1, messages_before=before))
+        assert decode_envelope(entry)[0].messages_before == before
+    entry = b"".join(encode_entry(column, epoch=1, append_time_us=1, messages_before=highest + 1))
+    with pytest.raises(EntryFormatError, match="9223372036854775806 messages before its own 2"):
+        decode_entry(entry)
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(vector["name"]))
+def test_an_entry_of_another_ledger_has_the_same_messages(vector: dict[str, Any]) -> None:
+    """Whether it said before how many messages come before it, or not."""
+    moved = moved_entry(vector_bytes(vector), messages_before=17, producers=None)
+    assert decode_entry(moved) == (
+        replace(vector_envelope(vector), messages_before=17, producers=None),
+        vector_columns(vector),
+    )
 
 
 def test_a_frame_larger_than_its_claim_is_refused() -> None:

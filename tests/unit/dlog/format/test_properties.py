@@ -42,7 +42,7 @@ def test_every_truncation_and_every_flipped_bit_is_a_format_error() -> None:
             decode_log_properties(bytes(damaged))
 
 
-@given(st.binary(max_size=100))
+@given(st.binary(max_size=100).filter(lambda noise: noise != msgpack.packb([])))  # no properties
 def test_noise_is_a_format_error(noise: bytes) -> None:
     body = b"DLGU\x01" + noise
     for data in (noise, body + zlib.crc32(body).to_bytes(4, "big")):

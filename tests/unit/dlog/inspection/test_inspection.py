@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from dlog.cache.metadata_cache import MetadataCache
 from dlog.client import LogClient
 from dlog.errors import DataLossError, UnknownPositionError
+from dlog.inspection.activity import ActivityMonitor
 from dlog.inspection.explain import explain
 from dlog.inspection.history import history
 from dlog.inspection.ledgers import listed_ledgers
@@ -17,6 +19,7 @@ from dlog.model import MessageId
 from dlog.read.resolution import Resolution
 from dlog.testing import ClusterConfig, SimulatedCluster, simulate
 from ledger.inspection.copies import CopyState, LedgerCopies, Verdict
+from ledger.inspection.copy_audit import SILENCE_S
 from ledger.model import LedgerId
 
 FOUR = ClusterConfig(bookies=4)
@@ -79,6 +82,96 @@ def test_a_log_that_is_written_is_examined_and_stays_as_it_is() -> None:
     simulate(main, seed=3)
 
 
+def test_the_open_ledger_is_counted_and_nothing_is_changed() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            writer = await client.open_writer("orders", create=True)
+            await writer.append_many([b"one", b"two"])
+            await writer.rotate()
+            await writer.append_many([b"three", b"four", b"five"])
+            await asyncio.sleep(5.0)
+            before = await state_of(cluster, client, "orders")
+            found = await other.overview("orders")
+            assert (found.totals.messages, found.messages) == (2, 5)
+            assert found.bytes is not None and found.bytes > found.totals.bytes > 0
+            async with MetadataCache(other.ledgers.store, other.logs, other.ledgers.environment) as cache:
+                await cache.follow_logs([other.name("orders")])
+                [activity] = await ActivityMonitor(other, cache).measure()
+            assert activity.open == found.open and activity.totals == found.totals
+            assert await state_of(cluster, client, "orders") == before
+            for number in (0, 1):
+                cluster.kill_bookie(number)
+            unknown = await other.overview("orders")
+            assert (unknown.tail, unknown.messages, unknown.bytes) == (None, None, None)
+            assert unknown.totals == found.totals and unknown.first == found.first
+            writer.abort()
+
+    simulate(main, seed=4)
+
+
+def test_a_ledger_that_is_closed_is_shown_as_sealed_before_the_record_has_it() -> None:
+    """After the writer's death a recovery closes its ledger; the log's record changes only with the next takeover."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            writer = await client.open_writer("orders", create=True)
+            await writer.append(b"one")
+            await writer.rotate()
+            last = await writer.append_many([b"two", b"three"])
+            writer.abort()
+            handle = await other.ledgers.open_with_recovery(
+                LedgerId(last[0].ledger_id), other.config.password
+            )
+            await handle.close()
+            assert (await other.describe("orders")).record.ledgers[-1].seal is None
+            before = await state_of(cluster, client, "orders")
+            listed = (await other.list_ledgers("orders"))[-1]
+            assert listed.seal is not None
+            assert (listed.seal.last_entry, listed.seal.message_count) == (0, 2)
+            assert listed.seal.byte_count > 0 and listed.seal.first_append_us > 0
+            found = await other.overview("orders")
+            assert (found.totals.messages, found.messages, found.tail) == (
+                3,
+                3,
+                MessageId(last[0].ledger_id, 1),
+            )
+            pause_us = (await other.history("orders"))[-1].pause_us
+            assert pause_us is not None and pause_us >= 0
+            assert await state_of(cluster, client, "orders") == before
+            for number in range(3):
+                cluster.kill_bookie(number)
+            without = (await other.list_ledgers("orders"))[-1].seal
+            assert without is not None
+            assert (without.last_entry, without.message_count, without.byte_count) == (
+                0,
+                -1,
+                listed.seal.byte_count,
+            )
+
+    simulate(main, seed=6)
+
+
+def test_takeovers_whose_ledgers_stayed_empty_are_a_gap_of_the_history() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            for payload in (b"", b"one", b"", b"", b"two"):
+                writer = await client.open_writer("orders", create=True)
+                if payload:
+                    await writer.append(payload)
+                await writer.close()
+            events = await client.history("orders")
+            assert [(event.listed.epoch, list(event.empty_epochs)) for event in events] == [
+                (2, [1]),
+                (5, [3, 4]),
+            ]
+            assert [event.owner for event in events] == [None, (await client.describe("orders")).record.owner]
+            await client.shrink("orders", MessageId(events[1].listed.ledger_id, 0, 0))
+            [event] = await client.history("orders")
+            assert list(event.empty_epochs) == [], "what was trimmed was not empty"
+
+    simulate(main)
+
+
 def test_copies_that_a_bookie_lacks_are_named_entry_by_entry() -> None:
     """The bookie was dead while others acknowledged; then it was replaced, and it came back."""
 
@@ -139,12 +232,48 @@ def test_all_copies_are_lost_or_out_of_reach() -> None:
     simulate(main)
 
 
+def test_a_hung_bookie_is_waited_for_once_and_asked_again_after_a_minute() -> None:
+    """Not once for each ledger: its copies are unreachable, the others are checked."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            writer = await client.open_writer("orders", create=True)
+            for number in range(10):
+                await writer.append(b"%d" % number)
+                await writer.rotate()
+            await writer.close()
+            cluster.pause(cluster.bookies[1].name)
+            now = asyncio.get_running_loop().time
+            begun = now()
+            found = await found_in(client, "orders")
+            took_s = now() - begun
+            timeout_s = client.ledgers.config.read_timeout_s
+            assert timeout_s <= took_s < 3 * timeout_s
+            assert len(found) >= 10
+            for each in found[:10]:
+                assert each.copies == {CopyState.INTACT: 2, CopyState.UNREACHABLE: 1}
+                assert "did not respond within" in str(each.findings[0].reasons)
+            begun = now()
+            await explain(client, "orders", MessageId(found[0].ledger_id, 0, 0))
+            assert now() - begun < 3 * timeout_s
+
+            seen = []
+            async for each in verify(client, "orders"):
+                seen.append(each.copies[CopyState.UNREACHABLE])
+                if len(seen) == 3:
+                    cluster.resume(cluster.bookies[1].name)
+                    await asyncio.sleep(SILENCE_S)
+            assert seen[:10] == [1, 1, 1, 0, 0, 0, 0, 0, 0, 0]
+
+    simulate(main, seed=7)
+
+
 def test_ledgers_that_are_trimmed_meanwhile_are_left_out_and_lost_ones_are_data_loss() -> None:
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client:
             writer = await client.open_writer("orders", create=True)
             ids = []
-            for number in range(3):
+            for number in range(4):
                 ids.append(await writer.append(b"%d" % number))
                 await writer.rotate()
             seen = []

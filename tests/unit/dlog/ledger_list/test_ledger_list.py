@@ -111,7 +111,10 @@ async def trim(random: Random, log: LogMetadata, model: list[ListedLedger], page
     before = min(before, MessageId(model[-1].ledger_id, 0, 0))
     cut = await LedgerList(log, pages.read).trim_cut(before)
     after = shrunk(log, before, cut, 1)
-    below = [one for one in model if MessageId(_next_id(model, one), 0, 0) <= before]
+    asked = max(before, log.trim_before)
+    below = [one for one in model if MessageId(_next_id(model, one), 0, 0) <= asked]
+    with_entries = [one.ledger_id for one in model if one.seal is not None and not one.known_empty]
+    below = [one for one in below if not with_entries or one.ledger_id < with_entries[-1]]
     floor = model[len(below)].ledger_id
     assert (cut is None) == (not below)
     if cut is not None:
@@ -143,7 +146,7 @@ async def compare(random: Random, log: LogMetadata, model: list[ListedLedger], p
         assert await found.find(wanted) == (model[at] if ids[at : at + 1] == [wanted] else None)
         assert await found.at_or_after(wanted) == (model[at] if at < len(ids) else None)
         assert await found.at_or_before(wanted) == (model[after - 1] if after else None)
-        window = await found.window(wanted)
+        window = await found.window(wanted, random.choice((1, 4, 20)))
         assert list(window.ledgers) == model[at : at + len(window.ledgers)]
         assert window.after == len(model) - at - len(window.ledgers)
         assert window.ends or len(window.ledgers) >= 8
@@ -162,6 +165,7 @@ async def compare(random: Random, log: LogMetadata, model: list[ListedLedger], p
     assert await found.totals_below(after) == totals_of((), [one for one in model if one.ledger_id < after])
     await compare_newest(random, found, model)
     assert [one async for one in found.walk()] == model
+    assert [one async for one in found.walk(ledgers_wanted=random.randint(2, 300))] == model
     assert [one async for one in found.walk_back()] == model[::-1]
     middle = ids[len(ids) // 2]
     assert [one async for one in found.walk(middle)] == [one for one in model if one.ledger_id >= middle]
@@ -207,6 +211,43 @@ def long_list(count: int) -> tuple[LogMetadata, Pages]:
         new = tuple(ledger(2 * number, number + 1) for number in range(start, min(count, start + 50)))
         log = pages.archive(replace(log, ledgers=(*log.ledgers, *new), last_ledger_id=new[-1].ledger_id))
     return log, pages
+
+
+def test_a_long_window_reads_its_pages_together() -> None:
+    async def main() -> None:
+        log, pages = long_list(500)
+        under_way = most = 0
+
+        async def read(ref: PageRef) -> Page:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0)
+            under_way -= 1
+            return await pages.read(ref)
+
+        window = await LedgerList(log, read).window(0, 4 * PAGE_LEDGERS - 1)
+        assert most == 4
+        assert len(window.ledgers) == 4 * PAGE_LEDGERS
+        assert len(window.ledgers) + window.after == 500
+
+    asyncio.run(main())
+
+
+def test_a_long_window_ends_before_a_page_that_cannot_be_read() -> None:
+    """Its ledgers are an error only for a reader that comes to them."""
+
+    async def main() -> None:
+        log, pages = long_list(500)
+        del pages.stored[log.pages[2].name]
+        found = LedgerList(log, pages.read)
+        window = await found.window(0, 500)
+        assert len(window.ledgers) == 2 * PAGE_LEDGERS
+        assert len(window.ledgers) + window.after == 500
+        with pytest.raises(KeyError):
+            await found.window(2 * PAGE_LEDGERS * 2, 500)
+
+    asyncio.run(main())
 
 
 def test_a_million_ledgers_are_a_short_record_and_few_reads() -> None:

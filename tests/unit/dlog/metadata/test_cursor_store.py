@@ -65,7 +65,7 @@ def at(entry: int) -> MessageId:
 
 async def test_a_cursor_begins_where_it_is_taken_first_and_continues_where_it_was_moved() -> None:
     shop = await shop_on("first")
-    with pytest.raises(CursorNotFoundError, match="opening a reader with this cursor creates it"):
+    with pytest.raises(CursorNotFoundError, match="a reader that is opened with a new name creates it"):
         await shop.position()
     held = await shop.hold()
     assert held.value.position == START

@@ -17,6 +17,7 @@ from dlog.errors import (
     TrimmedError,
     UnknownPositionError,
 )
+from dlog.model import MessageId
 from dlog.read.backlog import Lag
 from dlog.testing import SimulatedCluster, simulate
 from dlog.write.writer import LogWriter
@@ -63,7 +64,7 @@ def test_each_reader_continues_where_the_last_one_acknowledged() -> None:
         assert await taken(client, 1) == [b"d"]
         [cursor] = await client.cursors(LOG)
         assert cursor.name == "c"
-        assert await client.cursor_lag(LOG, "c") == Lag(0, 0)
+        assert await client.cursor_lag(LOG, "c") == Lag(0, 0, 0, 0)
 
     play(scene)
 
@@ -130,6 +131,29 @@ def test_a_cursor_is_not_created_above_the_tail() -> None:
     play(scene)
 
 
+def test_a_cursor_that_is_ahead_of_its_log_is_reported() -> None:
+    """As after the log's metadata was restored from a backup: messages with lower ids would be passed over."""
+
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        last = await writer.append(b"0")
+        ahead = last._replace(ledger_id=last.ledger_id + 100)
+        ref, cursors = (await client.describe(LOG)).ref, client.logs.cursors
+
+        async def begin() -> MessageId:
+            return ahead
+
+        await cursors.take(ref, "c", begin)
+        for until in (None, "latest"):
+            with pytest.raises(UnknownPositionError, match="start at an id of this log"):
+                await anext(client.reader(LOG, cursor="c", until=until))
+        assert (await cursors.read(ref, "c")).position == ahead
+        await client.set_cursor(LOG, "c", "earliest")
+        async with client.reader(LOG, cursor="c", until="latest") as reader:
+            assert [message.id async for message in reader] == [last]
+
+    play(scene)
+
+
 def test_an_older_reader_stops_at_its_next_acknowledgement() -> None:
     async def scene(client: LogClient, writer: LogWriter) -> None:
         await writer.append_many([b"0", b"1", b"2"])
@@ -164,7 +188,7 @@ def test_a_cursor_is_set_by_id_and_by_time() -> None:
         assert (set_to.position, set_to.properties) == (ids[2], (("by", "hand"),))
         set_to = await client.set_cursor(LOG, "c", times[1])
         assert (set_to.position, set_to.properties) == (ids[1], (("by", "hand"),))
-        assert await client.cursor_lag(LOG, "c") == Lag(3, 0)
+        assert (await client.cursor_lag(LOG, "c")).entries == 3
         assert await taken(client, 1) == [b"1"]
         assert (await client.set_cursor(LOG, "c", "latest")).position > ids[3]
         await client.delete_cursor(LOG, "c")
@@ -174,17 +198,43 @@ def test_a_cursor_is_set_by_id_and_by_time() -> None:
     play(scene)
 
 
-def test_the_lag_of_a_cursor_counts_the_entries_of_all_ledgers_after_it() -> None:
+def test_the_lag_of_a_cursor_counts_what_all_ledgers_after_it_hold() -> None:
+    """Messages one by one, bytes entry by entry; the last ledger is open and not empty."""
+
     async def scene(client: LogClient, writer: LogWriter) -> None:
-        ids = []
-        for _ in range(5):
-            ids += [await writer.append(b"x") for _ in range(3)]
-            await writer.rotate()
+        ids: list[MessageId] = []
+        for number in range(5):
+            if number:
+                await writer.rotate()
+            for _ in range(3):
+                ids += await writer.append_many([b"0123456789"] * 4)
+        await client.set_cursor(LOG, "c", "earliest")
+        entry_bytes = ((await client.cursor_lag(LOG, "c")).bytes or 0) // 15
+        assert entry_bytes > 40
         for number, message_id in enumerate(ids):
             await client.set_cursor(LOG, "c", message_id)
-            assert await client.cursor_lag(LOG, "c") == Lag(15 - number, 5 - number // 3)
+            passed = number // 4
+            assert await client.cursor_lag(LOG, "c") == Lag(
+                entries=15 - passed,
+                ledgers=4 - passed // 3,
+                messages=60 - number,
+                bytes=(15 - passed) * entry_bytes,
+            )
+            async with client.reader(LOG, message_id) as reader:
+                assert await reader.measure_lag() == await client.cursor_lag(LOG, "c")
         await client.set_cursor(LOG, "c", "latest")
-        assert await client.cursor_lag(LOG, "c") == Lag(0, 0)
+        assert await client.cursor_lag(LOG, "c") == Lag(0, 0, 0, 0)
+
+    play(scene)
+
+
+def test_the_lag_behind_what_was_trimmed_is_that_of_the_earliest_message() -> None:
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        ids = await writer.append_many([b"0", b"1", b"2", b"3"])
+        await client.set_cursor(LOG, "c", ids[0])
+        await client.shrink(LOG, ids[3])
+        lag = await client.cursor_lag(LOG, "c")
+        assert (lag.entries, lag.messages) == (1, 1)
 
     play(scene)
 

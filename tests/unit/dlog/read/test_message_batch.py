@@ -1,5 +1,7 @@
 """Columns become messages with derived ids, and only when asked for."""
 
+from dataclasses import replace
+
 from dlog.model import Message, MessageId
 from dlog.read.batch import MessageBatch
 
@@ -11,6 +13,9 @@ BATCH = MessageBatch(
     keys=[None, b"k", b""],
     payloads=[b"a", None, b"c"],
     headers=[[], [b"h", b"1", b"h", b"2"], []],
+    messages_before=50,
+    producer_id=bytes(16),
+    first_sequence=700,
 )
 
 
@@ -31,3 +36,11 @@ def test_a_slice_keeps_ids() -> None:
     assert list(BATCH.slice(0, 4)) == list(BATCH)[:2]
     assert list(BATCH.slice(4, 100)) == list(BATCH)[2:]
     assert list(BATCH.slice(9, 10)) == []
+
+
+def test_a_slice_counts_the_messages_that_it_leaves_out() -> None:
+    assert [BATCH.slice(start, 9).messages_before for start in (0, 2, 3, 4)] == [50, 50, 51, 52]
+    sliced = BATCH.slice(3, 9)
+    assert (sliced.producer_id, sliced.first_sequence) == (bytes(16), 701)
+    assert replace(BATCH, first_sequence=None).slice(3, 9).first_sequence is None
+    assert replace(BATCH, messages_before=None).slice(3, 9).messages_before is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 
@@ -36,6 +37,27 @@ async def test_polls_of_any_length_return_everything_once(timeout_s: float) -> N
         assert [message.payload for message in found] == [b"%d" % number for number in range(COUNT)]
         assert await reader.poll(0.05) is None
         await reader.close()
+
+
+@pytest.mark.parametrize("timeout_s", [-1, -0.001, math.nan, math.inf, "1"])
+async def test_a_wrong_time_is_refused(timeout_s: object) -> None:
+    async with scripted_log() as log, log.client() as client:
+        reader = client.reader("orders")
+        with pytest.raises(ConfigurationError, match="timeout_s must be"):
+            await reader.poll(timeout_s)  # type: ignore[arg-type]
+        await reader.close()
+
+
+@pytest.mark.parametrize("timeout_s", [-1, math.nan])
+def test_a_wrong_time_of_a_blocking_poll_is_refused(timeout_s: float) -> None:
+    with blocking_log() as log:
+        client = log.client()
+        client.create("orders")
+        with (
+            client.reader("orders") as reader,
+            pytest.raises(ConfigurationError, match="timeout_s must be"),
+        ):
+            reader.poll(timeout_s)
 
 
 async def _append_slowly(writer: LogWriter) -> None:

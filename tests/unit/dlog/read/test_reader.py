@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from dlog.errors import DataLossError
-from dlog.model import LogState, MessageId
+from dlog.model import NO_MESSAGE, LogState, MessageId
 from dlog.read.backlog import Lag
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Place, ReadRange, read_range
@@ -47,7 +48,7 @@ def test_a_log_is_read_in_order_across_ledgers(request: pytest.FixtureRequest) -
         ({"after": "3:0:0", "until": "3:1:0"}, [b"b"]),
         ({"start": "3:0:7", "until": "5:0:0"}, [b"c"]),
         ({"start": "3:9:0", "until": "5:0:9"}, [b"d"]),
-        ({"start": "5:1:0", "until": "5:0:0"}, []),
+        ({"start": "5:1:0", "until": "5:0:9"}, []),
         ({"start": "latest", "until": "latest"}, []),
         ({"last": 1, "until": "latest"}, [b"f"]),
         ({"last": 3, "until": "latest"}, [b"d", b"e", b"f"]),
@@ -76,6 +77,54 @@ def test_ranges_are_checked() -> None:
         read_range(start="nonsense")
     with pytest.raises(ConfigurationError, match="use start='latest'"):
         read_range(after="latest")
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"start": "5:0:0", "until": "3:9:9"},
+        {"start": "5:2:0", "until": "5:1:0"},
+        {"start": "5:2:1", "until": "5:1:9"},
+        {"start": "5:2:0", "until": "5:0:9"},
+        {"start": "5:2:0", "until": "4:1:9"},
+        {"start": "5:2:1", "until": "5:2:0"},
+        {"after": "5:2:1", "until": "5:2:0"},
+        {"start": "5:0:0", "until": "earliest"},
+        {"after": "5:0:0", "until": "earliest"},
+        {"start": "latest", "until": "earliest"},
+        {"start": NOON, "until": "earliest"},
+        {"start": NOON, "until": NOON - timedelta(microseconds=1)},
+    ],
+    ids=str,
+)
+def test_a_range_that_ends_before_it_begins_is_refused(said: dict[str, Any]) -> None:
+    """As by `dlog read`: an empty result would look as if there were no messages."""
+    with pytest.raises(ConfigurationError, match=r"until=.* is before .*: nothing is between them"):
+        read_range(**said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"start": "5:2:1", "until": "5:2:1"},
+        {"after": "5:2:1", "until": "5:2:1"},
+        {"start": "5:2:0", "until": "5:1:9"},
+        {"start": NOON, "until": NOON},
+        {"start": NOON, "until": "5:0:0"},
+        {"start": "latest", "until": "3:0:0"},
+        {"start": "earliest", "until": "earliest"},
+        {"until": "earliest"},
+        {"after": NO_MESSAGE, "until": "earliest"},
+        {"last": 3, "until": "3:0:0"},
+        {"last": 3, "until": "earliest"},
+    ],
+    ids=str,
+)
+def test_a_range_that_may_be_empty_is_not_refused(said: dict[str, Any]) -> None:
+    assert read_range(**said).until is not None
 
 
 def test_last_respects_the_trim_mark(request: pytest.FixtureRequest) -> None:
@@ -175,7 +224,7 @@ def test_a_tailing_reader_waits_and_delivers(request: pytest.FixtureRequest) -> 
             waiting = asyncio.create_task(payloads(reader, 1))
             await poll(lambda: reader.waits_for is not None and reader.at_tail)
             assert reader.waits_for == "ledger 3 is read up to its last confirmed entry 0"
-            assert reader.lag == Lag(0, 0)
+            assert reader.lag == Lag(0, 0, 0, 0)
             first.append(b"b")
             assert await waiting == [b"b"]
 
@@ -186,10 +235,12 @@ def test_a_tailing_reader_waits_and_delivers(request: pytest.FixtureRequest) -> 
             await poll(
                 lambda: reader.waits_for is not None and "ledger 4 may not be read" in reader.waits_for
             )
+            await poll(lambda: log.ledgers.opened == [3, 4])  # before it may be read
             assert not reader.at_tail
             first.seal()
             assert await waiting == [b"c"]
             assert str(reader.position) == "4:1:0"
+            assert log.ledgers.opened == [3, 4]
 
     play(request, scene)
 

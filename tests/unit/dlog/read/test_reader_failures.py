@@ -258,18 +258,42 @@ def test_closing_ends_a_wait_elsewhere(request: pytest.FixtureRequest) -> None:
 
 
 def test_lag_counts_what_is_known(request: pytest.FixtureRequest) -> None:
-    """Entries of this ledger not yet returned, and listed ledgers behind it."""
+    """Entries of this ledger not yet returned, and listed ledgers after it; before the first look, nothing."""
 
     async def scene(log: MemoryLog) -> None:
         log.add_ledger(3, (b"a",), (b"b",), (b"c",), sealed=True)
         log.add_ledger(4, (b"d",))
         await log.record(3, 4, seals={3: 2})
         async with log.reader(UNTIL_LATEST, config=ReaderConfig(read_ahead_bytes=1, fetch_bytes=1)) as reader:
-            assert reader.lag == Lag(0, 0)
+            assert reader.lag == Lag(0, 0, messages=None, bytes=None)
             await payloads(reader, 1)
             assert reader.lag == Lag(entries=2, ledgers=1)
             await payloads(reader)
-            assert reader.lag == Lag(0, 0)
+            assert reader.lag == Lag(0, 0, 0, 0)
+
+    play(request, scene)
+
+
+def test_lag_counts_what_was_read_ahead_in_later_ledgers(request: pytest.FixtureRequest) -> None:
+    """From what was returned on, though the fetching is at the last ledger long before."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, *[(b"%d" % number,) for number in range(6)], sealed=True)
+        log.add_ledger(4, (b"6", b"7"), (b"8",), sealed=True)
+        log.add_ledger(5, (b"9",))
+        await log.record(3, 4, 5, seals={3: 5, 4: 1})
+        async with log.reader() as reader:
+            await anext(reader)
+            await poll(lambda: reader.lag.entries == 8)
+            known = [reader.lag]
+            for _ in range(9):
+                await anext(reader)
+                known.append(reader.lag)
+        assert known == [
+            *(Lag(entries, 2) for entries in (8, 7, 6, 5, 4, 3)),
+            *(Lag(entries, 1) for entries in (3, 2, 1)),
+            Lag(0, 0, 0, 0),
+        ]
 
     play(request, scene)
 

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
+from unittest import mock
 
 import pytest
 
 from dlog.write import append_deadline
-from dlog.write.append_deadline import AppendDeadline
+from dlog.write.append_deadline import AppendDeadline, DeadlineClock
 from tests.helpers.ledger.scripted_bookies import until
 
 
 class Watched:
     """A writer with at most one append pending."""
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, clock: DeadlineClock | None = None) -> None:
         self.accepted_at: float | None = None
         self.slow: list[float] = []
         self.overdue_at: float | None = None
         self.deadline = AppendDeadline(
-            limit_s, oldest=lambda: self.accepted_at, on_slow=self.slow.append, on_overdue=self._overdue
+            limit_s,
+            clock or DeadlineClock(),
+            oldest=lambda: self.accepted_at,
+            on_slow=self.slow.append,
+            on_overdue=self._overdue,
         )
 
     def _overdue(self) -> None:
@@ -77,3 +82,42 @@ async def test_time_in_which_this_process_was_stopped_does_not_count(monkeypatch
     await until(lambda: watched.overdue_at is not None)
     assert watched.overdue_at is not None
     assert watched.overdue_at - resumed >= 0.25
+
+
+async def test_deadlines_share_one_timer() -> None:
+    """However many writers wait: a timer for each of thousands of logs costs more than their appends."""
+    clock = DeadlineClock()
+    loop = asyncio.get_running_loop()
+    with mock.patch.object(loop, "call_at", wraps=loop.call_at) as call_at:
+        waiting = [Watched(limit_s=60.0, clock=clock) for _ in range(20)]
+        for watched in waiting:
+            watched.accept()
+        assert call_at.call_count == 1
+        for watched in waiting:
+            watched.accepted_at = None
+        await until(lambda: not any(watched.deadline.running for watched in waiting))
+
+
+async def test_a_deadline_that_raises_keeps_none_of_the_others_from_being_checked() -> None:
+    loop, clock, raised = asyncio.get_running_loop(), DeadlineClock(), list[object]()
+    loop.set_exception_handler(lambda _, context: raised.append(context.get("exception")))
+
+    def fail() -> None:
+        raise ValueError("a bug")
+
+    bad, good = Watched(limit_s=60.0, clock=clock), Watched(limit_s=60.0, clock=clock)
+    bad.deadline = AppendDeadline(60.0, clock, oldest=fail, on_slow=print, on_overdue=fail)
+    bad.accept()
+    good.accept()
+    await until(lambda: bool(good.slow))
+    assert [str(error) for error in raised] == ["a bug"]
+
+
+async def test_a_stopped_deadline_is_not_checked_again() -> None:
+    clock = DeadlineClock()
+    stopped, other = Watched(limit_s=60.0, clock=clock), Watched(limit_s=60.0, clock=clock)
+    stopped.accept()
+    other.accept()
+    stopped.deadline.stop()
+    await until(lambda: bool(other.slow))
+    assert not stopped.slow

@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from dlog.client import LogClient
-from dlog.errors import AppendRejectedError, DataLossError, WriterDeposedError
+from dlog.core.batching import BatchLimits
+from dlog.errors import AppendRejectedError, DataLossError, QueueFullError, WriterDeposedError
 from dlog.model import NO_MESSAGE, MessageId
 from dlog.write.writer import LogWriter
 from ledger.model import LedgerId
 from tests.helpers.ledger.scripted_bookies import GUARD_S
 from tests.helpers.log.scripted_log import ScriptedLog, payloads, scripted_log
+
+SMALL = 2_000
+"""Bytes of the buffer: one entry, and no more."""
 
 
 async def writer_of_two_sealed_ledgers(client: LogClient) -> tuple[LogWriter, MessageId]:
@@ -42,25 +46,88 @@ def before_opening(client: LogClient, happen: Callable[[], Awaitable[Any]]) -> N
 async def trim_and_delete_all(admin: LogClient, writer: LogWriter) -> None:
     assert writer.position is not None
     record = await admin.shrink("orders", writer.position)
-    assert record.ledger_ids == (writer.position.ledger_id,)
+    assert record.ledger_ids[1:] == (writer.position.ledger_id,)
     await admin.collect("orders")
 
 
-@pytest.mark.parametrize("expected_before_the_trim", [True, False])
-async def test_everything_is_trimmed_and_deleted_while_the_last_message_is_read(
-    expected_before_the_trim: bool,
-) -> None:
-    """As if the trim had come first: the log has no message."""
+async def test_everything_is_trimmed_and_deleted_while_the_last_message_is_read() -> None:
+    """The newest ledger with entries stays in the list (docs/log-semantics.md#rule-33), so the answer is the same."""
     async with scripted_log() as log, log.client() as client, log.client() as admin:
         writer, last = await writer_of_two_sealed_ledgers(client)
         before_opening(client, lambda: trim_and_delete_all(admin, writer))
         async with asyncio.timeout(GUARD_S):
-            if expected_before_the_trim:
-                with pytest.raises(AppendRejectedError) as caught:
-                    await writer.append(b"three", expect_tail=last)
-                assert caught.value.tail == NO_MESSAGE
-            await writer.append(b"three", expect_tail=NO_MESSAGE)
+            with pytest.raises(AppendRejectedError) as caught:
+                await writer.append(b"three", expect_tail=NO_MESSAGE)
+            assert caught.value.tail == last
+            await writer.append(b"three", expect_tail=last)
         assert await payloads(client, "orders") == [b"three"]
+
+
+async def submitted_many(writer: LogWriter, values: list[bytes], expected: MessageId) -> MessageId:
+    return (await (await writer.submit_many(values, expect_tail=expected)))[-1]
+
+
+async def appended_many(writer: LogWriter, values: list[bytes], expected: MessageId) -> MessageId:
+    return (await writer.append_many(values, expect_tail=expected))[-1]
+
+
+async def appended(writer: LogWriter, values: list[bytes], expected: MessageId) -> MessageId:
+    return await writer.append(b"+".join(values), expect_tail=expected)
+
+
+@pytest.mark.parametrize("append", [appended_many, submitted_many])
+async def test_a_batch_is_appended_only_after_the_message_that_it_expects(
+    append: Callable[[LogWriter, list[bytes], MessageId], Awaitable[MessageId]],
+) -> None:
+    """Its own last message is the next tail; one that is rejected is not in the log."""
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer("orders", create=True)
+        first = await append(writer, [b"a", b"b"], NO_MESSAGE)
+        assert first.batch_index == 1
+        for wrong in (NO_MESSAGE, first._replace(batch_index=0), first._replace(batch_index=2)):
+            with pytest.raises(AppendRejectedError, match="the tail of the log is not") as caught:
+                await append(writer, [b"no", b"no"], wrong)
+            assert (caught.value.expected, caught.value.tail) == (wrong, first)
+        await writer.rotate()
+        second = await append(writer, [b"c"], first)
+        later = await client.open_writer("orders")
+        with pytest.raises(AppendRejectedError):
+            await append(later, [b"no"], first)
+        await append(later, [b"d"], second)
+        assert await payloads(client, "orders") == [b"a", b"b", b"c", b"d"]
+
+
+async def test_of_conditional_appends_that_expect_one_tail_one_is_appended() -> None:
+    """All of them have read the last message when the first is decided (docs/log-semantics.md#rule-12)."""
+    async with scripted_log() as log, log.client() as client:
+        writer, last = await writer_of_two_sealed_ledgers(client)
+        ways = (appended_many, submitted_many, appended, submitted_many, appended_many)
+        calls = (way(writer, [b"%d" % number, b"x"], last) for number, way in enumerate(ways))
+        async with asyncio.timeout(GUARD_S):
+            outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert [isinstance(outcome, AppendRejectedError) for outcome in outcomes].count(True) == len(ways) - 1
+        [message_id] = [outcome for outcome in outcomes if isinstance(outcome, MessageId)]
+        assert writer.position is not None and message_id.entry_id == writer.position.entry_id - 1
+
+
+async def test_a_conditional_batch_does_not_wait_for_buffer_space() -> None:
+    """The tail could change in the meantime."""
+    small = {"batching": BatchLimits(entry_bytes_max=SMALL, batch_bytes=SMALL), "buffer_bytes_max": SMALL}
+    async with scripted_log() as log, log.client(**small) as client:
+        writer = await client.open_writer("orders", create=True)
+        first = await writer.append(b"one")
+        for bookie in log.bookies:
+            bookie.be_silent()
+        waiting = await writer.submit_many([b"t" * 500, b"wo" * 100], expect_tail=first)
+        again = await writer.submit_many([b"x" * 1_500])
+        tail = first._replace(entry_id=first.entry_id + 2)
+        with pytest.raises(QueueFullError, match="wait for appends to succeed"):
+            await writer.submit_many([b"no"], expect_tail=tail)
+        for bookie in log.bookies:
+            bookie.speak()
+        async with asyncio.timeout(GUARD_S):
+            assert [*await waiting, *await again][-1] == tail
+        assert await payloads(client, "orders") == [b"one", b"t" * 500, b"wo" * 100, b"x" * 1_500]
 
 
 async def lose_the_ledger(log: ScriptedLog, ledger_id: LedgerId) -> None:

@@ -16,6 +16,7 @@ import pytest
 from dlog.client import LogClient
 from dlog.config import LogConfig
 from dlog.core import metadata_keys
+from dlog.core.rotation_triggers import RotationLimits
 from dlog.errors import (
     LogNotFoundError,
     OwnerUnresponsiveError,
@@ -240,6 +241,8 @@ def test_wrong_arguments_are_refused() -> None:
                     client.open_writer(LOG, wait_for_current_owner=wait)  # type: ignore[arg-type]
             with pytest.raises(ConfigurationError, match="hand_over must be True or False"):
                 client.open_writer(LOG, hand_over="yes")  # type: ignore[arg-type]
+            with pytest.raises(ConfigurationError, match="hand_over=False needs wait_for_current_owner"):
+                client.open_writer(LOG, hand_over=False)
             with pytest.raises(ConfigurationError, match="on_takeover_lost must be one of fail, retry"):
                 client.open_writer(LOG, on_takeover_lost="wait")
 
@@ -273,6 +276,23 @@ def test_a_request_to_an_earlier_owner_is_ignored() -> None:
             assert writing.writer.active
 
     play(scene)
+
+
+def test_a_request_whose_client_died_before_it_woke_the_owner_is_found_at_a_check() -> None:
+    config = LogConfig(rotation=RotationLimits(idle_s=60))
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        writing.pause_s = 5
+        ref = (await client.describe(LOG)).ref
+        request = asked(1, RequestKind.ROTATE)(client)
+        assert await client.logs.requests.ask(ref, request) == request
+        before = (await client.describe(LOG)).record
+        await asyncio.sleep(130)
+        assert await client.logs.requests.read(ref) == replace(request, state=RequestState.DONE)
+        after = (await client.describe(LOG)).record
+        assert (after.epoch, len(after.ledgers)) == (1, len(before.ledgers) + 1)
+
+    play(scene, config=config)
 
 
 def test_an_open_request_to_the_same_owner_is_not_replaced() -> None:

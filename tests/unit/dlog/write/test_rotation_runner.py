@@ -22,7 +22,7 @@ from dlog.write import append_deadline
 from ledger.config import LedgerClientConfig
 from ledger.wire.status import Status
 from tests.helpers.ledger.scripted_bookies import GUARD_S, until
-from tests.helpers.log.scripted_log import payloads, scripted_log, store_of
+from tests.helpers.log.scripted_log import messages_before, payloads, scripted_log, store_of
 from tests.helpers.log.scripted_writer import added, current, entries, fence
 
 # ---- recovery (docs/log-semantics.md#rule-19, #rule-24b)
@@ -54,6 +54,7 @@ async def test_a_recovered_ledger_decides_what_was_in_flight_and_the_rest_is_sen
         assert all(one.ledger_id == current(writer) > ledger_id for one in ids[5:])
         assert ids == sorted(ids)
         assert await payloads(client, "orders") == [b"%d" % number for number in range(10)]
+        assert await messages_before(client, "orders") == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
         assert writer.epoch == 1
 
 
@@ -151,6 +152,30 @@ async def test_while_the_store_is_away_a_rotation_that_began_leaves_the_old_ledg
         assert await rotated > before
         assert (await writer.append(b"last")).ledger_id > before
         assert len(await payloads(client, "orders")) == number + 3
+
+
+async def test_a_store_that_is_slower_than_a_probe_does_not_prevent_a_rotation() -> None:
+    """The drain and each answer take longer than the first probe waits; the next ones wait longer.
+
+    Source: docs/log-semantics.md#rule-17.
+    """
+    patient = LedgerClientConfig(add_timeout_s=60.0, quorum_timeout_s=60.0)
+    async with scripted_log() as log, log.client(store_probe_s=0.02, ledger=patient) as client:
+        writer = await client.open_writer("orders", create=True)
+        await writer.append(b"one")
+        before = current(writer)
+        for bookie in log.bookies:
+            bookie.late = lambda what: what == "add 1"
+        [slow] = await entries(writer, b"slow")
+        store_of(client).read_record_s = 0.1
+        rotated = asyncio.ensure_future(writer.rotate())
+        await until(lambda: writer._rotation.phase is Phase.LIFTED)
+        await until(lambda: writer._rotation.phase is Phase.DRAINING)
+        for bookie in log.bookies:
+            bookie.speak()
+        async with asyncio.timeout(GUARD_S):
+            assert await rotated > before
+        assert (await slow).ledger_id == before
 
 
 # ---- opening (docs/log-semantics.md#rule-20 to #rule-24)

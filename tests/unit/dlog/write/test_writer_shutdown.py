@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 
 import pytest
 
 from dlog.client import LogClient
-from dlog.errors import AppendIndeterminateError
+from dlog.errors import AppendIndeterminateError, AppendsFailedError
 from dlog.model import MessageId
 from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError
@@ -74,13 +75,15 @@ class Life:
         if roll < 0.3:
             writer.abort()
         elif roll < 0.6:
-            await writer.close(timeout_s=0.2)
+            with suppress(AppendsFailedError):  # the appends that it ends after this time
+                await writer.close(timeout_s=0.2)
         elif roll < 0.8:
             self.calm()
             await self.tool.open_writer("orders", create=True)
         else:
             self.calm()
-            await writer.close()
+            with suppress(AppendsFailedError):  # those that the hold limit ends
+                await writer.close()
         async with asyncio.timeout(10):
             await asyncio.shield(writer.over)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dlog.testing.checks.durable_entries import DurableEntries
-from tests.helpers.bookie.storage import KEY, durable, open_storage, run_of
+from tests.helpers.bookie.storage import KEY, add_run, durable, open_storage, run_of
 from tests.helpers.simulation.disk import new_disk, run
 
 HOME = Path("/bookie")
@@ -20,7 +20,7 @@ def test_what_was_never_sent_is_certainly_not_there() -> None:
         entries.hold(storage)
         assert entries.certainly_lacks(1, 0)
         state = storage.create_ledger(1, KEY)
-        await durable(lambda done: storage.add(state, run_of(1, [0, 1]), done))
+        await durable(lambda done: add_run(storage, state, run_of(1, [0, 1]), done))
         assert [entries.certainly_lacks(1, entry_id) for entry_id in range(3)] == [False, False, True]
         entries.release()
         assert not entries.certainly_lacks(1, 2)
@@ -36,7 +36,7 @@ def test_a_ledger_of_an_earlier_life_that_is_not_in_memory_may_be_there() -> Non
         storage = await open_storage(HOME, disk)
         entries.hold(storage)
         state = storage.create_ledger(1, KEY)
-        await durable(lambda done: storage.add(state, run_of(1, [0]), done))
+        await durable(lambda done: add_run(storage, state, run_of(1, [0]), done))
         await storage.close()
         entries.release()
 

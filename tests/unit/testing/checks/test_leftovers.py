@@ -72,4 +72,4 @@ def test_the_first_entry_log_may_be_left_half_made() -> None:
 def test_a_journal_file_before_the_mark_is_found() -> None:
     disk = stopped()
     disk.replace_file(HOME / "ledgers" / "log-mark", encode_log_mark(LogMark(9, 0, 0)))
-    assert found(disk) == ["journal file 1 is before the log mark, which is in 9"]
+    assert found(disk) == ["journal file 1 is before the log mark, which is in 9, and no entry is in it"]

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from bookie_server.protocol.fencing import fence
 from bookie_server.protocol.long_poll import LacWatchers
+from bookie_server.protocol.requests import AddRun
 from bookie_server.protocol.service import BookieService
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
-from bookie_server.storage.stored_entry import EntryRun
 from dlog.testing.checks.promises import BookiePromises, c15_no_ledger_ends_below_its_lac
 from dlog.testing.disk.disk import SimulatedDisk
 from ledger.environment import SystemEnvironment
 from ledger.metadata.format.ledger import encode_ledger_metadata
 from ledger.wire.status import Status
-from tests.helpers.bookie.storage import KEY, durable, make_entry, open_storage, run_of
+from tests.helpers.bookie.storage import KEY, EntryRun, durable, make_entry, open_storage, run_of
 from tests.helpers.metadata.register_history import CHANGED, CLOSED, history
 from tests.helpers.simulation.disk import new_disk, run
 
@@ -38,11 +38,11 @@ async def add(service: BookieService, *ids: int, recovery: bool = False, lac: in
     )
 
     def call(on_durable: Callable[[Exception | None], None]) -> None:
-        def done(status: Status, _refused: frozenset[int]) -> None:
+        def done(_runs: Sequence[AddRun], status: Status, _refused: frozenset[int]) -> None:
             answers.append(status)
             on_durable(None)
 
-        service.add(1, KEY, entries, recovery=recovery, priority=recovery, done=done)
+        service.add([AddRun(1, KEY, recovery, recovery, entries.ids, entries.entries, ())], done)
 
     await durable(call)
     return answers[0]

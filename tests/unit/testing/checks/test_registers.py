@@ -42,6 +42,10 @@ def read(client: str, when: tuple[int, int | None], version: int) -> RegisterCal
     return call(client, "read", when, version=version)
 
 
+def late_create(when: tuple[int, int | None]) -> RegisterCall:
+    return call("a", "create", when, CallOutcome.UNKNOWN, value=b"v0")
+
+
 def unknown(client: str, when: tuple[int, int | None], expected: int, value: bytes) -> RegisterCall:
     return call(client, "write", when, CallOutcome.UNKNOWN, expected=expected, value=value)
 
@@ -67,6 +71,8 @@ def unknown(client: str, when: tuple[int, int | None], expected: int, value: byt
         [unknown("a", (3, 4), 0, b"v1"), call("b", "remove", (5, 6), expected=1)],
         [call("b", "remove", (3, 6)), call("c", "remove", (4, 7), CallOutcome.ABSENT)],
         [call("b", "remove", (3, 6)), read("a", (4, 5), 0)],
+        [late_create((1, 2)), call("b", "remove", (3, 4)), read("a", (5, 6), 0)],
+        [late_create((1, 2)), call("b", "remove", (3, 4)), call("c", "remove", (5, 6))],
     ],
 )
 def test_what_can_be_explained_passes(calls: list[RegisterCall]) -> None:
@@ -99,6 +105,14 @@ def test_what_can_be_explained_passes(calls: list[RegisterCall]) -> None:
         ([call("b", "remove", (3, 4)), call("a", "create", (5, 6), version=0)], "found what had been"),
         ([call("b", "remove", (3, 4)), call("c", "remove", (5, 6))], "removed twice"),
         ([call("b", "remove", (3, 6)), call("c", "remove", (4, 5))], "removed twice"),
+        ([late_create((5, 6)), call("b", "remove", (3, 4)), call("c", "remove", (7, 8))], "removed twice"),
+        (
+            [
+                late_create((1, 2)),
+                *(call("b", "remove", (when, when + 1), expected=0) for when in (3, 5, 7)),
+            ],
+            "removed twice",
+        ),
         ([call("b", "remove", (3, 4), expected=1)], "which no client can have written"),
         (
             [call("b", "remove", (3, 4)), call("a", "create", (5, 6), CallOutcome.REFUSED, value=b"x")],

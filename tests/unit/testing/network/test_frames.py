@@ -11,8 +11,7 @@ from ledger.wire.constants import FENCE, RECOVERY_ADD
 from ledger.wire.entry import ENTRY_HEADER
 from ledger.wire.frame import LENGTH_BYTES
 from ledger.wire.status import Status
-from ledger.wire.varint import varint
-from ledger.wire.write_lac import LacWrite
+from ledger.wire.write_lac import LedgerLacs
 
 KEY = bytes(20)
 
@@ -52,7 +51,7 @@ def test_version_3_is_shown_by_name() -> None:
     poll = m.V3ReadRequest(ledger_id=3, entry_id=-1, previous_lac=8, timeout_ms=1000)
     asked = m.V3Request(txn_id=1, operation=m.Operation.READ_ENTRY, body=poll)
     assert request(dialect, v3.encode_request(asked)) == "READ 3:last (waits for more than 8)"
-    assert request(dialect, LacWrite(3, 17, KEY, bytes(20)).request(varint(2))) == "WRITE_LAC 3 lac 17"
+    assert request(dialect, LedgerLacs(3, KEY, 20).write(2, 17, bytes(20)).request) == "WRITE_LAC 3 lac 17"
     woken = m.V3ReadResponse(status=Status.EOK, ledger_id=3, entry_id=-1, max_lac=9)
     answer = m.V3Response(txn_id=1, operation=m.Operation.READ_ENTRY, status=Status.EOK, body=woken)
     assert response(dialect, v3.encode_response(answer)) == "READ 3:last lac 9 EOK"

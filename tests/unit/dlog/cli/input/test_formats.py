@@ -148,7 +148,7 @@ def test_length_prefixed_messages_are_exact(payloads: list[bytes], size: int) ->
             InputFormat.CSV,
             b"a,b\n1,2\n3\n",
             "b",
-            "line 3 of the CSV input has 1 columns, but the key 'b' is column 2",
+            "line 3 of the CSV input has 1 column, but the key 'b' is column 2",
         ),
         (InputFormat.CSV, b'a,b\n1,"2\n3,4\n', None, "ends inside a quoted field, at line 3"),
         (InputFormat.JSONL, b'{"a": 1}\n{"a": \n', None, "line 2 of the input is not JSON"),
@@ -158,7 +158,7 @@ def test_length_prefixed_messages_are_exact(payloads: list[bytes], size: int) ->
             InputFormat.RAW_LENGTH,
             b"\0\0\0\5abc",
             None,
-            "the input ends inside a message: its last 7 bytes are not a whole message",
+            "the input ends inside a message: its end, 7 bytes, is not a whole message",
         ),
     ],
 )
@@ -184,7 +184,7 @@ def test_what_does_not_fit_is_named(
             InputFormat.CSV,
             b"a,b\n1,2\n3\n",
             {"columns": Columns.HEADERS},
-            "line 3 of the CSV input has 1 columns, the header has 2",
+            "line 3 of the CSV input has 1 column, the header has 2",
             id="row too short",
         ),
         pytest.param(
@@ -205,7 +205,7 @@ def test_what_does_not_fit_is_named(
             InputFormat.CSV,
             b"a,b\n1\n",
             {"payload_column": "b"},
-            "line 2 of the CSV input has 1 columns, but the payload 'b' is column 2",
+            "line 2 of the CSV input has 1 column, but the payload 'b' is column 2",
             id="no payload column",
         ),
         *(

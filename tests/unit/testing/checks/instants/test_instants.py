@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from dlog.client import LogClient
+from dlog.config import LogConfig
+from dlog.testing.checks.instants.new_ledgers import NewLedgers
 from dlog.testing.checks.instants.recovered_fences import RecoveredFences
 from dlog.testing.checks.instants.visible_acks import VisibleAcks
-from dlog.testing.cluster import SimulatedCluster, simulate
+from dlog.testing.cluster import ClusterConfig, SimulatedCluster, simulate
+from ledger.config import LedgerClientConfig
 from ledger.core.metadata_changes import closed_by_recovery, mark_in_recovery
 from ledger.metadata.update_loop import update_ledger
-from ledger.model import EntryId, LedgerId, LedgerMetadata
+from ledger.model import EntryId, LedgerId, LedgerMetadata, QuorumSizes
+from ledger.placement.config import PlacementConfig
 
 
 def forget_lac(cluster: SimulatedCluster, ledger_id: LedgerId, bookies: int) -> None:
@@ -71,3 +75,22 @@ async def close_without_fence(client: LogClient, ledger_id: LedgerId) -> None:
     for change in (mark_in_recovery, closed):
         before = await store.read_ledger(ledger_id)
         await update_ledger(store, ledger_id, before, lambda found: not found.closed, change, environment)
+
+
+@pytest.mark.parametrize("enforce", [True, False])
+def test_a_new_ledger_in_one_rack_is_found(enforce: bool) -> None:
+    """Thirty ledgers on two of four bookies in two racks, chosen with or without regard to them."""
+    wrong: list[str] = []
+    placement = PlacementConfig(racks_min=2 if enforce else 1, enforce=enforce)
+
+    async def main(cluster: SimulatedCluster) -> None:
+        NewLedgers(cluster, 2, wrong)
+        config = LogConfig(ledger=LedgerClientConfig(placement=placement))
+        async with await cluster.client(config=config) as client:
+            for _ in range(30):
+                handle = await client.ledgers.create(QuorumSizes(ensemble=2, write=2, ack=1))
+                await handle.close()
+
+    simulate(main, config=ClusterConfig(bookies=4, racks=2))
+    assert (wrong == []) if enforce else (0 < len(wrong) < 30)
+    assert all(each.startswith("c14_new_ledgers_span_the_racks: ledger ") for each in wrong)

@@ -1,0 +1,129 @@
+"""The blocking API of a producer: its appends cross to the loop with all others of its writer (crossing.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dlog.blocking.crossing import Crossing
+from dlog.blocking.deadline import Deadline
+from dlog.blocking.pending import Pending
+from dlog.core.batching import Headers
+from dlog.format.message import Buffer
+from dlog.model import Appended
+from dlog.write.producer import LogProducer
+
+
+class Producer:
+    """Obtained from `Writer.producer`; appends with sequence numbers, of which each is in the log at most once.
+
+    Each message has a sequence number that the program chooses, for example its line in a file or its offset in a
+    source. A sequence that is not above the producer's last one was appended before, through any writer of the log,
+    and is not appended again. So after an unknown outcome, or a crash, a program appends the same messages with the
+    same sequences. Sequences need not be consecutive, but what is left out cannot be appended later. May be used from
+    several threads; sequences must then increase in the order of the calls.
+
+    Source: docs/log-semantics.md#rule-36.
+    """
+
+    def __init__(self, crossing: Crossing, producer: LogProducer) -> None:
+        self._crossing = crossing
+        self._target = producer
+
+    def __repr__(self) -> str:
+        return repr(self._target)
+
+    @property
+    def name(self) -> str:
+        """As given to `producer`."""
+        return self._target.name
+
+    @property
+    def last_sequence(self) -> int | None:
+        """Of its last message that is durable in the log; None if it has none. Continue with a higher one."""
+        return self._target.last_sequence
+
+    def append(
+        self,
+        payload: Buffer | None,
+        key: Buffer | None = None,
+        headers: Headers = (),
+        *,
+        sequence: int,
+        timeout_s: float | None = None,
+    ) -> Appended:
+        """Append one message unless it was appended before; return once it is durable and readable.
+
+        Raises:
+            AppendRejectedError: an append of this producer with a lower sequence was cancelled before it was sent, and
+                not repeated; certainly absent.
+            TooManyProducersError: the log has as many producers as it can have; certainly absent.
+            ConfigurationError: `sequence` is not 0 to 2**63 - 1, or payload, key or headers are not valid.
+            AppendIndeterminateError: in flight when the writer ended. Append it again, with the same sequence, through
+                the log's next writer.
+            MessageTooLargeError, WriterDeposedError, AppendAbortedError, QueueFullError, CallTimeoutError: as of
+                `Writer.append`.
+        """
+        deadline = Deadline(timeout_s)
+        return self.submit(payload, key, headers, sequence=sequence, timeout_s=timeout_s).result_by(deadline)
+
+    def append_many(
+        self,
+        payloads: Iterable[Buffer | None],
+        *,
+        first_sequence: int,
+        keys: Sequence[Buffer | None] | None = None,
+        headers: Sequence[Headers] | None = None,
+        timeout_s: float | None = None,
+    ) -> Appended:
+        """Append messages with the sequences from `first_sequence` on, as one entry, unless appended before.
+
+        If only the first ones were, the others are appended: `new` of the result is their number.
+
+        Raises:
+            AppendRejectedError: `payloads` is empty, or as of `append`.
+            MessageTooLargeError: together they exceed `entry_bytes_max`.
+            The other errors of `append`, for all messages that are new.
+        """
+        deadline = Deadline(timeout_s)
+        pending = self.submit_many(
+            payloads, first_sequence=first_sequence, keys=keys, headers=headers, timeout_s=timeout_s
+        )
+        return pending.result_by(deadline)
+
+    def submit(
+        self,
+        payload: Buffer | None,
+        key: Buffer | None = None,
+        headers: Headers = (),
+        *,
+        sequence: int,
+        timeout_s: float | None = None,
+    ) -> Pending[Appended]:
+        """As `append`, waiting only for buffer space; `result()` of what it returns waits for the outcome.
+
+        One entry for each message: `submit_many` is faster.
+        """
+        return self.submit_many(
+            [payload],
+            first_sequence=sequence,
+            keys=None if key is None else [key],
+            headers=[headers],
+            timeout_s=timeout_s,
+        )
+
+    def submit_many(
+        self,
+        payloads: Iterable[Buffer | None],
+        *,
+        first_sequence: int,
+        keys: Sequence[Buffer | None] | None = None,
+        headers: Sequence[Headers] | None = None,
+        timeout_s: float | None = None,
+    ) -> Pending[Appended]:
+        """As `append_many`, waiting only for buffer space; `result()` gives the outcome."""
+        target = self._target
+        batch = target.batch_of(payloads, first_sequence, keys, headers)
+        deadline = None if timeout_s is None else Deadline(timeout_s)
+        return self._crossing.put(
+            None, lambda: target.submit_batch(batch, first_sequence), batch.body_bytes, deadline
+        )

@@ -1,0 +1,1 @@
+"""`dlog export`: messages of a log into a file that other programs read."""

@@ -1,0 +1,101 @@
+"""Where `dlog export` writes: stdout, or a file that gets its name once it is whole.
+
+Invariant: under the name of the file there is nothing that is half written, whenever the export or the machine stops.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from ledger.errors import ConfigurationError
+
+STDOUT = "-"
+
+
+def check_destination(file: str, force: bool) -> None:
+    """Refuse what `opened_output` would refuse, before anything is read.
+
+    Raises:
+        ConfigurationError: the file exists, and `force` is not set; it is a directory or a device; its directory does
+            not exist.
+    """
+    if file == STDOUT:
+        return
+    if not file:
+        raise ConfigurationError("FILE is empty: pass the name of a file, or - for stdout")
+    path = Path(file)
+    if path.exists() and not path.is_file():
+        raise ConfigurationError(f"{file} is not a regular file: pass another name, or - for stdout")
+    if path.exists() and not force:
+        raise _exists(file)
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"cannot write {file}: there is no directory {path.parent}; make it first")
+
+
+@contextmanager
+def opened_output(file: str, force: bool) -> Iterator[BinaryIO]:
+    """Stdout for `-`; else a new file beside `file`, which takes its place if the block succeeds.
+
+    On success its content is on the disk. It has the permissions of the file that it replaces, or those that the umask
+    gives a new one. After a failure it is removed; of a process that was killed, `FILE.XXX.partial` remains.
+
+    Raises:
+        ConfigurationError: it cannot be created, or `file` was created meanwhile and `force` is not set.
+    """
+    if file == STDOUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(file).resolve()  # what a symbolic link leads to is replaced, not the link
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(6)}.partial")
+    try:
+        with _created(partial, file) as output:
+            with suppress(FileNotFoundError):
+                os.fchmod(output.fileno(), stat.S_IMODE(path.stat().st_mode))
+            yield output
+            output.flush()
+            os.fsync(output.fileno())
+        _name(partial, path, file, force)
+    finally:
+        with suppress(OSError):  # the reason is being raised, or it was renamed
+            partial.unlink()
+    _sync_directory(path.parent)
+
+
+def _created(partial: Path, file: str) -> BinaryIO:
+    try:
+        return partial.open("xb")
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {file}: {error.strerror}; pass another name") from error
+
+
+def _name(partial: Path, path: Path, file: str, force: bool) -> None:
+    if not force:
+        try:
+            path.hardlink_to(partial)  # unlike a rename it never replaces a file
+            return
+        except FileExistsError:
+            raise _exists(file) from None
+        except OSError:  # a file system without hard links
+            if path.exists():
+                raise _exists(file) from None
+    partial.replace(path)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _exists(file: str) -> ConfigurationError:
+    return ConfigurationError(f"{file} exists: pass another name, or --force to replace it")

@@ -1,0 +1,209 @@
+"""The end of a sink's batch: one compare-and-set lists its ledgers, or they are deleted.
+
+Invariant (docs/log-semantics.md#rule-37): what was published is never deleted here, whatever answer was lost, since a
+ledger is deleted only once a record shows that it is not listed and never can be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Sequence
+
+from dlog.client import LogClient
+from dlog.core.metadata_changes import has_deletable, with_orphan_barred
+from dlog.core.metadata_update import Applied
+from dlog.core.publication import (
+    Barred,
+    NoRoom,
+    NotOwner,
+    Publish,
+    Published,
+    SinkBatch,
+    StagedLedger,
+    Verdict,
+    named_in,
+    publication,
+)
+from dlog.core.takeover import describe_owner
+from dlog.errors import (
+    HistoryPageError,
+    LogNotFoundError,
+    StagingBarredError,
+    TooManySinksError,
+    WriterDeposedError,
+)
+from dlog.format.log_metadata import SINKS_MAX
+from dlog.metadata.log_ref import LogRef
+from dlog.model import LogMetadata
+from dlog.sink.epoch import SinkEpoch
+from ledger.errors import LogStoreError
+from ledger.metadata.rounds import Rounds
+from ledger.model import LedgerId, Versioned
+
+_log = logging.getLogger(__name__)
+
+_DELETIONS_IN_PARALLEL = 16
+_TIDY_S_MAX = 10.0
+"""The batch is published already: what is left is tried again after the next one."""
+
+
+async def publish(
+    client: LogClient, epoch: SinkEpoch, batch: SinkBatch | None, staged: Sequence[StagedLedger]
+) -> bool:
+    """List these closed ledgers, which must be all of the batch. False if the log has the batch already.
+
+    On return readers see all of it. Ledgers of a batch that the log has already are deleted. Repeating a call whose
+    outcome is unknown gives its outcome.
+
+    Raises:
+        WriterDeposedError: another client took the log over, or it was sealed or deleted; nothing was published.
+        StagingBarredError: the log accepts the ledgers' ids no longer; nothing was published.
+        TooManySinksError: the log has marks of as many other sinks as it can have; nothing was published.
+        RecordTooLargeError, ContendedError, MetadataUnavailableError: nothing was published.
+        MetadataOutcomeUnknownError: it may have been published.
+
+    Source: docs/log-semantics.md#rule-10, #rule-37.
+    """
+    if not staged:
+        return True
+    environment = client.ledgers.environment
+    rounds = Rounds(environment, f"the record of log {epoch.ref}")
+    while True:
+        try:
+            read = await client.logs.read(epoch.ref)
+        except LogNotFoundError as error:
+            raise WriterDeposedError(
+                f"log {epoch.ref} was deleted; the batch is not in it", log=str(epoch.ref)
+            ) from error
+        verdict = publication(
+            read.value,
+            epoch.ownership,
+            batch,
+            staged,
+            append_time_us=epoch.append_time_us,
+            now_us=environment.wall_us(),
+            nonce=environment.token(),
+        )
+        if isinstance(verdict, NotOwner | Barred) and await _in_pages(client, epoch.ref, read, staged):
+            verdict = Published(frozenset(one.ledger_id for one in staged))
+        match verdict:
+            case Publish(record):
+                answer = await client.logs.compare_and_set(
+                    epoch.ref, record, read.version, limit_s=client.config.takeover_timeout_s
+                )
+                if isinstance(answer, Applied):
+                    await _tidy(client, epoch.ref, answer.record)
+                    return True
+                # Refused, or applied and changed since: a fresh record decides.
+                await rounds.again()
+            case Published(listed):
+                left = [one.ledger_id for one in staged if one.ledger_id not in listed]
+                if left:
+                    await discard(client, epoch.ref, left)
+                return bool(listed)
+            case refused:
+                raise _refusal(epoch, batch, refused, read.value)
+
+
+async def discard(client: LogClient, ref: LogRef, ledger_ids: Collection[LedgerId]) -> list[LedgerId]:
+    """Delete those of these ledgers that the log does not list; returns them. Afterwards it can list none of them.
+
+    A change that would list them may still be under way: the record is changed first, so that it is refused.
+
+    Raises:
+        ContendedError: the record kept changing; nothing was deleted.
+        MetadataUnavailableError, MetadataOutcomeUnknownError: as the metadata store raises them.
+    """
+    environment = client.ledgers.environment
+    rounds = Rounds(environment, f"the record of log {ref}")
+    while True:
+        try:
+            read = await client.logs.read(ref)
+        except LogNotFoundError:
+            return []  # the sweep decides by the log's name
+        named = named_in(read.value, ledger_ids)
+        left = [
+            one
+            for one in sorted(ledger_ids)
+            if one not in named and not await _in_page(client, ref, read, one)
+        ]
+        if not left:
+            return []
+        if left[-1] <= read.value.last_ledger_id:
+            break
+        barred = with_orphan_barred(read.value, left[-1], environment.token())
+        answer = await client.logs.compare_and_set(
+            ref, barred, read.version, limit_s=client.config.takeover_timeout_s
+        )
+        if not isinstance(answer, Applied):
+            await rounds.again()
+    for at in range(0, len(left), _DELETIONS_IN_PARALLEL):
+        some = left[at : at + _DELETIONS_IN_PARALLEL]
+        await asyncio.gather(*(client.ledgers.delete(one) for one in some))
+    return left
+
+
+# ---- parts
+
+
+async def _in_pages(
+    client: LogClient, ref: LogRef, read: Versioned[LogMetadata], staged: Sequence[StagedLedger]
+) -> bool:
+    """Whether pages of the list have the batch; all of it, since one change has listed all of it."""
+    return await _in_page(client, ref, read, min(one.ledger_id for one in staged))
+
+
+async def _in_page(client: LogClient, ref: LogRef, read: Versioned[LogMetadata], ledger_id: LedgerId) -> bool:
+    rounds = Rounds(client.ledgers.environment, f"the ledger list of log {ref}")
+    while True:
+        try:
+            return await client.logs.ledger_list(ref, read.value).is_in_page(ledger_id)
+        except HistoryPageError as error:
+            await client.logs.raise_unless_changed(ref, read.version, error)
+            await rounds.again(error)
+            read = await client.logs.read(ref)
+
+
+async def _tidy(client: LogClient, ref: LogRef, record: LogMetadata) -> None:
+    """What an owner does after a rotation (docs/log-semantics.md#rule-34). The batch is published whatever it does."""
+    try:
+        async with asyncio.timeout(_TIDY_S_MAX):
+            plan = await client.apply_retention(ref.name.name)
+            if plan.before is not None or has_deletable(record):
+                await client.collect(ref.name.name)
+    except (LogStoreError, TimeoutError) as error:
+        _log.warning(
+            "log %s: could not trim it or delete ledgers; will try after the next batch: %s", ref, error
+        )
+
+
+def _refusal(
+    epoch: SinkEpoch, batch: SinkBatch | None, verdict: Verdict, record: LogMetadata
+) -> LogStoreError:
+    log = str(epoch.ref)
+    what = "the batch" if batch is None else f"batch {batch.number} of {batch.writer_id}"
+    match verdict:
+        case NotOwner():
+            return WriterDeposedError(
+                f"log {log} was taken over by {describe_owner(record.owner)} in epoch {record.epoch}, after this sink "
+                f"had it in epoch {epoch.epoch}: {what} is not published; stop the other writer, then write it again",
+                log=log,
+                epoch=record.epoch,
+                owner=record.owner,
+            )
+        case Barred():
+            return StagingBarredError(
+                f"log {log} accepts only ledgers above {record.last_ledger_id} now, {what} has older ones and is not "
+                "published: write it again",
+                log=log,
+                batch=None if batch is None else batch.number,
+            )
+        case NoRoom():
+            return TooManySinksError(
+                f"log {log} remembers the last batches of {SINKS_MAX} sinks, the limit, none of them older than 30 "
+                f"days: {what} is not published; use the writer id of an earlier sink, or another log",
+                log=log,
+                limit=SINKS_MAX,
+            )
+    raise AssertionError("no refusal")

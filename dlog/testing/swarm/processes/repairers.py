@@ -1,0 +1,109 @@
+"""Repairers of the swarm: auditors and workers, killed and paused as every process, and a look at the end.
+
+While faults go on they mark, copy, replace members and recover ledgers that have lost one. Once all is healed every
+entry must get its write quorum of copies: the half of C14 that only repair brings about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from dlog.client import LogClient
+from dlog.config import LogConfig
+from dlog.testing.checks.copies import audit
+from dlog.testing.cluster import SimulatedCluster
+from ledger.errors import LedgerNotFoundError
+from ledger.model import LedgerId
+from ledger.repair.auditor import Auditor
+from ledger.repair.config import RepairConfig
+from ledger.repair.copying.checker import Depth
+from ledger.repair.ledger_repair import LedgerRepair, Scope
+from ledger.repair.outcome import LedgerOutcome, sentence
+from ledger.repair.worker import Worker
+
+REPAIRER = "repairer"
+"""How the names of these processes begin."""
+_QUICK = RepairConfig(
+    lost_bookie_delay_s=1,
+    copy_check_interval_s=5.0,
+    open_ledger_grace_s=2.0,
+    poll_s=1.0,
+    retry_first_s=0.5,
+    retry_max_s=2.0,
+)
+_ALL = Scope(others=Depth.ALL)
+_TRIES = 5
+_AGAIN_S = 1.0
+_ANSWER_S = 10.0
+
+
+class SwarmRepairer:
+    """One process: a candidate for auditor and a worker."""
+
+    def __init__(self, client: LogClient, label: str) -> None:
+        self.wrong: list[str] = []
+        self.loud: list[str] = []
+        self._client = client
+        self._name = f"{label.replace('#', '-')}:1"
+
+    async def run(self) -> None:
+        ledgers = self._client.ledgers
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(Auditor(ledgers, _QUICK, self._name).run())
+            tasks.create_task(Worker(ledgers, _QUICK, self._name).run())
+
+
+def patient(config: LogConfig) -> LogConfig:
+    """Settings of the client for `wrong_in_the_end`: it waits for an answer longer than any packet is on its way.
+
+    After one timeout a check of copies does not ask the bookie again for `copy_audit.SILENCE_S`: longer than all tries.
+    """
+    ledger = replace(
+        config.ledger,
+        connect_timeout_s=_ANSWER_S,
+        add_timeout_s=_ANSWER_S,
+        read_timeout_s=_ANSWER_S,
+        probe_timeout_s=_ANSWER_S,
+    )
+    return replace(config, ledger=ledger)
+
+
+async def wrong_in_the_end(client: LogClient, cluster: SimulatedCluster) -> list[str]:
+    """Repair every closed ledger, and read every copy: violations of C14. All faults have ended.
+
+    `client` has `patient` settings. An open ledger, which no log lists any more, may still name a lost bookie: only its
+    closed fragments are repaired.
+    """
+    repair = LedgerRepair(client.ledgers)
+    found: list[str] = []
+    try:
+        sound = sum(bookie.sound for bookie in cluster.bookies)
+        async for ledger_id in client.ledgers.store.ledger_ids():
+            try:
+                metadata = (await client.ledgers.store.read_ledger(ledger_id)).value
+                if sound < metadata.quorum.ensemble:
+                    await repair.repair(ledger_id, _ALL)
+                    continue  # too many are lost: there is no place for each copy, however often it is tried
+                outcome = await _repaired(repair, ledger_id)
+                # As repair has left it.
+                metadata = (await client.ledgers.store.read_ledger(ledger_id)).value
+                if outcome.left:
+                    found.append(f"c14_write_quorum_after_repair: {sentence(outcome)}")
+                elif metadata.closed:
+                    found += await audit(client.ledgers, [ledger_id], repaired=True)
+            except LedgerNotFoundError:
+                continue
+    finally:
+        await repair.close()
+    return found
+
+
+async def _repaired(repair: LedgerRepair, ledger_id: LedgerId) -> LedgerOutcome:
+    outcome = await repair.repair(ledger_id, _ALL)
+    for _ in range(_TRIES):
+        if outcome.complete or outcome.deleted:
+            break
+        await asyncio.sleep(_AGAIN_S)  # a bookie that has just started registers
+        outcome = await repair.repair(ledger_id, _ALL)
+    return outcome

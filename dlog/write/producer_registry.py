@@ -1,0 +1,212 @@
+"""The producers of a log as its writer knows them: what is in the log of each, and what is on its way.
+
+Invariant (docs/log-semantics.md#rule-36): a snapshot has exactly what the entries before it have, so the snapshot and
+the entries from it to the end of its ledger give the state of every producer at that end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dlog.core.batching import Batch
+from dlog.errors import AppendRejectedError, TooManyProducersError
+from dlog.format.entry import ELSEWHERE, SnapshotPlace
+from dlog.format.producer_snapshot import PRODUCER_BYTES, PRODUCERS_MAX, LastMessage, encode_snapshot
+from dlog.model import Appended, MessageId
+from dlog.write.active_ledger import ActiveLedger
+from dlog.write.pending_entry import PendingEntry, Waiter
+from dlog.write.producer_entry import ProducerAppends, ProducerEntry, id_of
+from ledger.buggify import buggify
+from ledger.model import ENTRY_BYTES_MAX
+
+_INTERVAL_BYTES = 16 << 20
+_INTERVAL_SNAPSHOTS = 16
+"""A takeover reads at most this many bytes of entries, and snapshots take at most a sixteenth of a ledger."""
+_FREQUENT_BYTES = 2048
+
+
+class ProducerRegistry:
+    """Of one writer. `found`: the last messages in the log when the writer took it over; None: they are unknown."""
+
+    def __init__(self, log: str, found: Mapping[bytes, LastMessage] | None) -> None:
+        self._log = log
+        self.known = False
+        """Whether the last messages are known. Until then no producer can append."""
+        self._submitted: dict[bytes, LastMessage] = {}
+        """The last message of each producer in a ledger, acknowledged or not: what a snapshot has."""
+        self._producers: dict[bytes, ProducerAppends] = {}
+        self._snapshot_is_stale = False
+        self._interval_bytes = _FREQUENT_BYTES if buggify("writer.frequent-snapshots") else _INTERVAL_BYTES
+        self.in_use = found is None
+        """Whether entries name a snapshot; false in a log without producers."""
+        if found is not None:
+            self.learn(found)
+
+    def learn(self, found: Mapping[bytes, LastMessage]) -> None:
+        """The last messages at the end of the log when the writer took it over, unless they are known."""
+        if self.known:
+            return
+        self.known = True
+        self._submitted = dict(found)
+        self._producers = {each: ProducerAppends(each, last) for each, last in found.items()}
+        self._snapshot_is_stale = self.in_use
+        self.in_use = self.in_use or bool(found)
+
+    # ---- callers
+
+    def last_sequence(self, producer_id: bytes) -> int | None:
+        """Of its last message that is certainly in the log."""
+        producer = self._producers.get(producer_id)
+        return None if producer is None or producer.acked is None else producer.acked.sequence
+
+    def open_anew(self, producer_id: bytes) -> None:
+        """The program knows what it has cancelled: later appends are accepted again."""
+        if producer_id in self._producers:
+            self._producers[producer_id].resume_at = None
+
+    def accept(
+        self,
+        producer_id: bytes,
+        first_sequence: int,
+        batch: Batch[Waiter],
+        waiter: Waiter,
+        entry_bytes_max: int,
+    ) -> ProducerEntry | None:
+        """The entry to append, with what of the batch is new; None if nothing is.
+
+        The waiter gets its outcome from that entry, or from the one that has the batch already.
+
+        Raises:
+            AppendRejectedError: an earlier append of the producer was cancelled, and not repeated.
+            TooManyProducersError: the producer would be one too many.
+        """
+        assert self.known, "a producer is made once its last message is known"
+        last_sequence = first_sequence + batch.count - 1
+        producer = self._producers.get(producer_id)
+        accepted = None if producer is None else producer.accepted
+        if producer is not None and accepted is not None and last_sequence <= accepted:
+            _answer_duplicate(producer, last_sequence, waiter)
+            return None
+        if producer is not None and producer.resume_at is not None:
+            if first_sequence > producer.resume_at:
+                raise _rejected(producer.resume_at, first_sequence)
+            producer.resume_at = None
+        if accepted is not None and first_sequence <= accepted:
+            batch = batch.without_first(accepted + 1 - first_sequence)
+            first_sequence = accepted + 1
+        if producer is None:
+            self._check_count(entry_bytes_max)
+            producer = self._producers[producer_id] = ProducerAppends(producer_id)
+        batch.tokens.append(waiter)
+        entry = ProducerEntry(batch, producer, first_sequence)
+        producer.pending.append(entry)
+        self.in_use = True
+        return entry
+
+    def _check_count(self, entry_bytes_max: int) -> None:
+        limit = min(PRODUCERS_MAX, (ENTRY_BYTES_MAX - entry_bytes_max) // PRODUCER_BYTES)
+        if len(self._producers) < limit:
+            return
+        raise TooManyProducersError(
+            f"log {self._log} has {len(self._producers)} producers, the limit is {limit}"
+            + ("" if limit == PRODUCERS_MAX else f" with an entry_bytes_max of {entry_bytes_max}")
+            + ": forget those that are no longer used (`forget_producer`)"
+            + ("" if limit == PRODUCERS_MAX else ", or lower it"),
+            log=self._log,
+            limit=limit,
+        )
+
+    def forget(self, producer_id: bytes) -> bool:
+        """Drop the producer; whether there was one.
+
+        Raises:
+            AppendRejectedError: appends of it have no outcome yet.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return False
+        if producer.pending:
+            raise AppendRejectedError(
+                f"the producer has {len(producer.pending)} appends without an outcome: forget it after `flush`"
+            )
+        del self._producers[producer_id]
+        self._submitted.pop(producer_id, None)
+        self._snapshot_is_stale = True
+        return True
+
+    # ---- entries on their way to a ledger
+
+    def place_for(self, active_ledger: ActiveLedger, pending_entry: PendingEntry) -> SnapshotPlace | None:
+        """Where the newest snapshot is for the next entry of this ledger; None if the log has no producers."""
+        if not self.known:
+            return SnapshotPlace(ELSEWHERE)
+        if not self._submitted and pending_entry.mark is None:
+            return None
+        newest = active_ledger.snapshot_entry
+        taken = active_ledger.use.bytes_taken - active_ledger.bytes_at_snapshot
+        size = len(self._submitted) * PRODUCER_BYTES
+        if (
+            newest is None
+            or self._snapshot_is_stale
+            or taken >= max(self._interval_bytes, _INTERVAL_SNAPSHOTS * size)
+        ):
+            return SnapshotPlace(0, encode_snapshot(self._submitted))
+        return SnapshotPlace(active_ledger.next_entry_id - newest)
+
+    def on_submitted(
+        self, active_ledger: ActiveLedger, pending_entry: PendingEntry, place: SnapshotPlace | None
+    ) -> None:
+        """The entry is in this ledger, with this place of the snapshot."""
+        if place is not None and place.snapshot is not None:
+            active_ledger.snapshot_entry = pending_entry.entry_id
+            active_ledger.bytes_at_snapshot = active_ledger.use.bytes_taken
+            self._snapshot_is_stale = False
+        if isinstance(pending_entry, ProducerEntry):
+            producer_id = pending_entry.producer.producer_id
+            pending_entry.replaced = self._submitted.get(producer_id)
+            place_of_last = MessageId(
+                active_ledger.ledger_id, pending_entry.entry_id, pending_entry.count - 1
+            )
+            self._submitted[producer_id] = LastMessage(pending_entry.last_sequence, place_of_last)
+
+    def take_back(self, entries: Sequence[PendingEntry]) -> None:
+        """These entries, the last that were submitted, are in no ledger: the state is as before them."""
+        for entry in reversed(entries):
+            if not isinstance(entry, ProducerEntry):
+                continue
+            if entry.replaced is None:
+                self._submitted.pop(entry.producer.producer_id, None)
+            else:
+                self._submitted[entry.producer.producer_id] = entry.replaced
+
+    def withdraw(self, abandoned: ProducerEntry) -> list[ProducerEntry]:
+        """Leave out an entry whose callers have cancelled before it was sent, and fail those after it.
+
+        Otherwise its messages could never be appended: their sequences would be below the producer's last. For the
+        same reason later ones are refused until it is appended again, or the producer is opened anew.
+        """
+        producer = abandoned.producer
+        entries = list(producer.pending)
+        after = entries[entries.index(abandoned) + 1 :]
+        producer.pending.remove(abandoned)
+        for entry in after:
+            entry.fail_absent(_rejected(abandoned.first_sequence, entry.first_sequence))
+        producer.resume_at = abandoned.first_sequence
+        return after
+
+
+def _rejected(cancelled: int, sequence: int) -> AppendRejectedError:
+    return AppendRejectedError(
+        f"the producer's append of sequence {cancelled} was cancelled before it was sent, so that of {sequence} is not "
+        f"sent either: append from {cancelled} on again, or, to leave it out, call `producer` of the writer again"
+    )
+
+
+def _answer_duplicate(producer: ProducerAppends, last_sequence: int, waiter: Waiter) -> None:
+    """Once the original is acknowledged, or with its failure."""
+    for entry in producer.pending:
+        if last_sequence <= entry.last_sequence:
+            entry.follow(waiter, last_sequence)
+            return
+    assert producer.acked is not None, "what was accepted is pending or acknowledged"
+    waiter.set_result(Appended(last_sequence, id_of(producer.acked, last_sequence), new=0))

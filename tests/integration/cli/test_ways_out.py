@@ -1,0 +1,68 @@
+"""What an error tells the user to do can be done with the command, and ends the error."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dlog.client import connect
+from dlog.local.embedded import Standalone
+from ledger.model import LedgerId
+from tests.helpers.processes.command import Command
+
+pytestmark = pytest.mark.integration
+
+
+async def lose_the_open_ledger(uri: str, log: str) -> LedgerId:
+    """Its metadata; a writer that was aborted has left it unsealed."""
+    async with connect(uri) as client:
+        writer = await client.open_writer(log)
+        lost = LedgerId((await writer.append(b"lost")).ledger_id)
+        writer.abort()
+        await client.ledgers.delete(lost)
+    return lost
+
+
+def test_a_log_whose_open_ledger_is_lost_is_taken_over_without_it(tmp_path: Path) -> None:
+    with Standalone(tmp_path) as cluster:
+        dlog = Command(cluster.uri)
+        dlog("append", "orders", "--create", stdin=b"one\n").must_succeed()
+        lost = asyncio.run(lose_the_open_ledger(cluster.uri, "orders"))
+        option = f"--given-up {lost}"
+        for command in (("append", "orders"), ("tail", "orders"), ("read", "orders"), ("info", "orders")):
+            sentence = dlog(*command, stdin=b"two\n").must_fail(1, f"`dlog append {option}`", "from a backup")
+            assert "on its bookies" not in sentence
+        dlog("verify", "orders").must_fail(1, f"`dlog append {option}`")
+        assert dlog("append", "orders", "--given-up", "-1", stdin=b"two\n").code == 2
+        dlog("append", "orders", *option.split(), stdin=b"two\n").must_succeed()
+        assert dlog("read", "orders", "-o", "raw").must_succeed() == "one\ntwo\n"
+        dlog("verify", "orders").must_succeed()
+
+
+async def trim_to_the_second(uri: str, log: str) -> str:
+    async with connect(uri) as client:
+        ids = [message.id async for message in client.reader(log, until="latest")]
+        await client.shrink(log, ids[1])
+    return str(ids[1])
+
+
+def test_a_cursor_in_what_was_trimmed_is_moved(tmp_path: Path) -> None:
+    with Standalone(tmp_path) as cluster:
+        dlog = Command(cluster.uri)
+        dlog("append", "orders", "--create", stdin=b"one\n").must_succeed()
+        dlog("append", "orders", stdin=b"two\n").must_succeed()
+        dlog("cursor", "set", "orders", "billing", "earliest").must_succeed()
+        earliest = asyncio.run(trim_to_the_second(cluster.uri, "orders"))
+        way_out = f"cursor set orders billing {earliest}"
+        for start in ((), ("--from", earliest)):
+            dlog("read", "orders", "--cursor", "billing", *start).must_fail(
+                2, "was trimmed", f"`dlog {way_out}`"
+            )
+        dlog(*way_out.split()).must_succeed()
+        assert dlog("read", "orders", "--cursor", "billing", "-o", "raw").must_succeed() == "two\n"
+        for command in (("info", "order"), ("delete", "order", "--yes"), ("read", "order")):
+            sentence = dlog(*command).must_fail(1, "log default/order does not exist", "`dlog ls`")
+            assert "create it first" not in sentence
+        dlog("cursor", "rm", "orders", "biling").must_fail(1, "has no cursor 'biling'", "`dlog cursor ls`")

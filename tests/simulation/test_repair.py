@@ -1,0 +1,457 @@
+"""Repair of a simulated cluster: lost bookies, workers that die anywhere, two at once, a bookie that comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from dlog.testing import ClusterConfig, SimulatedCluster, simulate
+from dlog.testing.checks.copies import audit
+from ledger.client import LedgerClient
+from ledger.errors import LogStoreError
+from ledger.model import BookieId, EntryId, LedgerId, QuorumSizes
+from ledger.repair.autorecovery import run_autorecovery
+from ledger.repair.config import RepairConfig
+from ledger.repair.draining import Draining
+from ledger.repair.errors import BookieRunningError
+from ledger.repair.ledger_repair import LedgerRepair, Scope
+
+FOUR = ClusterConfig(bookies=4)
+THREE_OF_THREE = QuorumSizes(ensemble=3, write=3, ack=2)
+QUICK = RepairConfig(lost_bookie_delay_s=5, open_ledger_grace_s=20.0, poll_s=2.0, retry_first_s=2.0)
+
+
+async def written(
+    ledgers: LedgerClient, count: int = 40, quorum: QuorumSizes = THREE_OF_THREE, *, close: bool = True
+) -> LedgerId:
+    handle = await ledgers.create(quorum)
+    await asyncio.gather(*(handle.add(b"%d" % number) for number in range(count)))
+    if close:
+        await handle.close()
+    return handle.ledger_id
+
+
+async def member(cluster: SimulatedCluster, ledgers: LedgerClient, ledger_id: LedgerId) -> int:
+    """The number of a bookie in the ledger's last ensemble."""
+    ensemble = (await ledgers.store.read_ledger(ledger_id)).value.last_fragment.ensemble
+    return next(number for number, each in enumerate(cluster.bookies) if each.bookie_id == ensemble[0])
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(600):
+        while not await condition():  # noqa: ASYNC110 -- what is waited for is in other processes
+            await asyncio.sleep(0.5)
+
+
+async def gone(ledgers: LedgerClient, bookie_id: BookieId) -> None:
+    """Return once the bookie is not registered any more."""
+
+    async def absent() -> bool:
+        return (await ledgers.store.bookies()).find(bookie_id) is None
+
+    await until(absent)
+
+
+async def names(ledgers: LedgerClient, ledger_id: LedgerId, bookie_id: BookieId) -> bool:
+    return bookie_id in (await ledgers.store.read_ledger(ledger_id)).value.members()
+
+
+async def lose_one(cluster: SimulatedCluster, ledgers: LedgerClient, ledger_id: LedgerId) -> BookieId:
+    """For good, with its disks."""
+    number = await member(cluster, ledgers, ledger_id)
+    cluster.bookies[number].lose(host_too=True)
+    await gone(ledgers, cluster.bookies[number].bookie_id)
+    return cluster.bookies[number].bookie_id
+
+
+async def copies(ledgers: LedgerClient, ledger_id: LedgerId) -> list[str]:
+    """Violations of C14 with the write quorum; no bookie is excused."""
+    return await audit(ledgers, [ledger_id], repaired=True)
+
+
+@pytest.mark.parametrize("quorum", [THREE_OF_THREE, QuorumSizes(ensemble=3, write=2, ack=2)])
+def test_a_lost_bookie_is_replaced_and_every_entry_has_its_copies_again(quorum: QuorumSizes) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers, quorum=quorum)
+            lost = await lose_one(cluster, ledgers, ledger_id)
+            assert await copies(ledgers, ledger_id) != []
+            repair = LedgerRepair(ledgers)
+            outcome = await repair.repair(ledger_id)
+            assert outcome.complete, outcome.left
+            assert {each.old for each in outcome.repaired} == {lost}
+            assert not await names(ledgers, ledger_id, lost)
+            assert await copies(ledgers, ledger_id) == []
+            again = await repair.repair(ledger_id)
+            assert again.complete and not again.repaired
+            await repair.close()
+
+    simulate(main, config=FOUR)
+
+
+def test_without_a_spare_bookie_nothing_changes_and_the_outcome_says_so() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers)
+            lost = await lose_one(cluster, ledgers, ledger_id)
+            repair = LedgerRepair(ledgers)
+            outcome = await repair.repair(ledger_id)
+            assert not outcome.complete
+            assert outcome.left == [f"fragment at entry 0, 40 entries: no bookie is left to replace {lost}"]
+            assert await names(ledgers, ledger_id, lost)
+            await repair.close()
+
+    simulate(main)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_worker_killed_at_any_moment_leaves_no_fragment_with_fewer_copies(seed: int) -> None:
+    """The next one completes the repair. What the dead one has copied is superfluous at worst."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers, 200)
+            await lose_one(cluster, ledgers, ledger_id)
+
+            async def work() -> None:
+                async with await cluster.client() as other:
+                    await LedgerRepair(other.ledgers).repair(ledger_id)
+
+            cluster.run("worker", work)
+            await asyncio.sleep(cluster.loop.seeds.stream("moment").uniform(0.0, 0.05))
+            cluster.kill("worker")
+            # Whatever it has done: each member that metadata names and that lives has every entry.
+            before = await ledgers.store.read_ledger(ledger_id)
+            living = [each for each in before.value.last_fragment.ensemble if ledgers.bookies().find(each)]
+            assert len(living) >= 2
+            repair = LedgerRepair(ledgers)
+            scope = Scope(suspects=frozenset(living))
+            looked = await repair.look(ledger_id, scope)
+            assert not looked.lacking
+            assert (await repair.repair(ledger_id, scope)).complete
+            assert await copies(ledgers, ledger_id) == []
+            await repair.close()
+
+    simulate(main, seed=seed, config=FOUR)
+
+
+def test_a_worker_that_dies_between_copy_and_change_leaves_the_metadata_as_it_was() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers)
+            lost = await lose_one(cluster, ledgers, ledger_id)
+            before = await ledgers.store.read_ledger(ledger_id)
+            copied: list[int] = []
+
+            async def never(*_: object) -> int:
+                copied.append(1)
+                await asyncio.sleep(3600)
+                return 0
+
+            async def work() -> None:
+                async with await cluster.client() as other:
+                    other.ledgers.store.write_ledger = never  # type: ignore[method-assign,assignment]
+                    await LedgerRepair(other.ledgers).repair(ledger_id)
+
+            async def at_the_change() -> bool:
+                return bool(copied)
+
+            cluster.run("worker", work)
+            await until(at_the_change)
+            cluster.kill("worker")
+            assert await ledgers.store.read_ledger(ledger_id) == before
+            spare = next(
+                each.bookie_id
+                for each in ledgers.bookies().writable
+                if each.bookie_id not in before.value.last_fragment.ensemble
+            )
+            repair = LedgerRepair(ledgers)
+            outcome = await repair.repair(ledger_id)
+            assert [(each.old, each.new) for each in outcome.repaired] == [(lost, spare)]
+            assert await copies(ledgers, ledger_id) == []
+            await repair.close()
+
+    simulate(main, config=FOUR)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_two_workers_without_a_lock_repair_as_well_as_one(seed: int) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers)
+            lost = await lose_one(cluster, ledgers, ledger_id)
+            repairs = [LedgerRepair(each.ledgers) for each in (client, other)]
+            outcomes = await asyncio.gather(*(each.repair(ledger_id) for each in repairs))
+            assert all(outcome.complete for outcome in outcomes), outcomes
+            assert not await names(ledgers, ledger_id, lost)
+            assert await copies(ledgers, ledger_id) == []
+            for each in repairs:
+                await each.close()
+
+    simulate(main, seed=seed, config=ClusterConfig(bookies=5))
+
+
+async def while_repaired(
+    cluster: SimulatedCluster, condition: Callable[[], Awaitable[bool]], *, processes: int = 2
+) -> None:
+    """Run auditor and worker, in processes of their own, until the condition holds."""
+
+    async def program() -> None:
+        await run_autorecovery(cluster.store(), cluster.environment(), QUICK)
+
+    for number in range(processes):
+        cluster.run(f"autorecovery-{number}", program)
+    await until(condition)
+    for number in range(processes):
+        cluster.kill(f"autorecovery-{number}")
+
+
+async def unmarked(ledgers: LedgerClient) -> bool:
+    return not [mark async for mark in ledgers.store.repair.marks()]
+
+
+def test_auditors_and_workers_repair_what_a_lost_bookie_had() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ids = [await written(ledgers) for _ in range(5)]
+            lost = await lose_one(cluster, ledgers, ids[0])
+
+            async def repaired() -> bool:
+                return not any([await names(ledgers, each, lost) for each in ids]) and await unmarked(ledgers)
+
+            await while_repaired(cluster, repaired)
+            for each in ids:
+                assert await copies(ledgers, each) == []
+
+    simulate(main, config=FOUR)
+
+
+def test_another_auditor_takes_over_when_the_first_one_dies() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers)
+
+            async def program() -> None:
+                await run_autorecovery(cluster.store(), cluster.environment(), QUICK)
+
+            cluster.run("first", program)
+
+            async def elected() -> bool:
+                return await ledgers.store.repair.auditor() is not None
+
+            await until(elected)
+            cluster.run("second", program)
+            await asyncio.sleep(5)
+            cluster.kill("first")
+            lost = await lose_one(cluster, ledgers, ledger_id)
+
+            async def replaced() -> bool:
+                return not await names(ledgers, ledger_id, lost)
+
+            await until(replaced)
+            assert await copies(ledgers, ledger_id) == []
+            cluster.kill("second")
+
+    simulate(main, config=FOUR)
+
+
+def test_a_bookie_that_is_back_within_the_delay_keeps_its_ledgers() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers)
+            before = await ledgers.store.read_ledger(ledger_id)
+            number = await member(cluster, ledgers, ledger_id)
+
+            async def come_back() -> bool:
+                await asyncio.sleep(10)
+                cluster.kill_bookie(number)
+                await gone(ledgers, cluster.bookies[number].bookie_id)
+                await asyncio.sleep(2)
+                await cluster.restart_bookie(number)
+                await asyncio.sleep(30)
+                return True
+
+            await while_repaired(cluster, come_back, processes=1)
+            assert await ledgers.store.read_ledger(ledger_id) == before
+            assert await unmarked(ledgers)
+
+    simulate(main, config=FOUR)
+
+
+def test_marks_are_cleared_when_the_bookie_is_back_and_has_everything() -> None:
+    """No spare bookie: the ledger stays marked until the lost one returns."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers)
+            number = await member(cluster, ledgers, ledger_id)
+            cluster.kill_bookie(number)
+            await gone(ledgers, cluster.bookies[number].bookie_id)
+
+            async def back_and_unmarked() -> bool:
+                if not cluster.bookies[number].running and not await unmarked(ledgers):
+                    cluster.start_bookie(number)
+                return cluster.bookies[number].running and await unmarked(ledgers)
+
+            await while_repaired(cluster, back_and_unmarked)
+            assert await copies(ledgers, ledger_id) == []
+
+    simulate(main)
+
+
+def test_the_writer_of_an_open_ledger_is_fenced_only_if_that_brings_a_copy_back() -> None:
+    """Without a spare bookie it goes on with its ack quorum, however long the bookie is lost."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            handle = await ledgers.create(THREE_OF_THREE)
+            await handle.add(b"first")
+            await lose_one(cluster, ledgers, handle.ledger_id)
+
+            async def write_on() -> bool:
+                for number in range(120):
+                    await handle.add(b"%d" % number)
+                    await asyncio.sleep(1)
+                return True
+
+            await while_repaired(cluster, write_on)
+            await handle.close()
+
+    simulate(main)
+
+
+def test_an_open_ledger_without_a_writer_is_closed_and_repaired_after_its_grace() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            found: list[LedgerId] = []
+
+            async def write() -> None:
+                async with await cluster.client() as other:
+                    found.append(await written(other.ledgers, close=False))
+                    await asyncio.sleep(3600)
+
+            cluster.run("writer", write)
+
+            async def was_written() -> bool:
+                return bool(found)
+
+            await until(was_written)
+            cluster.kill("writer")
+            lost = await lose_one(cluster, ledgers, found[0])
+
+            async def closed() -> bool:
+                metadata = (await ledgers.store.read_ledger(found[0])).value
+                return metadata.closed and lost not in metadata.members() and await unmarked(ledgers)
+
+            await while_repaired(cluster, closed)
+            assert (await ledgers.store.read_ledger(found[0])).value.last_entry == 39
+            assert await copies(ledgers, found[0]) == []
+
+    simulate(main, config=FOUR)
+
+
+def test_earlier_fragments_are_repaired_while_their_ledger_is_written() -> None:
+    """Both change its metadata, and neither overwrites the other."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ledgers = client.ledgers
+            handle = await ledgers.create(THREE_OF_THREE)
+            for number in range(10):
+                await handle.add(b"%d" % number)
+            lost = await lose_one(cluster, ledgers, handle.ledger_id)
+            for number in range(10, 20):
+                await handle.add(b"%d" % number)
+
+            async def changed() -> bool:
+                return len((await ledgers.store.read_ledger(handle.ledger_id)).value.fragments) == 2
+
+            await until(changed)
+            repair = LedgerRepair(other.ledgers)
+            outcome = await repair.repair(handle.ledger_id)
+            assert outcome.complete, outcome
+            assert not await names(ledgers, handle.ledger_id, lost)
+            for number in range(20, 30):
+                await handle.add(b"%d" % number)
+            await handle.close()
+            metadata = (await ledgers.store.read_ledger(handle.ledger_id)).value
+            assert metadata.last_entry == EntryId(29) and lost not in metadata.members()
+            assert await copies(ledgers, handle.ledger_id) == []
+            await repair.close()
+
+    simulate(main, config=ClusterConfig(bookies=5))
+
+
+def test_nothing_is_repaired_while_repair_is_switched_off() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers)
+            await ledgers.store.repair.set_enabled(False)
+            lost = await lose_one(cluster, ledgers, ledger_id)
+            began = cluster.loop.time()
+
+            async def repaired() -> bool:
+                if cluster.loop.time() > began + 60:
+                    await ledgers.store.repair.set_enabled(True)
+                elif not await names(ledgers, ledger_id, lost):
+                    pytest.fail("it was repaired")
+                return not await names(ledgers, ledger_id, lost)
+
+            await while_repaired(cluster, repaired)
+
+    simulate(main, config=FOUR)
+
+
+def test_a_bookie_is_decommissioned_and_nothing_names_it_any_more() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ids = [await written(ledgers) for _ in range(3)]
+            number = await member(cluster, ledgers, ids[0])
+            bookie_id = cluster.bookies[number].bookie_id
+            running = Draining(ledgers, bookie_id, QUICK)
+            with pytest.raises(BookieRunningError, match="is running"):
+                await running.decommission()
+            await running.close()
+            cluster.kill_bookie(number)
+            await gone(ledgers, bookie_id)
+            draining = Draining(ledgers, bookie_id, QUICK)
+            drained = await draining.decommission()
+            await draining.close()
+            assert not drained.left and drained.ledgers >= 1 and drained.entries >= 40
+            for each in ids:
+                assert not await names(ledgers, each, bookie_id)
+                assert await copies(ledgers, each) == []
+            assert bookie_id not in await ledgers.store.list_cookies()
+
+    simulate(main, config=FOUR)
+
+
+def test_a_decommission_that_leaves_too_few_bookies_is_refused_and_changes_nothing() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers)
+            before = await ledgers.store.read_ledger(ledger_id)
+            bookie_id = await lose_one(cluster, ledgers, ledger_id)
+            draining = Draining(ledgers, bookie_id, QUICK)
+            with pytest.raises(LogStoreError, match="needs 3 bookies and 2 are left without"):
+                await draining.decommission()
+            await draining.close()
+            assert await ledgers.store.read_ledger(ledger_id) == before
+
+    simulate(main)

@@ -1,0 +1,192 @@
+"""The scrubber of simulated bookies: damage is found, marked, and repaired in place; a pass survives its process."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bookie_server.storage.scrub import scrubber
+from bookie_server.storage.scrub.record import ScrubRecord
+from dlog.testing import ClusterConfig, SimulatedCluster, simulate
+from dlog.testing.bookies import SimulatedBookie, small_storage
+from dlog.testing.checks.copies import audit
+from ledger.client import LedgerClient
+from ledger.inspection.copies import CopyState
+from ledger.inspection.copy_audit import CopyAudit
+from ledger.model import LedgerId, QuorumSizes
+from ledger.repair.autorecovery import run_autorecovery
+from ledger.repair.config import RepairConfig
+
+THREE_OF_THREE = QuorumSizes(ensemble=3, write=3, ack=2)
+CONFIG = ClusterConfig(scrub_interval_s=10.0)
+LIMBO = ClusterConfig(
+    bookies=4,
+    scrub_interval_s=10.0,
+    storage=small_storage(limbo_on_damage=True, checkpoint_interval_s=3600.0),
+)
+QUICK = RepairConfig(poll_s=2.0, retry_first_s=2.0, copy_check_interval_s=0)
+
+
+async def written(ledgers: LedgerClient, count: int = 200) -> LedgerId:
+    handle = await ledgers.create(THREE_OF_THREE)
+    await asyncio.gather(*(handle.add(b"%d" % number * 50) for number in range(count)))
+    await handle.close()
+    return handle.ledger_id
+
+
+def record_of(bookie: SimulatedBookie) -> ScrubRecord:
+    if bookie.server is None or bookie.server.scrubber is None:
+        return ScrubRecord()
+    return bookie.server.scrubber.record
+
+
+async def marked(ledgers: LedgerClient) -> dict[LedgerId, tuple[str, ...]]:
+    return {mark.ledger_id: mark.missing async for mark in ledgers.store.repair.marks()}
+
+
+async def repair(cluster: SimulatedCluster, ledgers: LedgerClient) -> None:
+    """Run auditor and worker until no ledger is marked."""
+
+    async def program() -> None:
+        await run_autorecovery(cluster.store(), cluster.environment(), QUICK)
+
+    cluster.run("autorecovery", program)
+    while await marked(ledgers):  # noqa: ASYNC110 -- what is waited for is in other processes
+        await asyncio.sleep(0.5)
+    cluster.kill("autorecovery")
+
+
+async def states(ledgers: LedgerClient, ledger_id: LedgerId, bookie: SimulatedBookie) -> set[CopyState]:
+    """Of all copies on one bookie."""
+    metadata = (await ledgers.store.read_ledger(ledger_id)).value
+    copies = CopyAudit(ledgers)
+    try:
+        found = await copies.copies(ledger_id, metadata, 0, metadata.last_entry)
+        return {each[bookie.bookie_id].state for each in found.values()}
+    finally:
+        await copies.close()
+
+
+def test_damage_is_marked_and_repaired_in_place() -> None:
+    """Three bookies for ensembles of three: there is no other place for the copies."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, asyncio.timeout(600):
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers)
+            before = await ledgers.store.read_ledger(ledger_id)
+            await asyncio.sleep(20)
+            assert not await marked(ledgers)
+            rotten = cluster.bookies[1]
+            rotten.damaged = True
+            rotten.disk.rot_settled("entry-logs")
+            await cluster.restart_bookie(1)  # nothing of it is in memory
+            while not await marked(ledgers):  # noqa: ASYNC110 -- what is waited for is in other processes
+                await asyncio.sleep(0.5)
+            assert await marked(ledgers) == {ledger_id: (rotten.bookie_id,)}
+            assert await states(ledgers, ledger_id, rotten) == {CopyState.INTACT, CopyState.DAMAGED}
+            await repair(cluster, ledgers)
+            assert await ledgers.store.read_ledger(ledger_id) == before
+            assert await audit(ledgers, [ledger_id], repaired=True) == []
+            # They stay without the write cache, and the next pass finds nothing.
+            await cluster.restart_bookie(1)
+            assert await audit(ledgers, [ledger_id], repaired=True) == []
+            began_ms = cluster.environment().wall_us() // 1000
+            while (last := record_of(rotten).last) is None or last.began_ms < began_ms:  # noqa: ASYNC110
+                await asyncio.sleep(0.5)
+            assert last.blocks > 0 and not last.damaged_blocks
+            assert not await marked(ledgers)
+
+    simulate(main, config=CONFIG)
+
+
+def test_damage_is_repaired_although_its_blocks_are_in_the_read_cache() -> None:
+    """The worker that reads the copies must not get what was read before the disk had lost it."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, asyncio.timeout(600):
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers)
+            rotten = cluster.bookies[1]
+            await cluster.restart_bookie(1)  # nothing of it is in the write cache
+            # Once this has read all copies, they are in the read cache.
+            while await states(ledgers, ledger_id, rotten) != {CopyState.INTACT}:  # noqa: ASYNC110
+                await asyncio.sleep(0.5)
+            rotten.damaged = True
+            rotten.disk.rot_settled("entry-logs")
+            while not await marked(ledgers):  # noqa: ASYNC110 -- what is waited for is in other processes
+                await asyncio.sleep(0.5)
+            await repair(cluster, ledgers)
+            await cluster.restart_bookie(1)
+            assert await audit(ledgers, [ledger_id], repaired=True) == []
+
+    simulate(main, config=CONFIG)
+
+
+def test_a_bookie_in_limbo_has_what_it_lost_repaired() -> None:
+    """Part of its journal is damaged. It marks the ledgers that lack entries here, and no others."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, asyncio.timeout(600):
+            ledgers = client.ledgers
+            intact = await written(ledgers, 5)
+            members = (await ledgers.store.read_ledger(intact)).value.last_fragment.ensemble
+            number = next(at for at, each in enumerate(cluster.bookies) if each.bookie_id == members[0])
+            bookie = cluster.bookies[number]
+            await cluster.restart_bookie(number)
+            damaged = {
+                each
+                for _ in range(6)
+                if bookie.bookie_id in await members_of(ledgers, each := await written(ledgers, 5))
+            }
+            assert damaged
+            bookie.kill()
+            bookie.damaged = True
+            bookie.disk.rot_settled("journal")
+            await cluster.restart_bookie(number)
+            assert bookie.server is not None and bookie.server.storage is not None
+            assert bookie.server.storage.limbo
+            while not (found := await marked(ledgers)):  # noqa: ASYNC110
+                await asyncio.sleep(0.5)
+            assert set(found) <= damaged
+            assert {missing for each in found.values() for missing in each} == {bookie.bookie_id}
+            await repair(cluster, ledgers)
+            for each in (intact, *damaged):
+                assert await audit(ledgers, [each], repaired=True) == []
+            assert bookie.bookie_id in await members_of(ledgers, intact)
+
+    simulate(main, config=LIMBO)
+
+
+async def members_of(ledgers: LedgerClient, ledger_id: LedgerId) -> tuple[str, ...]:
+    return (await ledgers.store.read_ledger(ledger_id)).value.last_fragment.ensemble
+
+
+def test_a_pass_goes_on_where_the_process_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrubber, "STEP_BYTES", 1)
+    monkeypatch.setattr(scrubber, "_SAVE_S", 0.0)
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, asyncio.timeout(600):
+            await written(client.ledgers)
+            bookie = cluster.bookies[0]
+            await cluster.restart_bookie(0)  # a checkpoint
+            while (current := record_of(bookie).current) is None or current.blocks < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            cluster.kill_bookie(0)
+            await cluster.restart_bookie(0)
+            while (last := record_of(bookie).last) is None:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            assert last.began_ms == current.began_ms
+            began_ms = last.began_ms
+            while last.began_ms == began_ms:
+                await asyncio.sleep(0.5)
+                whole = record_of(bookie).last
+                if whole is not None and whole.began_ms != began_ms:
+                    break
+            assert whole is not None
+            # What was checked after the last note of the position is checked once more.
+            assert whole.blocks <= last.blocks <= whole.blocks + 1
+
+    simulate(main, config=CONFIG)

@@ -1,0 +1,468 @@
+"""Producers: each sequence is in the log at most once, across takeovers, rotations and trims.
+
+Source: docs/log-semantics.md#rule-36.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from dlog import writer_opening
+from dlog.client import LogClient
+from dlog.errors import (
+    AppendAbortedError,
+    AppendIndeterminateError,
+    AppendRejectedError,
+    DataLossError,
+    MessageTooLargeError,
+    TooManyProducersError,
+)
+from dlog.format.entry import ELSEWHERE, decode_envelope
+from dlog.format.producer_snapshot import LastMessage, decode_snapshot, producer_id
+from dlog.inspection.ledgers import listed_ledgers
+from dlog.model import Appended, MessageId
+from dlog.testing import SimulatedCluster, simulate
+from dlog.write import producer_registry
+from dlog.write.writer import LogWriter
+from ledger.errors import ConfigurationError, InvalidNameError
+from ledger.model import ENTRY_BYTES_MAX, LedgerId
+from ledger.reading.read_handle import ReadHandle
+from tests.helpers.ledger.scripted_bookies import GUARD_S, until
+from tests.helpers.log.scripted_log import ScriptedLog, messages_before, payloads, scripted_log
+from tests.helpers.log.scripted_writer import added, current, fence
+
+LOG = "orders"
+Scene = Callable[[SimulatedCluster, LogClient, LogWriter], Awaitable[None]]
+
+
+def play(scene: Scene) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            writer = await client.open_writer(LOG, create=True)
+            await scene(cluster, client, writer)
+            writer.abort()
+
+    simulate(main)
+
+
+async def read(client: LogClient) -> list[bytes | None]:
+    return await payloads(client, LOG)
+
+
+def test_a_log_without_producers_is_not_read_for_them() -> None:
+    """The recovery of its last ledger has seen that its last entry names no snapshot."""
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writer: LogWriter) -> None:
+        await writer.append(b"a")
+        async with await cluster.client() as other:
+            opened: list[LedgerId] = []
+            open_ledger = other.ledgers.open
+
+            async def counted(ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
+                opened.append(ledger_id)
+                return await open_ledger(ledger_id, password)
+
+            other.ledgers.open = counted  # type: ignore[method-assign]
+            async with other.open_writer(LOG) as second:
+                assert opened == []
+                await (await second.producer("billing")).append(b"b", sequence=1)
+            async with other.open_writer(LOG) as third:
+                assert opened == [2]
+                assert (await third.producer("billing")).last_sequence == 1
+
+    play(scene)
+
+
+# ---- duplicates
+
+
+def test_a_duplicate_is_answered_with_the_id_of_the_original() -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writer: LogWriter) -> None:
+        producer = await writer.producer("billing")
+        assert (producer.name, producer.last_sequence) == ("billing", None)
+        first = await producer.append(b"a", sequence=7)
+        assert first == Appended(7, MessageId(1, 0, 0), 1) and list(first.new_ids) == [MessageId(1, 0, 0)]
+        assert producer.last_sequence == 7
+        again = await producer.append(b"a", sequence=7)
+        assert again == Appended(7, MessageId(1, 0, 0), 0) and list(again.new_ids) == []
+        assert await producer.append(b"b", b"key", [(b"h", b"1")], sequence=8) == Appended(
+            8, MessageId(1, 1, 0), 1
+        )
+        assert await producer.append(b"a", sequence=7) == Appended(7, None, 0)
+        assert await (await writer.producer("other")).append(b"c", sequence=1) == Appended(
+            1, MessageId(1, 2, 0), 1
+        )
+        assert await read(client) == [b"a", b"b", b"c"]
+
+    play(scene)
+
+
+def test_of_a_batch_that_overlaps_only_the_new_messages_are_appended() -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writer: LogWriter) -> None:
+        producer = await writer.producer("billing")
+        assert await producer.append_many([b"1", b"2", b"3"], first_sequence=1) == Appended(
+            3, MessageId(1, 0, 2), 3
+        )
+        more = await producer.append_many([b"2", b"3", b"4", b"5"], first_sequence=2)
+        assert more == Appended(5, MessageId(1, 1, 1), 2)
+        assert list(more.new_ids) == [MessageId(1, 1, 0), MessageId(1, 1, 1)]
+        assert await producer.append_many([b"4"], first_sequence=4) == Appended(4, MessageId(1, 1, 0), 0)
+        assert await producer.append_many([b"9"], first_sequence=9, keys=[b"k"]) == Appended(
+            9, MessageId(1, 2, 0), 1
+        )
+        assert await producer.append_many([b"7"], first_sequence=7) == Appended(7, None, 0)
+        assert await read(client) == [b"1", b"2", b"3", b"4", b"5", b"9"]
+        assert await messages_before(client, LOG) == [0, 3, 5]
+
+    play(scene)
+
+
+async def test_a_duplicate_is_answered_only_once_the_original_is_acknowledged() -> None:
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer(LOG, create=True)
+        producer = await writer.producer("billing")
+        for bookie in log.bookies:
+            bookie.late = lambda what: added(what) == 0
+        original = await producer.submit(b"a", sequence=1)
+        duplicate = await producer.submit(b"a", sequence=1)
+        await until(lambda: all((current(writer), 0) in bookie.entries for bookie in log.bookies))
+        assert not duplicate.done() and producer.last_sequence is None
+        original.cancel()
+        for bookie in log.bookies:
+            bookie.late = lambda what: False
+            bookie.speak()
+        async with asyncio.timeout(GUARD_S):
+            assert (await duplicate).message_id == MessageId(current(writer), 0, 0)
+        assert await payloads(client, LOG) == [b"a"]
+
+
+async def test_a_duplicate_fails_with_its_original_and_the_next_writer_appends_it_once() -> None:
+    async with scripted_log() as log, log.client() as client, log.client() as other:
+        writer = await client.open_writer(LOG, create=True)
+        producer = await writer.producer("billing")
+        await producer.append(b"a", sequence=1)
+        for bookie in log.bookies:
+            bookie.mute = lambda what: added(what) >= 1
+        tries = [await producer.submit(b"b", sequence=2) for _ in range(2)]
+        await until(lambda: writer._queue.in_flight == 1)
+        writer.abort()
+        found = await asyncio.gather(*tries, return_exceptions=True)
+        assert [type(error) for error in found] == [AppendIndeterminateError] * 2
+        with pytest.raises(AppendAbortedError):
+            await producer.append(b"a", sequence=1)
+        for bookie in log.bookies:
+            bookie.mute = lambda what: False
+        newer = await other.open_writer(LOG)
+        producer = await newer.producer("billing")
+        stored = producer.last_sequence
+        assert stored in (1, 2)
+        assert (await producer.append(b"b", sequence=2)).new == (1 if stored == 1 else 0)
+        assert await payloads(other, LOG) == [b"a", b"b"]
+
+
+# ---- across writers and ledgers
+
+
+def test_what_a_producer_has_appended_survives_takeovers_and_rotations() -> None:
+    """Also takeovers without an append of it, and ledgers without any of a producer."""
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writer: LogWriter) -> None:
+        first = await (await writer.producer("a")).append(b"a", sequence=10)
+        await (await writer.producer("b")).append_many([b"b1", b"b2"], first_sequence=20)
+        await writer.rotate()
+        await writer.append(b"plain")
+        await writer.rotate()
+        for term in range(4):
+            if term % 2:
+                writer.abort()
+            else:
+                await writer.close()
+            writer = await client.open_writer(LOG)
+            a, b = await writer.producer("a"), await writer.producer("b")
+            assert (a.last_sequence, b.last_sequence) == (10, 21 + term)
+            assert await a.append(b"a", sequence=10) == Appended(10, first.message_id, 0)
+            more = await b.append_many([b"b%d" % (2 + term), b"b%d" % (3 + term)], first_sequence=21 + term)
+            assert more.new == 1
+            await writer.append(b"plain")
+        assert [one for one in await read(client) if one != b"plain"] == [
+            b"a",
+            *(b"b%d" % n for n in range(1, 7)),
+        ]
+        writer.abort()
+
+    play(scene)
+
+
+def test_a_snapshot_comes_again_after_some_bytes_and_the_newest_one_is_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producer_registry, "_INTERVAL_BYTES", 1000)
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writer: LogWriter) -> None:
+        await writer.append(b"before any producer")
+        for number in range(30):
+            await (await writer.producer(f"p{number % 3}")).append(bytes(100), sequence=number)
+        await writer.append(b"last")
+        ledger_id = writer.record.ledger_ids[-1]
+        writer.abort()
+        writer = await client.open_writer(LOG)
+        found = [(await writer.producer(f"p{number}")).last_sequence for number in range(3)]
+        assert found == [27, 28, 29]
+        handle = await client.ledgers.open(ledger_id)
+        entries = await handle.read(0, handle.last_readable)
+        places = [decode_envelope(entry.payload)[0].producers for entry in entries]
+        assert places[0] is None and places[1] is not None and places[1].snapshot == b""
+        snapshots = [number for number, place in enumerate(places) if place and place.snapshot is not None]
+        assert len(snapshots) == 3
+        for number, place in enumerate(places[1:], 1):
+            newest = max(each for each in snapshots if each <= number)
+            assert place is not None and place.distance == number - newest
+        second = places[snapshots[1]]
+        assert second is not None and second.snapshot is not None
+        assert set(decode_snapshot(second.snapshot)) == {producer_id(f"p{number}") for number in range(3)}
+        await handle.close()
+        writer.abort()
+
+    play(scene)
+
+
+def test_a_trim_of_everything_keeps_what_the_producers_have_appended() -> None:
+    """The newest ledger with entries stays in the list, also while the one after it is empty."""
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writer: LogWriter) -> None:
+        await (await writer.producer("a")).append(b"a", sequence=10)
+        await writer.rotate()
+        for _ in range(3):
+            await writer.close()
+            writer = await client.open_writer(LOG)
+            await client.shrink(LOG, MessageId(writer.record.ledger_ids[-1], 0, 0))
+            await client.collect(LOG)
+            assert await read(client) == []
+            assert (await (await writer.producer("a")).append(b"a", sequence=10)).new == 0
+        assert len(await listed_ledgers(client, LOG)) == 2
+        writer.abort()
+
+    play(scene)
+
+
+async def test_an_entry_that_is_sent_again_has_the_snapshot_of_its_new_ledger() -> None:
+    """Entry 1 was stored; 2 and 3 were not, and their producers' state goes back before it is in a snapshot."""
+    async with scripted_log() as log, log.client() as client, log.client() as tool:
+        writer = await client.open_writer(LOG, create=True)
+        producer = await writer.producer("a")
+        await producer.append(b"1", sequence=1)
+        first = current(writer)
+        for bookie in log.bookies:
+            bookie.mute = lambda what: added(what) >= 2
+        second = await producer.submit(b"2", sequence=2)
+        await until(lambda: all((first, 1) in bookie.entries for bookie in log.bookies))
+        later = [await producer.submit(b"%d" % number, sequence=number) for number in (3, 4)]
+        await until(lambda: writer._queue.in_flight == 2)
+        await fence(tool, first)
+        for bookie in log.bookies:
+            bookie.speak()
+            bookie.mute = lambda what: False
+        async with asyncio.timeout(GUARD_S):
+            assert (await second).message_id == MessageId(first, 1, 0)
+            ids = [(await each).message_id for each in later]
+        assert ids == [MessageId(current(writer), number, 0) for number in (0, 1)]
+        assert await payloads(client, LOG) == [b"1", b"2", b"3", b"4"]
+        writer.abort()
+        newer = await client.open_writer(LOG)
+        assert (await newer.producer("a")).last_sequence == 4
+        handle = await client.ledgers.open(newer.record.ledger_ids[-2])
+        [entry] = await handle.read(0, 0)
+        place = decode_envelope(entry.payload)[0].producers
+        assert place is not None and place.snapshot is not None
+        assert decode_snapshot(place.snapshot) == {producer_id("a"): LastMessage(2, MessageId(first, 1, 0))}
+
+
+# ---- what is cancelled, refused or too much
+
+
+async def held_writer(
+    log: ScriptedLog, client: LogClient, tool: LogClient
+) -> tuple[LogWriter, asyncio.Event]:
+    """A writer that holds every append until the event is set."""
+    writer = await client.open_writer(LOG, create=True)
+    await writer.append(b"0")
+    recovering = asyncio.Event()
+    await fence(tool, current(writer))
+    log.cluster.store.before_read = recovering.wait  # type: ignore[assignment]  # something to await
+    await writer.submit(b"1")
+    await until(lambda: writer._queue.active_ledger is None)
+    return writer, recovering
+
+
+async def test_what_is_cancelled_before_it_is_sent_does_not_count_and_later_ones_are_rejected() -> None:
+    async with scripted_log() as log, log.client() as client, log.client() as tool:
+        writer, go_on = await held_writer(log, client, tool)
+        producer, other = await writer.producer("a"), await writer.producer("b")
+        futures = [await producer.submit(b"a%d" % number, sequence=number) for number in (1, 2, 3)]
+        futures.append(await other.submit(b"b9", sequence=9))
+        futures[1].cancel()
+        go_on.set()
+        async with asyncio.timeout(GUARD_S):
+            found = await asyncio.gather(*futures, return_exceptions=True)
+        assert isinstance(found[2], AppendRejectedError) and "sequence 2 was cancelled" in str(found[2])
+        assert isinstance(found[0], Appended) and isinstance(found[3], Appended)
+        assert producer.last_sequence == 1
+        assert (await producer.append(b"a1", sequence=1)).new == 0
+        with pytest.raises(AppendRejectedError, match="append from 2 on again"):
+            await producer.append(b"a4", sequence=4)
+        assert (await producer.append_many([b"a2", b"a3"], first_sequence=2)).new == 2
+        assert (await producer.append(b"a4", sequence=4)).new == 1
+        assert await payloads(client, LOG) == [b"0", b"1", b"a1", b"b9", b"a2", b"a3", b"a4"]
+
+
+async def test_an_append_that_is_repeated_after_a_cancellation_takes_its_place() -> None:
+    async with scripted_log() as log, log.client() as client, log.client() as tool:
+        writer, go_on = await held_writer(log, client, tool)
+        producer = await writer.producer("a")
+        first = await producer.submit(b"a1", sequence=1)
+        later = await producer.submit(b"a2", sequence=2)
+        first.cancel()
+        again = await producer.submit(b"a1", sequence=1)
+        go_on.set()
+        async with asyncio.timeout(GUARD_S):
+            assert (await again).sequence == 1 and (await later).sequence == 2
+        assert await payloads(client, LOG) == [b"0", b"1", b"a1", b"a2"]
+
+
+async def test_a_cancelled_append_is_left_out_if_the_producer_is_opened_anew() -> None:
+    async with scripted_log() as log, log.client() as client, log.client() as tool:
+        writer, go_on = await held_writer(log, client, tool)
+        producer = await writer.producer("a")
+        first = await producer.submit(b"a1", sequence=1)
+        first.cancel()
+        go_on.set()
+        async with asyncio.timeout(GUARD_S):
+            await writer.append(b"2")
+        with pytest.raises(AppendRejectedError):
+            await producer.append(b"a2", sequence=2)
+        producer = await writer.producer("a")
+        assert producer.last_sequence is None
+        assert (await producer.append(b"a2", sequence=2)).new == 1
+        assert await payloads(client, LOG) == [b"0", b"1", b"2", b"a2"]
+
+
+def test_a_forgotten_producer_begins_anew_and_takes_no_place() -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writer: LogWriter) -> None:
+        producer = await writer.producer("a")
+        await producer.append(b"a", sequence=5)
+        await (await writer.producer("b")).append(b"b", sequence=6)
+        pending = await producer.submit(b"c", sequence=7)
+        with pytest.raises(AppendRejectedError, match="1 appends without an outcome"):
+            await writer.forget_producer("a")
+        await pending
+        assert await writer.forget_producer("a")
+        assert not await writer.forget_producer("a")
+        await writer.append(b"plain")
+        writer.abort()
+        writer = await client.open_writer(LOG)
+        producer = await writer.producer("a")
+        assert producer.last_sequence is None and (await writer.producer("b")).last_sequence == 6
+        assert (await producer.append(b"a", sequence=1)).new == 1
+        assert await writer.forget_producer("a") and await writer.forget_producer("b")
+        await writer.append(b"plain")
+        writer.abort()
+        writer = await client.open_writer(LOG)
+        assert not writer._queue.producers.in_use
+        writer.abort()
+
+    play(scene)
+
+
+def test_there_is_a_most_of_producers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_registry, "PRODUCERS_MAX", 2)
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writer: LogWriter) -> None:
+        for name in ("a", "b"):
+            await (await writer.producer(name)).append(b"1", sequence=1)
+        third = await writer.producer("c")
+        with pytest.raises(TooManyProducersError, match="has 2 producers, the limit is 2: forget those"):
+            await third.append(b"1", sequence=1)
+        assert (await (await writer.producer("b")).append(b"2", sequence=2)).new == 1
+        await writer.forget_producer("a")
+        assert (await third.append(b"1", sequence=1)).new == 1
+
+    play(scene)
+
+
+def test_an_entry_of_the_largest_size_has_no_capacity_for_a_snapshot() -> None:
+    registry = producer_registry.ProducerRegistry(LOG, {})
+    with pytest.raises(TooManyProducersError, match="the limit is 0 with an entry_bytes_max of"):
+        registry._check_count(ENTRY_BYTES_MAX)
+
+
+@pytest.mark.parametrize("sequence", [-1, 2**63, "1", 1.0])
+def test_a_sequence_is_a_number_of_63_bits(sequence: int) -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writer: LogWriter) -> None:
+        producer = await writer.producer("a")
+        with pytest.raises(ConfigurationError, match="sequence"):
+            await producer.append(b"", sequence=sequence)
+        with pytest.raises(AppendRejectedError):
+            await producer.append_many([], first_sequence=1)
+        with pytest.raises(MessageTooLargeError):
+            await producer.append(bytes(2 << 20), sequence=1)
+        with pytest.raises(InvalidNameError):
+            await writer.producer("not valid")
+        assert producer.last_sequence is None
+        assert (await producer.append(b"", sequence=2**63 - 1)).new == 1
+
+    play(scene)
+
+
+# ---- what cannot be read
+
+
+async def test_producers_that_take_too_long_to_read_are_reported_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A timeout has no text of its own."""
+    monkeypatch.setattr(writer_opening, "_PRODUCERS_S_MAX", 0.05)
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer(LOG, create=True)
+        await (await writer.producer("a")).append(b"a", sequence=3)
+        await writer.close()
+        for bookie in log.bookies:
+            bookie.mute = lambda what: "read" in what or "batch" in what
+        writer = await client.open_writer(LOG)
+        assert [record.message for record in caplog.records if "producers" in record.message] == [
+            f"log default/{LOG}: its producers cannot append yet: their state cannot be read: not read within 0.05 s; "
+            "`producer` tries again"
+        ]
+        for bookie in log.bookies:
+            bookie.speak()
+        assert (await writer.producer("a")).last_sequence == 3
+
+
+async def test_a_writer_whose_producers_cannot_be_read_appends_and_learns_them_later() -> None:
+    """The ledgers in which it could not read them point to the ones before."""
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer(LOG, create=True)
+        await (await writer.producer("a")).append(b"a", sequence=3)
+        old = current(writer)
+        await writer.close()
+        lost = [bookie.entries.pop((old, 0)) for bookie in log.bookies]
+        for _ in range(2):
+            writer = await client.open_writer(LOG)
+            await writer.append(b"plain")
+            with pytest.raises(DataLossError, match="cannot determine what the producers have appended"):
+                await writer.producer("a")
+            handle = await client.ledgers.open(current(writer))
+            [entry] = await handle.read(0, 0)
+            place = decode_envelope(entry.payload)[0].producers
+            assert place is not None and place.distance == ELSEWHERE
+            await writer.rotate()
+        for bookie, entry_bytes in zip(log.bookies, lost, strict=True):
+            bookie.entries[old, 0] = entry_bytes
+        producer = await writer.producer("a")
+        assert producer.last_sequence == 3
+        assert (await producer.append_many([b"a", b"b"], first_sequence=3)).new == 1
+        writer.abort()
+        writer = await client.open_writer(LOG)
+        assert (await writer.producer("a")).last_sequence == 4
