@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from dlog.core.metadata_keys import DEFAULT_ROOT
+from dlog.metadata.store import LogMetadataStore
 from ledger.client import LedgerClient
 from ledger.environment import Environment, SystemEnvironment
+from ledger.errors import RequestTimeoutError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
+from ledger.metadata.uri import parse_uri
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
     store: MetadataStore
     ledgers: LedgerClient
+    logs: LogMetadataStore
+    """Of the logs below the root that the address names, as of `dlog.connect`."""
     environment: Environment
 
 
 @asynccontextmanager
-async def open_cluster(uri: str) -> AsyncIterator[Cluster]:
-    """Store and ledger client of the cluster at `uri`. Starts nothing and changes nothing."""
+async def open_cluster(uri: str, read_timeout_ms: int | None = None) -> AsyncIterator[Cluster]:
+    """Store and ledger client of the cluster at `uri`. Starts nothing and changes nothing.
+
+    Raises:
+        MetadataUnavailableError: the metadata store cannot be reached.
+        RequestTimeoutError: it did not answer in time.
+    """
     environment = SystemEnvironment()
-    store = await open_store(uri, environment)
+    try:
+        async with asyncio.timeout(None if read_timeout_ms is None else read_timeout_ms / 1000):
+            store = await open_store(uri, environment)
+    except TimeoutError as error:
+        raise RequestTimeoutError(
+            f"the metadata store at {uri} did not answer within readTimeoutMs={read_timeout_ms}: check it, or raise "
+            "readTimeoutMs"
+        ) from error
     try:
         ledgers = LedgerClient(store, environment=environment)
         await ledgers.start()
         try:
-            yield Cluster(store, ledgers, environment)
+            root = parse_uri(uri).option("root") or DEFAULT_ROOT
+            yield Cluster(store, ledgers, LogMetadataStore(store, environment, root=root), environment)
         finally:
             await ledgers.close()
     finally:

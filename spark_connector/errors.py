@@ -2,8 +2,11 @@
 
 DLOG_BAD_OPTION      an option is unknown, missing or wrong; nothing was read
 DLOG_DATA_LOSS       messages that the query was planned for are trimmed, deleted or damaged
+DLOG_BAD_ROW         a row cannot be a message; nothing was published
 DLOG_NOT_FOUND       no such log
+DLOG_OWNERSHIP_LOST  another client took the log over while it was written; nothing was published
 DLOG_UNAVAILABLE     the metadata store or bookies cannot be reached; run the query again
+DLOG_OUTCOME_UNKNOWN the write may have been published; a replay with the same batch number shows whether it was
 DLOG_NOT_SUPPORTED   this source does not support it; nothing was read or written
 DLOG_FAILED          any other error of dlog
 """
@@ -11,12 +14,14 @@ DLOG_FAILED          any other error of dlog
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dlog.errors import TrimmedError
+from dlog.errors import MessageTooLargeError, TrimmedError
 from ledger.errors import (
     ConfigurationError,
     CorruptionError,
     LogStoreError,
     NotFoundError,
+    OutcomeUnknownError,
+    OwnershipLostError,
     UnavailableError,
 )
 
@@ -35,6 +40,14 @@ class StreamDataLossError(CorruptionError):
 
 class PartitionDataLossError(CorruptionError):
     """A partition could not return exactly the messages that it was planned for (facts: start, end)."""
+
+
+class BadRowError(ConfigurationError):
+    """A row cannot be a message of the log."""
+
+
+class TaskWriteError(UnavailableError):
+    """A task could not write its rows; nothing of it is published (facts: partition)."""
 
 
 class SparkSourceError(LogStoreError):
@@ -65,9 +78,13 @@ _TOKENS: tuple[tuple[type[LogStoreError], str], ...] = (
     (TrimmedError, "DLOG_DATA_LOSS"),
     (CorruptionError, "DLOG_DATA_LOSS"),
     (NotSupportedError, "DLOG_NOT_SUPPORTED"),
+    (BadRowError, "DLOG_BAD_ROW"),
+    (MessageTooLargeError, "DLOG_BAD_ROW"),
     (ConfigurationError, "DLOG_BAD_OPTION"),
     (NotFoundError, "DLOG_NOT_FOUND"),
+    (OwnershipLostError, "DLOG_OWNERSHIP_LOST"),
     (UnavailableError, "DLOG_UNAVAILABLE"),
+    (OutcomeUnknownError, "DLOG_OUTCOME_UNKNOWN"),
 )
 
 

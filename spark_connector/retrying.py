@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, wait_random_exponential
-
+from dlog.backoff import Backoff
+from ledger.environment import SystemEnvironment
 from ledger.errors import RequestTimeoutError, UnavailableError
 
 T = TypeVar("T")
@@ -24,19 +24,22 @@ async def retrying(read: Callable[[], Awaitable[T]], timeout_ms: int, what: str)
         RequestTimeoutError: `what` could not be read in time.
         UnavailableError: of the last attempt that ended in time.
     """
-    limit_s = timeout_ms / 1000
-    attempts = AsyncRetrying(
-        retry=retry_if_exception_type(UnavailableError),
-        wait=wait_random_exponential(multiplier=_PAUSE_FIRST_S, max=_PAUSE_MAX_S),
-        stop=stop_before_delay(limit_s),
-        reraise=True,
-    )
+    now_s = asyncio.get_running_loop().time
+    until_s = now_s() + timeout_ms / 1000
+    pauses: Backoff | None = None  # an idle stream of many logs reads often, and almost always once
     try:
-        async with asyncio.timeout(limit_s):
-            async for attempt in attempts:
-                with attempt:
+        async with asyncio.timeout_at(until_s):
+            while True:
+                try:
                     return await read()
-            raise AssertionError("the policy ends with a result or an error")
+                except UnavailableError:
+                    pauses = pauses or Backoff(
+                        SystemEnvironment(), first_s=_PAUSE_FIRST_S, max_s=_PAUSE_MAX_S
+                    )
+                    pause_s = pauses.next_s()
+                    if now_s() + pause_s >= until_s:
+                        raise
+                await asyncio.sleep(pause_s)
     except TimeoutError as error:
         raise RequestTimeoutError(
             f"{what} could not be read within readTimeoutMs={timeout_ms}: check the bookies and the metadata store, or "

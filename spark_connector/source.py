@@ -1,81 +1,113 @@
-"""The Spark data source "dlog": batch read and stream of one log.
+"""The Spark data source "dlog": batch read and stream of logs, and both ways to write it.
 
     spark.read.format("dlog").option("metadata", uri).option("log", "orders").load()
     spark.readStream.format("dlog").option("metadata", uri).option("log", "orders").load()
+    frame.write.format("dlog").option("metadata", uri).option("log", "orders").mode("append").save()
+    frame.writeStream.format("dlog").option("metadata", uri).option("log", "orders").start()
 
 Everything beyond PySpark is imported on use, since every Spark session that finds this package imports it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ledger.errors import MissingExtraError
 from ledger.extras import require
 
 try:
-    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+    import pyspark.sql.datasource
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+        InputPartition,
+    )
     from pyspark.sql.types import StructType
 except ModuleNotFoundError as error:
     raise MissingExtraError("the Spark source", "pyspark (4.0 or newer)", "spark") from error
 
-from spark_connector.log_partition import LogPartition, read_log_partition
+from spark_connector.read.log_partition import LogPartition, read_log_partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_connector.options import ReadOptions
+    from spark_connector.options.read_options import ReadOptions
 
 
 class DlogDataSource(DataSource):
     """A log as a DataFrame. Options and schema: docs/spark.md."""
+
+    _was_pickled = False
 
     @classmethod
     def name(cls) -> str:
         return "dlog"
 
     def schema(self) -> StructType:
-        from spark_connector.errors import spark_errors
-        from spark_connector.schema import read_schema
-        from spark_connector.stream_options import STREAM_NAMES, parse_stream_options
+        from spark_connector.options.tables import table_options, with_options
+        from spark_connector.read.schema import read_schema
 
-        # Whether a stream asks is not known here.
-        if {name.lower() for name in STREAM_NAMES} & {name.lower() for name in self.options}:
-            with spark_errors():
-                return read_schema(parse_stream_options(self.options).read.include_headers)
-        return read_schema(self._parsed().include_headers)
+        of_table = table_options(self.options)
+        options = self._parsed_for_any_read(self.options if of_table is None else of_table)
+        schema = read_schema(options.include_headers, options.include_producer)
+        return schema if of_table is None else with_options(schema, of_table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_connector.errors import spark_errors
-        from spark_connector.schema import check_schema
+        from spark_connector.options.tables import read_options
+        from spark_connector.read.schema import check_schema
 
-        options = self._parsed()
         with spark_errors():
-            return DlogReader(options, check_schema(schema, options.include_headers))
+            options = self._parsed(read_options(self.options, schema))
+            asked = check_schema(schema, options.include_headers, options.include_producer)
+            return DlogReader(options, asked)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
-            from spark_connector.stream import DlogStreamReader
+            from spark_connector.stream.reader import DlogStreamReader
         except ModuleNotFoundError as error:
             if error.name != "pyspark.sql.streaming.datasource":
                 raise
             return OldSpark()
         return DlogStreamReader(self.options, schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        _refuse("writing to a log from Spark is not supported yet: append with dlog.aio or dlog.connect")
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        _require_arrow_writers()
+        from spark_connector.sink.writers import batch_writer
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
-        _refuse("writing a stream to a log is not supported yet: append with dlog.aio or dlog.connect")
+        return batch_writer(self.options, schema, overwrite)
 
-    def _parsed(self) -> ReadOptions:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        _require_arrow_writers()
+        from spark_connector.sink.writers import stream_writer
+
+        return stream_writer(self.options, schema, overwrite, begins=not self._was_pickled)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Spark pickles the source of a stream once, for its commits, and makes a new one for the tasks of each."""
+        return {**self.__dict__, "_was_pickled": True}
+
+    def _parsed_for_any_read(self, options: Mapping[str, str]) -> ReadOptions:
+        """Of a batch or a stream: which of them asks is not known to `schema`."""
         from spark_connector.errors import spark_errors
-        from spark_connector.options import parse_options
+        from spark_connector.options.stream_options import STREAM_NAMES, parse_stream_options
+
+        if {name.lower() for name in STREAM_NAMES} & {name.lower() for name in options}:
+            with spark_errors():
+                return parse_stream_options(options).read
+        return self._parsed(options)
+
+    def _parsed(self, options: Mapping[str, str]) -> ReadOptions:
+        from spark_connector.errors import spark_errors
+        from spark_connector.options.read_options import parse_options
 
         with spark_errors():
             require("the Spark source", "spark", "pyarrow", "numpy")
-            return parse_options(self.options)
+            return parse_options(options)
 
 
 class DlogReader(DataSourceReader):
@@ -89,7 +121,7 @@ class DlogReader(DataSourceReader):
         import asyncio
 
         from spark_connector.errors import spark_errors
-        from spark_connector.planning import plan_read
+        from spark_connector.read.planning import plan_read
 
         with spark_errors():
             plan = asyncio.run(plan_read(self._options))
@@ -110,7 +142,7 @@ class OldSpark(DataSourceStreamReader):
             "reading a log as a stream needs PySpark 4.2 or newer: upgrade it, or load a DataFrame with spark.read"
         )
 
-    def latestOffset(self, start: dict[str, Any], limit: Any) -> NoReturn:
+    def latestOffset(self, *_: Any) -> NoReturn:  # without arguments, where limits are not known
         self.initialOffset()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:
@@ -118,6 +150,15 @@ class OldSpark(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> NoReturn:
         self.initialOffset()
+
+
+def _require_arrow_writers() -> None:
+    from spark_connector.errors import spark_errors
+
+    with spark_errors():
+        require("the Spark sink", "spark", "pyarrow", "numpy")
+    if not hasattr(pyspark.sql.datasource, "DataSourceStreamArrowWriter"):
+        _refuse("writing to a log needs PySpark 4.1 or newer: upgrade it, or append with dlog.connect")
 
 
 def _refuse(sentence: str) -> NoReturn:

@@ -53,6 +53,10 @@ SPARK = (
     "reader = source.reader(source.schema())\n"
     "print(sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part)))\n"
 )
+ARROW = (
+    "import sys, dlog\n"
+    "print(dlog.arrow.scan(sys.argv[1], 'core', columns=['value']).read_all()['value'].to_pylist())\n"
+)
 WHICH = "import importlib.util as u; print(*(n for n in {names!r} if u.find_spec(n)))"
 
 
@@ -200,13 +204,24 @@ class Cluster:
 
 def check_core(core: Installation, uri: str) -> None:
     core.python("-c", "import dlog, dlog.aio, dlog.errors, dlog.testing, ledger, bookie_server")
-    absent = ("rocksdict", "typer", "rich", "uvloop", "pyspark", "pandas", "zstandard", "prometheus_client")
+    absent = (
+        "rocksdict",
+        "typer",
+        "rich",
+        "uvloop",
+        "pyarrow",
+        "pyspark",
+        "pandas",
+        "zstandard",
+        "prometheus_client",
+    )
     expect(not (found := core.python("-c", WHICH.format(names=absent))), f"the core brings {found}")
     expect(core.python("-c", APPEND, uri, "core") == "b'from the wheel'", "the core's append is not there")
     core.refuses("cli", core.command("dlog", "--help", fails=True))
     core.refuses("server", core.command("bookie", "--help", fails=True))
     core.refuses("server", core.python("-c", NO_CLUSTER, fails=True))
     core.refuses("spark", core.python("-c", "import spark_connector", fails=True))
+    core.refuses("arrow", core.python("-c", ARROW, uri, fails=True))
     core.refuses("compression", core.python("-c", ZSTD, uri, fails=True))
 
 
@@ -236,6 +251,12 @@ def check_uvloop(fast: Installation, uri: str) -> None:
     fast.python("-c", APPEND, uri, "fast")
 
 
+def check_arrow(arrow: Installation, uri: str) -> None:
+    """The message of the core's check."""
+    expect(not arrow.python("-c", WHICH.format(names=("pandas", "pyspark"))), "[arrow] brings more")
+    expect(arrow.python("-c", ARROW, uri) == "[b'from the wheel']", "the table has not the one message")
+
+
 def check_spark(spark: Installation, uri: str) -> None:
     expect(not spark.python("-c", WHICH.format(names=("pandas",))), "[spark] brings pandas")
     expect(spark.python("-c", SPARK, uri) == "1", "the source did not return the one message")
@@ -253,6 +274,7 @@ CHECKS: dict[str, Callable[[Installation, str], None]] = {
     "server": check_server,
     "compression": check_compression,
     "uvloop": check_uvloop,
+    "arrow": check_arrow,
     "spark": check_spark,
     "all": check_all,
 }

@@ -17,11 +17,15 @@ from dlog.local.embedded import Standalone
 from dlog.model import Message
 from ledger.errors import ConfigurationError
 from tests.helpers.log.filled_log import append_ledgers
+from tests.helpers.spark import QUICK, QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
+
+collect_ignore = ["test_kafka_parity.py"]
+"""It needs a Kafka broker, and a session of its own: `make spark-kafka` names it, and then it is collected."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,7 +44,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def settings() -> dict[str, str]:
+    """Of the session; a file that needs others runs alone."""
+    return QUICK
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, settings: dict[str, str]) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, map(os.path.abspath, sys.path)))
     from pyspark.sql import SparkSession
@@ -48,12 +58,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     directory = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
+        .config(map=settings)
         .config("spark.local.dir", str(directory))
         .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
-        .config("spark.sql.shuffle.partitions", "1")
-        # Short queries: compiling much of them costs more than it saves.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.driver.extraJavaOptions", QUICK_JAVA)
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )
@@ -94,4 +102,18 @@ def numbers(on_cluster: Callable[..., object], cluster: Standalone) -> list[Mess
 
     found = on_cluster(fill)
     assert isinstance(found, list) and len(found) == 1000
+    return found
+
+
+@pytest.fixture(scope="session")
+def three(on_cluster: Callable[..., object]) -> dict[str, list[bytes]]:
+    """Logs `three-a`, `three-b` and `three-c` with 600, 60 and 6 messages in 4, 3 and 2 ledgers."""
+    found: dict[str, list[bytes]] = {}
+
+    async def fill(client: LogClient) -> None:
+        for log, ledgers, entries, batch in (("a", 4, 15, 10), ("b", 3, 4, 5), ("c", 2, 3, 1)):
+            await append_ledgers(client, f"three-{log}", ledgers=ledgers, entries=entries, batch=batch)
+            found[f"three-{log}"] = [b"%d" % n for n in range(ledgers * entries * batch)]
+
+    on_cluster(fill)
     return found

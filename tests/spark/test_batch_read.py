@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -159,25 +158,3 @@ def test_what_is_wrong_is_said_first_and_with_a_token(
     assert planned.rdd.getNumPartitions() == 1
     on_cluster(drop)
     assert "DLOG_DATA_LOSS: messages " in first_said(planned.collect)
-
-
-def test_what_is_not_there_yet_is_said_so(
-    spark: SparkSession, cluster: Standalone, numbers: list[Message], tmp_path: Path
-) -> None:
-    """Writing, and writing a stream."""
-    options = {"metadata": cluster.uri, "log": "numbers"}
-    ticks = spark.readStream.format("rate").load()
-
-    def run(frame: DataFrame, sink: str) -> None:
-        place = str(tmp_path / sink)
-        query = frame.writeStream.format(sink).options(**options, checkpointLocation=place).start()
-        try:
-            query.awaitTermination(60)
-        finally:
-            query.stop()
-
-    writing = "DLOG_NOT_SUPPORTED: writing to a log from Spark is not supported yet"
-    sink = spark.range(3).write.format("dlog").options(**options)
-    assert writing in first_said(lambda: sink.mode("append").save())
-    assert writing in first_said(lambda: sink.mode("overwrite").save())
-    assert "DLOG_NOT_SUPPORTED: writing a stream" in first_said(lambda: run(ticks, "dlog"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import pickle
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -20,49 +18,13 @@ from ledger.client import LedgerClient
 from ledger.model import EntryId
 from ledger.reading.read_handle import ReadHandle
 from spark_connector.errors import SparkSourceError
-from spark_connector.schema import read_schema
-from spark_connector.stream import DlogStreamReader
-from spark_connector.stream_planning import KEPT_S
 from tests.helpers.log.appended import appended
+from tests.helpers.planned_stream import LONGER_THAN_KEPT_S, through_json
+from tests.helpers.planned_stream import PlannedStream as Stream
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
-LONGER_THAN_KEPT_S = 2 * KEPT_S
-
 OnCluster = Callable[[Callable[[LogClient], Any]], Any]
-Offset = dict[str, Any]
-
-
-class Stream:
-    """A stream's reader, and how far it has come. Offsets go through JSON, as in a checkpoint."""
-
-    def __init__(self, uri: str, log: str, **options: object) -> None:
-        texts = {name: str(value) for name, value in options.items()}
-        self._options = {"metadata": uri, "log": log, "startingId": "earliest"} | texts
-        self.open()
-        self.at: Offset = through_json(self.reader.initialOffset())
-
-    def open(self) -> None:
-        """In a process of its own Spark unpickles it."""
-        self.reader = pickle.loads(pickle.dumps(DlogStreamReader(self._options, read_schema(False))))
-
-    def latest(self) -> Offset:
-        return through_json(self.reader.latestOffset(self.at, self.reader.getDefaultReadLimit()))
-
-    def batch(self) -> list[bytes]:
-        """The next micro-batch; nothing if there is none."""
-        start, self.at = self.at, self.latest()
-        return [] if self.at == start else self.between(start, self.at)
-
-    def between(self, start: Offset, end: Offset) -> list[bytes]:
-        partitions = self.reader.partitions(start, end)
-        batches = [batch for each in partitions for batch in self.reader.read(each)]
-        return [row["value"] for batch in batches for row in batch.to_pylist()]
-
-
-def through_json(offset: Offset) -> Offset:
-    found: Offset = json.loads(json.dumps(offset))
-    return found
 
 
 @pytest.fixture
@@ -70,7 +32,7 @@ def stream(cluster: Standalone) -> Iterator[Callable[..., Stream]]:
     opened: list[Stream] = []
 
     def make(log: str, **options: object) -> Stream:
-        opened.append(Stream(cluster.uri, log, **options))
+        opened.append(Stream(cluster.uri, log=log, **options))
         return opened[-1]
 
     yield make

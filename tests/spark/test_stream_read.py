@@ -16,13 +16,18 @@ from dlog.client import LogClient
 from dlog.local.embedded import Standalone
 from dlog.model import Message
 from tests.helpers.log.appended import appended
-from tests.helpers.spark import first_said
+from tests.helpers.spark import first_said, needs_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.timeout(240),
+    needs_pyspark("4.2", "streams are read"),
+]
 
 OnCluster = Callable[[Callable[[LogClient], Any]], Any]
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 
+import pyspark.sql.datasource
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.util import handle_worker_exception
 
 from dlog.errors import LogNotFoundError, TrimmedError
 from ledger.errors import LogStoreError, MetadataUnavailableError
 from spark_connector.errors import BadOptionError, PartitionDataLossError, SparkSourceError, spark_errors
 from spark_connector.source import DlogDataSource
+
+VALUE = StructType([StructField("value", BinaryType())])
 
 
 def shown(raise_it: object) -> list[str]:
@@ -58,15 +62,27 @@ def test_the_sentence_is_the_first_line(
     assert lines[-1].startswith(f"spark_connector.errors.SparkSourceError: {token}: ")
 
 
-def test_what_is_not_supported_is_said_by_us() -> None:
+WRITERS = [
+    lambda source, overwrite: source.writer(VALUE, overwrite),
+    lambda source, overwrite: source.streamWriter(VALUE, overwrite),
+]
+
+
+@pytest.mark.parametrize("write", WRITERS, ids=["batch", "stream"])
+def test_what_is_not_supported_is_said_by_us(
+    write: Callable[[DlogDataSource, bool], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not by the class of Spark that lacks a method, nor by what Spark does after that."""
     source = DlogDataSource({"metadata": "memory:x", "log": "orders"})
-    for attempt in (
-        lambda: source.writer(StructType(), False),
-        lambda: source.streamWriter(StructType(), False),
+    with pytest.raises(
+        SparkSourceError, match=r"^DLOG_NOT_SUPPORTED: a log cannot be overwritten, it only grows: "
     ):
-        with pytest.raises(SparkSourceError, match=r"^DLOG_NOT_SUPPORTED: .* is not supported yet: "):
-            attempt()
+        write(source, True)
+    monkeypatch.delattr(pyspark.sql.datasource, "DataSourceStreamArrowWriter")
+    with pytest.raises(
+        SparkSourceError, match=r"^DLOG_NOT_SUPPORTED: writing to a log needs PySpark 4.1 or newer"
+    ):
+        write(source, False)
 
 
 def test_a_pyspark_without_limits_of_streams_is_refused_in_a_sentence(
@@ -74,7 +90,7 @@ def test_a_pyspark_without_limits_of_streams_is_refused_in_a_sentence(
 ) -> None:
     """PySpark 4.0 and 4.1 lack a module. The reader is made all the same, since Spark wants to stop it later."""
     monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
-    monkeypatch.delitem(sys.modules, "spark_connector.stream", raising=False)
+    monkeypatch.delitem(sys.modules, "spark_connector.stream.reader", raising=False)
     stream = DlogDataSource({"metadata": "memory:x", "log": "orders"}).streamReader(StructType())
     for attempt in (
         stream.initialOffset,

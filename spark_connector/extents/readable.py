@@ -1,0 +1,122 @@
+"""What of a log can be read now, ledger by ledger. Reads metadata and last add confirmed; changes nothing."""
+
+from __future__ import annotations
+
+from dlog.errors import LogNotFoundError
+from dlog.ledger_list.ledger_list import LedgerList
+from dlog.metadata.fresh_record import with_fresh_record
+from dlog.metadata.log_ref import LogRef
+from dlog.metadata.store import LogMetadataStore
+from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, LogState, MessageId
+from ledger.client import LedgerClient
+from ledger.reading.read_handle import ReadHandle
+from spark_connector.extents.partitions import Extent
+
+_LEDGERS_TOGETHER = 1024
+"""As many as a reader takes from a list in one call."""
+
+
+async def readable_extents(
+    logs: LogMetadataStore,
+    ref: LogRef,
+    ledgers: LedgerClient,
+    start: MessageId = EARLIEST_ID,
+    confirmed: MessageId = EARLIEST_ID,
+) -> tuple[LogMetadata, list[Extent]]:
+    """A fresh record, and the readable part of each of its ledgers from that of `start` on, up to the tail.
+
+    An earlier look has found that what is below `confirmed` is readable; this one may ask bookies that know less.
+
+    Raises:
+        DataLossError: a listed ledger does not exist.
+        LogNotFoundError: the log was deleted, or is being deleted.
+    """
+
+    async def look(listed: LedgerList) -> tuple[LogMetadata, list[Extent]]:
+        _check_not_deleting(ref, listed.record)
+        return listed.record, await _extents(ref.name.name, ledgers, listed, start.ledger_id, confirmed)
+
+    return await with_fresh_record(logs, ref, ledgers.environment, look, "the end")
+
+
+async def tail_of(
+    logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient
+) -> tuple[LogMetadata, MessageId]:
+    """A fresh record, and the id after the last message that can be read, or after those that were trimmed.
+
+    Reads the same however many ledgers the log has.
+
+    Raises:
+        DataLossError, LogNotFoundError: as of `readable_extents`.
+    """
+
+    async def look(listed: LedgerList) -> tuple[LogMetadata, MessageId]:
+        record = listed.record
+        _check_not_deleting(ref, record)
+        newest = await listed.newest_kept() if record.ledgers else 0
+        extents = await _extents(ref.name.name, ledgers, listed, newest, EARLIEST_ID)
+        tail = extents[-1].end if extents else EARLIEST_ID
+        return record, max(tail, record.trim_before)
+
+    return await with_fresh_record(logs, ref, ledgers.environment, look, "the end")
+
+
+def _check_not_deleting(ref: LogRef, record: LogMetadata) -> None:
+    # Its list is empty, which must not look as if the log were.
+    if record.state is LogState.DELETING:
+        raise LogNotFoundError(
+            f"log {ref} is being deleted and can no longer be read: leave it out",
+            log=str(ref),
+        )
+
+
+async def _extents(
+    log: str, ledgers: LedgerClient, ledger_list: LedgerList, first_id: int, confirmed: MessageId
+) -> list[Extent]:
+    """Ends at the first ledger that is not sealed. Since it was read here, its writer may have added to it, sealed it
+    and continued in the next one; entries of the next one must not be returned without those.
+    """
+    extents: list[Extent] = []
+    async for listed in ledger_list.walk(first_id, _LEDGERS_TOGETHER):
+        extent, sealed = await _extent(log, ledgers, listed, confirmed)
+        if extent.entries:
+            extents.append(extent)
+        if not sealed:
+            break
+    return extents
+
+
+async def _extent(
+    log: str, ledgers: LedgerClient, listed: ListedLedger, confirmed: MessageId
+) -> tuple[Extent, bool]:
+    facts = listed.seal
+    if facts is not None:
+        counted = facts.message_count if facts.message_count >= 0 else None
+        return _whole(log, listed, facts.last_entry, facts.byte_count, counted), True
+    handle = await ledgers.open(listed.ledger_id)
+    try:
+        if listed.ledger_id == confirmed.ledger_id:
+            handle.confirm(confirmed.entry_id if confirmed.batch_index else confirmed.entry_id - 1)
+        last = handle.last_readable
+        return _whole(log, listed, last, await _length(handle, last), None), handle.closed
+    finally:
+        await handle.close()
+
+
+async def _length(handle: ReadHandle, last_entry: int) -> int:
+    """Payload bytes of the ledger up to `last_entry`, from the header of that entry."""
+    if handle.closed or last_entry < 0:
+        return max(0, handle.metadata.length)
+    (entry,) = await handle.read(last_entry, last_entry)
+    return entry.length
+
+
+def _whole(log: str, listed: ListedLedger, last_entry: int, byte_count: int, messages: int | None) -> Extent:
+    return Extent(
+        log=log,
+        ledger_id=listed.ledger_id,
+        first_entry=0,
+        last_entry=last_entry,
+        byte_count=byte_count,
+        messages=messages,
+    )

@@ -1,0 +1,72 @@
+"""The columns of a log in Spark. Needs pyspark.
+
+`message_id` is the 20-byte form of the id, so sorting the column sorts the log.
+A null `key` differs from an empty one; a null `value` is a tombstone. `producer_id` and `sequence` are null if no
+producer appended the message.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from spark_connector.errors import BadOptionError
+
+_HEADER = StructType(
+    [StructField("key", StringType(), nullable=False), StructField("value", BinaryType(), nullable=False)]
+)
+
+_COLUMNS = (
+    StructField("log", StringType(), nullable=False),
+    StructField("message_id", BinaryType(), nullable=False),
+    StructField("ledger_id", LongType(), nullable=False),
+    StructField("entry_id", LongType(), nullable=False),
+    StructField("batch_index", IntegerType(), nullable=False),
+    StructField("key", BinaryType(), nullable=True),
+    StructField("value", BinaryType(), nullable=True),
+    StructField("publish_time", TimestampType(), nullable=False),
+)
+_HEADERS = StructField("headers", ArrayType(_HEADER, containsNull=False), nullable=False)
+
+_PRODUCER = (
+    StructField("producer_id", BinaryType(), nullable=True),
+    StructField("sequence", LongType(), nullable=True),
+)
+
+
+def read_schema(include_headers: bool, include_producer: bool = False) -> StructType:
+    """The schema of a read: eight columns, and those that are requested."""
+    headers = [_HEADERS] if include_headers else []
+    return StructType([*_COLUMNS, *headers, *(_PRODUCER if include_producer else ())])
+
+
+def check_schema(asked: StructType, include_headers: bool, include_producer: bool = False) -> StructType:
+    """Check a user's `.schema(...)`: it may select columns by name and type.
+
+    Raises:
+        BadOptionError: a column is unknown or has another type.
+    """
+    known = {field.name: field.dataType for field in read_schema(include_headers, include_producer)}
+    for field in asked:
+        if field.name not in known:
+            raise BadOptionError(
+                f"column {field.name!r} is unknown: use {', '.join(known)}"
+                + ("" if include_headers else "; set includeHeaders=true for headers")
+                + ("" if include_producer else "; set includeProducer=true for producer_id and sequence"),
+                option="schema",
+            )
+        if field.dataType.simpleString() != known[field.name].simpleString():
+            raise BadOptionError(
+                f"column {field.name!r} is {known[field.name].simpleString()}, "
+                f"not {field.dataType.simpleString()}",
+                option="schema",
+            )
+    return asked

@@ -1,0 +1,215 @@
+"""One task of a write: rows come from Spark on this thread, entries go to bookies on another one.
+
+So bookies are served while this thread waits for rows, and rows are encoded while bookies store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import AsyncExitStack, suppress
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+import pyarrow as pa
+
+from dlog.blocking.loop_thread import LoopThread
+from dlog.config import LogConfig
+from dlog.core.batching import BatchLimits
+from dlog.core.publication import SinkBatch, StagedLedger
+from dlog.errors import CallTimeoutError
+from dlog.format.message import decode_messages
+from dlog.sink.epoch import SinkEpoch
+from dlog.sink.staging import StagingWriter, body_bytes_max
+from dlog.write.writer import LogWriter
+from ledger.errors import (
+    AddFailedError,
+    LedgerClosedError,
+    LedgerFencedError,
+    LedgerNotFoundError,
+    LogStoreError,
+    OutcomeUnknownError,
+)
+from ledger.model import ENTRY_BYTES_MAX
+from spark_connector.cluster import open_cluster
+from spark_connector.errors import NotSupportedError, TaskWriteError
+from spark_connector.options.sink_options import SinkOptions
+from spark_connector.sink.driver import connected
+from spark_connector.sink.row_entries import EncodedEntry, encode_rows
+
+_CLEAN_UP_S = 10.0
+"""For the ledgers of a task that has failed: what is left of them is swept."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def stage_rows(
+    rows: Iterable[pa.RecordBatch],
+    options: SinkOptions,
+    epoch: SinkEpoch,
+    batch: SinkBatch | None,
+    partition: int,
+) -> tuple[StagedLedger, ...]:
+    """Write the rows into ledgers of this task, which the driver may publish. A task without rows has none.
+
+    On return all of them are durable.
+
+    Raises:
+        TaskWriteError: the bookies or the metadata store do not take them; nothing is left of the task.
+        BadRowError, MessageTooLargeError: a row cannot be a message; nothing is left of the task.
+    """
+    work = _Staging(options, epoch, batch)
+    with _Loop(work, options, partition) as loop:
+        for entries in _encoded(rows, body_bytes_max(epoch)):
+            loop.run(work.append, entries)
+        return loop.run(work.finish)
+
+
+def append_rows(rows: Iterable[pa.RecordBatch], options: SinkOptions, partition: int) -> None:
+    """Append the rows as an ordinary writer, in order. What a task that fails has appended stays.
+
+    Raises:
+        NotSupportedError: this is not the only task with rows.
+        TaskWriteError: the bookies or the metadata store do not take them.
+        WriterDeposedError: another writer has opened the log.
+        BadRowError, MessageTooLargeError: a row cannot be a message.
+    """
+    work = _Appending(options)
+    with _Loop(work, options, partition) as loop:
+        for entries in _encoded(rows, _BATCHING.body_bytes_max):
+            if partition:
+                raise NotSupportedError(
+                    f"exactlyOnce=false writes with one task, and this is task {partition}: add .coalesce(1), or leave "
+                    "exactlyOnce at true"
+                )
+            loop.run(work.append, entries)
+        loop.run(work.finish)
+
+
+def _encoded(rows: Iterable[pa.RecordBatch], most: int) -> Iterator[list[EncodedEntry]]:
+    for batch in rows:
+        if entries := list(encode_rows(batch, most)):
+            yield entries
+
+
+# ---- on the loop
+
+
+class _Work(Protocol):
+    async def discard(self) -> None:
+        """After a failure: leave nothing that the driver does not know of."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class _Loop:
+    """An event loop in a thread of its own, for as long as a task writes."""
+
+    def __init__(self, work: _Work, options: SinkOptions, partition: int) -> None:
+        self._work = work
+        self._options = options
+        self._partition = partition
+        self._thread = LoopThread("dlog-sink")
+
+    def run(self, function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call it on the loop, for no longer than `writeTimeoutMs`."""
+        try:
+            return self._thread.run_within(self._options.timeout_s, "", function, *args, **kwargs)
+        except CallTimeoutError as error:
+            raise self._failed(
+                f"waited longer than writeTimeoutMs={self._options.write_timeout_ms}: check the bookies and the "
+                "metadata store, or raise it"
+            ) from error
+        except _LEDGER_LOST as error:
+            raise self._failed(str(error)) from error
+
+    def _failed(self, why: str) -> TaskWriteError:
+        return TaskWriteError(f"task {self._partition} could not write: {why}", partition=self._partition)
+
+    def __enter__(self) -> _Loop:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is not None:
+                with suppress(LogStoreError):
+                    self._thread.run_within(_CLEAN_UP_S, "clean-up", self._work.discard)
+            with suppress(LogStoreError):
+                self._thread.run_within(_CLEAN_UP_S, "close", self._work.close)
+        finally:
+            self._thread.close()
+
+
+_LEDGER_LOST = (
+    AddFailedError,
+    LedgerFencedError,
+    LedgerClosedError,
+    LedgerNotFoundError,
+    OutcomeUnknownError,
+)
+"""What a task's own ledger can suffer: for the query it only means that the task has written nothing."""
+
+
+class _Staging:
+    """Opens nothing before the first row: most tasks of a small batch have none."""
+
+    def __init__(self, options: SinkOptions, epoch: SinkEpoch, batch: SinkBatch | None) -> None:
+        self._options = options
+        self._epoch = epoch
+        self._batch = batch
+        self._stack = AsyncExitStack()
+        self._writer: StagingWriter | None = None
+
+    async def append(self, entries: list[EncodedEntry]) -> None:
+        if self._writer is None:
+            cluster = await self._stack.enter_async_context(open_cluster(self._epoch.uri))
+            self._writer = StagingWriter(self._epoch, self._batch, cluster.ledgers, LogConfig())
+        for entry in entries:
+            await self._writer.append(entry.body, entry.count)
+
+    async def finish(self) -> tuple[StagedLedger, ...]:
+        return () if self._writer is None else await self._writer.finish()
+
+    async def discard(self) -> None:
+        if self._writer is not None:
+            await self._writer.discard()
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+
+_BATCHING = BatchLimits(entry_bytes_max=ENTRY_BYTES_MAX)
+
+
+class _Appending:
+    """Takes the log over at the first row."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._stack = AsyncExitStack()
+        self._writer: LogWriter | None = None
+
+    async def append(self, entries: list[EncodedEntry]) -> None:
+        if self._writer is None:
+            client = await self._stack.enter_async_context(connected(self._options, batching=_BATCHING))
+            self._writer = await client.open_writer(self._options.log)
+        writer = self._writer
+        await asyncio.gather(*(_append(writer, entry) for entry in entries))
+
+    async def finish(self) -> None:
+        if self._writer is not None:
+            await self._writer.close()
+
+    async def discard(self) -> None:
+        if self._writer is not None:
+            self._writer.abort()
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+
+async def _append(writer: LogWriter, entry: EncodedEntry) -> None:
+    columns = decode_messages(entry.body, entry.count)
+    headers = [list(zip(flat[0::2], flat[1::2], strict=True)) for flat in columns.headers]
+    await writer.append_many(columns.payloads, keys=columns.keys, headers=headers)

@@ -1,0 +1,61 @@
+"""Where a read begins and ends: words, ids, trimmed logs, and what lies beyond the tail."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlog.errors import TrimmedError, UnknownPositionError
+from dlog.model import EARLIEST_ID, LogMetadata, MessageId
+from spark_connector.extents.partitions import Extent
+from spark_connector.options.bounds import EndingBound, StartingBound
+from spark_connector.read.bounds import bounded
+
+LEDGERS = [
+    Extent(log="orders", ledger_id=3, first_entry=0, last_entry=9, byte_count=1000, messages=30),
+    Extent(log="orders", ledger_id=7, first_entry=0, last_entry=4, byte_count=500, messages=None),
+]
+
+
+def ids(starting: StartingBound, ending: EndingBound, trim: MessageId = EARLIEST_ID) -> list[str]:
+    record = LogMetadata(log_uuid="u", instance_id="i", last_ledger_id=8, trim_before=trim)
+    return [f"{part.start} {part.end}" for part in bounded("orders", record, LEDGERS, starting, ending)]
+
+
+def test_words() -> None:
+    assert ids("earliest", "latest") == ["3:0:0 3:10:0", "7:0:0 7:5:0"]
+    assert ids("latest", "latest") == []
+
+
+def test_ids_bound_a_read_start_included_end_excluded() -> None:
+    assert ids(MessageId(3, 8, 2), MessageId(7, 1, 0)) == ["3:8:2 3:10:0", "7:0:0 7:1:0"]
+    assert ids(MessageId(5, 0, 0), MessageId(6, 0, 0)) == []
+
+
+def test_an_end_above_the_tail_is_the_tail() -> None:
+    assert ids(MessageId(7, 3, 0), MessageId(99, 0, 0)) == ["7:3:0 7:5:0"]
+
+
+def test_earliest_is_what_a_shrink_left() -> None:
+    assert ids("earliest", "latest", trim=MessageId(3, 9, 1)) == ["3:9:1 3:10:0", "7:0:0 7:5:0"]
+
+
+def test_a_trimmed_start_is_an_error() -> None:
+    with pytest.raises(
+        TrimmedError, match="messages at startingId 3:2:0 of log orders were trimmed: it begins at 3:9:1"
+    ):
+        ids(MessageId(3, 2, 0), "latest", trim=MessageId(3, 9, 1))
+
+
+def test_a_start_in_a_ledger_to_come_is_an_error() -> None:
+    """Ledger 8 is known to the log (its last one, empty); ledger 9 is not."""
+    assert ids(MessageId(8, 0, 0), "latest") == []
+    with pytest.raises(
+        UnknownPositionError, match="startingId 9:0:0 is in a ledger that log orders does not have"
+    ):
+        ids(MessageId(9, 0, 0), "latest")
+
+
+def test_an_empty_log_reads_as_nothing() -> None:
+    record = LogMetadata(log_uuid="u", instance_id="i")
+    assert bounded("orders", record, [], "earliest", "latest") == []
+    assert bounded("orders", record, [], "latest", "latest") == []
