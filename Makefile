@@ -8,6 +8,8 @@
 #   make simulate  seeds of the whole cluster under faults            (SEEDS=1..1000)
 #   make fuzz      everything that reads foreign bytes                (TARGET=frames SECONDS=600)
 #   make nemesis   real processes under faults, seed after seed      (SECONDS=1800 METADATA=zookeeper)
+#   make spark-versions  the core of the Spark tests with each PySpark   (VERSIONS="4.0 4.3")
+#   make spark-kafka  what the Spark source has in common with Spark's Kafka source, on a Kafka broker
 #   make evidence  what docs/reliability.md lacks on this code: seeds, crash images  (SEEDS=20000; MUTATIONS=1: planted bugs)
 #
 # PYTHON=python3.12 chooses the interpreter; ARGS="--no-spark" goes to the demonstration or the benchmarks.
@@ -19,6 +21,7 @@ PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CLASSES := $(VENV)/spark-classes.jsa
 TESTS ?=
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)') # many tests wait for other processes
 CHECKED := tests/unit $(wildcard tests/test_*.py)
@@ -27,12 +30,13 @@ SEEDS ?= 1..300
 TARGET ?=
 SECONDS ?= 60
 METADATA ?= sqlite
+VERSIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format types simulate fuzz nemesis evidence bench clean venv
+.PHONY: help demo test check lint format types simulate fuzz nemesis spark-versions spark-kafka evidence bench clean venv
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '3,11p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '3,13p'
 
 $(READY): pyproject.toml tools/make-venv
 	@tools/make-venv "$(PYTHON)" $(VENV)
@@ -44,7 +48,11 @@ demo: $(READY)
 	@echo "make demo: the main job end to end on a temporary cluster ($(strip dlog demo $(ARGS)))"
 	@$(BIN)/dlog demo $(ARGS)
 
-test: $(READY)
+$(CLASSES): $(READY)
+	@echo "make test: an archive of Spark's classes, so that its JVMs start quickly (python -m tests.helpers.spark_classes)"
+	@$(BIN)/python -m tests.helpers.spark_classes $@
+
+test: $(READY) $(if $(strip $(TESTS)),,$(CLASSES))
 	@$(if $(strip $(TESTS)),,tools/fetch-java-libs --if-possible)
 	@echo "make test: the whole suite, real bookie processes included (pytest $(TESTS))"
 	@PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python" $(BIN)/python -m pytest -n $(WORKERS) \
@@ -83,6 +91,14 @@ nemesis: $(READY)
 	@$(if $(filter zookeeper,$(METADATA)),tools/fetch-java-libs)
 	@echo "make nemesis: $(SECONDS) s of faults of real processes on $(METADATA) (python -m tests.helpers.nemesis $(ARGS))"
 	@$(BIN)/python -m tests.helpers.nemesis --seconds $(SECONDS) --metadata $(METADATA) $(ARGS)
+
+spark-versions:
+	@tools/spark-versions "$(PYTHON)" $(VERSIONS)
+
+spark-kafka: $(READY)
+	@tools/fetch-java-libs --kafka
+	@echo "make spark-kafka: both sources in one session, the same messages (pytest tests/spark/test_kafka_parity.py $(ARGS))"
+	@PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python" $(BIN)/python -m pytest -q tests/spark/test_kafka_parity.py $(ARGS)
 
 evidence: SEEDS = 1..20000
 evidence: $(READY)

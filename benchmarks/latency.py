@@ -1,7 +1,7 @@
 """How long do appends and deliveries take while a log is used: at a steady rate, at the tail, during rotations?
 
 Strict visibility, 1 KiB messages. Rates are kept whatever the acknowledgements do (open loop), and each latency counts
-from when the append was due. Reader and writer are clients of their own in one process.
+from when the append was due, by timers of the kernel. Reader and writer are clients of their own in one process.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
+from benchmarks.floors.paced_floor import measure_two_rounds
 from benchmarks.histogram import Summary
 from benchmarks.load.paced_appends import append_paced
 from benchmarks.options import Options
@@ -19,12 +20,16 @@ from benchmarks.report import Report, Row
 from benchmarks.stores import cluster_on
 from dlog.client import LogClient, connect
 from dlog.write.writer import LogWriter
+from ledger.model import LedgerId
+from tests.helpers.processes.cluster import Cluster
 
 _PADDING = b"x" * 1000
 _FAST, _SLOW, _IDLE = 5000, 1000, 50
 """Appends a second: of the load, during rotations, and of a log that is nearly idle."""
 _ROTATIONS = 40
 _ROTATION_INTERVAL_S = 0.25
+_DEATHS = 20
+_DEATH_INTERVAL_S = 1.0
 _SETTLE_S = 1.0
 
 
@@ -37,8 +42,13 @@ async def run(options: Options) -> Report:
             connect(cluster.uri) as reading,
         ):
             await _steady(report, store, writing, reading, options.seconds * 4)
-            await _idle(report, store, writing, reading, options.seconds * 4)
+            await _idle(report, store, writing, reading, options)
             await _rotations(report, store, writing, reading)
+        async with (
+            cluster_on(store, options.directory, bookies=4) as cluster,
+            connect(cluster.uri) as writing,
+        ):
+            await _deaths(report, store, cluster, writing)
     return report
 
 
@@ -95,12 +105,15 @@ async def _steady(report: Report, store: str, writing: LogClient, reading: LogCl
     report.add(_row(case, "append to tail, p99", _to_tail(acked, tail).p99, 10.0))
 
 
-async def _idle(report: Report, store: str, writing: LogClient, reading: LogClient, seconds: float) -> None:
+async def _idle(report: Report, store: str, writing: LogClient, reading: LogClient, options: Options) -> None:
+    seconds = options.seconds * 4
     async with writing.open_writer("idle", create=True) as writer, _tailed(reading, "idle") as tail:
         acked = await _append(writer, _IDLE, seconds)
+    floor = await measure_two_rounds(options.directory, per_second=_IDLE, count=int(_IDLE * seconds))
     case = f"{store}: {_IDLE} appends/s of 1 KiB"
-    report.add(_row(case, "append, p50", Summary.of(at - due for due, at in acked.values()).p50))
-    report.add(_row(case, "append to tail, p50", _to_tail(acked, tail).p50, 1.0))
+    latency = Summary.of(at - due for due, at in acked.values())
+    report.add(_row(case, "append, p50", latency.p50, floor=floor.p50))
+    report.add(_row(case, "append to tail, p50", _to_tail(acked, tail).p50, 1.0, floor=floor.p50))
 
 
 def _to_tail(acked: dict[int, tuple[float, float]], tail: _Tail) -> Summary:
@@ -129,6 +142,46 @@ async def _rotations(report: Report, store: str, writing: LogClient, reading: Lo
     report.add(_row(case, "longest pause of a tail, p99", deliveries.p99, 10.0))
 
 
+async def _deaths(report: Report, store: str, cluster: Cluster, writing: LogClient) -> None:
+    """Again and again a bookie of the ledger is killed while appends come, and started again afterwards."""
+    instants: list[float] = []
+    ids = [f"{bookie.host}:{bookie.port}" for bookie in cluster.bookies]
+
+    async def kill(writer: LogWriter) -> None:
+        for number in range(_DEATHS):
+            await asyncio.sleep(_DEATH_INTERVAL_S)
+            while (position := writer.position) is None:  # noqa: ASYNC110 - it has no event for this
+                await asyncio.sleep(0.01)
+            metadata = (await writing.ledgers.store.read_ledger(LedgerId(position.ledger_id))).value
+            ensemble = metadata.last_fragment.ensemble
+            victim = ids.index(ensemble[number % len(ensemble)])
+            instants.append(time.monotonic())
+            cluster.bookies[victim].kill()
+            await asyncio.sleep(_DEATH_INTERVAL_S)
+            await cluster.bookies[victim].stop()
+            await cluster.restart(victim)
+
+    async with writing.open_writer("bereaved", create=True) as writer:
+        killing = asyncio.create_task(kill(writer))
+        acked: dict[int, tuple[float, float]] = {}
+        while not killing.done():
+            acked |= {
+                len(acked) + number: times
+                for number, times in (await _append(writer, _SLOW, _DEATH_INTERVAL_S)).items()
+            }
+        await killing
+    case = f"{store}: a bookie dies under {_SLOW:,} appends/s"
+    gaps = _pauses(sorted(at for _, at in acked.values()), instants)
+    late = Summary.of(
+        max(at - due for due, at in acked.values() if due > begin - 1 and due < begin + _ROTATION_INTERVAL_S)
+        for begin in instants
+    )
+    report.add(_row(case, "longest gap between acknowledgements, p50", gaps.p50, 20.0))
+    report.add(_row(case, "the same, the worst", gaps.largest))
+    report.add(_row(case, "longest latency, p50", late.p50, 60.0))
+    report.add(_row(case, "the same, the worst", late.largest))
+
+
 def _pauses(arrivals: list[float], instants: list[float]) -> Summary:
     """Of each interval that begins at one of the instants, the longest time between two arrivals that touches it."""
     gaps = list(pairwise(arrivals))
@@ -143,5 +196,14 @@ def _pauses(arrivals: list[float], instants: list[float]) -> Summary:
     )
 
 
-def _row(case: str, contender: str, seconds: float, target_ms: float | None = None) -> Row:
-    return Row(contender=contender, case=case, unit="ms", value=seconds * 1e3, target=target_ms)
+def _row(
+    case: str, contender: str, seconds: float, target_ms: float | None = None, floor: float | None = None
+) -> Row:
+    return Row(
+        contender=contender,
+        case=case,
+        unit="ms",
+        value=seconds * 1e3,
+        target=target_ms,
+        floor=None if floor is None else floor * 1e3,
+    )

@@ -1,4 +1,4 @@
-"""What does a log's history cost: open, rotate, describe and a full read, with few ledgers in its list and with many?
+"""What does a log's history cost: open, rotate, describe, read it all, plan that in Spark, with few ledgers and many?
 
 The logs are made of real ledgers with one entry each, which are written in parallel and then listed in a record as
 its owner would have done it. The floor of open and rotate is the shortest list.
@@ -17,11 +17,15 @@ from benchmarks.options import Options
 from benchmarks.report import Report
 from benchmarks.rows import Runs
 from benchmarks.stores import cluster_on
+from benchmarks.usage import Stopwatch
 from dlog.client import LogClient, connect
 from dlog.core.metadata_update import Applied
 from dlog.format.entry import encode_entry
 from dlog.format.message import Columns
 from dlog.model import ListedLedger, Owner, SealFacts
+from spark_connector.options.log_choice import NamedLogs
+from spark_connector.options.read_options import ReadOptions
+from spark_connector.read.planning import plan_read
 
 _LEDGERS_AT_ONCE = 64
 _TRIALS = 20
@@ -29,6 +33,7 @@ _EXISTING_MAX = 10_000
 """Of a longer list only this number of ledgers exist, and the log is not read: making them would take hours."""
 _GROWTH_MAX = 1.5
 _READ_TARGET = 20_000.0
+_PLAN_TARGET_MS = 2_000.0
 
 
 async def run(options: Options) -> Report:
@@ -43,14 +48,19 @@ async def run(options: Options) -> Report:
                 if length <= _EXISTING_MAX:
                     for _ in range(options.rounds):
                         await _read(runs, store, client, log, length)
+                await _plan(runs, store, cluster.uri, log, length, options.rounds)
                 await _change(runs, store, client, log, length)
         for case in ("describe, p50", "open_writer, p50", "rotate, p50"):
             floor = runs.median(f"{store}: {case}", _ledgers(lengths[0]))
             for length in lengths:
                 target = floor * _GROWTH_MAX if length > lengths[0] else None
                 report.add(runs.row(f"{store}: {case}", _ledgers(length), "ms", floor=floor, target=target))
+        for length in lengths:
+            case = f"{store}: plan of a batch of Spark, p50"
+            report.add(runs.row(case, _ledgers(length), "ms", target=_PLAN_TARGET_MS))
         for length in [each for each in lengths if each <= _EXISTING_MAX]:
             report.add(runs.row(f"{store}: full read", _ledgers(length), "ledgers/s", target=_READ_TARGET))
+            report.add(runs.row(f"{store}: full read, client's processor", _ledgers(length), "µs/ledger"))
     return report
 
 
@@ -100,13 +110,25 @@ async def _make(client: LogClient, log: str, length: int) -> None:
 
 async def _read(runs: Runs, store: str, client: LogClient, log: str, length: int) -> None:
     """A full read by a reader that knows nothing of the log."""
-    started = time.perf_counter()
+    stopwatch = Stopwatch(())
     count = 0
     async with client.reader(log, until="latest") as reader:
         async for _ in reader:
             count += 1
     assert count == length
-    runs.add(f"{store}: full read", _ledgers(length), length / (time.perf_counter() - started))
+    read = stopwatch.stop(count)
+    runs.add(f"{store}: full read", _ledgers(length), read.entries_per_s)
+    runs.add(f"{store}: full read, client's processor", _ledgers(length), read.client_us)
+
+
+async def _plan(runs: Runs, store: str, uri: str, log: str, length: int, rounds: int) -> None:
+    """The driver's part of a batch that reads all of the log."""
+    for _ in range(rounds):
+        started = time.perf_counter()
+        plan = await plan_read(ReadOptions(metadata=uri, logs=NamedLogs((log,))))
+        case = f"{store}: plan of a batch of Spark, p50"
+        runs.add(case, _ledgers(length), (time.perf_counter() - started) * 1e3)
+        assert sum(len(partition.extents) for partition in plan.partitions) == length
 
 
 async def _change(runs: Runs, store: str, client: LogClient, log: str, length: int) -> None:

@@ -33,7 +33,7 @@ _P50_MS, _OPEN_MIB, _IDLE_MIB, _IDLE_CORES, _DELIVERIES = 15.0, 400.0, 60.0, 0.0
 _WHOLE_PROCESS_S = 10.0
 """How long a whole process is watched."""
 _OPEN_S_MAX = 900.0
-_APPENDS_IN_FLIGHT = 8
+_APPENDS_IN_FLIGHT = 64
 """Of the writer whose log is fanned out."""
 _SETTLE_S = 1.0
 """Until readers are at the tail."""

@@ -31,8 +31,15 @@ class Options:
     """Appends one at a time, in a round."""
 
     takeovers: int = 30
+
+    sought_messages: int = 10_000_000
+    """Length of the log in which times are looked for."""
+
     stores: tuple[str, ...] = (SQLITE, ZOOKEEPER)
     """Metadata stores of the benchmarks of logs."""
+
+    minutes: float = 60.0
+    """Length of the benchmark `hour`; all its times are in proportion."""
 
     trials: int = 30
     """Of each outage of the benchmark of availability."""
@@ -51,6 +58,24 @@ class Options:
 
     listed_ledgers: tuple[int, ...] = (10, 100, 1000, 10_000, 100_000)
     """Lengths of a log's list of ledgers."""
+
+    sink_rows: int = 4_000_000
+    """Rows that Spark writes in a round."""
+
+    one_row_batches: int = 10
+    """Batches of one row that Spark writes in a round."""
+
+    scanned_rows: int = 10_000_000
+    """Messages of the log that Spark reads."""
+
+    spark_cores: tuple[int, ...] = (2, 1)
+    """Of the sessions that read the log, one after the other."""
+
+    kafka: bool = False
+    """Whether Spark also reads the same messages from a Kafka broker."""
+
+    idle_logs: int = 100
+    """Logs that an idle stream of Spark reads."""
 
     read_bytes: int = 128 * MIB
     """Written once and read in every round."""
@@ -76,6 +101,8 @@ def quick(directory: Path) -> Options:
         entry_bytes=(100, 1024),
         appends=50,
         takeovers=3,
+        sought_messages=200_000,
+        minutes=1.0,
         trials=1,
         busy_logs=20,
         open_writers=50,
@@ -84,6 +111,11 @@ def quick(directory: Path) -> Options:
         listed_ledgers=(10, 100),
         read_bytes=8 * MIB,
         written_bytes=64 * MIB,
+        sink_rows=100_000,
+        one_row_batches=2,
+        scanned_rows=100_000,
+        spark_cores=(2,),
+        idle_logs=5,
         starts=2,
         deletions=2000,
     )

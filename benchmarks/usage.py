@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,14 +47,56 @@ class Stopwatch:
 
 def cpu_s(pid: int) -> float:
     """Seconds of processor time, user and system, of all threads since the process began."""
-    # The command's name stands in parentheses and may hold anything; the fields begin behind the last one.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = _stat_fields(pid)
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+def cpu_of_descendants() -> dict[int, float]:
+    """Seconds of processor time by process id, of this process's descendants and itself."""
+    found = {}
+    for pid in (os.getpid(), *descendants()):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended in the meantime
+            found[pid] = cpu_s(pid)
+    return found
+
+
+def cpu_since(before: Mapping[int, float]) -> float:
+    """Seconds of processor time since `cpu_of_descendants`, without that of processes that have ended."""
+    return sum(seconds - before.get(pid, 0.0) for pid, seconds in cpu_of_descendants().items())
 
 
 def resident_bytes(pid: int) -> int:
     """Memory that belongs to the process alone: anonymous pages. Mapped files are the page cache's."""
+    return _status_bytes(pid, "RssAnon")
+
+
+def peak_resident_bytes(pid: int) -> int:
+    """The most memory that the process has had at a time, pages of mapped files included."""
+    return _status_bytes(pid, "VmHWM")
+
+
+def descendants() -> list[int]:
+    """The processes that this one has started, and those that they have started."""
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended in the meantime
+                children[int(_stat_fields(int(each.name))[1])].append(int(each.name))
+    found: list[int] = []
+    ahead = [os.getpid()]
+    while ahead:
+        ahead = [child for parent in ahead for child in children[parent]]
+        found += ahead
+    return found
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """The fields behind the command's name, which stands in parentheses and may hold anything."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _status_bytes(pid: int, name: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
+        if line.startswith(f"{name}:"):
             return int(line.split()[1]) * _KIB
-    raise ValueError(f"process {pid} has no resident memory: it has ended")
+    raise ValueError(f"process {pid} has no memory: it has ended")

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import signal
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +21,16 @@ settings.register_profile(
     "busy machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("busy machine")
+
+
+_LIMIT = pytest.StashKey[float]()
+"""Seconds that a test may take: its `timeout` mark, or the option of that name."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
+    """Note the limit; the plugin sets its timer after this."""
+    item.stash[_LIMIT] = settings.timeout
 
 
 def pytest_configure() -> None:
@@ -49,8 +60,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(test):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    limit_s = pyfuncitem.stash.get(_LIMIT, None)
+
+    async def limited() -> None:
+        # uvloop logs what the signal handler of pytest-timeout raises, and goes on: it would wait indefinitely.
+        async with asyncio.timeout(limit_s):
+            await test(**arguments)
+
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(test(**arguments))
+        runner.run(limited())
     return True
 
 

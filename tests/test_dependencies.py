@@ -26,14 +26,18 @@ EXTRAS = {
     "ledger/": (),
     "ledger/command_line.py": ("cli", "server"),
     "dlog/": (),
+    "dlog/arrow/": ("arrow",),
+    "dlog/blocking/reader.py": ("arrow",),
     "dlog/cli/": ("cli",),
-    "dlog/demo/spark_query.py": ("spark",),
+    "dlog/cli/export/": ("cli", "arrow"),
+    "dlog/demo/spark_process.py": ("spark",),
     "dlog/format/entry.py": ("compression",),
     "dlog/blocking/loop_thread.py": ("uvloop",),
+    "dlog/read/reader.py": ("arrow",),
     "dlog/testing/pytest_plugin.py": ("dev",),
     "bookie_server/": ("server",),
     "bookie_server/process.py": ("uvloop",),
-    "spark_connector/": ("spark",),
+    "spark_connector/": ("arrow", "spark"),
     "pyspark_dlog/": ("spark",),
 }
 
@@ -42,6 +46,8 @@ FOR_DEVELOPERS = {"dev", "fuzz"}
 
 TOOLS = {
     # Never imported: the file that runs or needs it, and how it is named there.
+    "grpcio": ("tests/spark/test_deployments.py", "connect:"),
+    "grpcio-status": ("tests/spark/test_deployments.py", "connect:"),
     "mypy": ("Makefile", "/mypy"),
     "pytest-timeout": ("pyproject.toml", "--timeout="),
     "pytest-xdist": ("Makefile", "-n auto"),
@@ -203,6 +209,20 @@ SENTENCE = (
             "spark",
         ),
         (
+            "pyarrow",
+            "import dlog; dlog.arrow",
+            "ledger.errors.MissingExtraError: dlog.arrow",
+            "pyarrow",
+            "arrow",
+        ),
+        (
+            "numpy",
+            "import dlog; dlog.arrow",
+            "ledger.errors.MissingExtraError: dlog.arrow",
+            "numpy",
+            "arrow",
+        ),
+        (
             "zstandard",
             "from dlog.format.entry import *; from dlog.format.message import Columns;"
             "encode_entry(Columns([b'x' * 100], [None], [()]), epoch=0, append_time_us=0, codec=Codec.ZSTD)",
@@ -232,6 +252,32 @@ def test_spark_reports_what_its_source_is_missing(blocked: str) -> None:
         "from pyspark_dlog import DefaultSource; DefaultSource({'metadata': 'memory:', 'log': 'a'}).schema()",
     )
     assert f"the Spark source needs the package {blocked}, which is not installed" in ended.stderr
+
+
+def test_a_reader_says_which_extra_makes_a_table() -> None:
+    """Before it reads anything; then it reads messages."""
+    ended = run_without(
+        "pyarrow",
+        "from dlog.testing import simulate\n"
+        "from dlog.errors import MissingExtraError\n"
+        "async def main(cluster):\n"
+        "    async with await cluster.client() as client:\n"
+        "        async with client.open_writer('orders', create=True) as writer:\n"
+        "            await writer.append(b'one')\n"
+        "        reader = client.reader('orders', until='latest')\n"
+        "        for call in (reader.to_arrow, reader.arrow_batches().__anext__):\n"
+        "            try:\n"
+        "                await call()\n"
+        "            except MissingExtraError as error:\n"
+        "                print(str(error).partition(',')[0], error.extra)\n"
+        "        print([m.payload async for m in reader])\n"
+        "simulate(main)\n",
+    )
+    assert ended.stdout.splitlines() == [
+        "to_arrow needs the package pyarrow arrow",
+        "arrow_batches needs the package pyarrow arrow",
+        "[b'one']",
+    ], ended.stderr
 
 
 OPTIONAL = "rocksdict typer rich pyspark pyarrow numpy pandas zstandard lz4 uvloop matplotlib hypothesis"

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
+import dlog.errors
+from ledger.errors import LogStoreError
+from tests.helpers import options_page
+from tests.helpers.error_tree import error_tree
 from tests.helpers.evidence.__main__ import checks
 from tests.helpers.repository import ROOT, tracked_files
 
@@ -20,12 +25,53 @@ PACKAGES = (
 PYTHON_FILES = [f"/{path.relative_to(ROOT).as_posix()}" for path in tracked_files() if path.suffix == ".py"]
 
 
-@pytest.mark.parametrize("package", ["dlog", "dlog.errors", "dlog.testing", "ledger", "spark_connector"])
+@pytest.mark.parametrize("package", ["dlog", "dlog.testing", "ledger", "spark_connector"])
 def test_public_names_are_documented(package: str) -> None:
     """The table of docs/api.md and `__all__` name the same things, each once."""
     _, _, rest = (ROOT / "docs" / "api.md").read_text("utf-8").partition(f"\n## `{package}`\n")
     documented = re.findall(r"^\| `(\w+)` \|", rest.partition("\n## ")[0], re.MULTILINE)
     assert sorted(documented) == sorted(importlib.import_module(package).__all__)
+
+
+def test_the_page_of_options_is_that_of_the_code() -> None:
+    """Every field of a settings class and every option of a command, with default, unit and meaning."""
+    made = options_page.page()
+    assert options_page.PAGE.read_text("utf-8") == made, f"python -m {options_page.__name__} --write"
+    rows = [line.split(" | ") for line in made.splitlines() if line.startswith("| `")]
+    assert len(rows) > 200
+    assert [row for row in rows if len(row) not in (3, 4) or row[-1] in ("|", " |")] == []
+
+
+@pytest.mark.parametrize("package", ["dlog", "ledger"])
+def test_every_public_settings_class_is_on_the_page_of_options(package: str) -> None:
+    module = importlib.import_module(package)
+    public = [getattr(module, name) for name in module.__all__]
+    settings = {each for each in public if inspect.isclass(each) and "\nFields:\n" in (each.__doc__ or "")}
+    assert settings and settings <= set(options_page.API)
+
+
+def test_every_error_is_documented_with_its_cause_and_its_way_out() -> None:
+    """In the section of its branch, once, with the module from which a program imports it."""
+    text = (ROOT / "docs" / "errors.md").read_text("utf-8")
+    documented = {}
+    for section in text.split("\n## ")[1:]:
+        branch = section.splitlines()[0].partition(":")[0].strip("`")
+        for row in re.findall(r"^\| `(\w+)` \| `([\w.]+)` \| (.+) \| (.+) \|$", section, re.MULTILINE):
+            assert row[0] not in documented
+            documented[row[0]] = (branch, row[1])
+    assert documented == {
+        kind.__name__: (
+            branch_of(kind),
+            "dlog.errors" if hasattr(dlog.errors, kind.__name__) else kind.__module__,
+        )
+        for kind in error_tree()
+        if not kind.__name__.startswith("_")
+    }
+
+
+def branch_of(kind: type[LogStoreError]) -> str:
+    below_root = [base for base in kind.__mro__ if LogStoreError in base.__bases__]
+    return below_root[0].__name__ if below_root and below_root[0].__subclasses__() else "Root"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -123,7 +169,11 @@ def test_every_document_is_in_the_reading_order() -> None:
 
 def test_the_evidence_finds_its_table_of_checks() -> None:
     """`make evidence` copies it from docs/simulation.md into docs/reliability.md."""
-    assert re.findall(r"^\| (C\d+)", checks(), re.MULTILINE) == ["C1", *(f"C{n}" for n in range(12, 19))]
+    assert re.findall(r"^\| (C\d+)", checks(), re.MULTILINE) == [
+        "C1",
+        *(f"C{n}" for n in range(12, 19)),
+        "C20",
+    ]
 
 
 def test_the_examples_of_testing_are_those_that_are_run() -> None:

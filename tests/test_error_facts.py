@@ -6,24 +6,14 @@ import ast
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
 from functools import cache
 
 import pytest
 
 from ledger.errors import LogStoreError, MissingExtraError
 from spark_connector.errors import SparkSourceError
+from tests.helpers.error_tree import ELSEWHERE, HOMES, PACKAGES, error_tree
 from tests.helpers.repository import ROOT
-
-HOMES = ("ledger.errors", "dlog.errors", "bookie_server.errors")
-ELSEWHERE = (
-    "spark_connector.errors",
-    "dlog.demo.child",
-    "dlog.local.directory_lock",
-    "ledger.metadata.errors",
-)
-"""Modules outside HOMES that define errors."""
-PACKAGES = ("ledger", "dlog", "bookie_server", "spark_connector")
 
 ERRORS: dict[str, type[LogStoreError]] = {
     name: value
@@ -75,17 +65,7 @@ def test_an_unknown_fact_is_none(name: str) -> None:
         assert not str(kind).endswith("| None") or getattr(ERRORS[name], fact) is None
 
 
-def tree(root: type[LogStoreError] = LogStoreError) -> Iterator[type[LogStoreError]]:
-    yield root
-    for child in root.__subclasses__():
-        yield from tree(child)
-
-
-for module in ELSEWHERE:
-    importlib.import_module(module)
-TREE = sorted(
-    {each for each in tree() if each.__module__.split(".")[0] in PACKAGES}, key=lambda each: each.__name__
-)
+TREE = error_tree()
 
 
 def made(kind: type[LogStoreError]) -> LogStoreError:

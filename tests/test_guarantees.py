@@ -25,8 +25,6 @@ TABLES = [
 PROMISES, OF_RULES, OTHERS = TABLES
 ROWS = PROMISES + OF_RULES + [[says, named, shown] for named, says, shown in OTHERS]
 SOURCES = {path: path.read_text("utf-8") for path in tracked_files() if path.suffix == ".py"}
-OF_THE_REST = {"c14_write_quorum_after_repair"}
-"""Skipped by name: re-replication is not implemented, and not promised."""
 
 
 def quoted(cell: str) -> list[str]:
@@ -65,7 +63,7 @@ def test_the_tables_name_every_check() -> None:
     named = {name for row in ROWS for name in quoted(row[1])}
     assert {check.__name__ for check in checks.CHECKS} <= CHECKS
     assert sorted(named - CHECKS) == []
-    assert sorted(CHECKS - named - OF_THE_REST) == []
+    assert sorted(CHECKS - named) == []
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])

@@ -1,12 +1,15 @@
 """The least a storage server can do: take frames, sync them, keep a second copy, answer 28 bytes an entry.
 
-    python -m benchmarks.floors.bare_server --data DIR --frame-bytes N [--parse]
+    python -m benchmarks.floors.bare_server --data DIR --frame-bytes N [--parse | --lone]
 
 It parses nothing: all frames have one length, so it counts bytes. What it leaves out (frames of any length,
 fences, keys, an index, reads, restart) is what a bookie's time above this floor buys.
 
 With `--parse` it does what no bookie can leave out: it reads every frame's length and ids, keeps a slice of
 each entry until its copy is written, and answers with the ids.
+
+With `--lone` it syncs each frame on the event loop, where no thread has to be woken: the least time for an append
+that comes alone, and no throughput.
 
 Invariant: bytes are answered after the fdatasync of the group that holds them.
 """
@@ -20,7 +23,7 @@ import threading
 from collections import deque
 from pathlib import Path
 from struct import Struct
-from typing import cast
+from typing import Protocol, cast
 
 import uvloop
 
@@ -33,15 +36,50 @@ _PREALLOCATED_BYTES = 64 * 1024 * 1024
 _GROUP_BYTES_MAX = 8 * 1024 * 1024
 
 
-class BareJournal:
-    """One thread that joins what has arrived, writes and syncs it, reports, and writes it again unsynced."""
+class BareFiles:
+    """What is written and synced, and its second copy."""
 
-    def __init__(self, directory: Path, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self, directory: Path) -> None:
         self._journal = _create(directory / "journal")
         self._copy = _create(directory / "copy")
         self._end = 0
         self._allocated = 0
+
+    def write_and_sync(self, joined: bytes) -> None:
+        if self._end + len(joined) > self._allocated:
+            os.posix_fallocate(self._journal, self._allocated, _PREALLOCATED_BYTES)
+            self._allocated += _PREALLOCATED_BYTES
+        os.write(self._journal, joined)
+        os.fdatasync(self._journal)
+        self._end += len(joined)
+
+    def write_again(self, joined: bytes) -> None:
+        os.write(self._copy, joined)
+
+
+class Journal(Protocol):
+    def append(self, connection: BareConnection, data: bytes) -> None:
+        """Make the data durable, and then tell the connection."""
+
+
+class LoneJournal:
+    """Writes and syncs what arrives before anything else happens."""
+
+    def __init__(self, files: BareFiles) -> None:
+        self._files = files
+
+    def append(self, connection: BareConnection, data: bytes) -> None:
+        self._files.write_and_sync(data)
+        connection.on_durable(len(data))
+        self._files.write_again(data)
+
+
+class BareJournal:
+    """One thread that joins what has arrived, writes and syncs it, reports, and writes it again unsynced."""
+
+    def __init__(self, files: BareFiles, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._files = files
         self._waiting: list[tuple[BareConnection, bytes]] = []
         self._arrived = threading.Condition()
         threading.Thread(target=self._run, daemon=True).start()
@@ -55,9 +93,9 @@ class BareJournal:
         while True:
             group = self._take_group()
             joined = b"".join([data for _, data in group])
-            self._write_and_sync(joined)
+            self._files.write_and_sync(joined)
             self._loop.call_soon_threadsafe(_report, group)
-            os.write(self._copy, joined)
+            self._files.write_again(joined)
 
     def _take_group(self) -> list[tuple[BareConnection, bytes]]:
         with self._arrived:
@@ -70,19 +108,11 @@ class BareJournal:
             group, self._waiting = self._waiting[:taken], self._waiting[taken:]
             return group
 
-    def _write_and_sync(self, joined: bytes) -> None:
-        if self._end + len(joined) > self._allocated:
-            os.posix_fallocate(self._journal, self._allocated, _PREALLOCATED_BYTES)
-            self._allocated += _PREALLOCATED_BYTES
-        os.write(self._journal, joined)
-        os.fdatasync(self._journal)
-        self._end += len(joined)
-
 
 class BareConnection(asyncio.Protocol):
     """Hands received bytes to the journal and answers the frames that are complete and durable."""
 
-    def __init__(self, journal: BareJournal, frame_bytes: int) -> None:
+    def __init__(self, journal: Journal, frame_bytes: int) -> None:
         self._journal = journal
         self._frame_bytes = frame_bytes
         self._durable_bytes = 0
@@ -110,7 +140,7 @@ class BareConnection(asyncio.Protocol):
 class ParsingConnection(BareConnection):
     """The same, looking at every frame: nothing is assumed about lengths, and answers carry ids."""
 
-    def __init__(self, journal: BareJournal, frame_bytes: int) -> None:
+    def __init__(self, journal: Journal, frame_bytes: int) -> None:
         super().__init__(journal, frame_bytes)
         self._rest = b""
         self._entries: deque[tuple[int, int, memoryview]] = deque()
@@ -151,10 +181,11 @@ def _create(path: Path) -> int:
     return os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
 
 
-async def serve(directory: Path, frame_bytes: int, *, parse: bool) -> None:
+async def serve(directory: Path, frame_bytes: int, *, parse: bool, lone: bool) -> None:
     """Serve on a free loopback port, and say so, until the process is told to end."""
     loop = asyncio.get_running_loop()
-    journal = BareJournal(directory, loop)
+    files = BareFiles(directory)
+    journal = LoneJournal(files) if lone else BareJournal(files, loop)
     connection = ParsingConnection if parse else BareConnection
     server = await loop.create_server(lambda: connection(journal, frame_bytes), "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
@@ -166,10 +197,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--frame-bytes", type=int, required=True)
-    parser.add_argument("--parse", action="store_true")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--parse", action="store_true")
+    how.add_argument("--lone", action="store_true")
     options = parser.parse_args()
     options.data.mkdir(parents=True, exist_ok=True)
-    uvloop.run(serve(options.data, options.frame_bytes, parse=options.parse))
+    uvloop.run(serve(options.data, options.frame_bytes, parse=options.parse, lone=options.lone))
 
 
 if __name__ == "__main__":

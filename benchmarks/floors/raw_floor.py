@@ -49,7 +49,9 @@ async def measure_floor(
     servers: list[Child] = []
     try:
         for number in range(SERVERS):
-            servers.append(await _start_server(home / f"server-{number}", len(frame), parsed))
+            servers.append(
+                await start_server(home / f"server-{number}", len(frame), "--parse" if parsed else None)
+            )
         return await _load(servers, frame, window, seconds)
     finally:
         await asyncio.gather(*(server.stop() for server in servers))
@@ -63,7 +65,7 @@ def add_frame(entry_bytes: int) -> bytes:
     return v2.encode_request(AddRequest(master_key=master_key(b""), entry=head + payload))
 
 
-async def _start_server(data: Path, frame_bytes: int, parsed: bool) -> Child:
+async def start_server(data: Path, frame_bytes: int, how: str | None = None) -> Child:
     arguments = [
         "-m",
         "benchmarks.floors.bare_server",
@@ -72,7 +74,7 @@ async def _start_server(data: Path, frame_bytes: int, parsed: bool) -> Child:
         "--frame-bytes",
         str(frame_bytes),
     ]
-    return await start_python([*arguments, "--parse"] if parsed else arguments)
+    return await start_python(arguments if how is None else [*arguments, how])
 
 
 async def _load(servers: Sequence[Child], frame: bytes, window: int, seconds: float) -> Throughput:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from benchmarks.load.ticks import Ticks
 from dlog.model import MessageId
 from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError
@@ -22,19 +23,19 @@ async def append_paced(
     Returns when each has its outcome. Only acknowledged ones are reported.
     """
     began = time.monotonic()
-    number, pending = 0, set[asyncio.Future[MessageId]]()
-    while writer.active and (seconds is None or number < seconds * per_second):
-        due = began + number / per_second
-        if (early := due - time.monotonic()) > 0:
-            await asyncio.sleep(early)
-        try:
-            future = await writer.submit(prefix + b"%d" % number)
-        except LogStoreError:
-            break  # the writer has ended; the pending futures have the reason
-        pending.add(future)
-        future.add_done_callback(_report(number, due, on_acked))
-        future.add_done_callback(pending.discard)
-        number += 1
+    number, due_count, pending = 0, 0, set[asyncio.Future[MessageId]]()
+    with Ticks(began, per_second) as ticks:
+        while writer.active and (seconds is None or number < seconds * per_second):
+            if number == due_count:
+                due_count += await ticks.next()
+            try:
+                future = await writer.submit(prefix + b"%d" % number)
+            except LogStoreError:
+                break  # the writer has ended; the pending futures have the reason
+            pending.add(future)
+            future.add_done_callback(_report(number, began + number * ticks.interval_s, on_acked))
+            future.add_done_callback(pending.discard)
+            number += 1
     if pending:
         await asyncio.wait(pending)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import latency, long_log, many_logs
+from benchmarks import bookie, latency, long_log, many_logs, seek
 from benchmarks.options import Options, quick
 from benchmarks.report import Report
 from benchmarks.stores import SQLITE
@@ -21,6 +21,8 @@ pytestmark = pytest.mark.integration
     [
         (latency.run, {"append, p99.9", "append to tail, p50", "longest pause of a tail, p99"}),
         (long_log.run, {"10 ledgers", "25 ledgers"}),
+        (bookie.run, {"adds of 5 ledgers, together", "explicit LACs of 5 ledgers, together"}),
+        (seek.run, {"warm, p50", "a new client, p99"}),
         (
             many_logs.run,
             {"5 logs, one in flight each", "one log, 5 in flight", "3 readers", "10 logs", "8 logs"},
@@ -35,9 +37,13 @@ async def test_every_case_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(latency, "_ROTATIONS", 3)
+    monkeypatch.setattr(latency, "_DEATHS", 2)
     monkeypatch.setattr(latency, "_SETTLE_S", 0.2)
     monkeypatch.setattr(latency, "_FAST", 500)
     monkeypatch.setattr(many_logs, "_SETTLE_S", 0.2)
+    monkeypatch.setattr(seek, "_LEDGERS", 5)
+    monkeypatch.setattr(seek, "_SEEKS", 20)
+    monkeypatch.setattr(seek, "_NEW_CLIENTS", 3)
     monkeypatch.setattr(long_log, "_TRIALS", 2)
     monkeypatch.setattr(many_logs, "_WHOLE_PROCESS_S", 0.6)
     options = replace(
@@ -49,6 +55,7 @@ async def test_every_case_is_measured(
         open_writers=10,
         idle_tails=8,
         listed_ledgers=(10, 25),
+        sought_messages=10_000,
     )
     report = await run(options)
     assert contenders <= {row.contender for row in report.rows}

@@ -1,0 +1,51 @@
+"""Flipped bits damage blocks of the given ledgers, and no others."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from benchmarks.hour.bit_flips import flip_bits
+from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.storage.entry_logs.format import encode_block, encode_file_header, file_name
+from bookie_server.storage.entry_logs.scan import FoundBlock, scan
+from bookie_server.storage.stored_entry import StoredEntry
+
+ENTRY_BYTES = 500
+LEDGERS = (5, 6, 7)
+IN_EACH = 4
+"""Blocks of a ledger."""
+
+
+def write_log(directory: Path) -> None:
+    """One entry log with blocks of three ledgers in turn."""
+    content = encode_file_header(1)
+    for number in range(IN_EACH):
+        for ledger_id in LEDGERS:
+            ids = [2 * number, 2 * number + 1]
+            entries: list[StoredEntry] = [bytes([ledger_id]) * ENTRY_BYTES for _ in ids]
+            content += b"".join(encode_block(1, len(content), ledger_id, ids, entries))
+    (directory / file_name(1)).write_bytes(content)
+
+
+def intact_blocks(directory: Path) -> set[tuple[int, int]]:
+    """Ledger and first entry of each."""
+    found = scan(SystemDisk(), directory, 1, None)
+    return {(each.block.ledger_id, each.block.first) for each in found if isinstance(each, FoundBlock)}
+
+
+def test_the_blocks_that_are_named_are_damaged_and_no_others(tmp_path: Path) -> None:
+    write_log(tmp_path)
+    before = intact_blocks(tmp_path)
+    assert len(before) == IN_EACH * len(LEDGERS)
+    flipped = flip_bits(tmp_path, 3, {5, 7}, random.Random(1))
+    assert len(flipped) == 3
+    assert {each.ledger_id for each in flipped} <= {5, 7}
+    assert all(each.last == each.first + 1 for each in flipped)
+    assert before - intact_blocks(tmp_path) == {(each.ledger_id, each.first) for each in flipped}
+
+
+def test_no_more_blocks_are_damaged_than_there_are(tmp_path: Path) -> None:
+    write_log(tmp_path)
+    assert len(flip_bits(tmp_path, 100, {6}, random.Random(1))) == IN_EACH
+    assert {ledger_id for ledger_id, _ in intact_blocks(tmp_path)} == {5, 7}
