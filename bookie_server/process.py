@@ -10,12 +10,15 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from bookie_server.allocator import return_large_blocks
 from bookie_server.autorecovery import autorecovery
 from bookie_server.config import BookieConfig
+from bookie_server.control.commands import BookieControl
+from bookie_server.control.server import ControlSocket
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.net.descriptors import limits_within, raise_descriptor_limit
 from bookie_server.server import BookieServer
@@ -100,16 +103,36 @@ async def _serve_until(asked_to_stop: asyncio.Event, config: BookieConfig, serve
         return DONE
     try:
         await starting
-        tell(f"bookie {config.advertised_host}:{server.port} is ready")
-        failed = asyncio.create_task(_wait_for(server.failed))
-        await asyncio.wait({failed, asked}, return_when=asyncio.FIRST_COMPLETED)
-        failed.cancel()
+        async with _control(config, server):
+            tell(f"bookie {config.advertised_host}:{server.port} is ready")
+            failed = asyncio.create_task(_wait_for(server.failed))
+            await asyncio.wait({failed, asked}, return_when=asyncio.FIRST_COMPLETED)
+            failed.cancel()
     finally:
         asked.cancel()
     # The reason comes before the clean-up, which can take its time on a broken disk.
     code = DONE if server.failure is None else _report(server.failure)
     await server.stop()
     return code
+
+
+@asynccontextmanager
+async def _control(config: BookieConfig, server: BookieServer) -> AsyncIterator[None]:
+    """Serve commands of this machine. A bookie that cannot serves its clients all the same."""
+    assert server.storage is not None, "it has been started"
+    control = BookieControl(server.storage, server.scrubber)
+    try:
+        opened = await ControlSocket.open(config.storage.ledger_directory, control.perform)
+    except OSError as error:
+        logger.warning(
+            "`bookie space`, `compact` and `scrub` need a stop of this bookie: no socket (%s)", error
+        )
+        yield
+        return
+    try:
+        yield
+    finally:
+        await opened.close()
 
 
 async def _wait_for(event: asyncio.Event) -> None:

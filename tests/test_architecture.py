@@ -194,6 +194,7 @@ OWNERS = {
     "dlog/cli/": "the terminal",
     "dlog/demo/": "a program that starts and kills processes",
     "dlog/testing/runner.py": "the terminal",
+    "bookie_server/control/server.py": "a Unix socket of the machine",
     "bookie_server/tools/": "the terminal",
     "bookie_server/__main__.py": "the process",
     "spark_connector/": "runs in Spark's own processes",

@@ -29,6 +29,7 @@ from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import RecordType, explicit_lac_body, key_body, ledger_body
 from bookie_server.journal.writer import Journal, LedgerRun
 from bookie_server.storage.compaction.compactor import Compacted, Compactor
+from bookie_server.storage.compaction.space import FileSpace
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_reader import EntryReader
 from bookie_server.storage.index import interval_of
@@ -458,6 +459,15 @@ class LedgerStorage(StorageReads):
             LogStoreError: any other error, which is also `failed`.
         """
         return await self._compactor.compact(threshold, nearly_full=not self.writable)
+
+    async def space(self) -> list[FileSpace]:
+        """What is live in each entry log, and in each journal file before the log mark.
+
+        Raises:
+            StorageError: the index cannot be read.
+            LogStoreError: any other error, which is also `failed`.
+        """
+        return await self._compactor.space()
 
     async def clear_limbo(self) -> None:
         """End limbo, durably. The caller has compared every ledger with its other replicas."""

@@ -283,7 +283,10 @@ def scrub(
     ] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Check every block that a stopped bookie has stored; fail if one is damaged."""
+    """Check every block that a bookie has stored; fail if one is damaged.
+
+    A running bookie does it with its scrubber, at the rate of its settings.
+    """
     from bookie_server.tools.scrubbing import (
         SCRUB_COLUMNS,
         require_intact,
@@ -308,7 +311,7 @@ def space(
     ledgers: Annotated[bool, typer.Option("--ledgers", help="One row for each ledger.")] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show live and dead bytes of a stopped bookie's entry logs and journal files."""
+    """Show live and dead bytes of a bookie's entry logs and journal files."""
     from bookie_server.tools.space import FILE_COLUMNS, LEDGER_COLUMNS, file_rows, ledger_rows
 
     storage = _storage(data, journal_dir, ledger_dir)
@@ -332,7 +335,10 @@ def compact(
     ] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Copy what is live in files of a stopped bookie that are mostly garbage, and remove these files."""
+    """Copy what is live in files of a bookie that are mostly garbage, and remove these files.
+
+    A running bookie goes on serving, and writes at the rate of its settings.
+    """
     from bookie_server.tools import space
 
     storage = _storage(data, journal_dir, ledger_dir)

@@ -1,19 +1,29 @@
-"""`bookie scrub`: check what a stopped bookie has stored, or show what the scrubber of a running one has done."""
+"""`bookie scrub`: check what a bookie has stored, or show what the scrubber of a running one has done.
+
+A running bookie is asked for a pass of its scrubber; the files of a stopped one are read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from bookie_server.control.messages import Command, Request
 from bookie_server.disk.directory_lock import exclusively
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import StorageError
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.index import Index
-from bookie_server.storage.scrub.record import ScrubPass, ScrubRecord, decode_scrub_record
+from bookie_server.storage.scrub.record import (
+    ScrubPass,
+    ScrubRecord,
+    decode_scrub_pass,
+    decode_scrub_record,
+)
 from bookie_server.storage.scrub.scrubber import STEP_BYTES
 from bookie_server.storage.scrub.walk import BEGINNING, BlockWalk, Position
 from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.tools.running_bookie import ask_running
 from ledger.environment import SystemEnvironment
 from ledger.printing import Row, counted
 
@@ -21,7 +31,13 @@ SCRUB_COLUMNS = ("pass", "began", "ended", "blocks", "bytes", "damaged blocks", 
 
 
 def scrubbed_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
-    """Check everything, at full speed, with a line for `say` for each damaged block."""
+    """Check everything.
+
+    Of a stopped bookie at full speed, with a line for `say` for each damaged block; a running one logs them.
+    """
+    result = ask_running(config, Request(Command.SCRUB))
+    if result is not None:
+        return _facts(decode_scrub_pass(result))
     disk, paths = SystemDisk(), StoragePaths.of(config)
     with exclusively(disk, config):
         index = Index(disk.open_key_values(paths.index), paths.index)
@@ -48,7 +64,7 @@ def require_intact(facts: Row) -> None:
     blocks = int(str(facts["damaged_blocks"]))
     if blocks:
         raise StorageError(
-            f"{counted(blocks, 'block is', 'blocks are')} damaged: start the bookie; its scrubber has the copies "
+            f"{counted(blocks, 'block is', 'blocks are')} damaged: the scrubber of a running bookie has the copies "
             "brought back from other bookies"
         )
 

@@ -1,4 +1,7 @@
-"""`bookie space` and `bookie compact` of a stopped bookie: what is live in its files, and how the rest goes. Blocks."""
+"""`bookie space` and `bookie compact`: what is live in a bookie's files, and how the rest goes. Blocks.
+
+A running bookie is asked; the files of a stopped one are read.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from bookie_server.control.messages import Command, Request, compacted_of, files_of
 from bookie_server.disk.directory_lock import exclusively
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.system_disk import SystemDisk
@@ -20,6 +24,7 @@ from bookie_server.storage.index import Index
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.tools.inspection import journal_records
+from bookie_server.tools.running_bookie import ask_running
 from ledger.environment import SystemEnvironment
 from ledger.printing import Row
 
@@ -65,6 +70,9 @@ def _file_row(file: FileSpace) -> Row:
 
 
 def _files(config: StorageConfig) -> list[FileSpace]:
+    result = ask_running(config, Request(Command.SPACE))
+    if result is not None:
+        return files_of(result)
     disk = SystemDisk()
     with exclusively(disk, config):
         return _measured(disk, config)
@@ -92,22 +100,27 @@ def _measured(disk: Disk, config: StorageConfig) -> list[FileSpace]:
 
 
 def compact(config: StorageConfig, threshold: float) -> tuple[Row, str]:
-    """Compact a stopped bookie; what was done, and why files with enough garbage stay, if they do.
+    """Compact; what was done, and why files with enough garbage stay, if they do.
 
-    Its journal is replayed first. Errors: those of a start, and of a disk that fails.
+    A running bookie goes on serving, and compacts at the rate of its settings. The journal of a stopped one is replayed
+    first. Errors: those of a start, and of a disk that fails; UnavailableError of a running one.
     """
-    disk = SystemDisk()
-    with exclusively(disk, config):
-        before = sum(each.file_bytes for each in _measured(disk, config))
-        done = asyncio.run(_compacted(disk, config, threshold))
-        after = sum(each.file_bytes for each in _measured(disk, config))
+    before = _files(config)
+    result = ask_running(config, Request(Command.COMPACT, threshold))
+    done = compacted_of(result) if result is not None else _compact_stopped(config, threshold)
     row: Row = {
         "files_removed": done.files_removed,
         "copied_bytes": done.copied_bytes,
-        "bytes_before": before,
-        "bytes_after": after,
+        "bytes_before": sum(each.file_bytes for each in before),
+        "bytes_after": sum(each.file_bytes for each in _files(config)),
     }
     return row, done.refusal
+
+
+def _compact_stopped(config: StorageConfig, threshold: float) -> Compacted:
+    disk = SystemDisk()
+    with exclusively(disk, config):
+        return asyncio.run(_compacted(disk, config, threshold))
 
 
 def require_all(refusal: str) -> None:

@@ -16,7 +16,7 @@ from bookie_server.disk.disk import DiskWorker
 from bookie_server.errors import DiskFullError, StorageError
 from bookie_server.storage.compaction.run import CompactionRun
 from bookie_server.storage.compaction.selection import select
-from bookie_server.storage.compaction.space import measure
+from bookie_server.storage.compaction.space import FileSpace, measure
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.damage_reports import WAY_OUT
 from bookie_server.storage.start.opening import Parts
@@ -106,7 +106,7 @@ class Compactor:
         if parts.checkpointer.has_placed:
             done.refusal = "compaction waits for a checkpoint that a full disk holds up"
             return None
-        files = measure(parts.disk, parts.paths, parts.index, parts.checkpointer.mark_file_id)
+        files = self._measure()
         total, free = parts.disk.free_space(parts.paths.ledgers)
         room = (
             free + parts.reserve.held_bytes
@@ -119,6 +119,14 @@ class Compactor:
         if not selection.files:
             return None
         return CompactionRun(parts, selection.files, config.block_bytes_max, config.entry_log_bytes_max)
+
+    async def space(self) -> list[FileSpace]:
+        """What is live in each file now. LogStoreError."""
+        return await self._job(self._measure)
+
+    def _measure(self) -> list[FileSpace]:
+        parts = self._parts
+        return measure(parts.disk, parts.paths, parts.index, parts.checkpointer.mark_file_id)
 
     async def _pause(self, written: int) -> None:
         rate = self._config.compaction_bytes_per_s

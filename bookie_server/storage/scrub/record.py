@@ -68,8 +68,11 @@ def decode_scrub_record(data: bytes) -> ScrubRecord:
 
 
 def _pass(fields: Mapping[str, Any] | None) -> ScrubPass | None:
-    if fields is None:
-        return None
+    return None if fields is None else decode_scrub_pass(fields)
+
+
+def decode_scrub_pass(fields: Mapping[str, Any]) -> ScrubPass:
+    """A pass from its fields as JSON has them. ValueError, KeyError, TypeError."""
     return ScrubPass(
         began_ms=int(fields["began_ms"]),
         ended_ms=None if fields["ended_ms"] is None else int(fields["ended_ms"]),

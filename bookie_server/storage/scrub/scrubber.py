@@ -29,7 +29,7 @@ from bookie_server.storage.scrub.record import (
 from bookie_server.storage.scrub.walk import BEGINNING, Damage
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.environment import Environment
-from ledger.errors import LedgerNotFoundError, LogStoreError, MetadataFormatError
+from ledger.errors import LedgerNotFoundError, LogStoreError, MetadataFormatError, UnavailableError
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, LedgerId
 
@@ -79,11 +79,29 @@ class Scrubber:
         self._walk = storage.block_walk()
         self._worker = disk.worker("scrub")
         self._journaled = storage.journaled
+        self._asked = asyncio.Event()
+        """Begin the next pass now."""
+        self._waiters: list[asyncio.Future[ScrubPass]] = []
         self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def scrub_now(self) -> ScrubPass:
+        """Begin a pass now, unless one is under way; the next one that is complete.
+
+        Raises:
+            UnavailableError: the bookie stops, or its scrubber has.
+        """
+        if self._task.done():
+            raise UnavailableError("the bookie's scrubber has ended: its log has the reason")
+        done: asyncio.Future[ScrubPass] = asyncio.get_running_loop().create_future()
+        self._waiters.append(done)
+        self._asked.set()
+        return await done
 
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.wait([self._task])
+        for each in self._taken_waiters():
+            each.set_exception(UnavailableError("the bookie stops before the pass is complete"))
         await self._worker.close()
 
     async def _run(self) -> None:
@@ -93,15 +111,21 @@ class Scrubber:
             logger.warning("the scrubber begins at the beginning: %s", error)
         if self._storage.limbo:
             await self._mark_losses()
-        await asyncio.sleep(min(_SETTLE_S, self._config.interval_s))
+        await self._wait(min(_SETTLE_S, self._config.interval_s))
         while True:
             current = self.record.current
             if current is None:
-                await asyncio.sleep(self._due_in_s())
+                await self._wait(self._due_in_s())
                 current = ScrubPass(began_ms=self._wall_ms())
                 self.record = replace(self.record, current=current, position=BEGINNING)
             await self._finish_pass(current)
             await self._save()
+
+    async def _wait(self, time_s: float) -> None:
+        """For this long, or until a pass is asked for."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(time_s):
+                await self._asked.wait()
 
     def _due_in_s(self) -> float:
         last = self.record.last
@@ -138,7 +162,15 @@ class Scrubber:
             )
         current = replace(current, ended_ms=self._wall_ms())
         self.record = ScrubRecord(last=current)
+        self._asked.clear()
+        for each in self._taken_waiters():
+            each.set_result(current)
         _report_pass(current)
+
+    def _taken_waiters(self) -> list[asyncio.Future[ScrubPass]]:
+        """Those that still wait, which from now on do not."""
+        waiters, self._waiters = self._waiters, []
+        return [each for each in waiters if not each.done()]
 
     # ---- what was lost
 

@@ -1,0 +1,34 @@
+"""What each request makes the bookie do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from bookie_server.control.messages import Command, Request, compacted_result, files_result
+from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.scrub.scrubber import Scrubber
+from ledger.errors import UnavailableError
+
+
+class BookieControl:
+    def __init__(self, storage: LedgerStorage, scrubber: Scrubber | None) -> None:
+        self._storage = storage
+        self._scrubber = scrubber
+
+    async def perform(self, request: Request) -> Any:
+        """The result for `Answer.result`. LogStoreError: not done."""
+        match request.command:
+            case Command.SPACE:
+                return files_result(await self._storage.space())
+            case Command.COMPACT:
+                return compacted_result(await self._storage.compact(request.threshold))
+            case Command.SCRUB:
+                return await self._scrub()
+
+    async def _scrub(self) -> dict[str, object]:
+        if self._scrubber is None:
+            raise UnavailableError(
+                "the bookie has no scrubber (scrub_interval_s is 0): stop it, and repeat the command"
+            )
+        return asdict(await self._scrubber.scrub_now())
