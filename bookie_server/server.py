@@ -36,6 +36,8 @@ from bookie_server.registration import Presence, register
 from bookie_server.storage.compaction.task import CompactionTask
 from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig, GarbageTask
 from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.scrub.limbo import LimboTask
+from bookie_server.storage.scrub.marking import RepairMarks
 from bookie_server.storage.scrub.scrubber import Scrubber, ScrubConfig
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.environment import Environment
@@ -127,17 +129,22 @@ class BookieServer:
         self._stack.push_async_callback(garbage.close)
         compaction = CompactionTask(storage, self._config.storage)
         self._stack.push_async_callback(compaction.close)
+        marks = RepairMarks(self._store, self.bookie_id, self._environment)
+        if storage.limbo:
+            limbo = LimboTask(
+                storage, self._disk.worker("limbo"), self._store, instance_id, self.bookie_id, marks
+            )
+            self._stack.push_async_callback(limbo.close)
         if self._config.scrub_interval_s:
-            self.scrubber = self._make_scrubber(storage)
+            self.scrubber = self._make_scrubber(storage, marks)
             self._stack.push_async_callback(self.scrubber.close)
 
-    def _make_scrubber(self, storage: LedgerStorage) -> Scrubber:
+    def _make_scrubber(self, storage: LedgerStorage, marks: RepairMarks) -> Scrubber:
         return Scrubber(
             storage,
             self._disk,
             StoragePaths.of(self._config.storage),
-            self._store,
-            self.bookie_id,
+            marks,
             ScrubConfig(interval_s=self._config.scrub_interval_s, bytes_per_s=self._config.scrub_bytes_per_s),
             self._environment,
         )

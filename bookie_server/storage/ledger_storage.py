@@ -141,6 +141,11 @@ class LedgerStorage(StorageReads):
         """As `ledger`, without reading the disk; None proves nothing. For checkers, which must not change the state."""
         return self._states.in_memory(ledger_id)
 
+    def key_is_lost(self, ledger_id: int) -> bool:
+        """Whether the ledger was found in a rebuild without its state. StorageError."""
+        state = self._states.get(ledger_id)
+        return state is not None and not state.deleted and not state.master_key
+
     def create_ledger(self, ledger_id: int, master_key: bytes) -> StoredLedger:
         """Create a ledger that `ledger` does not know. Its key is durable before any add or fence of it."""
         state = self._states.create(ledger_id, bytes(master_key))
@@ -470,8 +475,15 @@ class LedgerStorage(StorageReads):
         return await self._compactor.space()
 
     async def clear_limbo(self) -> None:
-        """End limbo, durably. The caller has compared every ledger with its other replicas."""
+        """End limbo, durably. The caller has proved that nothing acknowledged is missing here.
+
+        Raises:
+            DiskFullError: not done, and may be repeated.
+            LogStoreError: any other error, which is also `failed`.
+        """
+        await self.checkpoint()  # so that a start does not read the damaged part of the journal again
         await self._upkeep.clear_limbo()
+        self._announce(self.writable)
 
     async def close(self) -> None:
         """Sync the journal, checkpoint, stop the workers. After a failure: only stop the workers."""

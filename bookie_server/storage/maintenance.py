@@ -183,7 +183,9 @@ class StorageMaintenance:
         # one moves the mark, so that the journal's files go away and a restart has nothing to replay.
         parts = self._parts
         changed = bool(parts.caches.active.ledgers or parts.states.any_changed or parts.deleted)
-        return changed or self._journal.durable != self._marked
+        # In limbo the mark is before the damage: the next start would find it again.
+        before_damage = parts.states.limbo and not self.has_checkpointed
+        return changed or self._journal.durable != self._marked or before_damage
 
     async def _checkpoint_now_and_then(self) -> None:
         if self._full is None and self._anything_new():

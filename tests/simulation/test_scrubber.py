@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from bookie_server.storage.scrub import scrubber
+from bookie_server.storage.scrub.limbo import RECHECK_S
 from bookie_server.storage.scrub.record import ScrubRecord
 from dlog.testing import ClusterConfig, SimulatedCluster, simulate
 from dlog.testing.bookies import SimulatedBookie, small_storage
@@ -124,7 +125,7 @@ def test_damage_is_repaired_although_its_blocks_are_in_the_read_cache() -> None:
     simulate(main, config=CONFIG)
 
 
-def test_a_bookie_in_limbo_has_what_it_lost_repaired() -> None:
+def test_a_bookie_in_limbo_has_what_it_lost_repaired_and_serves_again() -> None:
     """Part of its journal is damaged. It marks the ledgers that lack entries here, and no others."""
 
     async def main(cluster: SimulatedCluster) -> None:
@@ -141,22 +142,84 @@ def test_a_bookie_in_limbo_has_what_it_lost_repaired() -> None:
                 if bookie.bookie_id in await members_of(ledgers, each := await written(ledgers, 5))
             }
             assert damaged
-            bookie.kill()
-            bookie.damaged = True
-            bookie.disk.rot_settled("journal")
-            await cluster.restart_bookie(number)
-            assert bookie.server is not None and bookie.server.storage is not None
-            assert bookie.server.storage.limbo
+            await lose_journal(cluster, number)
             while not (found := await marked(ledgers)):  # noqa: ASYNC110
                 await asyncio.sleep(0.5)
             assert set(found) <= damaged
             assert {missing for each in found.values() for missing in each} == {bookie.bookie_id}
+            assert bookie.bookie_id not in {
+                each.bookie_id for each in (await ledgers.store.bookies()).writable
+            }
             await repair(cluster, ledgers)
             for each in (intact, *damaged):
                 assert await audit(ledgers, [each], repaired=True) == []
             assert bookie.bookie_id in await members_of(ledgers, intact)
+            while in_limbo(bookie):  # noqa: ASYNC110 -- another process ends it
+                await asyncio.sleep(0.5)
+            while bookie.bookie_id not in {  # noqa: ASYNC110 -- published by another process
+                each.bookie_id for each in (await ledgers.store.bookies()).writable
+            }:
+                await asyncio.sleep(0.5)
+            await cluster.restart_bookie(number)
+            assert not in_limbo(bookie)
+            for each in (intact, *damaged):
+                assert await audit(ledgers, [each], repaired=True) == []
 
     simulate(main, config=LIMBO)
+
+
+def test_a_ledger_that_is_still_open_keeps_a_bookie_in_limbo() -> None:
+    """Its fence may be among what was lost. Once the ledger is closed, nothing more can be missing."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, asyncio.timeout(3600):
+            ledgers = client.ledgers
+            for number in range(len(cluster.bookies)):
+                await cluster.restart_bookie(number)
+            made: asyncio.Future[LedgerId] = asyncio.get_running_loop().create_future()
+
+            async def write() -> None:
+                async with await cluster.client() as writer:
+                    handle = await writer.ledgers.create(THREE_OF_THREE)
+                    for number in range(100):
+                        await handle.add(b"%d" % number * 50)
+                    made.set_result(handle.ledger_id)
+                    await asyncio.Event().wait()
+
+            cluster.run("writer", write)
+            ledger_id = await made
+            cluster.kill("writer")
+            members = await members_of(ledgers, ledger_id)
+            number = next(at for at, each in enumerate(cluster.bookies) if each.bookie_id in members)
+            bookie = cluster.bookies[number]
+            await lose_journal(cluster, number)
+            await asyncio.sleep(5 * RECHECK_S)
+            assert in_limbo(bookie)
+            await ledgers.open_with_recovery(ledger_id)
+            assert (await ledgers.store.read_ledger(ledger_id)).value.last_entry == 99
+            while not await marked(ledgers):  # noqa: ASYNC110 -- what is waited for is in other processes
+                await asyncio.sleep(0.5)
+            await repair(cluster, ledgers)
+            while in_limbo(bookie):  # noqa: ASYNC110 -- another process ends it
+                await asyncio.sleep(0.5)
+            assert await audit(ledgers, [ledger_id], repaired=True) == []
+
+    simulate(main, config=LIMBO)
+
+
+async def lose_journal(cluster: SimulatedCluster, number: int) -> None:
+    """Kill the bookie, damage its journal, and start it in limbo."""
+    bookie = cluster.bookies[number]
+    bookie.kill()
+    bookie.damaged = True
+    bookie.disk.rot_settled(".journal")
+    await cluster.restart_bookie(number)
+    assert in_limbo(bookie)
+
+
+def in_limbo(bookie: SimulatedBookie) -> bool:
+    assert bookie.server is not None and bookie.server.storage is not None
+    return bookie.server.storage.limbo
 
 
 async def members_of(ledgers: LedgerClient, ledger_id: LedgerId) -> tuple[str, ...]:

@@ -17,9 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from bookie_server.disk.disk import Disk
-from bookie_server.errors import StorageError
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.storage.scrub.completeness import lacks_entries
+from bookie_server.storage.scrub.marking import RepairMarks
 from bookie_server.storage.scrub.record import (
     ScrubPass,
     ScrubRecord,
@@ -29,9 +28,8 @@ from bookie_server.storage.scrub.record import (
 from bookie_server.storage.scrub.walk import BEGINNING, Damage
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.environment import Environment
-from ledger.errors import LedgerNotFoundError, LogStoreError, MetadataFormatError, UnavailableError
-from ledger.metadata.store import MetadataStore
-from ledger.model import BookieId, LedgerId
+from ledger.errors import LogStoreError, UnavailableError
+from ledger.model import LedgerId
 
 STEP_BYTES = 1024 * 1024
 _BUSY_PART = 50
@@ -62,8 +60,7 @@ class Scrubber:
         storage: LedgerStorage,
         disk: Disk,
         paths: StoragePaths,
-        store: MetadataStore,
-        bookie_id: BookieId,
+        marks: RepairMarks,
         config: ScrubConfig,
         environment: Environment,
     ) -> None:
@@ -72,8 +69,7 @@ class Scrubber:
         self._storage = storage
         self._disk = disk
         self._path = paths.scrub_record
-        self._store = store
-        self._bookie_id = bookie_id
+        self._marks = marks
         self._config = config
         self._environment = environment
         self._walk = storage.block_walk()
@@ -109,8 +105,6 @@ class Scrubber:
             self.record = await self._worker.run(self._load)
         except LogStoreError as error:
             logger.warning("the scrubber begins at the beginning: %s", error)
-        if self._storage.limbo:
-            await self._mark_losses()
         await self._wait(min(_SETTLE_S, self._config.interval_s))
         while True:
             current = self.record.current
@@ -172,42 +166,6 @@ class Scrubber:
         waiters, self._waiters = self._waiters, []
         return [each for each in waiters if not each.done()]
 
-    # ---- what was lost
-
-    async def _mark_losses(self) -> None:
-        """After a start that accepted a damaged journal or index: mark the ledgers that lack entries here."""
-        while True:
-            try:
-                marked = 0
-                async for ledger_id in self._store.ledger_ids():
-                    if await self._lacks(ledger_id):
-                        await self._mark_one(ledger_id)
-                        marked += 1
-                logger.warning(
-                    "in limbo: %d ledgers lack entries here and are marked for repair; docs/operations.md#limbo",
-                    marked,
-                )
-                return
-            except LogStoreError as error:
-                logger.warning("what this bookie has lost cannot be found out now: %s", error)
-                await asyncio.sleep(_RETRY_S)
-
-    async def _lacks(self, ledger_id: LedgerId) -> bool:
-        try:
-            metadata = (await self._store.read_ledger(ledger_id)).value
-        except LedgerNotFoundError:
-            return False
-        except MetadataFormatError as error:
-            logger.error("ledger %s is not checked: %s", ledger_id, error)
-            return False
-        if self._bookie_id not in metadata.members():
-            return False
-        try:
-            held = await self._storage.held_ranges(ledger_id)
-        except StorageError:
-            return True
-        return await self._worker.run(lambda: lacks_entries(metadata, self._bookie_id, held))
-
     # ---- what is found
 
     def _report(self, current: ScrubPass, damage: Iterable[Damage]) -> None:
@@ -220,17 +178,11 @@ class Scrubber:
         for ledger_id in sorted(ledger_ids):
             while True:
                 try:
-                    await self._mark_one(LedgerId(ledger_id))
+                    await self._marks.mark(LedgerId(ledger_id))
                     break
                 except LogStoreError as error:
                     logger.warning("ledger %d is damaged here and cannot be marked now: %s", ledger_id, error)
                     await asyncio.sleep(_RETRY_S)
-
-    async def _mark_one(self, ledger_id: LedgerId) -> None:
-        with suppress(LedgerNotFoundError):  # deleted: garbage collection has not come to it yet
-            metadata = (await self._store.read_ledger(ledger_id)).value
-            if self._bookie_id in metadata.members():
-                await self._store.repair.mark(ledger_id, {self._bookie_id}, self._wall_ms())
 
     # ---- what is remembered
 

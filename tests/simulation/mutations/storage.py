@@ -304,7 +304,7 @@ MUTATIONS = (
         "A ledger of which the scrubber has found damage is marked as under-replicated.",
         (
             edit(
-                "bookie_server.storage.scrub.scrubber:Scrubber._mark_one",
+                "bookie_server.storage.scrub.marking:RepairMarks.mark",
                 (
                     "if self._bookie_id in metadata.members():",
                     "if self._bookie_id not in metadata.members():",

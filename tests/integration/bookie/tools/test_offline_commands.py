@@ -193,9 +193,6 @@ def test_a_damaged_index_is_made_anew_from_the_command_line(bookie: BookieProces
 def test_a_stopped_bookie_is_scrubbed(bookie: BookieProcess) -> None:
     with RawClient(bookie.port) as client:
         client.ask(add(1, 0))
-        refused = run_bookie("scrub", "--data", str(bookie.data))
-    assert refused.returncode == 1
-    assert "used by another process" in refused.stderr
     assert bookie.terminate() == 0
     intact = run_bookie("scrub", "--data", str(bookie.data), "-o", "json")
     assert (intact.returncode, intact.stderr) == (0, "")
