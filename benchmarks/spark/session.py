@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_HEAP = "3g"
+"""The default of 1 GiB does not hold what Kafka's consumers have fetched in addition to a scan of Parquet."""
+
+
 @contextmanager
 def spark_session(cores: int, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """A session of `local[cores]`. The next one has the same JVM, with the jars that the first one names."""
@@ -21,6 +25,7 @@ def spark_session(cores: int, settings: Mapping[str, str] | None = None) -> Iter
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{cores}]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config("spark.driver.memory", _HEAP)
     session = builder.config(map=dict(settings or {})).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     try:
