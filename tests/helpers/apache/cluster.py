@@ -66,7 +66,10 @@ class MixedCluster:
             for n in range(apache)
         ]
         uri = f"{self.uri}?session_timeout_ms={SESSION_TIMEOUT_MS}"
-        self.ours = [OwnBookie(uri, directory / f"ours-{n}") for n in range(ours)]
+        self.ours = [
+            OwnBookie(uri, directory / f"ours-{n}", network_location=f"/rack-{n % 2}") for n in range(ours)
+        ]
+        """Each publishes a location, which no Apache bookie does: what Apache's programs must not trip over."""
         self.conf = directory / "shell.conf"
         """What Apache's shell needs to know of this cluster."""
         self.conf.write_text(f"metadataServiceUri={self.uri}\nallowLoopback=true\n")

@@ -100,6 +100,7 @@ def test_bookieinfo(own: MixedCluster) -> None:
 def test_endpointinfo(own: MixedCluster) -> None:
     said = shell(own.conf, "endpointinfo", "-b", own.ours[0].bookie_id)
     assert own.ours[0].bookie_id in said and "deletions" in said
+    assert "networkLocation" in said and "/rack-0" in said
 
 
 def test_whatisinstanceid(own: MixedCluster) -> None:
