@@ -1,12 +1,12 @@
 """The benchmarks: `python -m benchmarks [NAME ...] [--quick]`, all of them unless some are named.
 
-Some run only when they are named. `storage` compares ways to store entries, `capacity`
-counts what a bookie needs for them. `interop` compares with Apache's client
-and needs Java and Apache's jars; `spark_scan` reads and `spark_sink` writes logs from Spark, `spark_stream` does both
-in a stream, and all need Java. With --kafka `spark_scan` compares with Spark's Kafka source, too, and needs Kafka's
-jars. `latency`, `many_logs`, `long_log`, `seek` and `availability` (half an hour) run on SQLite and on ZooKeeper,
-unless --stores names one. `hour` has a cluster bear losses for --minutes, 60 by default. The others run on SQLite;
-`takeover` and `hour` on what --stores names.
+Some run only when they are named. `storage` compares ways to store entries, `capacity` counts what a bookie needs for
+them; `shapes` has many ledgers on a bookie, large entries, a bookie that hangs, and cold reads. `interop` compares with
+Apache's client and needs Java and Apache's jars; `spark_scan` reads and `spark_sink` writes logs from Spark,
+`spark_stream` does both in a stream, and all need Java. With --kafka `spark_scan` compares with Spark's Kafka source,
+too, and needs Kafka's jars. `latency`, `many_logs`, `long_log`, `seek` and `availability` (half an hour) run on SQLite
+and on ZooKeeper, unless --stores names one. `hour` has a cluster bear losses for --minutes, 60 by default. The others
+run on SQLite; `takeover` and `hour` on what --stores names.
 
 Each asks one question, measures its contenders and a floor in turns in the same run, and leaves a table, a plot
 and JSON in benchmarks/results/.
@@ -35,6 +35,7 @@ from benchmarks import (
     memory,
     read,
     seek,
+    shapes,
     startup,
     storage,
     takeover,
@@ -74,6 +75,7 @@ _OF_LOGS: dict[str, Callable[[Options], Coroutine[Any, Any, Finished]]] = {
 _OF_STORAGES: dict[str, Callable[[Options], Coroutine[Any, Any, Finished]]] = {
     "storage": storage.run,
     "capacity": capacity.run,
+    "shapes": shapes.run,
 }
 """Only when they are named."""
 

@@ -86,6 +86,12 @@ class Options:
     starts: int = 10
     """Processes started by the benchmark of start-up."""
 
+    bookie_ledgers: int = 100_000
+    """Ledgers on one bookie, for `shapes`."""
+
+    open_ledgers: int = 10_000
+    """Of these: open, and written to."""
+
     deletions: int = 100_000
     """Ledgers that the benchmark of deletions deletes."""
 
@@ -117,5 +123,7 @@ def quick(directory: Path) -> Options:
         spark_cores=(2,),
         idle_logs=5,
         starts=2,
+        bookie_ledgers=200,
+        open_ledgers=20,
         deletions=2000,
     )

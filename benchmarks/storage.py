@@ -8,7 +8,6 @@ each case is the kind that writes twice.
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from benchmarks.histogram import Summary
 from benchmarks.load import ledger_load
 from benchmarks.load.ledger_load import QUORUM, ledger_client
-from benchmarks.machine import settle_disk
+from benchmarks.machine import drop_from_memory, settle_disk
 from benchmarks.options import Options
 from benchmarks.report import Report
 from benchmarks.rows import Runs
@@ -79,10 +78,10 @@ async def _round(options: Options, kind: str, bytes_min: int, runs: Runs) -> Non
                 rate = await _read_all(client, ledger_ids[:10])
                 runs.add(f"{_INTERLEAVED}, {_WARM}", kind, rate)
             await _restart(cluster, kind, extra, runs)
-            _drop_from_memory(cluster.directory)
+            drop_from_memory(cluster.directory)
             async with ledger_client(cluster.uri) as client:
                 runs.add(f"{_INTERLEAVED}, {_COLD}", kind, await _read_all(client, ledger_ids[:10]))
-                _drop_from_memory(cluster.directory)
+                drop_from_memory(cluster.directory)
                 latencies = await _read_random(client, ledger_ids[10:])
                 runs.add(f"{_INTERLEAVED}, {_RANDOM}", kind, Summary.of(latencies).p50 * 1e3)
     finally:
@@ -180,13 +179,3 @@ def _written(cluster: Cluster) -> int:
         lines = Path(f"/proc/{bookie.pid}/io").read_text().splitlines()
         total += next(int(line.split()[1]) for line in lines if line.startswith("write_bytes:"))
     return total
-
-
-def _drop_from_memory(directory: Path) -> None:
-    """The next read of any of these files is one of the disk."""
-    settle_disk()
-    for path in directory.rglob("*"):
-        if path.is_file():
-            descriptor = os.open(path, os.O_RDONLY)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(descriptor)

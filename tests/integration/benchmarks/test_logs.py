@@ -1,4 +1,4 @@
-"""The benchmarks of logs measure what they report, on a small scale."""
+"""The benchmarks of logs and of bookies measure what they report, on a small scale."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bookie, latency, long_log, many_logs, seek
+from benchmarks import bookie, latency, long_log, many_logs, seek, shapes
 from benchmarks.options import Options, quick
 from benchmarks.report import Report
 from benchmarks.stores import SQLITE
@@ -23,6 +23,10 @@ pytestmark = pytest.mark.integration
         (long_log.run, {"10 ledgers", "25 ledgers"}),
         (bookie.run, {"adds of 5 ledgers, together", "explicit LACs of 5 ledgers, together"}),
         (seek.run, {"warm, p50", "a new client, p99"}),
+        (
+            shapes.run,
+            {"restart after kill -9", "append", "one of three hangs four fifths of the time", "cold"},
+        ),
         (
             many_logs.run,
             {"5 logs, one in flight each", "one log, 5 in flight", "3 readers", "10 logs", "8 logs"},
@@ -56,6 +60,9 @@ async def test_every_case_is_measured(
         idle_tails=8,
         listed_ledgers=(10, 25),
         sought_messages=10_000,
+        bookie_ledgers=30,
+        open_ledgers=5,
+        read_bytes=1024 * 1024,
     )
     report = await run(options)
     assert contenders <= {row.contender for row in report.rows}
