@@ -1,11 +1,12 @@
 """How fast is our client beside Apache's: on Apache's bookies and on ours, with metadata in ZooKeeper?
 
-Three bookies of each kind, E3 Qw3 Qa2, CRC32C, binary protocol, 2,000 entries unanswered at most. Apache's bookies
-and its client have their defaults, but for the limit of 5,000 adds a second, which is lifted, and for what they do
-with a bookie that lags: two acknowledgements of three do not wait for it, so it may be 10,000 adds behind. It would
-refuse the next, Apache's client would look for another bookie and, since there is none, give its ledger up; so the
-bookies queue without a bound, and the client is patient. Both clients take turns in the same run, on the same
-bookies; Apache's has its warm-up before, since a JVM is slow in its first seconds.
+Three bookies of each kind, which all run for the whole time, E3 Qw3 Qa2, CRC32C, binary protocol. End to end compares
+Apache's client on Apache's bookies with ours on ours, round by round.
+Apache's bookies and its client have their defaults, but for the limit of 5,000 adds a second, which is lifted, and for
+what they do with a bookie that lags: two acknowledgements of three do not wait for it, so it may be 10,000 adds behind.
+It would refuse the next, Apache's client would look for another bookie and, since there is none, give its ledger up; so
+the bookies queue without a bound, and the client is patient. Both clients take turns; Apache's has its warm-up before,
+since a JVM is slow in its first seconds.
 
 Needs Java and Apache's jars: `tools/fetch-java-libs`.
 """
@@ -15,28 +16,36 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.histogram import Summary
 from benchmarks.load import ledger_load
 from benchmarks.load.ledger_load import QUORUM, ledger_client
 from benchmarks.machine import settle_disk
-from benchmarks.options import Options
+from benchmarks.options import MIB, Options
 from benchmarks.report import Report
 from benchmarks.rows import Runs
 from ledger.client import LedgerClient
 from ledger.config import Visibility
-from tests.helpers.apache.cluster import Bookie, MixedCluster
+from tests.helpers.apache.cluster import MixedCluster
 from tests.helpers.apache.java_client import JavaClient, JavaProcess, compile_driver, java_client
 
-WINDOW = 2000
-ENTRY_BYTES = (100, 1024)
-_WARM_UP_ENTRIES = 100_000
-_PROBE_ENTRIES = 20_000
+WINDOWS = {100: 2000, 1024: 2000, 10 * 1024: 500, 64 * 1024: 100}
+"""By size of an entry: how many are unanswered at most."""
+_TARGETS = {100: 3.0, 1024: 2.0, 10 * 1024: 1.5, 64 * 1024: 1.5}
+"""Of Apache's rate, end to end."""
+_WARM_UP_ENTRIES, _WARM_UP_BYTES = 100_000, 256 * MIB
+_PROBE_ENTRIES, _PROBE_BYTES = 20_000, 64 * MIB
 _CREATES = 100
 _CREATE_SHARE = 1.3
+_ALONE = 500
+"""Appends one at a time."""
 OURS, APACHES = "our client", "Apache's client"
+OUR_BOOKIES, THEIR_BOOKIES = "our bookies", "Apache's bookies"
+_RATIO = "ours to Apache's"
+_LONE = "one append at a time, mean"
 _SERVER_JVM = ("-Xmx1g", "-XX:MaxDirectMemorySize=1g")
 _CLIENT = {"useV2WireProtocol": "true", "throttle": 0, "addEntryTimeoutSec": 60}
 _SETTINGS = {
@@ -53,58 +62,90 @@ _SETTINGS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """One kind of bookies and both clients."""
+
+    kind: str
+    pids: list[int]
+    ours: LedgerClient
+    java: JavaClient
+
+
 async def run(options: Options) -> Report:
     report = Report("interop", "How fast is our client beside Apache's, on both kinds of bookies?")
     runs = Runs()
-    with _driver() as jvm:
-        for kind, apache, ours in (("Apache's bookies", 3, 0), ("our bookies", 0, 3)):
-            with _running(options.directory, apache, ours) as cluster:
-                java = java_client(jvm, kind.replace(" ", "-"), cluster.uri, **_CLIENT)
-                async with ledger_client(cluster.uri) as client:
-                    await _measure(kind, cluster.bookies, client, java, options, runs)
-            _report_appends(report, kind, runs)
+    async with AsyncExitStack() as stack:
+        jvm = stack.enter_context(_driver())
+        clusters = [
+            await _started(stack, options.directory, jvm, kind, apache, ours)
+            for kind, apache, ours in ((THEIR_BOOKIES, 3, 0), (OUR_BOOKIES, 0, 3))
+        ]
+        for cluster in clusters:
+            for size in WINDOWS:
+                await _java_appends(cluster.java, size, min(_WARM_UP_ENTRIES, _WARM_UP_BYTES // size))
+        for _ in range(options.rounds):
+            for size in WINDOWS:
+                for cluster in clusters:
+                    await _measure(cluster, size, options, runs)
+            for cluster in clusters:
+                await _measure_calls(cluster, runs)
+    _report_end_to_end(report, runs)
+    for cluster in clusters:
+        _report_appends(report, cluster.kind, runs)
     _report_creates(report, runs)
     return report
 
 
-async def _measure(
-    kind: str, bookies: list[Bookie], client: LedgerClient, java: JavaClient, options: Options, runs: Runs
-) -> None:
-    for size in ENTRY_BYTES:
-        await _java_appends(java, size, _WARM_UP_ENTRIES)
-    for _ in range(options.rounds):
-        for size in ENTRY_BYTES:
-            case = _case(kind, size)
-            settle_disk()
-            rate = await _java_appends(java, size, _PROBE_ENTRIES)
-            runs.add(case, APACHES, await _java_appends(java, size, int(rate * options.seconds)))
-            settle_disk()
-            found = await ledger_load.measure_throughput(
-                client,
-                [bookie.pid for bookie in bookies],
-                entry_bytes=size,
-                window=WINDOW,
-                visibility=Visibility.FAST,
-                warm_up_s=options.warm_up_s,
-                seconds=options.seconds,
-            )
-            runs.add(case, OURS, found.entries_per_s)
-        for contender, times in (
-            (APACHES, await _java_creates(java)),
-            (OURS, await _our_creates(client)),
-        ):
-            summary = Summary.of(times)
-            runs.add("create and close, p50", contender, summary.p50 * 1e3)
-            runs.add("create and close, p99", contender, summary.p99 * 1e3)
+async def _started(
+    stack: AsyncExitStack, directory: Path, jvm: JavaProcess, kind: str, apache: int, ours: int
+) -> _Cluster:
+    cluster = stack.enter_context(_running(directory, apache, ours))
+    java = java_client(jvm, kind.replace(" ", "-"), cluster.uri, **_CLIENT)
+    client = await stack.enter_async_context(ledger_client(cluster.uri))
+    return _Cluster(kind, [bookie.pid for bookie in cluster.bookies], client, java)
+
+
+async def _measure(cluster: _Cluster, size: int, options: Options, runs: Runs) -> None:
+    case = _case(cluster.kind, size)
+    settle_disk()
+    rate = await _java_appends(cluster.java, size, min(_PROBE_ENTRIES, _PROBE_BYTES // size))
+    runs.add(case, APACHES, await _java_appends(cluster.java, size, int(rate * options.seconds)))
+    settle_disk()
+    found = await ledger_load.measure_throughput(
+        cluster.ours,
+        cluster.pids,
+        entry_bytes=size,
+        window=WINDOWS[size],
+        visibility=Visibility.FAST,
+        warm_up_s=options.warm_up_s,
+        seconds=options.seconds,
+    )
+    runs.add(case, OURS, found.entries_per_s)
+
+
+async def _measure_calls(cluster: _Cluster, runs: Runs) -> None:
+    """What waits for its answer before the next one: lone appends, and ledgers that are created and closed."""
+    alone = f"{_LONE}, {cluster.kind}"
+    runs.add(alone, APACHES, 1e3 / await _java_appends(cluster.java, 100, _ALONE, window=1))
+    latencies = await ledger_load.measure_latencies(cluster.ours, entry_bytes=100, count=_ALONE)
+    runs.add(alone, OURS, 1e3 * sum(latencies) / len(latencies))
+    for contender, times in (
+        (APACHES, await _java_creates(cluster.java)),
+        (OURS, await _our_creates(cluster.ours)),
+    ):
+        summary = Summary.of(times)
+        runs.add("create and close, p50", contender, summary.p50 * 1e3)
+        runs.add("create and close, p99", contender, summary.p99 * 1e3)
 
 
 # ---- the contenders
 
 
-async def _java_appends(java: JavaClient, size: int, count: int) -> float:
+async def _java_appends(java: JavaClient, size: int, count: int, *, window: int | None = None) -> float:
     """Entries a second."""
     ledger = await java.create(QUORUM.ensemble, QUORUM.write, QUORUM.ack, "CRC32C")
-    (nanoseconds,) = await ledger.call("bench", count, size, WINDOW)
+    (nanoseconds,) = await ledger.call("bench", count, size, window or WINDOWS[size])
     await ledger.close()
     await java.delete(ledger.ledger_id)
     return count / int(nanoseconds) * 1e9
@@ -157,12 +198,24 @@ def _case(kind: str, size: int) -> str:
     return f"{size} B, {kind}"
 
 
+def _report_end_to_end(report: Report, runs: Runs) -> None:
+    for size, target in _TARGETS.items():
+        pairs = Runs()
+        theirs = runs.values(_case(THEIR_BOOKIES, size), APACHES)
+        for their_rate, our_rate in zip(theirs, runs.values(_case(OUR_BOOKIES, size), OURS), strict=True):
+            pairs.add(f"{size} B, end to end", _RATIO, our_rate / their_rate)
+        report.add(pairs.row(f"{size} B, end to end", _RATIO, "times", target=target))
+
+
 def _report_appends(report: Report, kind: str, runs: Runs) -> None:
-    for size in ENTRY_BYTES:
+    for size in WINDOWS:
         case = _case(kind, size)
         theirs = runs.median(case, APACHES)
         report.add(runs.row(case, APACHES, "entries/s"))
         report.add(runs.row(case, OURS, "entries/s", floor=theirs, target=theirs))
+    case = f"{_LONE}, {kind}"
+    report.add(runs.row(case, APACHES, "ms"))
+    report.add(runs.row(case, OURS, "ms", floor=runs.median(case, APACHES)))
 
 
 def _report_creates(report: Report, runs: Runs) -> None:

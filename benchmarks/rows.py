@@ -17,6 +17,10 @@ class Runs:
     def add(self, case: str, contender: str, value: float) -> None:
         self._values[case, contender].append(value)
 
+    def values(self, case: str, contender: str) -> list[float]:
+        """Round by round."""
+        return list(self._values[case, contender])
+
     def median(self, case: str, contender: str) -> float:
         return median(self._values[case, contender])
 
