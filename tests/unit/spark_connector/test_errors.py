@@ -15,6 +15,7 @@ from dlog.errors import LogNotFoundError, TrimmedError
 from ledger.errors import LogStoreError, MetadataUnavailableError
 from spark_connector.errors import BadOptionError, PartitionDataLossError, SparkSourceError, spark_errors
 from spark_connector.source import DlogDataSource
+from tests.helpers.spark import needs_pyspark
 
 VALUE = StructType([StructField("value", BinaryType())])
 
@@ -68,17 +69,23 @@ WRITERS = [
 ]
 
 
+@needs_pyspark("4.1", "logs are written")
 @pytest.mark.parametrize("write", WRITERS, ids=["batch", "stream"])
-def test_what_is_not_supported_is_said_by_us(
-    write: Callable[[DlogDataSource, bool], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overwriting_is_refused_by_us(write: Callable[[DlogDataSource, bool], object]) -> None:
     """Not by the class of Spark that lacks a method, nor by what Spark does after that."""
     source = DlogDataSource({"metadata": "memory:x", "log": "orders"})
     with pytest.raises(
         SparkSourceError, match=r"^DLOG_NOT_SUPPORTED: a log cannot be overwritten, it only grows: "
     ):
         write(source, True)
-    monkeypatch.delattr(pyspark.sql.datasource, "DataSourceStreamArrowWriter")
+
+
+@pytest.mark.parametrize("write", WRITERS, ids=["batch", "stream"])
+def test_a_pyspark_that_cannot_write_is_refused_in_a_sentence(
+    write: Callable[[DlogDataSource, bool], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = DlogDataSource({"metadata": "memory:x", "log": "orders"})
+    monkeypatch.delattr(pyspark.sql.datasource, "DataSourceStreamArrowWriter", raising=False)
     with pytest.raises(
         SparkSourceError, match=r"^DLOG_NOT_SUPPORTED: writing to a log needs PySpark 4.1 or newer"
     ):
