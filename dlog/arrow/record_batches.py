@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -17,16 +18,36 @@ from dlog.arrow.columns import ArrowColumns
 from dlog.arrow.entry_columns import EntryColumns, columns_of_batch, decode_columns
 from dlog.arrow.read_schema import read_schema
 from dlog.errors import EntryFormatError
-from dlog.model import MessageId
+from dlog.model import LogName, MessageId
 from dlog.read.batch import MessageBatch
-from dlog.read.fetcher import Fetched, NotYetError
-from dlog.read.reader import Reader, Taken, undecodable
+from dlog.read.fetcher import Fetched, NotYetError, Taken, undecodable
 from ledger.arguments import require_type
 from ledger.errors import ConfigurationError, LogStoreError
 
 ROWS_MAX = 10_000_000
 LINGER_S = 0.1
 """How long the first row of a batch waits for more if the reader has no end."""
+
+
+class FetchedSource(Protocol):
+    """What this needs of a reader."""
+
+    @property
+    def log(self) -> LogName: ...
+
+    @property
+    def position(self) -> MessageId: ...
+
+    @property
+    def until(self) -> MessageId | None: ...
+
+    async def open(self) -> None: ...
+
+    async def next_fetched(self, *, give_up_at: float | None = None) -> Taken | None: ...
+
+    def put_back(
+        self, items: Sequence[Taken], position: MessageId, *, in_place_of_first: bool = False
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +66,7 @@ class Made:
 class RecordBatches:
     """Makes record batches of the messages of one reader, which has no policy `gap`."""
 
-    def __init__(self, reader: Reader, columns: Sequence[str] | None, batch_rows: int) -> None:
+    def __init__(self, reader: FetchedSource, columns: Sequence[str] | None, batch_rows: int) -> None:
         self.schema = read_schema(columns)
         require_type("batch_rows", batch_rows, int)
         if not 1 <= batch_rows <= ROWS_MAX:

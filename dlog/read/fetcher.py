@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from dlog.backoff import Backoff
 from dlog.core.commands import ReadRecord
@@ -28,9 +28,10 @@ from dlog.core.tailing import (
     WaitForEntries,
     WaitForLedger,
 )
+from dlog.errors import EntryFormatError
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
-from dlog.model import EARLIEST_ID, MessageId
+from dlog.model import EARLIEST_ID, LogName, MessageId
 from dlog.read.batch import MessageBatch
 from dlog.read.config import ReaderConfig
 from dlog.read.entry_count import message_count
@@ -70,6 +71,17 @@ class Fetched:
         if position.ledger_id > self.ledger_id:
             return 0
         return max(0, last - max(first, position.entry_id) + 1)
+
+
+Taken: TypeAlias = tuple[Fetched | MessageBatch | Gap, MessageId]
+"""What was taken from a reader as it was fetched, and the reader's position after it."""
+
+
+def undecodable(error: EntryFormatError, log: LogName, ledger_id: int, entry_id: int) -> EntryFormatError:
+    """The same error with the place of the entry."""
+    return EntryFormatError(
+        f"entry {entry_id} of ledger {ledger_id}, log {log}: {error}", ledger_id=ledger_id, entry_id=entry_id
+    )
 
 
 class NotYetError(Exception):

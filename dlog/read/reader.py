@@ -27,7 +27,7 @@ from dlog.model import EARLIEST_ID, Cursor, LogName, Message, MessageId, check_l
 from dlog.read.backlog import Lag, lag_behind
 from dlog.read.batch import MessageBatch
 from dlog.read.config import ReaderConfig
-from dlog.read.fetcher import Fetched, Fetcher, NotYetError
+from dlog.read.fetcher import Fetched, Fetcher, NotYetError, Taken, undecodable
 from dlog.read.held_cursor import HeldCursor
 from dlog.read.places import Places
 from dlog.read.range import ReadRange
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 _NOTHING: Iterator[Message] = iter(())
 _new: Any = tuple.__new__
 """What MessageId's constructor calls after three Python frames."""
-
-Taken = tuple[Fetched | MessageBatch | Gap, MessageId]
-"""What was taken from a reader as it was fetched, and the position after it."""
 
 
 class Reader:
@@ -628,13 +625,6 @@ class Reader:
     def waits_for(self) -> str | None:
         """Why no message comes at the moment, as a sentence; None while there is something to return."""
         return None if self._fetcher is None or self._put_back else self._fetcher.waits_for
-
-
-def undecodable(error: EntryFormatError, log: LogName, ledger_id: int, entry_id: int) -> EntryFormatError:
-    """The same error with the place of the entry."""
-    return EntryFormatError(
-        f"entry {entry_id} of ledger {ledger_id}, log {log}: {error}", ledger_id=ledger_id, entry_id=entry_id
-    )
 
 
 def require_poll_s(timeout_s: object) -> None:
