@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ def read_partition(
     uri: str, partition: Partition, schema: pa.Schema, settings: TaskSettings
 ) -> Iterator[pa.RecordBatch]:
     """The partition's messages as record batches of `schema`, on an event loop of their own."""
+    gc.freeze()  # PySpark collects all garbage after each task: not among the modules that it has imported, too
     with asyncio.Runner() as runner:
         run = runner.get_loop().run_until_complete  # `runner.run` makes the text of each result
         batches = _record_batches(uri, partition, schema, settings)

@@ -6,6 +6,7 @@ So bookies are served while this thread waits for rows, and rows are encoded whi
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, suppress
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -128,6 +129,7 @@ class _Loop:
         return TaskWriteError(f"task {self._partition} could not write: {why}", partition=self._partition)
 
     def __enter__(self) -> _Loop:
+        gc.freeze()  # as spark_connector/read/task.py
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
