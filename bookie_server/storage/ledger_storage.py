@@ -475,13 +475,14 @@ class LedgerStorage(StorageReads):
         return await self._compactor.space()
 
     async def clear_limbo(self) -> None:
-        """End limbo, durably. The caller has proved that nothing acknowledged is missing here.
+        """End limbo, durably.
+
+        The caller has proved that nothing acknowledged is missing here, and made a checkpoint since the start.
 
         Raises:
             DiskFullError: not done, and may be repeated.
             LogStoreError: any other error, which is also `failed`.
         """
-        await self.checkpoint()  # so that a start does not read the damaged part of the journal again
         await self._upkeep.clear_limbo()
         self._announce(self.writable)
 

@@ -20,7 +20,6 @@ from bookie_server.errors import ClusterMissingError, StorageError
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.scrub.completeness import lacks_entries
 from bookie_server.storage.scrub.marking import RepairMarks
-from ledger.buggify import buggify
 from ledger.errors import LedgerNotFoundError, LogStoreError, MetadataFormatError
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, LedgerId, LedgerMetadata
@@ -90,6 +89,9 @@ class LimboTask:
                 found = await self._compare()
                 agreeing = agreeing + 1 if found.nothing_missing else 0
                 if agreeing >= AGREEING:
+                    await (
+                        self._storage.checkpoint()
+                    )  # or the next start reads the damaged part of the journal again
                     await self._storage.clear_limbo()
                     logger.warning("limbo is over: every ledger that names this bookie is complete here")
                     return
@@ -100,7 +102,7 @@ class LimboTask:
                 if self._storage.failed is not None:
                     return
                 logger.warning("what this bookie has lost cannot be found out now: %s", error)
-            await asyncio.sleep(RECHECK_S * (buggify("bookie.early-limbo-check") or 1.0))
+            await asyncio.sleep(RECHECK_S)
 
     async def _compare(self) -> LimboCheck:
         if await self._store.instance_id() != self._instance_id:

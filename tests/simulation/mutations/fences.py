@@ -237,30 +237,6 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "limbo-ends-while-a-ledger-is-open",  # docs/pitfalls.md#doubt-answered-as-absence
-        "Limbo ends when no ledger is left whose fence may have been lost.",
-        (
-            edit(
-                "bookie_server.storage.scrub.limbo:LimboTask._compare",
-                ("elif self._bookie_id in open_ensemble(metadata):", "elif False:"),
-            ),
-        ),
-        profile="beyond",
-        plan=focused(
-            "rotten_fence",
-            **THREE,
-            bookies=3,
-            writers=2,
-            fast=False,
-            append_every_s=0.2,
-            checkpoint_s=20.0,
-            patience=1.0,
-            fault_every_s=3.0,
-            chaos_s=60.0,
-            progress_s=200.0,
-        ),
-    ),
-    Mutation(
         "limbo-forgets-its-fences",  # docs/pitfalls.md#doubt-answered-as-absence
         "A bookie that may have lost part of its journal may have lost a fence with it: it takes no normal add; "
         "as a whole it is read-only, and each of its ledgers refuses.",
