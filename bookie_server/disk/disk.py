@@ -48,7 +48,7 @@ class DiskFile(Protocol):
         """
 
     def write_uncached(self, offset: int, parts: Sequence[bytes]) -> int:
-        """As `write_at`, for bytes that nobody is about to read: the disk may keep them out of memory."""
+        """As `write_at`, for bytes that no client is about to read: the disk may keep them out of memory."""
         return self.write_at(offset, parts)
 
     def preallocate(self, offset: int, size: int) -> None:

@@ -54,9 +54,9 @@ class StorageConfig:
     """An entry log is closed at this size. Space is reclaimed by whole entry logs."""
 
     single_write_bytes_min: int = 0
-    """Adds of one ledger that arrive together with at least so many bytes are written once: they stay in the journal,
-    and its files until their ledgers are deleted. Smaller ones are written to an entry log as well, sorted by ledger.
-    0 writes all of them twice."""
+    """Adds of one ledger that arrive together with this number of bytes or more are written once: they stay in the
+    journal, and its files until their ledgers are deleted. Smaller ones are written to an entry log as well, sorted by
+    ledger. 0 writes all of them twice."""
 
     block_bytes_max: int = 64 * 1024
     """Entries stored under one index record. A random read costs one block, the index one record a block."""

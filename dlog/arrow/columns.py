@@ -61,7 +61,7 @@ class _Rows:
 
 
 BATCH_BYTES = 32 * 1024 * 1024
-"""A record batch with so many bytes of keys, values and headers is full, whatever the number of its rows.
+"""A record batch with this number of bytes of keys, values and headers is full, whatever the number of its rows.
 
 It has one entry more at most, and so stays far below the 2 GiB that Arrow's offsets can address.
 """

@@ -330,7 +330,7 @@ class Rotation:
             return []
         self._closing, self._holding = True, holding
         if self._phase is Phase.LIFTED:
-            # Nobody waits behind the barrier any more, so P is closed however slowly the store answers.
+            # No append waits behind the barrier any more, so P is closed however slowly the store answers.
             self._waits_for_retry = False
             return self._drain()
         idle = self._phase is Phase.CREATING and self._waits_for_retry and not holding

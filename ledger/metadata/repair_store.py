@@ -81,7 +81,7 @@ class RepairStore(Protocol):
         """
 
     def marks(self) -> AsyncIterator[UnderReplicated]:
-        """Every mark, ascending by ledger id, in bounded memory. One that is cleared meanwhile may be left out."""
+        """Every mark, ascending by ledger id, in bounded memory. One that is cleared during it may be left out."""
 
     def watch_marks(self, watch: Watch) -> Unwatch:
         """Be called when ledgers may have been marked. A mark beside others may come without a call: look now and
@@ -93,17 +93,17 @@ class RepairStore(Protocol):
         """The lock of a ledger, marked or not; None while another worker, or another task of this one, has it."""
 
     async def lock_holder(self, ledger_id: LedgerId) -> str | None:
-        """Who holds the lock, for display; None if nobody does."""
+        """Who holds the lock, for display; None if no client does."""
 
     # ---- switches
 
     async def enabled(self) -> bool:
-        """Whether auditors mark and workers repair. True unless somebody has switched it off."""
+        """Whether auditors mark and workers repair. True unless an operator has switched it off."""
 
     async def set_enabled(self, enabled: bool) -> None: ...
 
     async def lost_bookie_delay_s(self) -> Versioned[int] | None:
-        """How long a bookie may be away before its ledgers are marked; None if nobody has set it."""
+        """How long a bookie may be away before its ledgers are marked; None if no operator has set it."""
 
     async def set_lost_bookie_delay_s(self, delay_s: int) -> None:
         """Set it, to a new version. The auditor audits now when it is set to what it is, as BookKeeper's does."""

@@ -105,7 +105,7 @@ class Auditor:
         return max(0.0, min(self._config.poll_s, due_at - now()))
 
     async def _read_delay(self) -> tuple[int, bool]:
-        """The delay, and whether somebody asks for an audit now by setting it to what it is."""
+        """The delay, and whether an operator asks for an audit now by setting it to what it is."""
         found = await self._store.repair.lost_bookie_delay_s()
         if found is None:
             await self._store.repair.set_lost_bookie_delay_s(self._config.lost_bookie_delay_s)
@@ -208,5 +208,5 @@ class Auditor:
 
 
 def _report(error: MetadataFormatError) -> None:
-    """One ledger that nobody can read must not hide the others."""
+    """One ledger that no client can read must not hide the others."""
     _log.error("a ledger is not audited: %s", error)

@@ -39,7 +39,7 @@ class RepairConfig:
     """
 
     check_percentage: int = 0
-    """Entries of a fragment that such a check reads besides the first and the last one, in percent."""
+    """Entries of a fragment that such a check reads in addition to the first and the last one, in percent."""
 
     open_ledger_grace_s: float = 30.0
     """How long the writer of an open ledger may take to replace a lost bookie itself (Apache's default).

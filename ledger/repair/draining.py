@@ -1,6 +1,6 @@
 """A bookie that is gone for good: what depended on it is copied to others (`bookie recover`, `bookie decommission`).
 
-Works with or without auditors and workers: it takes the same locks, and comes back to ledgers that somebody else has.
+Works with or without auditors and workers: it takes the same locks, and comes back to ledgers that another client has.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OnLedger = Callable[[int, int, LedgerOutcome], None]
 
 
 def ignore_progress(done: int, known: int, outcome: LedgerOutcome) -> None:
-    """The default: tells nobody."""
+    """The default: reports nothing."""
 
 
 class Draining:
@@ -122,7 +122,7 @@ class Draining:
             done = await self.recover()
             if done.left:
                 return done
-            # A ledger that was made meanwhile, by a client that had not noticed the end of the bookie, counts, too.
+            # A ledger counts, too, that a client made in the meantime, not knowing of the end of the bookie.
             if not await self._dependent():
                 break
         await self._remove_cookie()
@@ -206,4 +206,4 @@ class Draining:
 
 
 _TASKS_MAX = 256
-"""Ledgers that may wait for their open writers at the same time, besides those that are copied."""
+"""Ledgers that may wait for their open writers at the same time, in addition to those that are copied."""

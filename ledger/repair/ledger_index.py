@@ -21,10 +21,10 @@ def _refuse(error: MetadataFormatError) -> None:
 async def all_ledgers(
     store: MetadataStore, on_damaged: OnDamaged = _refuse
 ) -> AsyncIterator[tuple[LedgerId, LedgerMetadata]]:
-    """Every ledger, ascending, in bounded memory. One that is deleted meanwhile is left out.
+    """Every ledger, ascending, in bounded memory. One that is deleted in the meantime is left out.
 
     Raises:
-        MetadataFormatError: the metadata of one is damaged, so nobody can say on which bookies it depends; unless
+        MetadataFormatError: the metadata of one is damaged, so it is unknown on which bookies it depends; unless
             `on_damaged` takes the error, and the ledger is left out.
     """
     part: list[LedgerId] = []

@@ -1,7 +1,7 @@
 """Repair of one ledger: check, copy, and only then replace in metadata.
 
 Invariant: metadata names a new member once that has acknowledged every entry it must hold, after syncing it. A worker
-that dies at any point leaves copies that nobody counts, never a fragment with fewer than before
+that dies at any point leaves copies that do not count, never a fragment with fewer than before
 (docs/pitfalls.md#replaced-before-the-copy-is-durable).
 """
 
@@ -24,7 +24,7 @@ from ledger.repair.errors import CopyFailedError, FragmentChangedError
 from ledger.repair.outcome import LedgerOutcome, Repaired
 
 _ROUNDS = 3
-"""Times that a ledger is looked at anew because somebody else changed it."""
+"""Times that a ledger is read again because another client changed it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,6 @@ async def _clear(lock: RepairLock, version: int, outcome: LedgerOutcome) -> None
     try:
         await lock.clear_mark(version)
     except MetadataVersionError:
-        outcome.left.append("it was marked again meanwhile")
+        outcome.left.append("it was marked again in the meantime")
     except LockLostError as error:
         outcome.left.append(str(error))

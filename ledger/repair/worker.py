@@ -110,7 +110,7 @@ class Worker:
                 await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
             self._begin(ledger_id)
         for ledger_id in self._pauses.keys() - marked:
-            del self._pauses[ledger_id]  # somebody else has repaired it
+            del self._pauses[ledger_id]  # another worker has repaired it
         self.progress.waiting = len(self._pauses)
 
     def _begin(self, ledger_id: LedgerId) -> None:

@@ -89,9 +89,8 @@ class LimboTask:
                 found = await self._compare()
                 agreeing = agreeing + 1 if found.nothing_missing else 0
                 if agreeing >= AGREEING:
-                    await (
-                        self._storage.checkpoint()
-                    )  # or the next start reads the damaged part of the journal again
+                    # A start after this must not read the damaged part of the journal again.
+                    await self._storage.checkpoint()
                     await self._storage.clear_limbo()
                     logger.warning("limbo is over: every ledger that names this bookie is complete here")
                     return
@@ -101,6 +100,7 @@ class LimboTask:
             except LogStoreError as error:
                 if self._storage.failed is not None:
                     return
+                agreeing = 0
                 logger.warning("what this bookie has lost cannot be found out now: %s", error)
             await asyncio.sleep(RECHECK_S)
 

@@ -41,13 +41,13 @@ def check_destination(file: str, force: bool) -> None:
 
 @contextmanager
 def opened_output(file: str, force: bool) -> Iterator[BinaryIO]:
-    """Stdout for `-`; else a new file beside `file`, which takes its place if the block succeeds.
+    """Stdout for `-`; else a new file next to `file`, which takes its place if the block succeeds.
 
     On success its content is on the disk. It has the permissions of the file that it replaces, or those that the umask
     gives a new one. After a failure it is removed; of a process that was killed, `FILE.XXX.partial` remains.
 
     Raises:
-        ConfigurationError: it cannot be created, or `file` was created meanwhile and `force` is not set.
+        ConfigurationError: it cannot be created, or `file` was created in the meantime and `force` is not set.
     """
     if file == STDOUT:
         yield sys.stdout.buffer

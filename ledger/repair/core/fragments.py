@@ -30,7 +30,7 @@ class ClosedFragment:
         return [each for each in range(self.first, self.last + 1) if holds(position, each, self.quorum)]
 
     def ends_at(self, position: int, percentage: int = 0) -> list[int]:
-        """The first and the last of them, and so many percent of those between, evenly spread."""
+        """The first and the last of them, and this percentage of those between, evenly spread."""
         entries = self.entries_at(position)
         inner = entries[1:-1]
         count = len(inner) * percentage // 100

@@ -2,7 +2,7 @@
 
 The change is a pair for `update_loop.update_ledger`, decided on what metadata says then: the fragment has the same
 entries and is still closed, the old bookie still holds the position, and the new one holds none. Anything else means
-that somebody else was there meanwhile, and raises (docs/pitfalls.md#repair-on-a-stale-view).
+that another client was there in the meantime, and raises (docs/pitfalls.md#repair-on-a-stale-view).
 """
 
 from __future__ import annotations

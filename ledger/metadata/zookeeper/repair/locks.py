@@ -74,7 +74,7 @@ class Locks:
             except NoNodeError:
                 return
             except MetadataOutcomeUnknownError as error:
-                await rounds.again(error)  # nobody but us removes it: look, and remove it again
+                await rounds.again(error)  # no other client removes it: read, and remove it again
 
 
 class ZooKeeperLock:

@@ -52,7 +52,7 @@ class Marks:
                     except NoNodeError:
                         break  # a worker removes empty directories while we make them: begin again
             except (NodeExistsError, BadVersionError):
-                pass  # somebody else marks it, or has cleared it: look again
+                pass  # another client marks it, or has cleared it: read again
             await rounds.again()
 
     async def read(self, ledger_id: LedgerId) -> Versioned[UnderReplicated]:
@@ -92,7 +92,7 @@ class Marks:
             yield shown_mark(ledger_id, bytes(data))
 
     async def _remove_empty_parents(self, path: str) -> None:
-        """As BookKeeper does. The mark is gone: what goes wrong here matters to nobody."""
+        """As BookKeeper does. The mark is gone: what goes wrong here has no effect."""
         try:
             while (path := parent(path)) != self._root:
                 await self._session.delete(path)
