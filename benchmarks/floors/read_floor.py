@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import cast
 
-from tests.helpers.processes.python import start_python
+from tests.helpers.processes.python import Child, start_python
 
 PIECE_BYTES = 1024 * 1024
 """As much as our readers ask for at a time."""
@@ -14,17 +16,24 @@ _PIECES_AHEAD = 2
 
 async def measure_read_floor(seconds: float) -> float:
     """Bytes a second that arrive in this process when nobody looks at them."""
-    source = await start_python(["-m", "benchmarks.floors.bare_source", "--piece-bytes", str(PIECE_BYTES)])
-    try:
+    async with bare_source() as source:
         loop = asyncio.get_running_loop()
         transport, counter = await loop.create_connection(_Counter, source.host, source.port)
         started = loop.time()
         await asyncio.sleep(seconds)
         rate = counter.received / (loop.time() - started)
         transport.abort()
+    return rate
+
+
+@asynccontextmanager
+async def bare_source() -> AsyncIterator[Child]:
+    """A process that sends PIECE_BYTES for each byte that it receives."""
+    source = await start_python(["-m", "benchmarks.floors.bare_source", "--piece-bytes", str(PIECE_BYTES)])
+    try:
+        yield source
     finally:
         await source.stop()
-    return rate
 
 
 class _Counter(asyncio.Protocol):

@@ -3,8 +3,10 @@
 Messages of 100 random bytes without keys in eight ledgers, three bookies, E3 Qw3 Qa2, on one machine with a session of
 `local[2]`, then of `local[1]`. The contenders take turns, round by round, and return rows with the same columns, which
 Spark's sink `noop` drops: the log; Parquet files with the same rows; a Python source that yields a tuple from memory
-for each row, of which it makes a tenth. `dlog.arrow.scan` reads the log into record batches, in one process without
-Spark. The files, of bookies and of Parquet, are in the cache of the operating system.
+for each row, of which it makes a tenth; and the floor of all sources in Python that read from another process, which
+receives the bytes of the values from a bare server and yields ready record batches. `dlog.arrow.scan` reads the log
+into record batches, in one process without Spark. The files, of bookies and of Parquet, are in the cache of the
+operating system.
 
 With `--kafka` Spark's own Kafka source takes turns, too: once with its own settings, in one case, because it always
 makes all columns; and with settings that suit large reads, since with its own it asks the broker for the ends of the
@@ -38,11 +40,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
+from benchmarks.floors.read_floor import PIECE_BYTES, bare_source
 from benchmarks.load.log_load import BATCH, MESSAGE_BYTES
 from benchmarks.machine import settle_disk
 from benchmarks.options import MIB, Options
 from benchmarks.report import Report, Row
 from benchmarks.rows import Runs
+from benchmarks.spark.bare_rows import BareRows
 from benchmarks.spark.kafka import TUNED, KafkaPeer, kafka_peer
 from benchmarks.spark.session import noop, spark_session, timed
 from benchmarks.spark.tuple_source import TupleSource
@@ -52,7 +56,7 @@ from dlog.client import connect
 from tests.helpers.processes.cluster import running_cluster
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 _LOG = "scanned"
 _LEDGERS = 8
@@ -62,6 +66,7 @@ _APPENDS_AT_ONCE = 64
 _TARGET, _SDK_TARGET, _OF_PARQUET = 2_000_000.0, 4_000_000.0, 0.5
 _DLOG, _PARQUET, _TUPLES = "dlog", "Parquet", "tuples"
 _KAFKA, _KAFKA_TUNED = "Spark's Kafka source", "Spark's Kafka source, tuned"
+_FLOOR = "floor of a Python source"
 _SDK = "dlog.arrow.scan, no Spark"
 _ALL, _VALUE, _ONE = "all columns", "value", "a query of one message"
 _COLUMNS = (_ALL, _VALUE)
@@ -79,12 +84,13 @@ async def run(options: Options) -> Report:
     peak_bytes = 0
     with tempfile.TemporaryDirectory(dir=options.directory) as found, kafka_peer(options) as kafka:
         files = Path(found)
-        async with running_cluster(options.directory) as cluster:
+        async with running_cluster(options.directory) as cluster, bare_source() as bare:
             checksum = await _fill(cluster.uri, rows // _LEDGERS)
             _copy(cluster.uri, files, rows // _LEDGERS)
             for cores in options.spark_cores:
                 with spark_session(cores, kafka.settings if kafka else {}) as spark:
                     scan = _Scan(spark, cores, cluster.uri, files, rows, checksum)
+                    scan.compare_with_floor(bare.port)
                     if kafka:
                         scan.compare_with(kafka)
                     settle_disk()
@@ -155,6 +161,22 @@ class _Scan:
         self._checksum = checksum
         self._contenders: dict[str, Callable[[str], DataFrame]] = {_DLOG: self._log, _PARQUET: self._parquet}
 
+    def compare_with_floor(self, port: int) -> None:
+        """Let the least that a Python source can do take turns, in as many tasks as the log is read with."""
+        self._spark.dataSource.register(BareRows)
+        source: dict[str, int | str] = {
+            "port": port,
+            "pieceBytes": PIECE_BYTES,
+            "file": f"{self._files}/0.parquet",
+        }
+        tasks = self._log(_ALL).rdd.getNumPartitions()
+
+        def rows(columns: str) -> DataFrame:
+            reader = self._spark.read.format(BareRows.name()).options(rows=self._rows, tasks=tasks, **source)
+            return _with_columns(reader, columns)
+
+        self._contenders[_FLOOR] = rows
+
     def compare_with(self, kafka: KafkaPeer) -> None:
         """Let Spark's Kafka source take turns, with as many tasks as the log is read with."""
         kafka.fill(self._spark, self._parquet(_ALL), self._log(_ALL).rdd.getNumPartitions())
@@ -164,7 +186,7 @@ class _Scan:
     def warm_up(self) -> None:
         """A JVM is slow in its first seconds, and starts its Python processes."""
         for name, contender in self._contenders.items():
-            if name != _KAFKA:  # the same code as with other settings
+            if _CHECKSUM in _cases_of(name):  # the others run the same code
                 self._check(contender)
         noop(self._tuples())
 
@@ -193,7 +215,7 @@ class _Scan:
 
     def _log(self, columns: str) -> DataFrame:
         reader = self._spark.read.format("dlog").options(**self._options)
-        return (reader if columns == _ALL else reader.schema(f"{columns} binary")).load()
+        return _with_columns(reader, columns)
 
     def _parquet(self, columns: str) -> DataFrame:
         rows = self._spark.read.parquet(self._files)
@@ -208,8 +230,13 @@ class _Scan:
         return self._spark.read.format(TupleSource.name()).options(**options).load()
 
 
+def _with_columns(reader: DataFrameReader, columns: str) -> DataFrame:
+    return (reader if columns == _ALL else reader.schema(f"{columns} binary")).load()
+
+
 def _cases_of(contender: str) -> Sequence[str]:
-    return (_VALUE,) if contender == _KAFKA else _CASES
+    """Kafka's source always makes all columns, and the floor has no messages to check."""
+    return {_KAFKA: (_VALUE,), _FLOOR: _COLUMNS}.get(contender, _CASES)
 
 
 def _case(what: str, cores: int) -> str:
@@ -239,11 +266,12 @@ def _report(report: Report, runs: Runs, options: Options, peak_bytes: int) -> No
             target = max(_TARGET, _OF_PARQUET * parquet) if is_aimed_at else None
             report.add(runs.row(case, _DLOG, "rows/s", floor=parquet, target=target))
             topics = [each for each in (_KAFKA_TUNED, _KAFKA) if options.kafka and what in _cases_of(each)]
-            for contender in topics:
+            peers = [_FLOOR, *topics] if what in _COLUMNS else topics
+            for contender in peers:
                 report.add(runs.row(case, contender, "rows/s", floor=parquet))
             if what == _ALL:
                 report.add(runs.row(case, _TUPLES, "rows/s", floor=parquet))
-            for contender in (_PARQUET, _DLOG, *topics):
+            for contender in (_PARQUET, _DLOG, *peers):
                 report.add(runs.row(_cpu_case(what, cores), contender, "s"))
         report.add(runs.row(_case(_ONE, cores), _DLOG, "ms"))
     for columns in _COLUMNS:
