@@ -177,6 +177,7 @@ OWNERS = {
     "ledger/early_interrupt.py": "the end of a process that is still loading",
     "ledger/printing.py": "the terminal's width",
     "ledger/metadata/sqlite": "the thread that owns the SQLite connection, its files and locks",
+    "bookie_server/disk/freed_space.py": "removed files and the thread that frees their space",
     "bookie_server/disk/system_disk.py": "files and the threads that write them",
     "bookie_server/disk/rocksdb_store.py": "the index's store, which several of those threads use",
     "dlog/address.py": "the environment variable that names the cluster",

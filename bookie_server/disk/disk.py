@@ -175,6 +175,13 @@ class Disk(Protocol):
     def remove(self, path: Path) -> None:
         """Remove the name if it is there. A crash may bring it back until the directory is synced."""
 
+    def remove_large(self, path: Path) -> Callable[[], None]:
+        """As `remove`. Call what it returns once nobody reads the file any more: from then on its space comes back
+        at a pace that the syncs of other files do not feel.
+        """
+        self.remove(path)
+        return _nothing_to_free
+
     def remove_tree(self, directory: Path) -> None:
         """Remove the directory and everything in it. Links in it are removed, not followed."""
 
@@ -194,3 +201,7 @@ class Disk(Protocol):
 
     def open_key_values(self, directory: Path) -> KeyValues:
         """The ordered key-value store in this directory, made if missing. IndexDamagedError."""
+
+
+def _nothing_to_free() -> None:
+    """Of a file without space of its own."""

@@ -1,4 +1,4 @@
-"""The real disk: the only module that opens, writes, syncs and renames files, and that owns threads.
+"""The real disk: the only module that opens, writes, syncs and renames files.
 
 The laws are those of `bookie_server/disk/disk.py`. Errors of the operating system become ours here, once.
 """
@@ -14,11 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from bookie_server.disk.disk import Disk, DiskFile, DiskLock, DiskWorker, Done, T
+from bookie_server.disk.freed_space import FreedSpace
 from bookie_server.disk.rocksdb_store import KeyValues, open_key_values
 from bookie_server.disk.uncached_pages import PIECE_BYTES, Buffer, PartsReader, page_buffer, pages_within
 from bookie_server.errors import (
@@ -280,6 +282,9 @@ class SystemWorker(DiskWorker):
 class SystemDisk(Disk):
     """The machine's own file systems."""
 
+    def __init__(self) -> None:
+        self._freed_space = FreedSpace()
+
     def worker(self, name: str) -> DiskWorker:
         return SystemWorker(name)
 
@@ -327,6 +332,22 @@ class SystemDisk(Disk):
     def remove(self, path: Path) -> None:
         with _translated("remove", path):
             path.unlink(missing_ok=True)
+
+    def remove_large(self, path: Path) -> Callable[[], None]:
+        try:
+            file = self._open("open", path, os.O_WRONLY)
+        except DiskFailedError as error:
+            if not error.missing:
+                raise
+            return super().remove_large(path)
+        except TooManyFilesError:
+            return super().remove_large(path)
+        try:
+            self.remove(path)
+        except BaseException:
+            file.close()
+            raise
+        return partial(self._freed_space.add, file.fileno())
 
     def lock(self, path: Path) -> DiskLock:
         file = self._open("lock", path, os.O_RDWR | os.O_CREAT)

@@ -64,6 +64,8 @@ class StorageMaintenance:
         self._closed = False
         self._failed = False
         self._periodic: list[asyncio.Task[None]] = []
+        self._removed: dict[int, Callable[[], None]] = {}
+        """Log files that have no name any more and that reads may have open; each with what frees its space."""
         self.usages: list[DirectoryUsage] = []
         self.shortage: DiskFullError | None = None
         """What could not be made when this was tried last."""
@@ -257,11 +259,15 @@ class StorageMaintenance:
         """Delete closed entry logs and journal files in which no ledger lives; how many were deleted."""
         if self._failed:
             return 0
-        removed = await self._storage_worker.run(self._remove_dead_logs, self._on_error)
+        count = await self._storage_worker.run(self._remove_dead_logs, self._on_error)
+        removed = list(self._removed)
         await self._reader.forget_logs(removed)
-        return len(removed)
+        for log_id in removed:
+            if (free := self._removed.pop(log_id, None)) is not None:
+                free()
+        return count
 
-    def _remove_dead_logs(self) -> list[int]:
+    def _remove_dead_logs(self) -> int:
         # In the storage worker, so between two checkpoints: what the index says now is durable.
         parts = self._parts
         dead = [
@@ -274,8 +280,9 @@ class StorageMaintenance:
             with suppress(DiskFullError):  # what it does not know to be removed, a rebuilt index only doubts
                 parts.state_log.forget_logs(dead)
         for log_id in dead:
-            parts.disk.remove(path_of(log_id, entry_logs=parts.paths.entry_logs, journal=parts.paths.journal))
-        return dead
+            path = path_of(log_id, entry_logs=parts.paths.entry_logs, journal=parts.paths.journal)
+            self._removed[log_id] = parts.disk.remove_large(path)
+        return len(dead)
 
     async def clear_limbo(self) -> None:
         """Durably forget that part of the journal was lost."""

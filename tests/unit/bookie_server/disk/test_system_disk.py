@@ -6,14 +6,17 @@ import fcntl
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from bookie_server.disk.freed_space import STEP_BYTES
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import DiskFailedError, StorageClosedError, StorageInUseError
 from tests.helpers.bookie.storage import open_storage
+from tests.helpers.processes.bookie import eventually
 
 
 def test_written_parts_are_read_back_also_when_there_are_many(tmp_path: Path) -> None:
@@ -93,6 +96,46 @@ def test_a_replaced_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
         disk.replace_file(tmp_path / "file", content)
         assert disk.read_file(tmp_path / "file") == content
     assert disk.list(tmp_path) == ["file"]
+
+
+def test_the_space_of_a_large_file_comes_back_in_steps_once_nobody_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, cut = list[int](), os.ftruncate
+
+    def ftruncate(descriptor: int, size: int) -> None:
+        sizes.append(size)
+        cut(descriptor, size)
+
+    monkeypatch.setattr(os, "ftruncate", ftruncate)
+    disk, path, data = SystemDisk(), tmp_path / "file", os.urandom(3 * STEP_BYTES - 5)
+    file = disk.create(path)
+    file.write_at(0, [data])
+    free = disk.remove_large(path)
+    assert not path.exists()
+    assert file.read_at(0, len(data)) == data, "a reader has its file until the space is freed"
+    free()
+    eventually(lambda: file.size() == 0)
+    assert sizes == [2 * STEP_BYTES - 5, STEP_BYTES - 5, 0]
+    file.close()
+    eventually(lambda: f"{path} (deleted)" not in _open_files())
+
+
+def test_a_large_file_is_removed_at_once_where_it_cannot_be_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, path = SystemDisk(), tmp_path / "file"
+    disk.remove_large(path)()  # is not there: as with `remove`
+    disk.create(path).close()
+
+    def no_descriptor(*arguments: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "open", no_descriptor)
+    free = disk.remove_large(path)
+    monkeypatch.undo()
+    free()
+    assert not path.exists()
 
 
 def test_a_worker_keeps_the_order_and_hands_errors_over(tmp_path: Path) -> None:
@@ -210,3 +253,11 @@ def test_directories_are_opened_by_one_storage_only(tmp_path: Path) -> None:
         await storage.close()
 
     asyncio.run(main())
+
+
+def _open_files() -> list[str]:
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since it was listed
+            found.append(str(link.readlink()))
+    return found
