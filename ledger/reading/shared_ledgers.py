@@ -84,8 +84,14 @@ class SharedLedgers:
         async def opened() -> SharedLedger:
             del self._opening[key]  # those who call from now on may want to see more
             handle = await self._open(*key)
-            shared = SharedLedger(handle, lambda: self._forget(key, shared))
-            self._shared.setdefault(key, shared)
+            found = self._shared.get(key)
+            if found is not None:  # of those who called before, and whose opening ended first
+                try:
+                    await found.learn(handle)
+                finally:
+                    await handle.close()
+                return found
+            shared = self._shared[key] = SharedLedger(handle, lambda: self._forget(key, shared))
             return shared
 
         opening = self._opening.get(key)
@@ -139,6 +145,13 @@ class SharedLedger:
         self._handle.confirm(entry_id)
 
     # ---- following an open ledger
+
+    async def learn(self, handle: ReadHandle) -> None:
+        """Know at least as much as this handle on the same ledger. Raises what `refresh` raises."""
+        if handle.closed:
+            await self.refresh()
+        else:
+            self.confirm(handle.last_readable)
 
     async def refresh(self) -> EntryId:
         """As `ReadHandle.refresh`."""

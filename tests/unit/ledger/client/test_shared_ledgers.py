@@ -83,6 +83,35 @@ async def test_one_who_opens_later_sees_what_succeeded_before() -> None:
         await second.close()
 
 
+@pytest.mark.parametrize("is_closed_meanwhile", [False, True])
+async def test_openings_that_overlap_end_in_one_handle_that_knows_what_each_saw(
+    is_closed_meanwhile: bool,
+) -> None:
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster, 2)
+        held, reads = asyncio.Event(), list[int]()
+
+        async def hold_the_first() -> None:
+            reads.append(1)
+            if len(reads) == 1:
+                await held.wait()
+
+        cluster.store.before_read = hold_the_first
+        slow = asyncio.create_task(cluster.client.shared.open(writer.ledger_id))
+        await until(lambda: len(reads) == 1)
+        (quick,) = await opened(cluster, writer, 1)
+        assert (len(reads), quick.last_readable) == (2, 1)
+        await writer.add(b"2")
+        if is_closed_meanwhile:
+            await writer.close()
+        held.set()
+        assert await slow is quick
+        assert (quick.last_readable, quick.closed) == (2, is_closed_meanwhile)
+        await quick.close()
+        assert not quick.is_closed, "one reader is left"
+        await quick.close()
+
+
 async def test_all_who_wait_share_a_long_poll_and_one_fetch() -> None:
     async with scripted_cluster() as cluster:
         writer = await written(cluster)
