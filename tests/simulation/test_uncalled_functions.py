@@ -35,6 +35,8 @@ RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("narrow", 3, {}),
     ("beyond", 1, {"chaos_s": 6.0}),
     ("chaos", 9, {"repairers": 2}),
+    ("chaos", 2, {"compaction": True, "retains": True, "writers": 2}),
+    ("chaos", 5, {"compaction": True}),
     ("chaos", 11, {**BUSY, "wire": "v3", "codec": "zstd", "shrinks": True, "digest": "DUMMY"}),
     (
         "chaos",
