@@ -86,6 +86,7 @@ class ForgetfulDisk(SystemDisk):
     """`hook` is called, in whatever thread, before and after each effect; it may raise to inject an error."""
 
     def __init__(self, hook: Hook | None = None) -> None:
+        super().__init__()
         self.hook = hook
         self._lock = threading.RLock()
         self._names: dict[Path, _Inode] = {}
