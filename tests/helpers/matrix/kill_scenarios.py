@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from ledger.errors import MetadataUnavailableError
 from ledger.metadata.format.ledger import decode_ledger_metadata
 from tests.helpers.ledger.appender import payload_of
 from tests.helpers.matrix.cells import Scene
 from tests.helpers.matrix.planted_entry import plant_entry
 from tests.helpers.matrix.scenarios import both_agree, path_of, texts
-from tests.helpers.matrix.sides import Fenced, Side, Writer
+from tests.helpers.matrix.sides import Fenced, Reader, Side, Writer
 
 PATIENCE_S = 60.0
 
@@ -131,13 +132,22 @@ async def zookeeper_dies(scene: Scene, moments: list[Moment]) -> None:
     for appender in (kept, taken):
         await appender.reached(appender.acked + 10)
     await back.reached()
-    recovered = await scene.other.open(taken.writer.ledger_id, scene.digest, recover=True)
+    recovered = await _recovered_once_it_answers(scene, taken.writer.ledger_id)
     acked = await taken.fenced()
     assert recovered.lac >= acked
     assert await recovered.read_all() == texts(recovered.lac + 1)
     last = await kept.stop()
     await kept.writer.close()
     await _closed_at(scene.other, kept.writer.ledger_id, scene.digest, last)
+
+
+async def _recovered_once_it_answers(scene: Scene, ledger_id: int) -> Reader:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                return await scene.other.open(ledger_id, scene.digest, recover=True)
+            except MetadataUnavailableError:  # a client may still be looking for the server
+                await asyncio.sleep(0.1)
 
 
 async def _until_changed(scene: Scene, appender: Appender) -> None:
