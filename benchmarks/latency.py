@@ -3,8 +3,8 @@
 Strict visibility, 1 KiB messages. Rates are kept whatever the acknowledgements do (open loop), and each latency counts
 from when the append was due, by timers of the kernel. Reader and writer are clients of their own in one process.
 
-The floor of the pauses is the longest one in as many intervals of the same load without a rotation: what the machine
-does now and then, whoever uses it.
+The floor of the pauses is the longest one in as many intervals of the same load without a rotation, which is due to
+the machine.
 """
 
 from __future__ import annotations

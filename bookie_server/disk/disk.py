@@ -176,8 +176,8 @@ class Disk(Protocol):
         """Remove the name if it is there. A crash may bring it back until the directory is synced."""
 
     def remove_large(self, path: Path) -> Callable[[], None]:
-        """As `remove`. Call what it returns once nobody reads the file any more: from then on its space comes back
-        at a pace that the syncs of other files do not feel.
+        """As `remove`. Call what it returns once no read has the file open: its space is freed from then on, in
+        steps so small that the syncs of other files hardly wait.
         """
         self.remove(path)
         return _nothing_to_free

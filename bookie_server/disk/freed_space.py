@@ -1,7 +1,7 @@
 """Gives the space of removed files back in small steps, in a thread.
 
-A file system that frees a large file in one go, as it does with the last descriptor or name of it, lets the syncs of
-other files wait meanwhile: for some 9 ms with a file of 32 MiB on ext4, and for half a millisecond in these steps.
+A file system frees a file with the last name or descriptor of it, and the syncs of other files wait for that: some 9 ms
+with a file of 32 MiB on ext4, and half a millisecond with one of these steps.
 """
 
 from __future__ import annotations

@@ -336,12 +336,8 @@ class SystemDisk(Disk):
     def remove_large(self, path: Path) -> Callable[[], None]:
         try:
             file = self._open("open", path, os.O_WRONLY)
-        except DiskFailedError as error:
-            if not error.missing:
-                raise
-            return super().remove_large(path)
-        except TooManyFilesError:
-            return super().remove_large(path)
+        except (DiskFailedError, TooManyFilesError):
+            return super().remove_large(path)  # which knows about missing files, and needs no descriptor
         try:
             self.remove(path)
         except BaseException:

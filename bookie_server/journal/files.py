@@ -248,8 +248,7 @@ def remove_before(disk: Disk, directory: Path, mark: LogMark, is_needed: Callabl
     """
     removed = [each for each in file_ids(disk, directory) if each < mark.file_id and not is_needed(each)]
     for file_id in removed:
-        free = disk.remove_large(directory / file_name(file_id))
-        free()
+        disk.remove_large(directory / file_name(file_id))()
     return removed
 
 

@@ -221,7 +221,7 @@ class CompactionRun:
         """Remove what was copied, unless it has its number. DiskFailedError."""
         if self._file is not None:
             self._close()
-            self._parts.disk.remove(self._parts.paths.compaction)
+            self._parts.disk.remove_large(self._parts.paths.compaction)()
 
     def _close(self) -> None:
         self._logs.close()

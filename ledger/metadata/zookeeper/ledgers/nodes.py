@@ -135,7 +135,7 @@ class LedgerNodes:
         )
 
     async def _remove_empty_parents(self, path: str) -> None:
-        """Bottom up, as far as they are empty. The ledger is gone: what goes wrong here has no effect."""
+        """Bottom up, as far as they are empty. The ledger is deleted: an error here has no effect."""
         try:
             for each in reversed(parents(path, self._root)):
                 stat = await self._session.exists(each)

@@ -92,7 +92,7 @@ class Marks:
             yield shown_mark(ledger_id, bytes(data))
 
     async def _remove_empty_parents(self, path: str) -> None:
-        """As BookKeeper does. The mark is gone: what goes wrong here has no effect."""
+        """As BookKeeper does. The mark is deleted: an error here has no effect."""
         try:
             while (path := parent(path)) != self._root:
                 await self._session.delete(path)

@@ -6,7 +6,6 @@ import fcntl
 import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from bookie_server.disk.freed_space import STEP_BYTES
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import DiskFailedError, StorageClosedError, StorageInUseError
+from tests.helpers.bookie.open_files import removed_and_open
 from tests.helpers.bookie.storage import open_storage
 from tests.helpers.processes.bookie import eventually
 
@@ -118,7 +118,7 @@ def test_the_space_of_a_large_file_comes_back_in_steps_once_nobody_reads_it(
     eventually(lambda: file.size() == 0)
     assert sizes == [2 * STEP_BYTES - 5, STEP_BYTES - 5, 0]
     file.close()
-    eventually(lambda: f"{path} (deleted)" not in _open_files())
+    eventually(lambda: not removed_and_open(tmp_path))
 
 
 def test_a_large_file_is_removed_at_once_where_it_cannot_be_held(
@@ -253,11 +253,3 @@ def test_directories_are_opened_by_one_storage_only(tmp_path: Path) -> None:
         await storage.close()
 
     asyncio.run(main())
-
-
-def _open_files() -> list[str]:
-    found = []
-    for link in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed since it was listed
-            found.append(str(link.readlink()))
-    return found

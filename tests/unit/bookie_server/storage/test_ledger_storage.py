@@ -11,6 +11,7 @@ import pytest
 from bookie_server.errors import EntryConflictError, StorageClosedError
 from bookie_server.journal.log_mark import LogMark, decode_log_mark
 from bookie_server.storage.ledger_storage import LedgerStorage
+from tests.helpers.bookie.open_files import removed_and_open
 from tests.helpers.bookie.storage import (
     KEY,
     EntryRun,
@@ -25,6 +26,7 @@ from tests.helpers.bookie.storage import (
     run_of,
     set_lac,
 )
+from tests.helpers.metadata.drivers import eventually
 
 pytestmark = pytest.mark.usefixtures("both_storages")
 
@@ -382,7 +384,9 @@ def test_a_tombstone_for_a_ledger_never_seen_refuses_it_permanently(tmp_path: Pa
     asyncio.run(main())
 
 
-def test_dead_entry_logs_are_removed_and_live_ones_kept(with_storage: Callable[..., None]) -> None:
+def test_dead_entry_logs_are_removed_and_live_ones_kept(
+    with_storage: Callable[..., None], tmp_path: Path
+) -> None:
     async def body(storage: LedgerStorage) -> None:
         for ledger_id in range(5):
             state = storage.create_ledger(ledger_id, KEY)
@@ -390,9 +394,11 @@ def test_dead_entry_logs_are_removed_and_live_ones_kept(with_storage: Callable[.
             await storage.checkpoint()
         assert await storage.remove_dead_logs() == 0
         for ledger_id in (0, 2):
+            assert await found_ids(storage, ledger_id, 40) == list(range(40)), "so reads have its log open"
             await durable(lambda done, ledger_id=ledger_id: storage.delete_ledger(ledger_id, done))
         await storage.checkpoint()
         assert await storage.remove_dead_logs() == 2
+        await eventually(lambda: not removed_and_open(tmp_path))
         assert await storage.remove_dead_logs() == 0
         for ledger_id in (1, 3, 4):
             assert await found_ids(storage, ledger_id, 40) == list(range(40))
