@@ -25,6 +25,8 @@ class BookieControl:
                 return compacted_result(await self._storage.compact(request.threshold))
             case Command.SCRUB:
                 return await self._scrub()
+            case Command.REBUILD_INDEX:
+                return asdict(await self._storage.rebuild_index())
 
     async def _scrub(self) -> dict[str, object]:
         if self._scrubber is None:

@@ -27,6 +27,7 @@ class Command(StrEnum):
     SPACE = "space"
     COMPACT = "compact"
     SCRUB = "scrub"
+    REBUILD_INDEX = "rebuild-index"
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,12 @@ class KeyValues(Protocol):
     def reopen(self) -> None:
         """After DiskFullError: accept writes again. Those not synced may be forgotten or durable."""
 
+    def exchange(self, install: Callable[[], None]) -> None:
+        """Close, call `install`, which puts another store into this directory, and open that. Reads wait.
+
+        LogStoreError: nothing is open.
+        """
+
     def close(self) -> None: ...
 
 
@@ -83,8 +89,8 @@ def _writing(directory: Path) -> Iterator[None]:
 
 def _damaged(directory: Path, error: Exception) -> str:
     return (
-        f"index {directory} is damaged ({error}): stop the bookie and run `bookie rebuild-index` on its directories to "
-        "rebuild it from the entry logs"
+        f"index {directory} is damaged ({error}): run `bookie rebuild-index` on the bookie's directories to rebuild it "
+        "from the entry logs"
     )
 
 
@@ -229,9 +235,7 @@ class _Rocks:
             self._readers += 1
         try:
             if self._database is None:
-                raise StorageError(
-                    f"cannot read index {self._directory}: {self._full}", path=self._directory
-                ) from self._full
+                raise self._unopened("read") from self._full
             return self._read_from(self._database, read)
         finally:
             with self._changed:
@@ -242,6 +246,8 @@ class _Rocks:
         try:
             return read(database)
         except Exception as error:  # RocksDB's binding raises nothing more precise
+            # Its frames would keep a cursor, and that the database from being opened again.
+            error.with_traceback(None)
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> StorageError:
@@ -249,8 +255,15 @@ class _Rocks:
             return StorageError(f"cannot read index {self._directory}: {error}", path=self._directory)
         if not self._damage_said:
             self._damage_said = True
+            self._keep_tables()
             logger.error("%s; what it cannot tell is answered as unknown", _damaged(self._directory, error))
         return StorageError(_damaged(self._directory, error), path=self._directory)
+
+    def _keep_tables(self) -> None:
+        """A compaction that met the damage would end all writes: none is begun before the index is rebuilt."""
+        if self._database is not None:
+            with suppress(Exception):  # it only makes time for a rebuild
+                self._database.set_options({"disable_auto_compactions": "true"})
 
     def write(
         self,
@@ -274,11 +287,23 @@ class _Rocks:
     def _writable(self) -> Rdict:
         if self._full is not None:
             raise self._full.copy()
-        assert self._database is not None, "whatever keeps it from being opened is in _full"
+        if self._database is None:
+            raise self._unopened("write")
         return self._database
+
+    def _unopened(self, doing: str) -> StorageError:
+        reason = self._full or "it could not be opened again"
+        return StorageError(f"cannot {doing} index {self._directory}: {reason}", path=self._directory)
 
     def reopen(self) -> None:
         """A full disk stops RocksDB until it is reopened; it may flush on closing, or may not."""
+        self._open_again(lambda: None)
+
+    def exchange(self, install: Callable[[], None]) -> None:
+        self._open_again(install)
+        self._damage_said = False
+
+    def _open_again(self, while_closed: Callable[[], None]) -> None:
         with self._changed:
             # Whoever reads keeps the files locked, so that they could not be opened again.
             self._reopening = True
@@ -289,6 +314,7 @@ class _Rocks:
                 with suppress(Exception):  # the failure that closing reports again is why we are here
                     self._database.close()
             self._full = self._database = None
+            while_closed()
             self._database = self._open()
         finally:
             with self._changed:

@@ -75,6 +75,7 @@ class Checkpointer:
 
     def run(self, job: CheckpointJob) -> None:
         """Execute the job. DiskFullError: not done, no block that the index may name was changed; may be repeated."""
+        self._state_log.ends()  # as they are before the index names what is new: its end is known
         self.with_reserve(partial(self._store, job))
         mark = replace(job.mark, generation=self._generation)
         ends = _segment_ends(job.cache.placed)
@@ -98,9 +99,14 @@ class Checkpointer:
         return self._placed is not None
 
     @property
-    def mark_file_id(self) -> int:
-        """The first journal file that a start would replay."""
-        return self._mark.file_id
+    def generation(self) -> int:
+        """Of the last checkpoint."""
+        return self._generation
+
+    @property
+    def mark(self) -> LogMark:
+        """Where a start would begin to replay."""
+        return self._mark
 
     def dead_segments(self) -> list[int]:
         """Journal files before the durable mark in which no ledger lives, by their numbers in the index."""

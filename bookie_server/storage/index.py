@@ -17,17 +17,19 @@ Numbers are big-endian so that keys sort; signs cannot occur in keys, ids are ne
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from bookie_server.disk.rocksdb_store import KeyValues
-from bookie_server.errors import IndexVersionError, StorageError
+from bookie_server.errors import IndexDamagedError, IndexVersionError, StorageError
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.ranges import dense_ranges
+from ledger.errors import LogStoreError
 
 VERSION = 2
 _VERSION_WITHOUT_SEGMENTS = 1
-ENTRY_MAX = 2**63 - 1
+ENTRY_MAX = LEDGER_MAX = 2**63 - 1
 _BYTES_MAX = 2**64 - 1
 _DELETES_AT_ONCE = 1024
 """Records; bounds the memory that deleting a large ledger takes."""
@@ -326,6 +328,22 @@ class Index:
     def reopen(self) -> None:
         """Accept writes again after a full disk; what was not synced may be forgotten."""
         self._store.reopen()
+
+    def exchange(self, install: Callable[[], None]) -> None:
+        """Go on with the index that `install` puts into this one's directory; lookups wait for it.
+
+        IndexDamagedError: neither of them is open.
+        """
+        self.moves += 1
+        try:
+            self._store.exchange(install)
+        except LogStoreError as error:
+            raise IndexDamagedError(
+                f"the new index has not taken the place of {self._path} ({error}): start the bookie again",
+                path=Path(str(self._path)),
+            ) from error
+        finally:
+            self.moves += 1
 
     def close(self) -> None:
         self._store.close()

@@ -28,6 +28,8 @@ from bookie_server.journal.files import Place
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import RecordType, explicit_lac_body, key_body, ledger_body
 from bookie_server.journal.writer import Journal, LedgerRun
+from bookie_server.storage.background.jobs import StorageJobs
+from bookie_server.storage.background.pace import Pace
 from bookie_server.storage.compaction.compactor import Compacted, Compactor
 from bookie_server.storage.compaction.space import FileSpace
 from bookie_server.storage.config import StorageConfig
@@ -36,6 +38,8 @@ from bookie_server.storage.index import interval_of
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.maintenance import Callbacks, StorageMaintenance
 from bookie_server.storage.reads import StorageReads
+from bookie_server.storage.rebuild.new_index import Rebuilt
+from bookie_server.storage.rebuild.running import Rebuilder
 from bookie_server.storage.repeated_adds import compare_run, report_conflicts
 from bookie_server.storage.scrub.walk import BlockWalk
 from bookie_server.storage.segments.places import segment_id
@@ -84,15 +88,11 @@ class LedgerStorage(StorageReads):
         self._upkeep = StorageMaintenance(
             config, parts, self._journal, storage_worker, self._reader, callbacks
         )
-        self._compactor = Compactor(
-            config,
-            parts,
-            storage_worker,
-            self.remove_dead_logs,
-            appends_wait=lambda: self._journal.queued_bytes > 0,
-            failure=lambda: self.failed,
-            fail=self._fail,
-        )
+        jobs = StorageJobs(storage_worker, failure=self._ended, fail=self._fail)
+        pace = Pace(config.compaction_bytes_per_s, lambda: self._journal.queued_bytes > 0)
+        files_move = asyncio.Lock()
+        self._compactor = Compactor(config, parts, jobs, pace, files_move, self.remove_dead_logs)
+        self._rebuilder = Rebuilder(parts, jobs, pace, files_move, self._upkeep.keep_files)
 
     @classmethod
     async def open(cls, config: StorageConfig, disk: Disk, environment: Environment) -> LedgerStorage:
@@ -358,7 +358,7 @@ class LedgerStorage(StorageReads):
 
     def _refused(self, on_durable: OnDurable) -> bool:
         """True if the storage accepts no changes any more; `on_durable` will be called with the error."""
-        error = self.failed or (StorageClosedError("the storage is closed") if self._closed else None)
+        error = self._ended()
         if error is not None:
             self._loop.call_soon(on_durable, error)
         return error is not None
@@ -436,8 +436,11 @@ class LedgerStorage(StorageReads):
             DiskFullError: there is no space; the journal keeps the data, and a later checkpoint writes it.
             LogStoreError: any other error, which is also `failed`.
         """
+        await self._checkpoint()
+
+    async def _checkpoint(self, *, in_any_case: bool = False) -> None:
         await self._durable()
-        await self._upkeep.checkpoint()
+        await self._upkeep.checkpoint(in_any_case=in_any_case)
         if self.failed is not None:
             raise self.failed
 
@@ -464,6 +467,19 @@ class LedgerStorage(StorageReads):
             LogStoreError: any other error, which is also `failed`.
         """
         return await self._compactor.compact(threshold, nearly_full=not self.writable)
+
+    async def rebuild_index(self) -> Rebuilt:
+        """Make a new index from the files and put it in the place of the old one; what it holds.
+
+        Reads, changes and checkpoints go on; no file is removed meanwhile. It may be cancelled.
+
+        Raises:
+            StorageError: the old index stays: a file is damaged, or the new index did not prove right.
+            DiskFullError: the old index stays.
+            LogStoreError: any other error, which is also `failed`.
+        """
+        await self._checkpoint(in_any_case=True)  # the states are in their file then
+        return await self._rebuilder.rebuild()
 
     async def space(self) -> list[FileSpace]:
         """What is live in each entry log, and in each journal file before the log mark.
@@ -519,6 +535,12 @@ class LedgerStorage(StorageReads):
             self._upkeep.give_up()
             self._wake()
             self.on_failure(error)
+
+    def _ended(self) -> Exception | None:
+        """Why nothing more may be begun, if so."""
+        if self.failed is None and self._closed:
+            return StorageClosedError("the storage is closed")
+        return self.failed
 
     def _announce(self, writable: bool) -> None:
         self._wake()

@@ -72,6 +72,7 @@ class StorageMaintenance:
         self.has_checkpointed = False
         """Whether a checkpoint of this process has synced the index, and with it what earlier processes left there."""
         self.writable = True
+        self._files_stay = False
 
     @property
     def held_up(self) -> bool:
@@ -163,12 +164,15 @@ class StorageMaintenance:
         self._parts.caches.flushed()
         self._parts.states.stored()
 
-    async def checkpoint(self) -> None:
-        """Store everything accepted before this call, or fail. DiskFullError if there is no room for it now."""
+    async def checkpoint(self, *, in_any_case: bool = False) -> None:
+        """Store everything accepted before this call, or fail. DiskFullError if there is no room for it now.
+
+        Nothing is done if nothing is new, unless `in_any_case`; nor once it is closed.
+        """
         await self._idle()
         if self._job is not None and not self._failed:
             await self._attempt()
-        if self._anything_new() and not self._failed:
+        if (in_any_case or self._anything_new()) and not self._failed and not self._closed:
             await self._attempt()
 
     async def _attempt(self) -> None:
@@ -255,9 +259,13 @@ class StorageMaintenance:
 
     # ---- space
 
+    def keep_files(self, on: bool) -> None:
+        """On: no file with blocks is removed until it is off again."""
+        self._files_stay = on
+
     async def remove_dead_logs(self) -> int:
-        """Delete closed entry logs and journal files in which no ledger lives; how many were deleted."""
-        if self._failed:
+        """Delete closed entry logs and journal files in which no ledger lives, unless they stay; how many."""
+        if self._failed or self._files_stay:
             return 0
         count = await self._storage_worker.run(self._remove_dead_logs, self._on_error)
         removed = list(self._removed)

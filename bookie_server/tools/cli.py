@@ -260,7 +260,9 @@ def rebuild_index(
     ledger_dir: LedgersOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Rebuild the index of a stopped bookie from its entry logs.
+    """Rebuild the index of a bookie from its entry logs.
+
+    A running bookie does it while it serves, at the rate of its compactions, and only if nothing is damaged.
 
     The old index is replaced only when the new one is verified.
     """

@@ -33,7 +33,7 @@ from bookie_server.journal.record import (
 from bookie_server.net.port import kept_port
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
-from bookie_server.storage.index import Index
+from bookie_server.storage.start.index_directories import open_index
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.errors import LedgerNotFoundError
 from ledger.printing import Row
@@ -205,7 +205,7 @@ class _Opened:
         mark = decode_log_mark(disk.read_file(paths.mark), paths.mark)
         self.tail = [each.record for each in journal_records(disk, paths.journal, mark)]
         self._logs = EntryLogReader(disk, paths)
-        self.index = Index(disk.open_key_values(paths.index), paths.index)
+        self.index = open_index(disk, paths)
 
     def close(self) -> None:
         self._logs.close()

@@ -1,18 +1,42 @@
-"""`bookie rebuild-index`: a new index for a stopped bookie, with what is said while it is made."""
+"""`bookie rebuild-index`: a new index for a bookie, with what is said while it is made.
+
+A running bookie is asked to make it; of a stopped one the files are read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from bookie_server.control.messages import Command, Request
 from bookie_server.disk.directory_lock import exclusively
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
-from bookie_server.storage.start.rebuild import Progress, rebuild_index
+from bookie_server.storage.rebuild.new_index import Progress, Rebuilt
+from bookie_server.storage.rebuild.stopped import rebuild_index
+from bookie_server.tools.running_bookie import ask_running
 from ledger.printing import Row, counted
 
 
 def rebuilt_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
-    """Rebuild it, with a line for `say` after each entry log; what the new index holds."""
+    """Rebuild it; what the new index holds.
+
+    With a line for `say` after each entry log of a stopped bookie. A running one does it at the rate of its settings,
+    serves on, and keeps its old index if anything is lost: UnavailableError.
+    """
+    result = ask_running(config, Request(Command.REBUILD_INDEX))
+    rebuilt = _of_stopped(config, say) if result is None else Rebuilt(**result)
+    return {
+        "index": str(config.ledger_directory / "index"),
+        "ledgers": rebuilt.ledgers,
+        "fenced": rebuilt.fenced,
+        "deleted": rebuilt.deleted,
+        "entries": rebuilt.entries,
+        "entry_logs": rebuilt.entry_logs,
+        "in_limbo": bool(rebuilt.lost),
+    }
+
+
+def _of_stopped(config: StorageConfig, say: Callable[[str], None]) -> Rebuilt:
 
     def report(progress: Progress) -> None:
         say(
@@ -30,12 +54,4 @@ def rebuilt_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
             "the bookie is in limbo: it answers unknown for what it cannot find and accepts no new entries; keep it "
             "until no ledger names it, then format it (docs/operations.md)"
         )
-    return {
-        "index": str(config.ledger_directory / "index"),
-        "ledgers": rebuilt.ledgers,
-        "fenced": rebuilt.fenced,
-        "deleted": rebuilt.deleted,
-        "entries": rebuilt.entries,
-        "entry_logs": rebuilt.entry_logs,
-        "in_limbo": bool(rebuilt.lost),
-    }
+    return rebuilt

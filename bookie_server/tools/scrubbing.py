@@ -13,7 +13,6 @@ from bookie_server.disk.directory_lock import exclusively
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import StorageError
 from bookie_server.storage.config import StorageConfig
-from bookie_server.storage.index import Index
 from bookie_server.storage.scrub.record import (
     ScrubPass,
     ScrubRecord,
@@ -22,6 +21,7 @@ from bookie_server.storage.scrub.record import (
 )
 from bookie_server.storage.scrub.scrubber import STEP_BYTES
 from bookie_server.storage.scrub.walk import BEGINNING, BlockWalk, Position
+from bookie_server.storage.start.index_directories import open_index
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.tools.running_bookie import ask_running
 from ledger.environment import SystemEnvironment
@@ -40,7 +40,7 @@ def scrubbed_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
         return _facts(decode_scrub_pass(result))
     disk, paths = SystemDisk(), StoragePaths.of(config)
     with exclusively(disk, config):
-        index = Index(disk.open_key_values(paths.index), paths.index)
+        index = open_index(disk, paths)
         try:
             found = _whole_pass(BlockWalk(disk, index, paths), say)
         finally:

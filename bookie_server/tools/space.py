@@ -20,8 +20,8 @@ from bookie_server.storage.compaction.compactor import Compacted
 from bookie_server.storage.compaction.selection import select
 from bookie_server.storage.compaction.space import FileSpace, live_by_ledger, measure
 from bookie_server.storage.config import StorageConfig
-from bookie_server.storage.index import Index
 from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.start.index_directories import open_index
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.tools.inspection import journal_records
 from bookie_server.tools.running_bookie import ask_running
@@ -88,7 +88,7 @@ def _measured(disk: Disk, config: StorageConfig) -> list[FileSpace]:
         if each.record.type is RecordType.TOMBSTONE
     }
     disk.make_directory(paths.entry_logs)  # a first start may have been cut off before it
-    index = Index(disk.open_key_values(paths.index), paths.index)
+    index = open_index(disk, paths)
     try:
         files = measure(disk, paths, index, mark.file_id)
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -68,6 +69,7 @@ class SimulatedBookie:
         gc_interval_s: float = 5.0,
         gc_grace_s: float = 2.0,
         scrub_interval_s: float = 0.0,
+        rebuild_interval_s: float = 0.0,
         limits: Limits | None = None,
         network_location: str | None = None,
     ) -> None:
@@ -93,6 +95,7 @@ class SimulatedBookie:
         self._storage = storage
         self._gc = (gc_interval_s, gc_grace_s)
         self._scrub_interval_s = scrub_interval_s
+        self._rebuild_interval_s = rebuild_interval_s
         self._limits = limits or Limits()
         self.network_location = network_location
         """What its processes publish as its location."""
@@ -207,14 +210,24 @@ class SimulatedBookie:
             self.server = server
             self._serving.set()
             self._loop.trace.note("bookie.serves", node.label, "")
+            rebuilds = asyncio.get_running_loop().create_task(self._rebuild_index(server))
             await _first_of(server.failed, self._asked_to_stop)
             self._serving.clear()  # it may take a while until the store lets it withdraw
+            rebuilds.cancel()
             await server.stop()
             return "stopped" if server.failure is None else f"failed: {server.failure}"
         except LogStoreError as error:
             return f"error: {error}"
         finally:
             await store.close()
+
+    async def _rebuild_index(self, server: BookieServer) -> None:
+        """As an operator who has its index made anew, again and again."""
+        while self._rebuild_interval_s and server.storage is not None:
+            await asyncio.sleep(self._rebuild_interval_s)
+            with suppress(LogStoreError):  # the old index stays, or the bookie ends
+                await server.storage.rebuild_index()
+                self._loop.trace.note("bookie.rebuilt", self.node.label, "")
 
     def _config(self, node: Node) -> BookieConfig:
         interval_s, grace_s = self._gc

@@ -85,6 +85,9 @@ class ClusterConfig:
     scrub_interval_s: float = 0.0
     """From the beginning of one pass of a bookie's scrubber to that of the next; 0: bookies have none."""
 
+    rebuild_interval_s: float = 0.0
+    """From one rebuild of a bookie's index to the next; 0: none."""
+
     bookie_limits: BookieLimits = field(default_factory=BookieLimits)
     """What connections may hold in a bookie."""
 
@@ -117,6 +120,7 @@ class SimulatedCluster:
             gc_interval_s=self.config.gc_interval_s,
             gc_grace_s=self.config.gc_grace_s,
             scrub_interval_s=self.config.scrub_interval_s,
+            rebuild_interval_s=self.config.rebuild_interval_s,
             limits=self.config.bookie_limits,
             network_location=f"/rack-{number % self.config.racks}" if self.config.racks else None,
         )

@@ -15,7 +15,7 @@ import pytest
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.rocksdb_store import KeyValues
 from bookie_server.disk.system_disk import SystemDisk
-from bookie_server.errors import StorageError, StorageInUseError, TooManyFilesError
+from bookie_server.errors import DiskFailedError, StorageError, StorageInUseError, TooManyFilesError
 from dlog.testing.disk.disk import SimulatedDisk
 from tests.helpers.simulation.disk import new_disk
 
@@ -104,6 +104,46 @@ def test_what_was_synced_is_there_when_opened_again(disk: Disk, tmp_path: Path) 
         store.reopen()
         assert len(list(store.scan(b"", b"\xff"))) >= 10
         store.close()
+
+
+def test_another_store_takes_its_place(disk: Disk, tmp_path: Path) -> None:
+    here, other = tmp_path / "index", tmp_path / "other"
+    for directory in (here, other):
+        made = disk.open_key_values(directory)
+        made.write([(b"name", directory.name.encode())])
+        made.sync()
+        if directory == other:
+            made.close()
+        else:
+            store = made
+    store.write([(b"unsynced", b"")])
+
+    def install() -> None:
+        disk.rename_durably(here, tmp_path / "old")
+        disk.rename_durably(other, here)
+
+    store.exchange(install)
+    assert store.get(b"name") == b"other" and store.get(b"unsynced") is None
+    store.write([(b"more", b"")])
+    store.sync()
+    store.close()
+    assert [key for key, _ in disk.open_key_values(here).scan(b"", b"\xff")] == [b"more", b"name"]
+    assert disk.open_key_values(tmp_path / "old").get(b"name") == b"index"
+
+
+def test_after_an_exchange_that_fails_nothing_is_open(disk: Disk, tmp_path: Path) -> None:
+    store = disk.open_key_values(tmp_path / "index")
+    store.write([(b"a", b"1")])
+    store.sync()
+
+    def install() -> None:
+        raise DiskFailedError("no", path=tmp_path, missing=False)
+
+    with pytest.raises(DiskFailedError):
+        store.exchange(install)
+    with pytest.raises(StorageError):
+        store.get(b"a")
+    store.close()
 
 
 def test_a_store_is_open_once(disk: Disk, tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("chaos", 9, {"repairers": 2}),
     ("chaos", 2, {"compaction": True, "retains": True, "writers": 2}),
     ("chaos", 5, {"compaction": True}),
+    ("beyond", 1, {"rebuilds": True, "single_write_bytes_min": 1}),
+    ("chaos", 21, {"rebuilds": True, "single_write_bytes_min": 1, "compaction": False}),
     ("chaos", 11, {**BUSY, "wire": "v3", "codec": "zstd", "shrinks": True, "digest": "DUMMY"}),
     (
         "chaos",

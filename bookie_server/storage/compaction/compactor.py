@@ -10,23 +10,18 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
-from bookie_server.disk.disk import DiskWorker
-from bookie_server.errors import DiskFullError, StorageError
+from bookie_server.errors import DiskFullError
+from bookie_server.storage.background.jobs import StorageJobs
+from bookie_server.storage.background.pace import Pace
 from bookie_server.storage.compaction.run import CompactionRun
 from bookie_server.storage.compaction.selection import select
 from bookie_server.storage.compaction.space import FileSpace, measure
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.damage_reports import WAY_OUT
 from bookie_server.storage.start.opening import Parts
-from ledger.errors import LogStoreError
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
-
-_BUSY_FACTOR = 4
-"""By which compaction is slower while appends wait for the journal."""
 
 
 @dataclass(slots=True)
@@ -46,22 +41,18 @@ class Compactor:
         self,
         config: StorageConfig,
         parts: Parts,
-        worker: DiskWorker,
+        jobs: StorageJobs,
+        pace: Pace,
+        lock: asyncio.Lock,
         remove_dead_logs: Callable[[], Awaitable[int]],
-        *,
-        appends_wait: Callable[[], bool],
-        failure: Callable[[], Exception | None],
-        fail: Callable[[Exception], None],
     ) -> None:
-        """`fail` hears of what ends the storage; `failure` returns what has ended it."""
+        """`lock` is held while files may move."""
         self._config = config
         self._parts = parts
-        self._worker = worker
+        self._jobs = jobs
+        self._pace = pace
+        self._lock = lock
         self._remove_dead_logs = remove_dead_logs
-        self._appends_wait = appends_wait
-        self._failure = failure
-        self._fail = fail
-        self._lock = asyncio.Lock()
         self._damaged: set[int] = set()
         """Files with blocks that cannot be copied: not tried again by this process."""
 
@@ -85,16 +76,16 @@ class Compactor:
 
     async def _run(self, threshold: float, nearly_full: bool, done: Compacted) -> bool:
         """One run; whether another one is worth while."""
-        run = await self._job(partial(self._begin, threshold, nearly_full, done))
+        run = await self._jobs.run(partial(self._begin, threshold, nearly_full, done))
         if run is None:
             return False
         try:
-            while (written := await self._job(run.copy)) is not None:
-                await self._pause(written)
-            moved = await self._job(run.finish)
+            while (written := await self._jobs.run(run.copy)) is not None:
+                await self._pace.after(written)
+            moved = await self._jobs.run(run.finish)
         finally:
             # Also when this task was cancelled: what is to be removed is removed in the worker, by and by.
-            self._worker.submit(run.abandon, self._on_abandoned)
+            self._jobs.submit(run.abandon)
             self._note_damage(run)
         removed = await self._remove_dead_logs()
         done.files_removed += removed
@@ -122,32 +113,14 @@ class Compactor:
 
     async def space(self) -> list[FileSpace]:
         """What is live in each file now. LogStoreError."""
-        return await self._job(self._measure)
+        return await self._jobs.run(self._measure)
 
     def _measure(self) -> list[FileSpace]:
         parts = self._parts
-        return measure(parts.disk, parts.paths, parts.index, parts.checkpointer.mark_file_id)
-
-    async def _pause(self, written: int) -> None:
-        rate = self._config.compaction_bytes_per_s
-        await asyncio.sleep(written / rate * (_BUSY_FACTOR if self._appends_wait() else 1))
+        return measure(parts.disk, parts.paths, parts.index, parts.checkpointer.mark.file_id)
 
     def _note_damage(self, run: CompactionRun) -> None:
         for log_id, error in run.damaged.items():
             if log_id not in self._damaged:
                 self._damaged.add(log_id)
                 logger.warning("compaction leaves a file as it is: %s; %s", error, WAY_OUT)
-
-    async def _job(self, work: Callable[[], T]) -> T:
-        if (failure := self._failure()) is not None:
-            raise failure
-        return await self._worker.run(work, self._on_error)
-
-    def _on_error(self, error: LogStoreError) -> None:
-        """A failed read changes nothing."""
-        if not isinstance(error, (DiskFullError, StorageError)):
-            self._fail(error)
-
-    def _on_abandoned(self, _result: None, error: LogStoreError | None) -> None:
-        if error is not None:
-            self._on_error(error)

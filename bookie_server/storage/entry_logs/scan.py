@@ -42,8 +42,13 @@ class Damage:
         return f"{self.path} is damaged from {self.start} to {self.end}"
 
 
-def scan(disk: Disk, directory: Path, log_id: int, end: int | None) -> Iterator[FoundBlock | Damage]:
-    """In the order of the file, up to `end`; to the end of the file if it is None."""
+def scan(
+    disk: Disk, directory: Path, log_id: int, end: int | None, start: int = 0
+) -> Iterator[FoundBlock | Damage]:
+    """In the order of the file, from `start`, where a block begins, up to `end`.
+
+    0: from the beginning; None: to the end of the file.
+    """
     path = directory / file_name(log_id)
     try:
         file = disk.open_read(path)
@@ -51,19 +56,23 @@ def scan(disk: Disk, directory: Path, log_id: int, end: int | None) -> Iterator[
         yield Damage(path, 0, end or 0)
         return
     try:
-        yield from _scan(file, log_id, file.size() if end is None else end)
+        if not start:
+            yield from _header(file, log_id)
+        yield from _blocks(file, log_id, max(start, FILE_HEADER_BYTES), file.size() if end is None else end)
     finally:
         file.close()
 
 
-def _scan(file: DiskFile, log_id: int, end: int) -> Iterator[FoundBlock | Damage]:
+def _header(file: DiskFile, log_id: int) -> Iterator[Damage]:
     header = _read(file, 0, FILE_HEADER_BYTES)
     require_known_version(header, file.path)
     try:
         check_file_header(header, log_id, file.path)
     except StorageError:
         yield Damage(file.path, 0, FILE_HEADER_BYTES)
-    offset = FILE_HEADER_BYTES
+
+
+def _blocks(file: DiskFile, log_id: int, offset: int, end: int) -> Iterator[FoundBlock | Damage]:
     while offset < end:
         block = _block_at(file, log_id, offset, end)
         if block is None:

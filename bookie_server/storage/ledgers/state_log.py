@@ -32,7 +32,7 @@ _GROWTH_BYTES = 4 * 1024 * 1024
 
 
 class StateLog:
-    """Writes the file; `storage/rebuild.py` reads it."""
+    """Writes the file; `storage/rebuild` reads it."""
 
     def __init__(self, disk: Disk, paths: StoragePaths, index: Index, end: LogEnd | None) -> None:
         """`end` is what the index knows at the start."""
@@ -57,6 +57,10 @@ class StateLog:
             ends[log_id] = max(end, ends.get(log_id, 0)) if is_segment(log_id) else end
         changed = [log_end_record(log_id, ends[log_id]) for log_id in new_ends]
         self._put(generation, [*changed, *states])
+
+    def ends(self) -> Mapping[int, int]:
+        """By file with blocks: where those end that were checkpointed, or NOT_KNOWN."""
+        return self._ends()
 
     def knows(self, log_id: int) -> bool:
         """Whether a rebuilt index would miss this log."""

@@ -21,8 +21,12 @@ from bookie_server.storage.entry_logs.scan import Damage, FoundBlock
 from bookie_server.storage.segments.places import journal_file_id
 
 
-def scan_segment(disk: Disk, path: Path, log_id: int, end: int | None) -> Iterator[FoundBlock | Damage]:
-    """In the order of the file, up to `end`; if that is None, up to the last record that proves intact.
+def scan_segment(
+    disk: Disk, path: Path, log_id: int, end: int | None, start: int = 0
+) -> Iterator[FoundBlock | Damage]:
+    """In the order of the file, from `start`, where a record begins, up to `end`.
+
+    0: from the beginning; None: up to the last record that proves intact.
 
     JournalVersionError: a newer version wrote the file.
     """
@@ -36,7 +40,7 @@ def scan_segment(disk: Disk, path: Path, log_id: int, end: int | None) -> Iterat
         yield Damage(path, 0, end or 0)
         return
     view = memoryview(content)
-    offset = FILE_HEADER_BYTES
+    offset = max(start, FILE_HEADER_BYTES)
     while end is None or offset < end:
         record = decode_record(header, view, offset)
         if record is None:

@@ -15,6 +15,7 @@ from bookie_server.storage.index import Index
 from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.ledgers.stored_ledgers import StoredLedgers
 from bookie_server.storage.segments.places import segment_id
+from bookie_server.storage.start.index_directories import open_index
 from bookie_server.storage.start.journal_recovery import Recovery, read_mark, require_current
 from bookie_server.storage.start.versions import require_known_versions
 from bookie_server.storage.storage_paths import StoragePaths
@@ -53,7 +54,7 @@ def open_parts(config: StorageConfig, disk: Disk, environment: Environment) -> P
         disk.sync_directory(directory)
     if disk.exists(paths.compaction):
         disk.remove(paths.compaction)  # of a compaction that was cut off: no index names it
-    index = Index(disk.open_key_values(paths.index), paths.index)
+    index = open_index(disk, paths)
     try:
         return _parts(config, disk, environment, paths, index, mark)
     except LogStoreError:

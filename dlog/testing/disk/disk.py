@@ -390,7 +390,7 @@ class SimulatedDisk(Disk):
 
     def open_key_values(self, directory: Path) -> KeyValues:
         self.make_directory(directory)
-        return SimulatedKeyValues(self._media, self._directory(directory, "open"), directory)
+        return SimulatedKeyValues(self._media, lambda: self._directory(directory, "open"), directory)
 
     # ---- names and nodes
 

@@ -6,7 +6,7 @@ cut, a failed sync or `close` leave a prefix of the unsynced writes, any prefix.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from bookie_server.errors import (
@@ -20,6 +20,7 @@ from bookie_server.errors import (
 from dlog.testing.disk.media import Media
 from dlog.testing.disk.rocksdb_state import Batch, StoreState
 from dlog.testing.disk.state import Directory
+from ledger.errors import LogStoreError
 
 _OPENING_BYTES = 4096
 """What opening the store writes; on a disk with less room it can only be read."""
@@ -28,11 +29,13 @@ _OPENING_BYTES = 4096
 class SimulatedKeyValues:
     """One handle on the store in a directory; there is one at a time."""
 
-    def __init__(self, media: Media, home: Directory, directory: Path) -> None:
+    def __init__(self, media: Media, home: Callable[[], Directory], directory: Path) -> None:
+        """`home` finds the directory."""
         self._media = media
         self._life = media.life
+        self._home = home
         self._directory = directory
-        self._state = self._opened(home)
+        self._state = self._opened()
         self._failure: DiskFullError | DiskFailedError | None = None
         """After a failed sync nothing is written until `reopen`."""
         self._open = True
@@ -40,8 +43,9 @@ class SimulatedKeyValues:
         if media.free_bytes() < _OPENING_BYTES:
             self._failure = self._media.full("write index", directory)
 
-    def _opened(self, home: Directory) -> StoreState:
+    def _opened(self) -> StoreState:
         self._media.require_descriptor("open index", self._directory)
+        home = self._home()
         store = home.store
         if store is None:
             if self._media.free_bytes() < _OPENING_BYTES:
@@ -134,6 +138,21 @@ class SimulatedKeyValues:
             self._failure, self._readable = error, False
             raise
         self._failure, self._readable = None, True
+        if self._media.free_bytes() < _OPENING_BYTES:
+            self._failure = self._media.full("write index", self._directory)
+
+    def exchange(self, install: Callable[[], None]) -> None:
+        # Reads that would wait for it are answered as if they had come before.
+        self._require_open()
+        self._forget_some()
+        self._state.locked = False
+        try:
+            install()
+            self._state = self._opened()
+        except LogStoreError:
+            self._readable = False
+            raise
+        self._failure = None
         if self._media.free_bytes() < _OPENING_BYTES:
             self._failure = self._media.full("write index", self._directory)
 

@@ -117,7 +117,7 @@ class Plan:
     wire: str = "v2"
     """The version of the protocol in which entries go."""
     single_write_bytes_min: int = 0
-    """Adds that bookies write once; 0: none. No seed draws it."""
+    """Adds that bookies write once; 0: none."""
     writers: int = 2
     readers: int = 2
     witnesses: int = 0
@@ -136,6 +136,8 @@ class Plan:
     """Whether a ledger is refused that would not span two of them."""
     scrubs: bool = False
     """Bookies check what they have stored, one pass after the other."""
+    rebuilds: bool = False
+    """Bookies make their indexes anew while they serve, again and again."""
     short_lists: bool = False
     """The record keeps three ledgers, and pages have the others."""
     consumers: int = 0
@@ -316,6 +318,11 @@ class Plan:
     def scrub_interval_s(self) -> float:
         """From one pass of a bookie's scrubber to the next; 0: none."""
         return 1.0 if self.scrubs else 0.0
+
+    @property
+    def rebuild_interval_s(self) -> float:
+        """From one rebuild of a bookie's index to the next; 0: none."""
+        return 0.6 if self.rebuilds else 0.0
 
     @property
     def waits_for_garbage(self) -> bool:

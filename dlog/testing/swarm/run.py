@@ -76,6 +76,7 @@ def _report(plan: Plan, *, detailed: bool, timeline: int) -> Report:
         metadata=store,
         gc_interval_s=plan.gc_interval_s,
         scrub_interval_s=plan.scrub_interval_s,
+        rebuild_interval_s=plan.rebuild_interval_s,
         bookie_limits=plan.bookie_limits(),
         racks=plan.racks,
     )

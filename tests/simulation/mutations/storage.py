@@ -346,6 +346,28 @@ MUTATIONS = (
         plan=focused("kill_bookie", "kill_many", **COMPACTED),
     ),
     Mutation(
+        "rebuilt-index-without-what-came-since",
+        "A new index of a running bookie has what checkpoints have stored since its files were read.",
+        (
+            edit(
+                "bookie_server.storage.rebuild.running:Rebuild.finish",
+                ("self._build(self._rest())", "()"),
+            ),
+        ),
+        plan=focused("kill_bookie", rebuilds=True),
+    ),
+    Mutation(
+        "rebuilt-index-not-synced-before-the-exchange",  # docs/pitfalls.md#name-or-mark-not-durable
+        "A new index is durable before it takes the old one's place.",
+        (
+            edit(
+                "bookie_server.storage.rebuild.running:Rebuild.finish",
+                ("index.sync(known.generation)", "index._store.write([])"),
+            ),
+        ),
+        plan=focused("kill_bookie", rebuilds=True),
+    ),
+    Mutation(
         "metadata-error-taken-for-absence",  # docs/pitfalls.md#absence-from-one-listing
         "A ledger is collected when metadata proves it absent: an error or half a listing proves nothing.",
         (

@@ -100,6 +100,8 @@ class StoryBookie:
                 self._start("collection", self.storage.remove_dead_logs())
             case "compact":
                 self._start("compaction", self.storage.compact(COMPACTED_BELOW))
+            case "rebuild":
+                self._start("rebuild", self.storage.rebuild_index())
             case "fill":
                 self.excused = self.full = True
                 self._disk.capacity_bytes = self._disk.used_bytes + step.number
@@ -223,7 +225,7 @@ class StoryBookie:
             return
         if not self.excused:
             self._wrong.append(f"{what} was refused on a sound disk: {error!r}")
-        elif not _is_short(error) and self.storage.failed is None:
+        elif not _is_short(error) and self.storage.failed is None and what != "rebuild":
             self._wrong.append(f"{what} got {error!r}, and the storage serves on")
 
     # ---- waiting

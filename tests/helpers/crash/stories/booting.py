@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from bookie_server.storage.start.rebuild import rebuild_index
+from bookie_server.storage.rebuild.stopped import rebuild_index
 from bookie_server.storage.storage_paths import StoragePaths
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.effects import SimulatedCrash

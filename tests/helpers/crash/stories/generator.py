@@ -28,6 +28,7 @@ def draw_story(seed: int) -> Story:
     drawing = _Drawing(draw)
     lives = tuple(drawing.life() for _ in range(draw.choice((1, 2, 2, 3, 4))))
     lives = _with_compactions(lives, Random(f"compaction {seed}"))
+    lives = _with_rebuilds(lives, Random(f"rebuild {seed}"))
     log_bytes = draw.choice((4 * KIB, 16 * KIB, 64 * KIB))
     settings = {
         "entry_log_bytes_max": log_bytes,
@@ -51,17 +52,23 @@ def draw_story(seed: int) -> Story:
 
 def _with_compactions(lives: tuple[Life, ...], draw: Random) -> tuple[Life, ...]:
     """A third of all stories have them, so that the others are as they were before."""
-    if draw.random() > 0.3:
-        return lives
-    return tuple(replace(life, steps=tuple(_with_compactions_between(life.steps, draw))) for life in lives)
+    return _with("compact", lives, draw) if draw.random() <= 0.3 else lives
 
 
-def _with_compactions_between(steps: tuple[Step, ...], draw: Random) -> Iterator[Step]:
+def _with_rebuilds(lives: tuple[Life, ...], draw: Random) -> tuple[Life, ...]:
+    return _with("rebuild", lives, draw) if draw.random() <= 0.2 else lives
+
+
+def _with(do: str, lives: tuple[Life, ...], draw: Random) -> tuple[Life, ...]:
+    return tuple(replace(life, steps=tuple(_between(do, life.steps, draw))) for life in lives)
+
+
+def _between(do: str, steps: tuple[Step, ...], draw: Random) -> Iterator[Step]:
     for step in steps:
         yield step
         if draw.random() < 0.2:
             wait_s = draw.choice((0.0, 100e-6, 1e-3, ANSWERED))
-            yield Step(do="compact", inside=draw.choice((0, 0, 1, 3)), wait_s=wait_s)
+            yield Step(do=do, inside=draw.choice((0, 0, 1, 3)), wait_s=wait_s)
 
 
 class _Drawing:

@@ -21,7 +21,7 @@ ANSWERED = -1.0
 class Step:
     """One thing that happens to the storage.
 
-    Kinds: add, fence, lac, delete, force, checkpoint, collect, compact, check, fill, space, fault.
+    Kinds: add, fence, lac, delete, force, checkpoint, collect, compact, rebuild, check, fill, space, fault.
     """
 
     do: str

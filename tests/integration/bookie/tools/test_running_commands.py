@@ -1,4 +1,4 @@
-"""`bookie space`, `compact` and `scrub` of a bookie that runs, and goes on serving."""
+"""`bookie space`, `compact`, `scrub` and `rebuild-index` of a bookie that runs, and goes on serving."""
 
 from __future__ import annotations
 
@@ -140,6 +140,30 @@ def test_a_pass_of_the_scrubber_is_asked_for(bookie: BookieProcess) -> None:
     assert complete["pass"] == "complete" and complete["damaged_blocks"] == 1
     assert bookie.terminate() == 0
     assert "is damaged" in bookie.errors
+
+
+def test_the_index_is_rebuilt_while_the_bookie_serves(bookie: BookieProcess) -> None:
+    """Unless a file is damaged: then everything stays as it was."""
+    kept, other = create_ledgers(bookie, 2)
+    fill(bookie, [kept, other])
+    eventually(lambda: live_ledgers(bookie) == [kept, other])
+    done = result(bookie, "rebuild-index")
+    assert (done["ledgers"], done["entries"], done["in_limbo"]) == (2, 2 * ENTRIES, False)
+    fill(bookie, create_ledgers(bookie, 1))
+    with RawClient(bookie.port) as client:
+        for entry_id in range(ENTRIES):
+            entry = read_answer(client.ask(read(kept, entry_id))).entry
+            assert entry is not None and bytes(entry).endswith(PAYLOAD)
+    path = sorted((bookie.data / "ledgers" / "entry-logs").iterdir())[0]
+    with path.open("r+b") as file:
+        file.seek(FILE_HEADER_BYTES + 2000)
+        file.write(b"damage")
+    refused = run_bookie("rebuild-index", "--data", str(bookie.data))
+    assert refused.returncode == 1
+    assert "the index stays as it is: " in refused.stderr and "is damaged from" in refused.stderr
+    bookie.kill()
+    assert run_bookie("rebuild-index", "--data", str(bookie.data)).returncode == 0
+    bookie.start()
 
 
 def test_a_bookie_without_a_scrubber_says_so(metadata: str, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from bookie_server.disk.disk import DiskFile
 from bookie_server.errors import DiskFailedError, StorageError
-from bookie_server.storage.compaction.compactor import Compactor
+from bookie_server.storage.background.pace import Pace
 from bookie_server.storage.compaction.run import CompactionRun
 from bookie_server.storage.compaction.selection import select
 from bookie_server.storage.compaction.space import FileSpace, measure
@@ -77,7 +77,7 @@ def places(storage: LedgerStorage, ledger_id: int) -> list[Interval]:
 def begun(storage: LedgerStorage) -> CompactionRun:
     """A run that has copied everything, step by step on this thread."""
     parts = storage._parts
-    files = measure(parts.disk, parts.paths, parts.index, parts.checkpointer.mark_file_id)
+    files = measure(parts.disk, parts.paths, parts.index, parts.checkpointer.mark.file_id)
     chosen = select(files, COMPACTED_BELOW, 2**40, 2**40).files
     assert chosen
     run = CompactionRun(parts, chosen, 2048, 2**40)
@@ -363,11 +363,11 @@ def test_a_compaction_that_is_cancelled_leaves_nothing(
         before = entry_logs(tmp_path)
         pausing = asyncio.Event()
 
-        async def pause(_self: Compactor, _written: int) -> None:
+        async def pause(_self: Pace, _done_bytes: int) -> None:
             pausing.set()
             await asyncio.Event().wait()
 
-        monkeypatch.setattr(Compactor, "_pause", pause)
+        monkeypatch.setattr(Pace, "after", pause)
         task = asyncio.create_task(storage.compact(COMPACTED_BELOW))
         await pausing.wait()
         assert "compaction.tmp" in entry_logs(tmp_path)
