@@ -30,6 +30,8 @@ from ledger.errors import LogStoreError
 VERSION = 2
 _VERSION_WITHOUT_SEGMENTS = 1
 ENTRY_MAX = LEDGER_MAX = 2**63 - 1
+LOG_FULL = 2**62
+"""In place of the end of an entry log that nothing is appended to any more: its blocks go on to the end of the file."""
 _BYTES_MAX = 2**64 - 1
 _DELETES_AT_ONCE = 1024
 """Records; bounds the memory that deleting a large ledger takes."""

@@ -20,6 +20,8 @@ from bookie_server.protocol.refusals import Writability, refuse_add, refuse_fenc
 from bookie_server.storage.entry_logs.entry_log import log_ids
 from bookie_server.storage.entry_logs.format import encode_block, encode_file_header, file_name
 from bookie_server.storage.entry_logs.scan import FoundBlock, scan
+from bookie_server.storage.index import LOG_FULL
+from bookie_server.storage.ledgers.state_log_format import decode_state_file, encode_frame, log_end_record
 from bookie_server.storage.rebuild.new_index import Progress, Rebuilt
 from bookie_server.storage.rebuild.stopped import rebuild_index
 from dlog.testing.disk.disk import SimulatedDisk
@@ -318,6 +320,28 @@ def test_without_the_state_log_nothing_is_unfenced_or_denied(
         await storage.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("noted_by", ["this build", "an earlier one"])
+def test_an_index_that_was_rebuilt_with_losses_is_rebuilt_again(
+    bookie: tuple[Path, Ledgers], tmp_path: Path, noted_by: str
+) -> None:
+    """Nothing is appended to the last entry log any more: its end is that of its file, and not a number to scan to."""
+    source, ledgers = bookie
+    directory = copy_as_after_kill(source, tmp_path / "bookie")
+    states = directory / "ledgers" / "ledger-states"
+    last_id = log_ids(SystemDisk(), directory / "ledgers" / "entry-logs")[-1]
+    spoil(states, 40)
+    assert rebuild(directory).lost
+    storage_is_in_limbo(directory)
+    if noted_by == "an earlier one":
+        known, data = decode_state_file(states.read_bytes()), states.read_bytes()
+        states.write_bytes(
+            data + encode_frame(len(data), known.generation, [log_end_record(last_id, LOG_FULL)])
+        )
+    assert last_id in decode_state_file(states.read_bytes()).log_ends
+    rebuild(directory)
+    asyncio.run(denies_nothing(directory, ledgers))
 
 
 @pytest.mark.parametrize("log_too", [False, True])

@@ -13,7 +13,7 @@ from itertools import islice
 
 from bookie_server.disk.disk import Disk, DiskFile
 from bookie_server.errors import DiskFullError
-from bookie_server.storage.index import Index, LogEnd
+from bookie_server.storage.index import LOG_FULL, Index, LogEnd
 from bookie_server.storage.ledgers.state_log_format import (
     NOT_KNOWN,
     REMOVED,
@@ -54,7 +54,7 @@ class StateLog:
         ends = self._ends()
         for log_id, end in new_ends.items():
             # Blocks in a journal file are not checkpointed in the order in which they are there.
-            ends[log_id] = max(end, ends.get(log_id, 0)) if is_segment(log_id) else end
+            ends[log_id] = max(end, ends.get(log_id, 0)) if is_segment(log_id) else _known(end)
         changed = [log_end_record(log_id, ends[log_id]) for log_id in new_ends]
         self._put(generation, [*changed, *states])
 
@@ -131,15 +131,21 @@ class StateLog:
             data = self._disk.read_file(self._path) if self._disk.exists(self._path) else b""
             found = decode_state_file(data).log_ends
             # What an older bookie left, or the file was lost: a log that is missed later must have been known.
-            self._log_ends = dict.fromkeys(self._index.log_ids(), NOT_KNOWN) | found
+            self._log_ends = dict.fromkeys(self._index.log_ids(), NOT_KNOWN) | {
+                log_id: _known(end) for log_id, end in found.items()
+            }
             if self._end_at_start is not None:
-                self._log_ends[self._end_at_start.log_id] = self._end_at_start.offset
+                self._log_ends[self._end_at_start.log_id] = _known(self._end_at_start.offset)
         return self._log_ends
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _known(end: int) -> int:
+    return NOT_KNOWN if end == LOG_FULL else end
 
 
 def _pieces(first: Iterable[Record], others: Iterator[Record]) -> Iterator[list[Record]]:

@@ -20,7 +20,7 @@ from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import log_ids
 from bookie_server.storage.entry_logs.format import Block
 from bookie_server.storage.entry_logs.scan import Damage, FoundBlock
-from bookie_server.storage.index import Index, LogEnd, state_record
+from bookie_server.storage.index import LOG_FULL, Index, LogEnd, state_record
 from bookie_server.storage.ledgers.state_log_format import (
     NOT_KNOWN,
     StateFile,
@@ -42,9 +42,6 @@ from bookie_server.storage.start.index_directories import put_in_place, remove_o
 from bookie_server.storage.start.journal_recovery import read_mark
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.errors import LogStoreError
-
-_FULL = 2**62
-"""The end of an entry log that nothing is appended to any more."""
 
 
 def rebuild_index(disk: Disk, config: StorageConfig, report: Report) -> Rebuilt:
@@ -112,7 +109,8 @@ class _Rebuild:
     def _parts_to_read(self) -> list[LogPart]:
         """Files with blocks, and where these end; those after the last one known hold nothing that was stored."""
         there, known = log_ids(self._disk, self._paths.entry_logs), self._known.log_ends
-        ends = {log_id: None if end == NOT_KNOWN else end for log_id, end in known.items()}
+        # LOG_FULL: earlier builds noted it after a rebuild that could not find everything.
+        ends = {log_id: None if end in (NOT_KNOWN, LOG_FULL) else end for log_id, end in known.items()}
         last = max((log_id for log_id in ends if not is_segment(log_id)), default=0)
         logs = {log_id for log_id in ends if not is_segment(log_id)}
         logs.update(log_id for log_id in there if self.result.lost or log_id <= last)
@@ -188,9 +186,9 @@ class _Rebuild:
     def _log_end(self) -> LogEnd:
         logs = [part for part in self._parts if not is_segment(part.log_id)]
         if not logs:
-            return LogEnd(0, _FULL)
+            return LogEnd(0, LOG_FULL)
         last = logs[-1]
-        return LogEnd(last.log_id, _FULL if last.end is None or self.result.lost else last.end)
+        return LogEnd(last.log_id, LOG_FULL if last.end is None or self.result.lost else last.end)
 
     # ---- proving
 
