@@ -30,8 +30,8 @@ T = TypeVar("T")
 Done = Callable[[T | None, LogStoreError | None], None]
 
 
-class DiskFile(Protocol):
-    """An open file. One thread uses it at a time."""
+class ReadableFile(Protocol):
+    """An open file, for those that only read. One thread uses it at a time."""
 
     path: Path
     """Where it was opened; a caller that renames the file sets it."""
@@ -40,6 +40,10 @@ class DiskFile(Protocol):
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes, fewer only at the end of the file."""
+
+
+class DiskFile(ReadableFile, Protocol):
+    """An open file. One thread uses it at a time."""
 
     def write_at(self, offset: int, parts: Sequence[bytes]) -> int:
         """Write the parts one after the other; the offset after them. Not durable before `sync`.

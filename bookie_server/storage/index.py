@@ -109,6 +109,14 @@ class Index:
         begin, end = _BLOCK_KEY.pack(b"I", ledger_id, first), _BLOCK_KEY.pack(b"I", ledger_id, last) + b"\0"
         return (_interval(key, value) for key, value in self._store.scan(begin, end))
 
+    def overlapping(self, ledger_id: int, first: int, last: int) -> Iterator[Interval]:
+        """Intervals that cover an id from `first` to `last`, ascending. StorageError."""
+        before = self._floor(ledger_id, first)
+        if before is not None and before.last >= first:
+            yield before
+        if before is None or before.last < last:
+            yield from self.intervals(ledger_id, first + 1, last)
+
     def all_intervals(self, ledger_id: int = 0, first: int = 0) -> Iterator[tuple[int, Interval]]:
         """Ledger id and interval from that entry of that ledger on, ascending by both. StorageError."""
         begin, end = _BLOCK_KEY.pack(b"I", ledger_id, first), _STATE_KEY.pack(b"J", 0)
@@ -155,7 +163,7 @@ class Index:
             _interval_record(ledger_id, interval),
         ]
         deletes = []
-        for older in self._overlapping(ledger_id, interval):
+        for older in self.overlapping(ledger_id, interval.first, interval.last):
             deletes.append(_BLOCK_KEY.pack(b"I", ledger_id, older.first))
             if older.first < interval.first:
                 puts.append(_interval_record(ledger_id, replace(older, last=interval.first - 1)))
@@ -168,7 +176,7 @@ class Index:
 
         Both hold the same entries. False: the index has other intervals there by now, and stays as it is.
         """
-        found = self._overlapping(ledger_id, replace(old[0], last=old[-1].last))
+        found = list(self.overlapping(ledger_id, old[0].first, old[-1].last))
         if found == list(new):
             return True  # done before a full disk
         if found != list(old):
@@ -183,12 +191,6 @@ class Index:
         finally:
             self.moves += 1
         return True
-
-    def _overlapping(self, ledger_id: int, interval: Interval) -> list[Interval]:
-        before = self._floor(ledger_id, interval.first)
-        inside = self.intervals(ledger_id, interval.first + 1, interval.last)
-        found = [] if before is None or before.last < interval.first else [before]
-        return found + list(inside)
 
     # ---- ledgers
 

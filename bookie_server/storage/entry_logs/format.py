@@ -30,6 +30,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from bookie_server.errors import BlockDamagedError, IndexVersionError, StorageError
@@ -47,6 +48,9 @@ _FILE_HEADER = struct.Struct(">8sIIQ40x")
 BLOCK_MAGIC = b"EBLK"
 _BLOCK_HEADER = struct.Struct(">4sIqqqII")
 _BLOCK_FACTS = struct.Struct(">qqqII")
+BLOCK_FACTS_BYTES = _BLOCK_FACTS.size
+"""Ledger id to body bytes, of a block in an entry log or in a journal file."""
+_FACTS_START = BLOCK_HEADER_BYTES - BLOCK_FACTS_BYTES
 _PLACE = struct.Struct(">QQ")
 _ID = struct.Struct(">q")
 
@@ -159,12 +163,31 @@ def decode_block(data: memoryview, log_id: int, offset: int, ledger_id: int, pat
     return block
 
 
-def block_start(data: bytes) -> tuple[int, int] | None:
-    """Ledger id and size of the block whose header begins `data`, None if none begins here. Not proved by its CRC."""
-    if len(data) < BLOCK_HEADER_BYTES or data[:4] != BLOCK_MAGIC:
+@dataclass(frozen=True, slots=True)
+class BlockHeader:
+    """What is in front of the lengths and entries of a block. Not proved: one CRC covers all of the block."""
+
+    ledger_id: int
+    first: int
+    last: int
+    count: int
+    size: int
+    """Of the block, or of the journal record that it is, in bytes."""
+
+
+def block_header(data: bytes) -> BlockHeader | None:
+    """Of the block that begins `data`, None if none begins here that a writer of ours could have made."""
+    return decode_header(data, _FACTS_START) if data[:4] == BLOCK_MAGIC else None
+
+
+def decode_header(data: bytes, start: int) -> BlockHeader | None:
+    """The same, where the facts of the block begin at `start` of it."""
+    if len(data) < start + _BLOCK_FACTS.size:
         return None
-    _, _, ledger_id, _, _, count, body_bytes = _BLOCK_HEADER.unpack_from(data)
-    return ledger_id, block_bytes(count, body_bytes)
+    ledger_id, first, last, count, body_bytes = _BLOCK_FACTS.unpack_from(data, start)
+    if ledger_id < 0 or first < 0 or not 0 < count <= last - first + 1:
+        return None
+    return BlockHeader(ledger_id, first, last, count, start + _BLOCK_FACTS.size + 4 * count + body_bytes)
 
 
 def _decoded(data: memoryview, log_id: int, offset: int, ledger_id: int) -> Block | None:
@@ -175,7 +198,7 @@ def _decoded(data: memoryview, log_id: int, offset: int, ledger_id: int) -> Bloc
         return None
     if crc32c(bytes(data[8:]), crc32c(_PLACE.pack(log_id, offset))) != crc:
         return None
-    return decode_facts(data, BLOCK_HEADER_BYTES - _BLOCK_FACTS.size)
+    return decode_facts(data, _FACTS_START)
 
 
 def decode_facts(data: memoryview, start: int) -> Block | None:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bookie_server.disk.disk import Disk, DiskFile
+from bookie_server.disk.disk import Disk, DiskFile, ReadableFile
 from bookie_server.errors import DiskFailedError, StorageError
 from bookie_server.storage.entry_logs.format import (
     BLOCK_HEADER_BYTES,
     BLOCK_MAGIC,
     FILE_HEADER_BYTES,
     Block,
-    block_start,
+    block_header,
     check_file_header,
     decode_block,
     file_name,
@@ -64,7 +64,7 @@ def scan(
 
 
 def _header(file: DiskFile, log_id: int) -> Iterator[Damage]:
-    header = _read(file, 0, FILE_HEADER_BYTES)
+    header = read_some(file, 0, FILE_HEADER_BYTES)
     require_known_version(header, file.path)
     try:
         check_file_header(header, log_id, file.path)
@@ -74,9 +74,9 @@ def _header(file: DiskFile, log_id: int) -> Iterator[Damage]:
 
 def _blocks(file: DiskFile, log_id: int, offset: int, end: int) -> Iterator[FoundBlock | Damage]:
     while offset < end:
-        block = _block_at(file, log_id, offset, end)
+        block = block_at(file, log_id, offset, end)
         if block is None:
-            next_offset = _next_block(file, log_id, offset + 1, end)
+            next_offset = next_block(file, log_id, offset + 1, end, end)
             yield Damage(file.path, offset, next_offset)
             offset = next_offset
         else:
@@ -84,35 +84,33 @@ def _blocks(file: DiskFile, log_id: int, offset: int, end: int) -> Iterator[Foun
             offset += block.size
 
 
-def _block_at(file: DiskFile, log_id: int, offset: int, end: int) -> Block | None:
-    started = block_start(_read(file, offset, BLOCK_HEADER_BYTES))
-    if started is None:
+def block_at(file: ReadableFile, log_id: int, offset: int, end: int) -> Block | None:
+    """The block that begins there and ends by `end`, if it proves intact."""
+    header = block_header(read_some(file, offset, BLOCK_HEADER_BYTES))
+    if header is None or offset + header.size > end:
         return None
-    ledger_id, size = started
-    if offset + size > end:
-        return None
+    data = memoryview(read_some(file, offset, header.size))
     try:
-        return decode_block(memoryview(_read(file, offset, size)), log_id, offset, ledger_id, file.path)
+        return decode_block(data, log_id, offset, header.ledger_id, file.path)
     except StorageError:
         return None
 
 
-def _next_block(file: DiskFile, log_id: int, offset: int, end: int) -> int:
-    """Where the next good block begins, `end` if there is none."""
-    while offset < end:
-        window = _read(
-            file, offset, min(_WINDOW_BYTES, end - offset)
-        )  # empty: unreadable, or the file has ended
+def next_block(file: ReadableFile, log_id: int, offset: int, stop: int, end: int) -> int:
+    """Where the next good block begins; `stop` or later if none begins before `stop`. Blocks end by `end`."""
+    while offset < stop:
+        # Empty: unreadable, or the file has ended.
+        window = read_some(file, offset, min(_WINDOW_BYTES, end - offset))
         at = window.find(BLOCK_MAGIC)
         while at >= 0:
-            if _block_at(file, log_id, offset + at, end) is not None:
+            if block_at(file, log_id, offset + at, end) is not None:
                 return offset + at
             at = window.find(BLOCK_MAGIC, at + 1)
         offset += max(len(window) - len(BLOCK_MAGIC) + 1, 1) if window else _WINDOW_BYTES
-    return end
+    return min(offset, end)
 
 
-def _read(file: DiskFile, offset: int, size: int) -> bytes:
+def read_some(file: ReadableFile, offset: int, size: int) -> bytes:
     """What can be read: nothing where the disk has an error or the file has ended."""
     try:
         return file.read_at(offset, size)
