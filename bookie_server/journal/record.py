@@ -155,6 +155,18 @@ def decode_record(header: FileHeader, data: memoryview, offset: int, base: int =
     return Record(RecordType(kind), sequence, group_start, body, header.file_id, base + offset)
 
 
+def record_start(header: FileHeader, data: bytes) -> tuple[RecordType, int] | None:
+    """Type and size of the record whose header begins `data`, None if none begins here. Not proved by its CRC."""
+    if len(data) < RECORD_HEADER_BYTES:
+        return None
+    marker, length, _, kind, _, _ = _RECORD_HEADER.unpack_from(data)
+    return (
+        (RecordType(kind), RECORD_HEADER_BYTES + length)
+        if marker == header.marker and kind in _KNOWN
+        else None
+    )
+
+
 _KNOWN = frozenset(RecordType)
 
 # ---- bodies. Those who decode raise JournalRecordError before they return anything.

@@ -24,6 +24,7 @@ from bookie_server.storage.entry_logs.entry_log import EntryLogWriter
 from bookie_server.storage.entry_logs.format import encode_block
 from bookie_server.storage.index import Index, interval_of
 from bookie_server.storage.ledgers.state_log import StateLog
+from bookie_server.storage.scrub.block_files import BlockFile, block_files
 from bookie_server.storage.segments.places import segment_id
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage.write_cache import PlacedBlock, WriteCache
@@ -100,13 +101,17 @@ class Checkpointer:
 
     @property
     def generation(self) -> int:
-        """Of the last checkpoint."""
+        """Of the last checkpoint that the index has stored."""
         return self._generation
 
     @property
     def mark(self) -> LogMark:
         """Where a start would begin to replay."""
         return self._mark
+
+    def block_files(self) -> list[BlockFile]:
+        """What the index must lead to. DiskFailedError."""
+        return block_files(self._state_log.ends(), self._mark)
 
     def dead_segments(self) -> list[int]:
         """Journal files before the durable mark in which no ledger lives, by their numbers in the index."""

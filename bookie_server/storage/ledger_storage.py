@@ -41,6 +41,8 @@ from bookie_server.storage.reads import StorageReads
 from bookie_server.storage.rebuild.new_index import Rebuilt
 from bookie_server.storage.rebuild.running import Rebuilder
 from bookie_server.storage.repeated_adds import compare_run, report_conflicts
+from bookie_server.storage.scrub.block_files import BlockFile
+from bookie_server.storage.scrub.file_walk import FileWalk, UnindexedBlock
 from bookie_server.storage.scrub.walk import BlockWalk
 from bookie_server.storage.segments.places import segment_id
 from bookie_server.storage.start.journal_recovery import keep_explicit_lac
@@ -418,6 +420,24 @@ class LedgerStorage(StorageReads):
     def block_walk(self) -> BlockWalk:
         """To check what is stored, in a worker of the caller's."""
         return BlockWalk(self._parts.disk, self._parts.index, self._parts.paths)
+
+    def file_walk(self) -> FileWalk:
+        """To find what the index has lost, in a worker of the caller's."""
+        return FileWalk(self._parts.disk, self._parts.index, self._parts.paths)
+
+    async def block_files(self) -> list[BlockFile]:
+        """The files with blocks that the index must lead to now. LogStoreError: they are not known."""
+        return await self._storage_worker.run(self._parts.checkpointer.block_files)
+
+    async def restore_blocks(self, found: Sequence[UnindexedBlock]) -> list[UnindexedBlock]:
+        """Let the index lead to all entries of these blocks again, durably; those blocks that had lost entries.
+
+        Raises:
+            DiskFullError: not done, and may be repeated.
+            LogStoreError: any other error, which is also `failed`.
+        """
+        await self.checkpoint()
+        return await self._upkeep.restore_blocks(found)
 
     async def leave_log(self, log_id: int) -> None:
         """Append nothing more to this entry log, which is damaged: its name may lead to no file any more."""

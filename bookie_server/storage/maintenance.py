@@ -7,7 +7,7 @@ the log mark never passes what is not stored. Any other error of its work ends t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,8 @@ from bookie_server.storage.checkpoint import CheckpointJob
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import log_ids
 from bookie_server.storage.entry_reader import EntryReader
+from bookie_server.storage.scrub.file_walk import UnindexedBlock
+from bookie_server.storage.scrub.restoring import restore_blocks
 from bookie_server.storage.segments.places import path_of
 from bookie_server.storage.start.opening import Parts
 from ledger.buggify import buggify
@@ -296,6 +298,10 @@ class StorageMaintenance:
         """Durably forget that part of the journal was lost."""
         await self._storage_worker.run(self._parts.checkpointer.end_limbo, self._on_error)
         self._parts.states.set_limbo(False)
+
+    async def restore_blocks(self, found: Sequence[UnindexedBlock]) -> list[UnindexedBlock]:
+        """What the scrubber has found, after a checkpoint; what was put into the index, durably."""
+        return await self._storage_worker.run(partial(restore_blocks, self._parts, found), self._on_error)
 
     def _on_error(self, error: LogStoreError) -> None:
         """Of other work than checkpoints; also called when its caller has been cancelled."""

@@ -285,7 +285,7 @@ def scrub(
     ] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Check every block that a bookie has stored; fail if one is damaged.
+    """Check the blocks and the index of a bookie against each other; fail if a block is damaged or not in the index.
 
     A running bookie does it with its scrubber, at the rate of its settings.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from bookie_server.storage.scrub.record import ScrubRecord
 from dlog.testing import ClusterConfig, SimulatedCluster, simulate
 from dlog.testing.bookies import SimulatedBookie, small_storage
 from dlog.testing.checks.copies import audit
+from dlog.testing.disk.rocksdb_state import Batch
 from ledger.client import LedgerClient
 from ledger.inspection.copies import CopyState
 from ledger.inspection.copy_audit import CopyAudit
@@ -123,6 +125,43 @@ def test_damage_is_repaired_although_its_blocks_are_in_the_read_cache() -> None:
             assert await audit(ledgers, [ledger_id], repaired=True) == []
 
     simulate(main, config=CONFIG)
+
+
+@pytest.mark.parametrize("single_write_bytes_min", [0, 1])
+def test_entries_that_the_index_has_lost_are_found_again(single_write_bytes_min: int) -> None:
+    """No mark, no repair by others: the bookie has them, and did not know."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, asyncio.timeout(600):
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers)
+            forgetful = cluster.bookies[1]
+            await forgetful.stop()
+            assert lose_intervals(forgetful, ledger_id) > 1
+            forgetful.start()
+            await forgetful.wait_until_serving()
+            while CopyState.MISSING not in await states(ledgers, ledger_id, forgetful):  # noqa: ASYNC110
+                await asyncio.sleep(0.5)
+            while (last := record_of(forgetful).last) is None or not last.restored_blocks:  # noqa: ASYNC110
+                await asyncio.sleep(0.5)
+            assert last.restored_blocks == last.unindexed_blocks > 1
+            assert await states(ledgers, ledger_id, forgetful) == {CopyState.INTACT}
+            await cluster.restart_bookie(1)
+            assert await audit(ledgers, [ledger_id], repaired=True) == []
+            assert not await marked(ledgers)
+
+    storage = small_storage(single_write_bytes_min=single_write_bytes_min)
+    simulate(main, config=replace(CONFIG, scrub_interval_s=30.0, storage=storage))
+
+
+def lose_intervals(bookie: SimulatedBookie, ledger_id: LedgerId) -> int:
+    """Of a bookie that has stopped: all that its index has of the ledger's entries."""
+    [(_, store)] = bookie.disk._stores()
+    first, end = (b"I" + number.to_bytes(8, "big") for number in (ledger_id, ledger_id + 1))
+    lost = store.records.between(first, end)
+    store.write(Batch((), tuple(lost)))
+    store.sync()
+    return len(lost)
 
 
 def test_a_bookie_in_limbo_has_what_it_lost_repaired_and_serves_again() -> None:

@@ -51,6 +51,7 @@ RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
             "shrinks": True,
             "single_write_bytes_min": 1,
             "compaction": True,
+            "scrubs": True,
         },
     ),
     (

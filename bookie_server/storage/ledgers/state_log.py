@@ -58,13 +58,13 @@ class StateLog:
         changed = [log_end_record(log_id, ends[log_id]) for log_id in new_ends]
         self._put(generation, [*changed, *states])
 
-    def ends(self) -> Mapping[int, int]:
-        """By file with blocks: where those end that were checkpointed, or NOT_KNOWN."""
-        return self._ends()
-
     def knows(self, log_id: int) -> bool:
         """Whether a rebuilt index would miss this log."""
         return log_id in self._ends()
+
+    def ends(self) -> Mapping[int, int]:
+        """By file with blocks: where these end, NOT_KNOWN if at the end of the file. DiskFailedError."""
+        return dict(self._ends())
 
     def forget_logs(self, log_ids: Sequence[int]) -> None:
         """Before these entry logs are removed: from now on they are not missed."""

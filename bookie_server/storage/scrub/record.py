@@ -1,7 +1,8 @@
 """What the scrubber remembers: the pass under way, where it goes on, and how the last one ended. Pure.
 
 A JSON document, `docs/formats.md#scrub-record-version-1`. It is never needed: one that is missing, damaged or of a
-newer version means that the next pass begins at the beginning.
+newer version means that the next pass begins at the beginning. Earlier builds, which know neither positions in files
+nor what is not in the index, write and expect records without them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from bookie_server.storage.scrub.file_walk import FilePosition
 from bookie_server.storage.scrub.walk import BEGINNING, Position, Step
 
 VERSION = 1
@@ -30,6 +32,10 @@ class ScrubPass:
     damaged_blocks: int = 0
     damaged_ledgers: tuple[int, ...] = ()
     """Ascending; of at most LEDGERS_MAX."""
+    unindexed_blocks: int = 0
+    """Intact blocks with entries to which the index did not lead."""
+    restored_blocks: int = 0
+    """Of these: the index leads to all their entries again."""
 
     def after(self, step: Step) -> ScrubPass:
         ledgers = sorted({*self.damaged_ledgers, *(each.ledger_id for each in step.damage)})
@@ -41,12 +47,19 @@ class ScrubPass:
             damaged_ledgers=tuple(ledgers[:LEDGERS_MAX]),
         )
 
+    def with_unindexed(self, found: int, restored: int) -> ScrubPass:
+        return replace(
+            self,
+            unindexed_blocks=self.unindexed_blocks + found,
+            restored_blocks=self.restored_blocks + restored,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScrubRecord:
     current: ScrubPass | None = None
-    position: Position = BEGINNING
-    """Where the current pass goes on."""
+    position: Position | FilePosition = BEGINNING
+    """Where the current pass goes on: in the index, or after that in the files."""
     last: ScrubPass | None = None
     """The last complete pass."""
 
@@ -61,10 +74,19 @@ def decode_scrub_record(data: bytes) -> ScrubRecord:
         fields = json.loads(data)
         if fields["version"] != VERSION:
             return ScrubRecord()
-        position = Position(int(fields["position"]["ledger_id"]), int(fields["position"]["entry_id"]))
-        return ScrubRecord(current=_pass(fields["current"]), position=position, last=_pass(fields["last"]))
+        return ScrubRecord(
+            current=_pass(fields["current"]),
+            position=_position(fields["position"]),
+            last=_pass(fields["last"]),
+        )
     except (ValueError, KeyError, TypeError):
         return ScrubRecord()
+
+
+def _position(fields: Mapping[str, Any]) -> Position | FilePosition:
+    if "log_id" in fields:
+        return FilePosition(int(fields["log_id"]), int(fields["offset"]))
+    return Position(int(fields["ledger_id"]), int(fields["entry_id"]))
 
 
 def _pass(fields: Mapping[str, Any] | None) -> ScrubPass | None:
@@ -80,4 +102,6 @@ def decode_scrub_pass(fields: Mapping[str, Any]) -> ScrubPass:
         block_bytes=int(fields["block_bytes"]),
         damaged_blocks=int(fields["damaged_blocks"]),
         damaged_ledgers=tuple(int(each) for each in fields["damaged_ledgers"]),
+        unindexed_blocks=int(fields.get("unindexed_blocks", 0)),
+        restored_blocks=int(fields.get("restored_blocks", 0)),
     )

@@ -1,9 +1,14 @@
 """Reads everything that the bookie has stored, one pass after the other, and has repair bring back what is damaged.
 
+A pass has two parts: what the index names, in the files (`walk.py`), and what is in the files, in the index
+(`file_walk.py`).
+
 Invariant: what a pass is past was intact then, or its ledger is marked as under-replicated: the scrubber waits for the
 metadata store before it goes on, and remembers a position only after that. A mark may be wrong; a worker reads the
 copies before it writes any (docs/repair.md#how-it-works). So before it marks, the bookie forgets the blocks that it has
 in memory: a worker that got an intact copy from there would clear the mark, and the damage would stay.
+
+Entries that the index has lost are put back into it by the storage, in a way that proves them once more.
 
 It reads at most `bytes_per_s`, and while the journal is written no more than a small part of the time.
 """
@@ -12,12 +17,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from bookie_server.disk.disk import Disk
 from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.scrub.block_files import BlockFile
+from bookie_server.storage.scrub.file_walk import FIRST_FILE, FilePosition, UnindexedBlock
 from bookie_server.storage.scrub.marking import RepairMarks
 from bookie_server.storage.scrub.record import (
     ScrubPass,
@@ -25,7 +32,8 @@ from bookie_server.storage.scrub.record import (
     decode_scrub_record,
     encode_scrub_record,
 )
-from bookie_server.storage.scrub.walk import BEGINNING, Damage
+from bookie_server.storage.scrub.walk import BEGINNING, Damage, Position
+from bookie_server.storage.segments.places import path_of
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.environment import Environment
 from ledger.errors import LogStoreError, UnavailableError
@@ -39,7 +47,7 @@ _SETTLE_S = 60.0
 _SAVE_S = 30.0
 _RETRY_S = 10.0
 _NAMED_MAX = 20
-"""Damaged blocks of a pass that are logged one by one."""
+"""Damaged blocks of a pass that are logged one by one, and as many restored ones."""
 _WAY_OUT = "what happens now: docs/operations.md#a-damaged-entry-log"
 
 logger = logging.getLogger(__name__)
@@ -50,6 +58,16 @@ class ScrubConfig:
     interval_s: float
     """Seconds from the beginning of one pass to that of the next."""
     bytes_per_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What one step has done: the pass after it, and where that goes on, None at its end."""
+
+    current: ScrubPass
+    next: Position | FilePosition | None
+    bytes_read: int
+    took_s: float
 
 
 class Scrubber:
@@ -68,11 +86,14 @@ class Scrubber:
         """What it has done so far; read only."""
         self._storage = storage
         self._disk = disk
-        self._path = paths.scrub_record
+        self._paths = paths
         self._marks = marks
         self._config = config
         self._environment = environment
         self._walk = storage.block_walk()
+        self._file_walk = storage.file_walk()
+        self._files: Sequence[BlockFile] | None = None
+        """What the second part of this pass walks, as listed when it began in this process."""
         self._worker = disk.worker("scrub")
         self._journaled = storage.journaled
         self._asked = asyncio.Event()
@@ -129,31 +150,28 @@ class Scrubber:
         return max(0.0, min(self._config.interval_s, self._config.interval_s - waited_s))
 
     async def _finish_pass(self, current: ScrubPass) -> None:
-        """Until the end of the index, from the record's position."""
+        """Until the end of the last file, from the record's position."""
         now = asyncio.get_running_loop().time
         saved = now()
         while True:
-            began = now()
-            step = await self._worker.run(lambda: self._walk.step(self.record.position, STEP_BYTES))
-            took_s = now() - began
-            self._report(current, step.damage)
-            for log_id in {each.log_id for each in step.damage if each.log_id is not None}:
-                await self._storage.leave_log(log_id)
-            if step.damage:
-                await self._storage.forget_blocks()
-            await self._mark({each.ledger_id for each in step.damage} - {*current.damaged_ledgers})
-            current = current.after(step)
-            if step.next is None:
+            position = self.record.position
+            if isinstance(position, FilePosition):
+                done = await self._check_files(current, position)
+            else:
+                done = await self._check_index(current, position)
+            current = done.current
+            if done.next is None:
                 break
-            self.record = replace(self.record, current=current, position=step.next)
+            self.record = replace(self.record, current=current, position=done.next)
             if now() - saved >= _SAVE_S:
                 saved = now()
                 await self._save()
             before, self._journaled = self._journaled, self._storage.journaled
             busy = before != self._journaled
             await asyncio.sleep(
-                pause_s(step.block_bytes, took_s, bytes_per_s=self._config.bytes_per_s, busy=busy)
+                pause_s(done.bytes_read, done.took_s, bytes_per_s=self._config.bytes_per_s, busy=busy)
             )
+        self._files = None
         current = replace(current, ended_ms=self._wall_ms())
         self.record = ScrubRecord(last=current)
         self._asked.clear()
@@ -166,7 +184,61 @@ class Scrubber:
         waiters, self._waiters = self._waiters, []
         return [each for each in waiters if not each.done()]
 
+    # ---- steps
+
+    async def _check_index(self, current: ScrubPass, position: Position) -> _Done:
+        """Some of what the index names; at its end the files come next."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        step = await self._worker.run(lambda: self._walk.step(position, STEP_BYTES))
+        took_s = now() - began
+        self._report(current, step.damage)
+        for log_id in {each.log_id for each in step.damage if each.log_id is not None}:
+            await self._storage.leave_log(log_id)
+        if step.damage:
+            await self._storage.forget_blocks()
+        await self._mark({each.ledger_id for each in step.damage} - {*current.damaged_ledgers})
+        return _Done(current.after(step), step.next or FIRST_FILE, step.block_bytes, took_s)
+
+    async def _check_files(self, current: ScrubPass, position: FilePosition) -> _Done:
+        """Some of what is in the files."""
+        now = asyncio.get_running_loop().time
+        files = self._files = await self._listed_files() if self._files is None else self._files
+        began = now()
+        step = await self._worker.run(lambda: self._file_walk.step(files, position, STEP_BYTES))
+        took_s = now() - began
+        if step.unindexed:
+            current = await self._restore(current, step.unindexed)
+        return _Done(current, step.next, step.bytes_read, took_s)
+
+    async def _listed_files(self) -> Sequence[BlockFile]:
+        try:
+            return await self._storage.block_files()
+        except LogStoreError as error:
+            logger.warning("the files with blocks are not checked in this pass: %s", error)
+            return ()
+
     # ---- what is found
+
+    async def _restore(self, current: ScrubPass, found: Sequence[UnindexedBlock]) -> ScrubPass:
+        try:
+            restored = await self._storage.restore_blocks(found)
+        except LogStoreError as error:
+            logger.warning(
+                "entries of %d intact blocks seem to be missing in the index, and cannot be put back now: %s; the "
+                "next pass tries again",
+                len(found),
+                error,
+            )
+            return current.with_unindexed(len(found), 0)
+        for number, each in enumerate(restored, current.restored_blocks):
+            if number < _NAMED_MAX:
+                logger.warning("%s", self._restored(each))
+        return current.with_unindexed(len(restored), len(restored))
+
+    def _restored(self, block: UnindexedBlock) -> str:
+        path = path_of(block.log_id, entry_logs=self._paths.entry_logs, journal=self._paths.journal)
+        return f"the index had lost {block}, which are intact in {path} at offset {block.offset}: reads find them again"
 
     def _report(self, current: ScrubPass, damage: Iterable[Damage]) -> None:
         for number, each in enumerate(damage, current.damaged_blocks):
@@ -187,14 +259,13 @@ class Scrubber:
     # ---- what is remembered
 
     def _load(self) -> ScrubRecord:
-        if not self._disk.exists(self._path):
-            return ScrubRecord()
-        return decode_scrub_record(self._disk.read_file(self._path))
+        path = self._paths.scrub_record
+        return decode_scrub_record(self._disk.read_file(path)) if self._disk.exists(path) else ScrubRecord()
 
     async def _save(self) -> None:
         content = encode_scrub_record(self.record)
         try:
-            await self._worker.run(lambda: self._disk.replace_file(self._path, content))
+            await self._worker.run(lambda: self._disk.replace_file(self._paths.scrub_record, content))
         except LogStoreError as error:
             logger.warning("the scrubber cannot remember where it is: %s", error)
 
@@ -202,15 +273,22 @@ class Scrubber:
         return self._environment.wall_us() // 1000
 
 
-def pause_s(block_bytes: int, took_s: float, *, bytes_per_s: int, busy: bool) -> float:
+def pause_s(bytes_read: int, took_s: float, *, bytes_per_s: int, busy: bool) -> float:
     """Seconds to wait after a step. `busy`: the journal was written in the meantime."""
-    pauses = [0.0, block_bytes / bytes_per_s - took_s]
+    pauses = [0.0, bytes_read / bytes_per_s - took_s]
     if busy:
         pauses.append((_BUSY_PART - 1) * took_s)
     return max(pauses)
 
 
 def _report_pass(done: ScrubPass) -> None:
+    if done.unindexed_blocks:
+        logger.warning(
+            "the index had lost entries of %d intact blocks, and leads to those of %d again; "
+            "docs/operations.md#the-scrubber",
+            done.unindexed_blocks,
+            done.restored_blocks,
+        )
     if done.damaged_blocks:
         logger.warning(
             "scrubbed %d blocks, %d bytes: %d blocks of %d ledgers are damaged, and marked for repair; %s",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 from bookie_server.errors import StorageError
 from bookie_server.storage.entry_logs.format import (
@@ -14,7 +15,7 @@ from bookie_server.storage.entry_logs.format import (
     file_name,
 )
 from bookie_server.storage.entry_logs.scan import Damage, FoundBlock, scan
-from bookie_server.storage.index import Index, Interval, LogEnd, state_of, state_record
+from bookie_server.storage.index import ENTRY_MAX, Index, Interval, LogEnd, state_of, state_record
 from bookie_server.storage.ledgers.state_log_format import (
     decode_state_file,
     encode_frame,
@@ -22,6 +23,9 @@ from bookie_server.storage.ledgers.state_log_format import (
 )
 from bookie_server.storage.ledgers.state_log_format import encode_file_header as state_header
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from bookie_server.storage.scrub.block_files import BlockFile
+from bookie_server.storage.scrub.file_walk import FIRST_FILE, FilePosition, FileWalk
+from bookie_server.storage.storage_paths import StoragePaths
 from ledger.errors import ConfigurationError, CorruptionError
 from tests.helpers.bookie.storage import make_entry
 from tests.helpers.fuzz.cutting import Cutter
@@ -88,7 +92,34 @@ def _scan(content: bytes, end: int) -> dict[int, list[bytes]]:
                     assert list(map(bytes, block.consecutive(block.ids[0], 1))) == found[offset][:1]
                 at += block.size
     assert at >= end
+    _walk(disk, end, set(found))
     return found
+
+
+def _walk(disk: ImageDisk, end: int, offsets: set[int]) -> None:
+    """With an index that has lost everything, the scrubber finds the same blocks, in steps of any size."""
+    walk = FileWalk(disk, cast(Index, _EmptyIndex()), StoragePaths(DIRECTORY.parent, DIRECTORY.parent))
+    for bytes_max in (1, 2**20):
+        found: list[int] = []
+        position: FilePosition | None = FIRST_FILE
+        while position is not None:
+            step = walk.step([BlockFile(LOG_ID, end)], position, bytes_max)
+            assert step.next is None or step.next.offset > position.offset
+            found += [each.offset for each in step.unindexed]
+            position = step.next
+        assert sorted(found) == sorted(offsets)
+
+
+class _EmptyIndex:
+    """It knows each ledger, and none of its entries."""
+
+    def overlapping(self, *_: int) -> Iterator[Interval]:
+        return iter(())
+
+    def state(self, ledger_id: int) -> StoredLedger:
+        state = StoredLedger(ledger_id, b"")
+        state.last_entry = ENTRY_MAX
+        return state
 
 
 def log_block(data: bytes) -> None:

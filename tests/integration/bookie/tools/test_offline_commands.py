@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.storage.index import Index
 from bookie_server.tools.cli import app
 from ledger.metadata.drivers import open_store
 from ledger.model import EntryId, Fragment, LedgerMetadata, QuorumSizes, check_bookie_id
@@ -23,6 +24,7 @@ from ledger.wire import v2
 from ledger.wire.messages import AddRequest
 from ledger.wire.status import Status
 from tests.helpers.bookie.entries import KEY, add, add_answer, entry, fence
+from tests.helpers.bookie.lost_intervals import lose_intervals
 from tests.helpers.bookie.raw_client import RawClient
 from tests.helpers.bookie.storage import add as add_entries
 from tests.helpers.bookie.storage import copy_as_after_kill, durable, open_storage
@@ -205,6 +207,29 @@ def test_a_stopped_bookie_is_scrubbed(bookie: BookieProcess) -> None:
     assert json.loads(damaged.stdout)["damaged_ledgers"] == [1]
     assert f"{log} is damaged at offset 64" in damaged.stderr
     assert "1 block is damaged" in damaged.stderr
+
+
+def test_what_the_next_start_replays_is_not_missing(bookie: BookieProcess) -> None:
+    """The index of a killed bookie may lack what a checkpoint had begun to store, and the journal has."""
+    with RawClient(bookie.port) as client:
+        client.ask(add(1, 0))
+        client.ask(add(1, 2))
+    assert bookie.terminate() == 0
+    mark = bookie.data / "ledgers" / "log-mark"
+    older = mark.read_bytes()
+    bookie.start()
+    with RawClient(bookie.port) as client:
+        client.ask(add(1, 1))
+    assert bookie.terminate() == 0
+    index = Index(SystemDisk().open_key_values(bookie.data / "ledgers" / "index"))
+    lose_intervals(index, 1, lambda each: each.first == 1)
+    index.sync(index.generation())
+    index.close()
+    lost = run_bookie("scrub", "--data", str(bookie.data), "-o", "json")
+    assert lost.returncode == 1 and json.loads(lost.stdout)["unindexed_blocks"] == 1
+    mark.write_bytes(older)
+    replayed = run_bookie("scrub", "--data", str(bookie.data), "-o", "json")
+    assert (replayed.returncode, replayed.stderr) == (0, "")
 
 
 def test_a_running_bookie_notes_what_its_scrubber_has_done(tmp_path: Path, metadata: str) -> None:

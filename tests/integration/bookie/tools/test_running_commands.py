@@ -15,13 +15,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.entry_logs.format import FILE_HEADER_BYTES
+from bookie_server.storage.index import Index
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.tools import running_bookie
 from bookie_server.tools.cli import app
 from ledger.metadata.drivers import open_store
 from ledger.model import EntryId, Fragment, LedgerId, LedgerMetadata, QuorumSizes, check_bookie_id
 from tests.helpers.bookie.entries import add, read, read_answer
+from tests.helpers.bookie.lost_intervals import lose_intervals
 from tests.helpers.bookie.raw_client import RawClient
 from tests.helpers.bookie.storage import small_config
 from tests.helpers.processes.bookie import PATIENCE_S, BookieProcess, eventually, run_bookie
@@ -164,6 +167,40 @@ def test_the_index_is_rebuilt_while_the_bookie_serves(bookie: BookieProcess) -> 
     bookie.kill()
     assert run_bookie("rebuild-index", "--data", str(bookie.data)).returncode == 0
     bookie.start()
+
+
+def test_a_pass_puts_back_what_the_index_has_lost(bookie: BookieProcess) -> None:
+    [ledger_id] = create_ledgers(bookie, 1)
+    fill(bookie, [ledger_id])
+    assert bookie.terminate() == 0
+    index = Index(SystemDisk().open_key_values(bookie.data / "ledgers" / "index"))
+    lost = lose_intervals(index, ledger_id)
+    index.sync(index.generation())
+    index.close()
+    stopped = run_bookie("scrub", "--data", str(bookie.data), "-o", "json")
+    assert stopped.returncode == 1
+    facts = json.loads(stopped.stdout)
+    assert (facts["unindexed_blocks"], facts["restored_blocks"], facts["damaged_blocks"]) == (len(lost), 0, 0)
+    assert (
+        f"the index has lost entries {lost[0].first} to {lost[0].last} of ledger {ledger_id}"
+        in stopped.stderr
+    )
+    assert "are missing in the index: the scrubber of a running bookie puts them back" in stopped.stderr
+    bookie.start()
+    restored = result(bookie, "scrub")
+    assert (restored["unindexed_blocks"], restored["restored_blocks"]) == (len(lost), len(lost))
+    [complete] = result(bookie, "scrub", "--status")
+    assert complete["restored_blocks"] == len(lost)
+    table = run_bookie("scrub", "--data", str(bookie.data), "--status").stdout
+    assert "unindexed blocks" in table and "restored blocks" in table
+    with RawClient(bookie.port) as client:
+        for entry_id in range(ENTRIES):
+            assert read_answer(client.ask(read(ledger_id, entry_id))).entry is not None
+    assert bookie.terminate() == 0
+    assert run_bookie("scrub", "--data", str(bookie.data)).returncode == 0
+    assert (
+        f"the index had lost entries {lost[0].first} to {lost[0].last} of ledger {ledger_id}" in bookie.errors
+    )
 
 
 def test_a_bookie_without_a_scrubber_says_so(metadata: str, tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def test_reads_go_on_during_the_exchange(tmp_path: Path) -> None:
             return number
 
         reading = asyncio.create_task(read())
-        for _ in range(5):
+        for _ in range(3):
             await storage.rebuild_index()
         ended = True
         assert await reading > 0

@@ -1,9 +1,11 @@
 """What the scrubber remembers comes back, and anything else is an empty record."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from bookie_server.storage.scrub.file_walk import FilePosition
 from bookie_server.storage.scrub.record import (
     LEDGERS_MAX,
     ScrubPass,
@@ -12,12 +14,23 @@ from bookie_server.storage.scrub.record import (
     encode_scrub_record,
 )
 from bookie_server.storage.scrub.walk import Damage, Position, Step
+from bookie_server.storage.segments.places import segment_id
 
-LAST = ScrubPass(began_ms=1, ended_ms=5, blocks=2, block_bytes=300, damaged_blocks=1, damaged_ledgers=(7,))
+LAST = ScrubPass(
+    began_ms=1,
+    ended_ms=5,
+    blocks=2,
+    block_bytes=300,
+    damaged_blocks=1,
+    damaged_ledgers=(7,),
+    unindexed_blocks=3,
+    restored_blocks=2,
+)
 RECORD = ScrubRecord(current=ScrubPass(began_ms=9, blocks=1), position=Position(7, 20), last=LAST)
+IN_FILES = replace(RECORD, position=FilePosition(segment_id(3), 512))
 
 
-@pytest.mark.parametrize("record", [ScrubRecord(), RECORD, ScrubRecord(last=LAST)])
+@pytest.mark.parametrize("record", [ScrubRecord(), RECORD, IN_FILES, ScrubRecord(last=LAST)])
 def test_a_record_comes_back_as_it_was(record: ScrubRecord) -> None:
     assert decode_scrub_record(encode_scrub_record(record)) == record
 
@@ -32,6 +45,8 @@ def test_its_bytes_stay_as_they_are() -> None:
             "block_bytes": 0,
             "damaged_blocks": 0,
             "damaged_ledgers": [],
+            "unindexed_blocks": 0,
+            "restored_blocks": 0,
         },
         "position": {"ledger_id": 7, "entry_id": 20},
         "last": {
@@ -41,8 +56,20 @@ def test_its_bytes_stay_as_they_are() -> None:
             "block_bytes": 300,
             "damaged_blocks": 1,
             "damaged_ledgers": [7],
+            "unindexed_blocks": 3,
+            "restored_blocks": 2,
         },
     }
+    assert json.loads(encode_scrub_record(IN_FILES))["position"] == {"log_id": 2**63 + 3, "offset": 512}
+
+
+def test_a_record_of_an_earlier_build_is_read() -> None:
+    """It knew neither positions in files nor what is not in the index."""
+    fields = json.loads(encode_scrub_record(RECORD))
+    for each in (fields["current"], fields["last"]):
+        del each["unindexed_blocks"], each["restored_blocks"]
+    earlier = replace(RECORD, last=replace(LAST, unindexed_blocks=0, restored_blocks=0))
+    assert decode_scrub_record(json.dumps(fields).encode()) == earlier
 
 
 @pytest.mark.parametrize(
@@ -57,7 +84,14 @@ def test_a_step_is_counted_and_its_ledgers_are_named_once() -> None:
     damage = tuple(Damage(ledger_id, 0, 1, "damaged") for ledger_id in (9, 4, 9))
     after = LAST.after(Step(3, 100, damage, None))
     assert after == ScrubPass(
-        began_ms=1, ended_ms=5, blocks=5, block_bytes=400, damaged_blocks=4, damaged_ledgers=(4, 7, 9)
+        began_ms=1,
+        ended_ms=5,
+        blocks=5,
+        block_bytes=400,
+        damaged_blocks=4,
+        damaged_ledgers=(4, 7, 9),
+        unindexed_blocks=3,
+        restored_blocks=2,
     )
     many = tuple(Damage(ledger_id, 0, 1, "damaged") for ledger_id in range(2 * LEDGERS_MAX))
     assert len(LAST.after(Step(1, 1, many, None)).damaged_ledgers) == LEDGERS_MAX

@@ -1,0 +1,53 @@
+"""Which entries of an intact block the index has lost: it does not lead to them, and nothing explains that. Blocks.
+
+Invariant: an entry counts as lost only if its ledger is known and not deleted, the entry is not above the ledger's last
+one as stored, and no interval leads to it. So these are none: what was deleted; what a checkpoint has written that was
+not completed, as far as it comes after the last entry; what was moved, or stored twice. What the journal's replay has
+brought back into memory may look lost until a checkpoint: `restoring.py` makes one and checks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bookie_server.storage.entry_logs.format import Block
+from bookie_server.storage.index import Index, Interval
+from bookie_server.storage.scrub.coverage import Place, by_interval, leads_to
+
+ReadBlock = Callable[[int, Interval], Block | None]
+"""The block of an interval of this ledger; None if it cannot be read."""
+
+
+def may_be_lost(index: Index, ledger_id: int, first: int) -> bool:
+    """Whether this ledger must have entries that begin with this one. StorageError."""
+    state = index.state(ledger_id)
+    return state is not None and not state.deleted and first <= state.last_entry
+
+
+def lost_ids(index: Index, block: Block, place: Place, read: ReadBlock) -> list[int]:
+    """Ids of lost entries in this block, ascending. StorageError: the index cannot be read."""
+    state = index.state(block.ledger_id)
+    if state is None or state.deleted:
+        return []
+    stored = [each for each in block.ids if each <= state.last_entry]
+    if not stored:
+        return []
+    intervals = index.overlapping(block.ledger_id, stored[0], stored[-1])
+    return [
+        each
+        for interval, ids in by_interval(stored, intervals)
+        for each in _not_found(block.ledger_id, interval, ids, place, read)
+    ]
+
+
+def _not_found(
+    ledger_id: int, interval: Interval | None, ids: list[int], place: Place, read: ReadBlock
+) -> Sequence[int]:
+    if interval is None:
+        return ids
+    if leads_to(interval, place):
+        return ()
+    other = read(ledger_id, interval)
+    if other is None:  # what the index names and cannot be read is found the other way round, and repaired
+        return ()
+    return [each for each in ids if other.entry(each) is None]
