@@ -1,5 +1,7 @@
 """C17, file by file: a bookie that was stopped leaves no file that no later start will read or remove.
 
+Nor entries of deleted ledgers in its index: they are removed once, in the checkpoint that stores the deletion.
+
 Looks at its directories through the bookie's own disk, so at simulated and at real ones alike. A file that a crash
 left half made may stay, one of each kind: the next that is made takes its place.
 """
@@ -44,6 +46,7 @@ def c17_no_file_is_left_over(disk: Disk, config: StorageConfig, *, swept: bool) 
         if swept or not config.single_write_bytes_min:
             yield from _segments(disk, paths, index, mark.file_id)
         yield from _logs(disk, paths, index, swept=swept)
+        yield from _entries(index)
     finally:
         index.close()
 
@@ -52,6 +55,12 @@ def _segments(disk: Disk, paths: StoragePaths, index: Index, marked: int) -> Ite
     for file_id in file_ids(disk, paths.journal):
         if file_id < marked and not index.has_live_ledger(segment_id(file_id)):
             yield f"journal file {file_id} is before the log mark, which is in {marked}, and no entry is in it"
+
+
+def _entries(index: Index) -> Iterator[str]:
+    living = set(index.ledger_ids())
+    for ledger_id in sorted({each for each, _ in index.all_intervals()} - living):
+        yield f"the index has entries of ledger {ledger_id}, which is deleted or unknown"
 
 
 def _logs(disk: Disk, paths: StoragePaths, index: Index, *, swept: bool) -> Iterator[str]:

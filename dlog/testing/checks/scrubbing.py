@@ -65,6 +65,8 @@ def c20_scrubbers_find_what_is_damaged(
     """`found` by the scrubber of a bookie that has stopped; a sound one has nothing to be found."""
     if sound and found.damaged_blocks:
         yield f"{found.damaged_blocks} blocks of ledgers {found.damaged_ledgers} are reported, and all are intact"
+    if sound and found.unindexed_blocks:
+        yield f"{found.unindexed_blocks} blocks are reported as missing in the index, which has lost nothing"
     paths = StoragePaths.of(config)
     logs = EntryLogReader(disk, paths)
     try:

@@ -314,6 +314,23 @@ MUTATIONS = (
         plan=focused("minor_rot", "kill_bookie", **THREE, bookies=4, scrubs=True),
     ),
     Mutation(
+        "deleted-entries-restored",
+        "Entries of a deleted ledger are not in the index, and are not lost: they die with their files.",
+        (
+            edit(
+                "bookie_server.storage.scrub.lost_entries:may_be_lost",
+                ("not state.deleted and ", ""),
+            ),
+            edit(
+                "bookie_server.storage.scrub.lost_entries:lost_ids",
+                (" or state.deleted", ""),
+            ),
+        ),
+        plan=focused(
+            "kill_client", **THREE, shrinks=True, rotation_age_s=0.7, gc_interval_s=0.7, scrubs=True
+        ),
+    ),
+    Mutation(
         "entry-log-in-use-removed",
         "An entry log goes away when no ledger lives in it.",
         (

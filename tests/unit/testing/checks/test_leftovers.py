@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bookie_server.journal.log_mark import LogMark, encode_log_mark
+from bookie_server.storage.index import Index, Interval
 from dlog.testing.checks.leftovers import c17_no_file_is_left_over
 from dlog.testing.disk.disk import SimulatedDisk
 from tests.helpers.bookie.storage import KEY, add, durable, open_storage, small_config
@@ -48,6 +49,15 @@ def test_a_file_of_no_known_name_is_found(path: str) -> None:
     disk = stopped()
     disk.create(HOME / path).close()
     assert found(disk) == [f"{HOME / path} is not a file of a bookie"]
+
+
+def test_entries_of_a_deleted_ledger_in_the_index_are_found() -> None:
+    disk = stopped()
+    index = Index(disk.open_key_values(HOME / "ledgers" / "index"))
+    index.append(1, [Interval(0, 9, 1, 64, 1000, dense=True)])
+    index.sync(index.generation())
+    index.close()
+    assert found(disk) == ["the index has entries of ledger 1, which is deleted or unknown"]
 
 
 def test_an_entry_log_after_the_last_is_found() -> None:
