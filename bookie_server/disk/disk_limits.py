@@ -1,10 +1,12 @@
-"""When a bookie stops taking normal adds for want of space, and when it takes them again. Pure."""
+"""When a bookie stops taking normal adds for want of space, and when it takes them again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from bookie_server.disk.disk import Disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +20,12 @@ class DirectoryUsage:
     @property
     def used_part(self) -> float:
         return 1 - self.free_bytes / self.total_bytes if self.total_bytes else 1.0
+
+
+def usage_of(disk: Disk, directory: Path) -> DirectoryUsage:
+    """Blocks. DiskFailedError."""
+    total, free = disk.free_space(directory)
+    return DirectoryUsage(directory=directory, total_bytes=total, free_bytes=free)
 
 
 class DiskLimits:

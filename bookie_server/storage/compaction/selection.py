@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bookie_server.storage.compaction.space import FileSpace
 from bookie_server.storage.entry_logs.format import FILE_HEADER_BYTES
+from bookie_server.storage.segments.places import is_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +17,26 @@ class Selection:
     """Why no file is chosen although some have enough garbage; empty if none has."""
 
 
-def select(files: Sequence[FileSpace], threshold: float, bytes_max: int, free_bytes: int) -> Selection:
+def select(
+    files: Sequence[FileSpace],
+    threshold: float,
+    bytes_max: int,
+    free_bytes: int,
+    *,
+    empty_journal: bool = False,
+) -> Selection:
     """Files whose live part is below the threshold, those with the least live bytes first.
 
     What lives in them is copied before they are removed: it takes at most `free_bytes`, and at most `bytes_max` unless
-    it is of one file.
+    it is of one file. With `empty_journal` journal files are chosen whatever their live part is.
     """
     candidates = sorted(
-        (each for each in files if each.live_part < threshold and each.dead_bytes > FILE_HEADER_BYTES),
+        (
+            each
+            for each in files
+            if (each.live_part < threshold and each.dead_bytes > FILE_HEADER_BYTES)
+            or (empty_journal and is_segment(each.log_id))
+        ),
         key=lambda each: (each.live_bytes, each.file_bytes),
     )
     chosen: list[FileSpace] = []

@@ -57,3 +57,39 @@ def test_the_bookie_turns_read_only_and_back(metadata: str, small_disk: Path) ->
         ]
     finally:
         bookie.stop()
+
+
+def test_a_small_disk_of_the_journal_is_emptied_while_entries_are_written_once(
+    metadata: str, small_disk: Path, tmp_path: Path
+) -> None:
+    """Nothing is deleted: what is more than the disk takes moves to the entry logs."""
+    storage = {
+        "disk_check_interval_s": 0.1,
+        "disk_usage_max": 0.8,
+        "disk_usage_writable": 0.7,
+        "checkpoint_interval_s": 0.2,
+        "minor_compaction_interval_s": 0.3,
+        "single_write_bytes_min": 64 * 1024,
+    }
+    bookie = BookieProcess(metadata, tmp_path / "bookie", storage=storage)
+    bookie.data.mkdir()
+    (bookie.data / "journal").symlink_to(small_disk)
+    bookie.start()
+    payload, count = bytes(1 << 20), 2 * DISK_MIB
+    try:
+        with RawClient(bookie.port) as client:
+            for each in range(count):
+                while True:
+                    status = add_answer(client.ask(add(1, each, payload))).status
+                    if status is Status.EOK:
+                        break
+                    assert status is Status.EREADONLY
+                    eventually(lambda: [each["state"] for each in listed_bookies(metadata)] == ["writable"])
+            for each in range(count):
+                assert read_answer(client.ask(read(1, each))).entry == entry(1, each, payload)
+        logs = bookie.data / "ledgers" / "entry-logs"
+        assert sum(path.stat().st_size for path in logs.glob("*.log")) > DISK_MIB << 20
+        bookie.terminate()
+        assert "compaction needs" not in bookie.errors
+    finally:
+        bookie.stop()

@@ -328,6 +328,46 @@ def test_a_full_disk_is_compacted_with_the_reserve() -> None:
     run_virtual(main())
 
 
+@pytest.mark.parametrize("own_disk", [True, False], ids=["a disk of its own", "the same disk"])
+def test_a_nearly_full_disk_of_the_journal_is_emptied_to_the_other_one(own_disk: bool) -> None:
+    """Entries that are written once fill it although every ledger lives."""
+    home, disk = Path("/bookie"), new_disk(1, timing=DiskTiming())
+    journal = home / "journal"
+
+    def journal_files() -> list[str]:
+        return [each for each in disk.list(journal) if each.endswith(".journal")]
+
+    def free_space(directory: Path) -> tuple[int, int]:
+        """93 of 100 files fit until the first ones are removed; the other disk is half full."""
+        used = 93 - count + len(journal_files()) if directory == journal or not own_disk else 50
+        return 100 * 2**20, (100 - used) * 2**20
+
+    async def main() -> None:
+        nonlocal count
+        storage = await open_storage(
+            home, disk, single_write_bytes_min=1, disk_usage_max=0.95, disk_usage_writable=0.92
+        )
+        await interleaved(storage)
+        files = journal_files()
+        count = len(files)
+        assert count >= 3
+        disk.free_space = free_space  # type: ignore[method-assign]
+        for writable in (True, False):
+            storage._upkeep._set_writable(writable)
+            assert (await storage.compact(0.2)).refusal == ""
+        if own_disk:
+            assert journal_files() == files[-1:], "all but the one that is written"
+            assert disk.list(home / "ledgers" / "entry-logs")
+        else:
+            assert journal_files() == files
+        for ledger_id in range(LEDGERS):
+            assert await found_ids(storage, ledger_id, COUNT + 5) == list(range(COUNT))
+        await storage.close()
+
+    count = 0
+    run_virtual(main())
+
+
 def test_a_disk_without_room_refuses_a_compaction_and_everything_goes_on() -> None:
     home, disk = Path("/bookie"), new_disk(1, timing=DiskTiming())
 
