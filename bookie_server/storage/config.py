@@ -53,10 +53,11 @@ class StorageConfig:
     entry_log_bytes_max: int = 1024 * MIB
     """An entry log is closed at this size. Space is reclaimed by whole entry logs."""
 
-    single_write_bytes_min: int = 0
+    single_write_bytes_min: int = 64 * 1024
     """Adds of one ledger that arrive together with this number of bytes or more are written once: they stay in the
-    journal, and its files until their ledgers are deleted. Smaller ones are written to an entry log as well, sorted by
-    ledger. 0 writes all of them twice."""
+    journal, and its files until their ledgers are deleted or a compaction has copied what lives. Smaller ones are
+    written to an entry log as well, sorted by ledger. 0 writes all of them twice, as a small disk of the journal's own
+    needs it."""
 
     block_bytes_max: int = 64 * 1024
     """Entries stored under one index record. A random read costs one block, the index one record a block."""

@@ -297,9 +297,14 @@ class Index:
         """Before the intervals: after a crash a block that an interval names must not be overwritten."""
         self._store.write([(b"E", _END_VALUE.pack(self._version, end.log_id, end.offset))])
 
-    def allow_segments(self) -> None:
-        """From the next `put_log_end` on, intervals may be in journal files: older bookies would remove these."""
+    def allow_segments(self) -> bool:
+        """From the next `put_log_end` on, intervals may be in journal files: older bookies would remove these.
+
+        After `log_end`. Returns whether the index was written with a version before that.
+        """
+        upgraded = self._version < VERSION and self._store.get(b"E") is not None
         self._version = VERSION
+        return upgraded
 
     # ---- checkpoints
 

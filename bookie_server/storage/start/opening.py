@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from bookie_server.disk.disk import Disk
@@ -22,6 +23,8 @@ from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage.write_cache import Caches, WriteCache
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -81,7 +84,13 @@ def _parts(
     files = recovery.open_journal(disk, paths, config, environment, mark, reserve)
     if config.single_write_bytes_min:
         files.allow_blocks()
-        index.allow_segments()
+        if index.allow_segments():
+            logger.info(
+                "index %s and its journal get version 2, which earlier releases refuse: entries are written once from "
+                "single_write_bytes_min = %d on",
+                paths.index,
+                config.single_write_bytes_min,
+            )
     logs.close()
     state_log = StateLog(disk, paths, index, end)
     _settle(disk, paths, index, states, state_log, mark, damaged=recovery.damaged)

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.storage.index import Index
+from bookie_server.storage.segments.places import is_segment
 from dlog.client import connect
 from dlog.config import LogConfig
 from ledger.model import LedgerId, QuorumSizes
@@ -107,6 +110,60 @@ def test_the_tools_read_it(opened: Opened) -> None:
     opened.bookie.start()
     expected = {name: value for name, value in opened.expected.items() if name != "home"}
     assert contents_of(opened.uri, deleted=expected["deleted"]) == expected
+
+
+def test_a_bookie_that_wrote_entries_twice_begins_to_write_them_once_and_may_go_back(tmp_path: Path) -> None:
+    """Its index gets version 2 without being asked, and keeps it."""
+    [golden] = [each for each in SETS if each.release == "0.1.0"]
+    uri, process = golden.sqlite(tmp_path)
+    expected = {name: value for name, value in golden.manifest["sqlite"].items() if name != "home"}
+    twice = {**process.settings, "storage": {**process.settings["storage"], "single_write_bytes_min": 0}}
+    defaults = process.settings
+    versions, once = [index_version(process.data)], [places_in_journal(process.data)]
+    dlog = Command(uri)
+    for number, settings in enumerate((defaults, twice, defaults)):
+        process.settings = settings
+        process.start()
+        if number == 0:
+            assert contents_of(uri, deleted=expected["deleted"]) == expected
+        asyncio.run(append_large(uri, number))
+        before = dlog.here("read", "orders").must_succeed()
+        assert process.terminate() == 0
+        versions.append(index_version(process.data))
+        once.append(places_in_journal(process.data))
+        process.start()
+        assert dlog.here("read", "orders").must_succeed() == before
+        assert [f"large {each} " in before for each in range(number + 1)] == [True] * (number + 1)
+        process.kill()
+    assert versions == [1, 2, 2, 2]
+    assert once[0] == 0 < once[1] == once[2] < once[3]
+
+
+async def append_large(uri: str, number: int) -> None:
+    """A run of entries that is long enough to be written once."""
+    config = LogConfig(quorum=QuorumSizes(ensemble=1, write=1, ack=1))
+    async with connect(uri, config=config) as client, client.open_writer("orders") as writer:
+        await writer.append(b"large %d " % number + bytes(64 * 1024))
+
+
+def index_version(data: Path) -> int:
+    """Of a stopped bookie."""
+    store = SystemDisk().open_key_values(data / "ledgers" / "index")
+    try:
+        value = store.get(b"E")
+    finally:
+        store.close()
+    assert value is not None
+    return int.from_bytes(value[:4], "big")
+
+
+def places_in_journal(data: Path) -> int:
+    """How many blocks of a stopped bookie are in journal files."""
+    store = SystemDisk().open_key_values(data / "ledgers" / "index")
+    try:
+        return sum(is_segment(each.log_id) for _, each in Index(store).all_intervals())
+    finally:
+        store.close()
 
 
 def test_there_is_a_set_of_each_release() -> None:

@@ -115,13 +115,14 @@ def test_what_a_lost_bookie_had_is_copied_by_hand(place: Place) -> None:
 
 def damage(bookie: BookieProcess, payload: bytes) -> None:
     """Flip a bit of an entry on the bookie's disk; the bookie runs again afterwards."""
-    assert bookie.terminate() == 0  # what it has is in entry logs then
-    [log, offset] = next(
+    assert bookie.terminate() == 0  # what it has is in entry logs then, or stays in the journal
+    entry_logs, journal = bookie.data / "ledgers" / "entry-logs", bookie.data / "journal"
+    [path, offset] = next(
         (path, at)
-        for path in (bookie.data / "ledgers" / "entry-logs").glob("*.log")
+        for path in (*entry_logs.glob("*.log"), *journal.glob("*.journal"))
         if (at := path.read_bytes().find(payload)) >= 0
     )
-    with log.open("r+b") as file:
+    with path.open("r+b") as file:
         file.seek(offset)
         file.write(bytes([payload[0] ^ 1]))
     bookie.start()
