@@ -1,8 +1,9 @@
-"""Flips one bit in each of some blocks of a running bookie's entry logs.
+"""Flips one bit in each of some blocks of a running bookie, in entry logs and in journal files that no start replays.
 
-    python -m benchmarks.hour.bit_flips ENTRY_LOGS COUNT LEDGER...
+    python -m benchmarks.hour.bit_flips BOOKIE COUNT LEDGER...
 
-Only blocks of the given ledgers. Prints JSON: ledger, first and last entry of each of these blocks.
+BOOKIE is its directory. Only blocks of the given ledgers. Prints JSON: ledger, first and last entry of each of these
+blocks.
 """
 
 from __future__ import annotations
@@ -11,14 +12,20 @@ import json
 import os
 import random
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.journal.files import file_ids
+from bookie_server.journal.log_mark import decode_log_mark
+from bookie_server.journal.record import file_name as journal_file_name
 from bookie_server.storage.entry_logs.entry_log import log_ids
 from bookie_server.storage.entry_logs.format import file_name
 from bookie_server.storage.entry_logs.scan import FoundBlock, scan
+from bookie_server.storage.segments.places import segment_id
+from bookie_server.storage.segments.scan import scan_segment
+from bookie_server.storage.storage_paths import StoragePaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +36,33 @@ class FlippedBlock:
 
 
 def flip_bits(
-    directory: Path, count: int, ledger_ids: Collection[int], rng: random.Random
+    bookie: Path, count: int, ledger_ids: Collection[int], rng: random.Random
 ) -> list[FlippedBlock]:
     """Damage up to `count` blocks, chosen at random."""
-    disk = SystemDisk()
     blocks = [
-        (
-            found.log_id,
-            found.offset,
-            found.block.size,
-            FlippedBlock(found.block.ledger_id, found.block.first, found.block.last),
-        )
-        for log_id in log_ids(disk, directory)
-        for found in scan(disk, directory, log_id, None)
-        if isinstance(found, FoundBlock) and found.block.ledger_id in ledger_ids
+        (path, found)
+        for path, found in _blocks(StoragePaths(bookie / "journal", bookie / "ledgers"))
+        if found.block.ledger_id in ledger_ids
     ]
     chosen = rng.sample(blocks, min(count, len(blocks)))
-    for log_id, offset, size, _ in chosen:
-        _flip(directory / file_name(log_id), offset + rng.randrange(size), rng.randrange(8))
-    return [block for *_, block in chosen]
+    for path, found in chosen:
+        _flip(path, found.offset + rng.randrange(found.block.size), rng.randrange(8))
+    return [FlippedBlock(found.block.ledger_id, found.block.first, found.block.last) for _, found in chosen]
+
+
+def _blocks(paths: StoragePaths) -> Iterator[tuple[Path, FoundBlock]]:
+    disk = SystemDisk()
+    mark = decode_log_mark(disk.read_file(paths.mark), paths.mark)
+    for log_id in log_ids(disk, paths.entry_logs):
+        for found in scan(disk, paths.entry_logs, log_id, None):
+            if isinstance(found, FoundBlock):
+                yield paths.entry_logs / file_name(log_id), found
+    for file_id in file_ids(disk, paths.journal):
+        path = paths.journal / journal_file_name(file_id)
+        if file_id < mark.file_id:
+            for found in scan_segment(disk, path, segment_id(file_id), None):
+                if isinstance(found, FoundBlock):
+                    yield path, found
 
 
 def _flip(path: Path, offset: int, bit: int) -> None:

@@ -2,7 +2,7 @@
 
 Three bookies, E3 Qw3 Qa2, twenty logs under constant appends, a process that tails them all. At minute 10 a bookie is
 killed and its disk is lost, at 20 a new one is added, at 30 nine of ten logs are deleted, at 40 bits are flipped in
-entry logs of a bookie. `bookie autorecovery`, garbage collection, compaction and scrubbers do the rest. At the end
+files of a bookie. `bookie autorecovery`, garbage collection, compaction and scrubbers do the rest. At the end
 the bookies are restarted, every message of the remaining logs is read and compared, and all copies of every entry are
 verified; the benchmark fails if an acknowledged message is lost or an entry lacks copies.
 
@@ -178,7 +178,7 @@ class _Hour:
             async for ledger_id in store.ledger_ids()
             if bookie_id in (await store.read_ledger(ledger_id)).value.members()
         ]
-        directory = self._cluster.bookie_directory(_FLIPPED) / "ledgers" / "entry-logs"
+        directory = self._cluster.bookie_directory(_FLIPPED)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",

@@ -9,6 +9,8 @@ from itertools import pairwise
 from benchmarks.histogram import percentile
 
 MB = 1e6
+JOURNAL_AT_REST_MB = 2 * 32 * 1024 * 1024 / MB
+"""Two preallocated files."""
 
 
 @dataclass(slots=True)
@@ -66,6 +68,12 @@ class SpaceSample:
     @property
     def entry_logs_total_mb(self) -> float:
         return sum(self.entry_logs_mb.values())
+
+    @property
+    def stored_mb(self) -> float:
+        """What bookies have stored: entry logs, and journals without the two files that each has at rest."""
+        journals = sum(max(0.0, size - JOURNAL_AT_REST_MB) for size in self.journal_mb.values())
+        return self.entry_logs_total_mb + journals
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,9 +150,9 @@ def longest_gap_s(seconds: Seconds) -> int:
 
 
 def deleted_mb(samples: Sequence[SpaceSample], at_s: float, part: float) -> float:
-    """What deleted logs took in entry logs at the last sample before: `part` of all, as logs are equal."""
+    """What deleted logs took at the last sample before: `part` of all, as logs are equal."""
     before = [each for each in samples if each.at_s <= at_s]
-    return before[-1].entry_logs_total_mb * part if before else 0.0
+    return before[-1].stored_mb * part if before else 0.0
 
 
 def space_returned_at(
@@ -156,7 +164,5 @@ def space_returned_at(
     return first_after(
         at_s,
         samples,
-        lambda each: (
-            each.entry_logs_total_mb - (each.at_s - at_s) * grows_mb_per_s <= before - SPACE_PART * size
-        ),
+        lambda each: each.stored_mb - (each.at_s - at_s) * grows_mb_per_s <= before - SPACE_PART * size,
     )
