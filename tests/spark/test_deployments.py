@@ -59,7 +59,9 @@ class Cluster:
         # spark-submit writes to its stdout what the program writes to stderr.
         said = ended.stderr + ended.stdout
         _, traceback, rest = said.partition("Traceback")
-        warnings = "\n".join(line for line in said.splitlines() if " WARN " in line)  # Spark's, of what it passes over
+        warnings = "\n".join(
+            line for line in said.splitlines() if " WARN " in line
+        )  # Spark's, of what it passes over
         assert ended.returncode == 0, warnings[:4000] + ((traceback + rest)[:4000] or said[-4000:])
         found = json.loads(ended.stdout.splitlines()[-1])
         assert isinstance(found, dict)
