@@ -1,12 +1,10 @@
-"""When a bookie stops taking normal adds for want of space, and when it takes them again."""
+"""When a bookie stops taking normal adds for want of space, and when it takes them again. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from bookie_server.disk.disk import Disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,15 +15,15 @@ class DirectoryUsage:
     total_bytes: int
     free_bytes: int
 
+    @classmethod
+    def of(cls, directory: Path, space: tuple[int, int]) -> DirectoryUsage:
+        """From what `Disk.free_space` returns."""
+        total, free = space
+        return cls(directory=directory, total_bytes=total, free_bytes=free)
+
     @property
     def used_part(self) -> float:
         return 1 - self.free_bytes / self.total_bytes if self.total_bytes else 1.0
-
-
-def usage_of(disk: Disk, directory: Path) -> DirectoryUsage:
-    """Blocks. DiskFailedError."""
-    total, free = disk.free_space(directory)
-    return DirectoryUsage(directory=directory, total_bytes=total, free_bytes=free)
 
 
 class DiskLimits:

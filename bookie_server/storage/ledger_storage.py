@@ -491,7 +491,7 @@ class LedgerStorage(StorageReads):
     async def rebuild_index(self) -> Rebuilt:
         """Make a new index from the files and put it in the place of the old one; what it holds.
 
-        Reads, changes and checkpoints go on; no file is removed meanwhile. It may be cancelled.
+        Reads, changes and checkpoints go on; in the meantime no file is removed. It may be cancelled.
 
         Raises:
             StorageError: the old index stays: a file is damaged, or the new index did not prove right.

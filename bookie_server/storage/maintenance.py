@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bookie_server.disk.disk import DiskWorker
-from bookie_server.disk.disk_limits import DirectoryUsage, DiskLimits, usage_of
+from bookie_server.disk.disk_limits import DirectoryUsage, DiskLimits
 from bookie_server.disk.durable import until_durable
 from bookie_server.errors import DiskFullError
 from bookie_server.journal.writer import Journal
@@ -248,7 +248,10 @@ class StorageMaintenance:
         except DiskFullError as full:
             shortage = full
         paths = self._parts.paths
-        usages = [usage_of(self._parts.disk, directory) for directory in (paths.journal, paths.ledgers)]
+        usages = [
+            DirectoryUsage.of(directory, self._parts.disk.free_space(directory))
+            for directory in (paths.journal, paths.ledgers)
+        ]
         return usages, shortage
 
     def _set_writable(self, writable: bool) -> None:

@@ -15,6 +15,6 @@ class Pace:
         self._appends_wait = appends_wait
 
     async def after(self, done_bytes: int) -> None:
-        """Wait, after so many bytes."""
+        """Wait as long as this number of bytes takes at that rate."""
         time_s = done_bytes / self._bytes_per_s
         await asyncio.sleep(time_s * (_BUSY_FACTOR if self._appends_wait() else 1))

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from bookie_server.disk.disk_limits import usage_of
+from bookie_server.disk.disk_limits import DirectoryUsage
 from bookie_server.errors import DiskFullError
 from bookie_server.storage.background.jobs import StorageJobs
 from bookie_server.storage.background.pace import Pace
@@ -100,31 +100,32 @@ class Compactor:
             done.refusal = "compaction waits for a checkpoint that a full disk holds up"
             return None
         files = self._measure()
-        total, free = parts.disk.free_space(parts.paths.ledgers)
-        empty_journal = self._journal_fills_up()
-        room = (
-            free + parts.reserve.held_bytes
+        journal, ledgers = (
+            DirectoryUsage.of(directory, parts.disk.free_space(directory))
+            for directory in (parts.paths.journal, parts.paths.ledgers)
+        )
+        empty_journal = self._fills_up(journal, ledgers)
+        capacity = (
+            ledgers.free_bytes + parts.reserve.held_bytes
             if nearly_full and not empty_journal
-            else free - int(total * (1 - config.disk_usage_max))
+            else ledgers.free_bytes - int(ledgers.total_bytes * (1 - config.disk_usage_max))
         )
         healthy = [each for each in files if each.log_id not in self._damaged]
-        selection = select(healthy, threshold, config.entry_log_bytes_max, room, empty_journal=empty_journal)
+        selection = select(
+            healthy, threshold, config.entry_log_bytes_max, capacity, empty_journal=empty_journal
+        )
         done.refusal = selection.refusal
         if not selection.files:
             return None
         return CompactionRun(parts, selection.files, config.block_bytes_max, config.entry_log_bytes_max)
 
-    def _journal_fills_up(self) -> bool:
+    def _fills_up(self, journal: DirectoryUsage, ledgers: DirectoryUsage) -> bool:
         """Whether the journal is on a disk of its own that is nearly full, and the entry logs have space.
 
         Entries that are written once fill such a disk although nothing is garbage, and only a compaction moves them.
         On one disk both directories have the same usage.
         """
-        paths, limit = self._parts.paths, self._config.disk_usage_writable
-        journal, ledgers = (
-            usage_of(self._parts.disk, directory).used_part for directory in (paths.journal, paths.ledgers)
-        )
-        return ledgers < limit <= journal
+        return ledgers.used_part < self._config.disk_usage_writable <= journal.used_part
 
     async def space(self) -> list[FileSpace]:
         """What is live in each file now. LogStoreError."""

@@ -35,7 +35,7 @@ from bookie_server.storage.entry_logs.format import (
     require_known_version,
 )
 from bookie_server.storage.index import Interval, LogEnd
-from bookie_server.storage.segments.places import is_segment, journal_file_id, path_of
+from bookie_server.storage.segments.places import is_segment, path_of, segment_header
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.errors import LogStoreError
 
@@ -164,6 +164,14 @@ class EntryLogReader:
             blocks.append(decode(part, interval.offset, ledger_id, file.path))
         return blocks
 
+    def read_if_intact(self, ledger_id: int, interval: Interval) -> Block | None:
+        """The block of one interval; None if it cannot be read."""
+        try:
+            [block] = self.read(ledger_id, [interval])
+        except StorageError:
+            return None
+        return block
+
     def _log(self, log_id: int) -> _Log:
         log = self._open.get(log_id)
         if log is not None:
@@ -209,9 +217,7 @@ def _decoder(file: DiskFile, log_id: int) -> Callable[[memoryview, int, int, obj
     if not is_segment(log_id):
         _require_known_version(file)
         return partial(_entry_log_block, log_id)
-    header = journal.decode_file_header(file.read_at(0, journal.FILE_HEADER_BYTES), file.path)
-    if header.file_id != journal_file_id(log_id):
-        raise BlockDamagedError(f"{file.path} contains journal file {header.file_id}", path=file.path)
+    header = segment_header(file.read_at(0, journal.FILE_HEADER_BYTES), log_id, file.path)
     return partial(segment_block.read_block, header)
 
 

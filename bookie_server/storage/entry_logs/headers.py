@@ -9,6 +9,7 @@ from __future__ import annotations
 from bookie_server.disk.disk import ReadableFile
 from bookie_server.storage.entry_logs.format import (
     BLOCK_HEADER_BYTES,
+    BLOCK_MAGIC,
     FILE_HEADER_BYTES,
     Block,
     BlockHeader,
@@ -43,4 +44,4 @@ class EntryLogHeaders:
 
     def next_block(self, offset: int, stop: int) -> int:
         """Where the next intact block begins; `stop` or later if none begins before `stop`."""
-        return next_block(self._file, self._log_id, offset, stop, self.end)
+        return next_block(self._file, BLOCK_MAGIC, self.block_at, offset, stop, self.end)

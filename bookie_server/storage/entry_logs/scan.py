@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,10 +73,13 @@ def _header(file: DiskFile, log_id: int) -> Iterator[Damage]:
 
 
 def _blocks(file: DiskFile, log_id: int, offset: int, end: int) -> Iterator[FoundBlock | Damage]:
+    def intact_at(at: int) -> Block | None:
+        return block_at(file, log_id, at, end)
+
     while offset < end:
-        block = block_at(file, log_id, offset, end)
+        block = intact_at(offset)
         if block is None:
-            next_offset = next_block(file, log_id, offset + 1, end, end)
+            next_offset = next_block(file, BLOCK_MAGIC, intact_at, offset + 1, end, end)
             yield Damage(file.path, offset, next_offset)
             offset = next_offset
         else:
@@ -96,17 +99,27 @@ def block_at(file: ReadableFile, log_id: int, offset: int, end: int) -> Block | 
         return None
 
 
-def next_block(file: ReadableFile, log_id: int, offset: int, stop: int, end: int) -> int:
-    """Where the next good block begins; `stop` or later if none begins before `stop`. Blocks end by `end`."""
+def next_block(
+    file: ReadableFile,
+    magic: bytes,
+    intact_at: Callable[[int], Block | None],
+    offset: int,
+    stop: int,
+    end: int,
+) -> int:
+    """Where the next intact block begins; `stop` or later if none begins before `stop`. Blocks end by `end`.
+
+    `magic`: what each begins with; `intact_at`: the block that begins at an offset, if it proves intact.
+    """
     while offset < stop:
         # Empty: unreadable, or the file has ended.
         window = read_some(file, offset, min(_WINDOW_BYTES, end - offset))
-        at = window.find(BLOCK_MAGIC)
+        at = window.find(magic)
         while at >= 0:
-            if block_at(file, log_id, offset + at, end) is not None:
+            if intact_at(offset + at) is not None:
                 return offset + at
-            at = window.find(BLOCK_MAGIC, at + 1)
-        offset += max(len(window) - len(BLOCK_MAGIC) + 1, 1) if window else _WINDOW_BYTES
+            at = window.find(magic, at + 1)
+        offset += max(len(window) - len(magic) + 1, 1) if window else _WINDOW_BYTES
     return min(offset, end)
 
 

@@ -68,7 +68,7 @@ class Rebuilt:
 
 
 class NewIndex:
-    """Beside the old one, which it does not touch."""
+    """Next to the old one, which it does not touch."""
 
     def __init__(self, disk: Disk, paths: StoragePaths) -> None:
         self._disk = disk
@@ -107,6 +107,10 @@ class NewIndex:
         interval = interval_of(block.ids, found.log_id, found.offset, block.size)
         self.index.add_blocks(block.ledger_id, [(block.ids, interval)])
         return len(block.ids)
+
+    def flush(self) -> None:
+        """What was added leaves the memory. Without its generation no start believes in this index."""
+        self.index.sync(0)
 
     def reopen(self) -> None:
         """Read from now on what is on the disk."""

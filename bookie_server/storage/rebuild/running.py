@@ -2,7 +2,7 @@
 
 In pieces, each in the storage worker and so between two checkpoints: first the files as they are, then what checkpoints
 have added since, again and again, until little is left; the rest, the ledgers' states and the exchange are one piece.
-No file with blocks is removed meanwhile, and no compaction runs.
+In the meantime no file with blocks is removed, and no compaction runs.
 
 Invariant: the new index takes the old one's place only if every block of every file is intact and found by it, every
 ledger with a block has a state, and it finds what the old one finds. Otherwise the old one stays: what it cannot find
@@ -58,8 +58,6 @@ class Rebuild:
         self._deleted = deleted_in(states.records)
         self._ledgers: set[int] = set()
         """With blocks in the new index."""
-        self._stored: set[int] = set()
-        """Those with a block before the log mark: a checkpoint has stored their states, too."""
         self._ends: dict[int, int] = {}
         """By file: up to where it is in the new index."""
         self._new = NewIndex(parts.disk, parts.paths)
@@ -67,7 +65,7 @@ class Rebuild:
         self.result = Rebuilt()
 
     def _states(self) -> StateFile:
-        """All that the index must hold besides entries."""
+        """All that the index must hold in addition to entries."""
         parts = self._parts
         found = decode_state_file(parts.disk.read_file(parts.paths.states))
         if parts.checkpointer.has_placed or found.generation != parts.checkpointer.generation:
@@ -97,26 +95,22 @@ class Rebuild:
 
     def _rest(self) -> list[LogPart]:
         """What the files have and the new index lacks."""
-        return list(self._parts_to_read())
-
-    def _parts_to_read(self) -> Iterator[LogPart]:
-        mark = self._parts.checkpointer.mark
+        mark, rest = self._parts.checkpointer.mark, list[LogPart]()
         for log_id, end in sorted(self._parts.state_log.ends().items()):
             start = self._ends.get(log_id, 0)
             if end == NOT_KNOWN and is_segment(log_id) and journal_file_id(log_id) >= mark.file_id:
                 raise StorageError(
                     f"the index stays as it is: journal file {journal_file_id(log_id):x} is still written to, and was "
-                    "before this bookie noted where blocks end; repeat when the journal has gone on to its next file"
+                    "before this bookie noted where blocks end; repeat when the journal is in its next file"
                 )
             if start < end:
-                yield LogPart(log_id, start, None if end == NOT_KNOWN else end)
+                rest.append(LogPart(log_id, start, None if end == NOT_KNOWN else end))
+        return rest
 
     def _build(self, rest: list[LogPart]) -> Iterator[int]:
         for part in rest:
             yield from self._pieces(part, self._add)
-            self._new.index.sync(
-                0
-            )  # bounds what is in memory; without its generation no start believes in it
+            self._new.flush()
             yield from self._pieces(part, self._prove)
             self._ends[part.log_id] = NOT_KNOWN if part.end is None else part.end
 
@@ -135,16 +129,7 @@ class Rebuild:
     def _add(self, found: FoundBlock) -> None:
         if found.block.ledger_id not in self._deleted:
             self._ledgers.add(found.block.ledger_id)
-            if self._is_stored(found):
-                self._stored.add(found.block.ledger_id)
             self.result.entries += self._new.add(found)
-
-    def _is_stored(self, found: FoundBlock) -> bool:
-        """Blocks in a journal file are not checkpointed in the order in which they are there."""
-        if not is_segment(found.log_id):
-            return True
-        mark = self._parts.checkpointer.mark
-        return (journal_file_id(found.log_id), found.offset) < (mark.file_id, mark.offset)
 
     def _prove(self, found: FoundBlock) -> None:
         if found.block.ledger_id in self._deleted:
@@ -203,7 +188,7 @@ class Rebuild:
         remove_old(parts.disk, parts.paths)
 
     def _require_states(self, states: dict[bytes, bytes]) -> None:
-        """Every ledger with stored blocks has one; those deleted by now have no entries in the new index."""
+        """Every ledger with blocks has one; those deleted by now have no entries in the new index."""
         for ledger_id in self._ledgers:
             state = state_in(states, ledger_id)
             if state is None:

@@ -131,7 +131,7 @@ class _Rebuild:
     # ---- making
 
     def make(self) -> None:
-        """Complete, proved and durable on return, beside the old one."""
+        """Complete, proved and durable on return, next to the old one."""
         if self._disk.exists(self._paths.index) and not self.result.lost:
             self._disk.remove_tree(self._paths.old_index)
         try:
@@ -164,7 +164,7 @@ class _Rebuild:
                 self.result.lost.append(str(found))
             elif self._holds_entries(found.block):
                 self.result.entries += self._new.add(found)
-        self._new.index.sync(0)  # bounds what is in memory; without its generation no start believes in it
+        self._new.flush()
 
     def _holds_entries(self, block: Block) -> bool:
         """False for a deleted ledger. A ledger without a state gets one that promises nothing."""

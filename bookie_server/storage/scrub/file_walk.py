@@ -24,7 +24,7 @@ from bookie_server.errors import StorageError
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
 from bookie_server.storage.entry_logs.format import Block, BlockHeader
 from bookie_server.storage.entry_logs.headers import EntryLogHeaders
-from bookie_server.storage.index import Index, Interval
+from bookie_server.storage.index import Index
 from bookie_server.storage.scrub.block_files import BlockFile
 from bookie_server.storage.scrub.coverage import Place, all_found
 from bookie_server.storage.scrub.lost_entries import lost_ids, may_be_lost
@@ -165,7 +165,7 @@ class FileWalk:
             block = headers.block_at(offset)
             if block is None:
                 return False
-            if ids := lost_ids(self._index, block, place, self._read):
+            if ids := lost_ids(self._index, block, place, self._logs.read_if_intact):
                 lost = UnindexedBlock(block.ledger_id, tuple(ids), log_id, offset, block.size)
                 progress.unindexed.append(lost)
         except StorageError:
@@ -177,13 +177,6 @@ class FileWalk:
         if all_found(header.first, header.last, place, intervals):
             return False
         return may_be_lost(self._index, header.ledger_id, header.first)
-
-    def _read(self, ledger_id: int, interval: Interval) -> Block | None:
-        try:
-            [block] = self._logs.read(ledger_id, [interval])
-        except StorageError:
-            return None
-        return block
 
 
 def _headers(file: WindowedFile, of: BlockFile) -> EntryLogHeaders | SegmentHeaders:

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 
 from bookie_server.errors import DiskFullError, StorageError
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
-from bookie_server.storage.entry_logs.format import Block
-from bookie_server.storage.index import Interval, interval_of
+from bookie_server.storage.index import interval_of
 from bookie_server.storage.scrub.file_walk import UnindexedBlock
 from bookie_server.storage.scrub.lost_entries import lost_ids
 from bookie_server.storage.start.opening import Parts
@@ -55,24 +54,19 @@ class _Restoring:
             raise
 
     def _restore(self, found: UnindexedBlock) -> bool:
-        block = self._read(found.ledger_id, interval_of(found.ids, found.log_id, found.offset, found.size))
+        block = self._logs.read_if_intact(
+            found.ledger_id, interval_of(found.ids, found.log_id, found.offset, found.size)
+        )
         if block is None:
             return False
         try:
-            ids = lost_ids(self._index, block, (found.log_id, found.offset), self._read)
+            ids = lost_ids(self._index, block, (found.log_id, found.offset), self._logs.read_if_intact)
             if ids:
                 interval = interval_of(ids, found.log_id, found.offset, found.size)
                 self._index.add_blocks(found.ledger_id, [(ids, interval)])
         except StorageError:
             return False  # the index cannot be read there
         return bool(ids)
-
-    def _read(self, ledger_id: int, interval: Interval) -> Block | None:
-        try:
-            [block] = self._logs.read(ledger_id, [interval])
-        except StorageError:
-            return None
-        return block
 
     def close(self) -> None:
         self._logs.close()

@@ -8,12 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bookie_server.disk.disk import ReadableFile
-from bookie_server.errors import JournalDamagedError
 from bookie_server.journal.record import (
     FILE_HEADER_BYTES,
     RECORD_HEADER_BYTES,
     RecordType,
-    decode_file_header,
     decode_record,
     record_start,
 )
@@ -24,10 +22,8 @@ from bookie_server.storage.entry_logs.format import (
     decode_facts,
     decode_header,
 )
-from bookie_server.storage.entry_logs.scan import read_some
-from bookie_server.storage.segments.places import journal_file_id
-
-_WINDOW_BYTES = 1024 * 1024
+from bookie_server.storage.entry_logs.scan import next_block, read_some
+from bookie_server.storage.segments.places import segment_header
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +38,7 @@ class SegmentHeaders:
 
     def __init__(self, file: ReadableFile, log_id: int, end: int) -> None:
         """JournalDamagedError, JournalVersionError: its records cannot be read."""
-        self._header = decode_file_header(read_some(file, 0, FILE_HEADER_BYTES), file.path)
-        if self._header.file_id != journal_file_id(log_id):
-            raise JournalDamagedError(
-                f"{file.path} contains journal file {self._header.file_id}", path=file.path, offset=0
-            )
+        self._header = segment_header(read_some(file, 0, FILE_HEADER_BYTES), log_id, file.path)
         self.begin = FILE_HEADER_BYTES
         self.end = end
         self._file = file
@@ -75,13 +67,4 @@ class SegmentHeaders:
     def next_block(self, offset: int, stop: int) -> int:
         """Where the next intact block begins; `stop` or later if none begins before `stop`."""
         marker = self._header.marker.to_bytes(4, "big")
-        while offset < stop:
-            # Empty: unreadable, or the file has ended.
-            window = read_some(self._file, offset, min(_WINDOW_BYTES, self.end - offset))
-            at = window.find(marker)
-            while at >= 0:
-                if self.block_at(offset + at) is not None:
-                    return offset + at
-                at = window.find(marker, at + 1)
-            offset += max(len(window) - len(marker) + 1, 1) if window else _WINDOW_BYTES
-        return min(offset, self.end)
+        return next_block(self._file, marker, self.block_at, offset, stop, self.end)

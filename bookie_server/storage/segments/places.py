@@ -1,4 +1,4 @@
-"""Names of journal files among the entry logs: the index has one number for both. Pure.
+"""Names and headers of journal files among the entry logs: the index has one number for both. Pure.
 
 A number with the highest bit is a journal file's, any other an entry log's. Journal files that hold such blocks are
 called segments.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bookie_server.errors import JournalDamagedError
+from bookie_server.journal.record import FileHeader, decode_file_header
 from bookie_server.journal.record import file_name as journal_file_name
 from bookie_server.storage.entry_logs.format import file_name as log_file_name
 
@@ -33,3 +35,14 @@ def path_of(log_id: int, *, entry_logs: Path, journal: Path) -> Path:
     if is_segment(log_id):
         return journal / journal_file_name(journal_file_id(log_id))
     return entry_logs / log_file_name(log_id)
+
+
+def segment_header(data: bytes, log_id: int, path: object) -> FileHeader:
+    """The header of the journal file with this number in the index, from its first bytes.
+
+    JournalDamagedError, also if it is that of another file. JournalVersionError.
+    """
+    header = decode_file_header(data, path)
+    if header.file_id != journal_file_id(log_id):
+        raise JournalDamagedError(f"{path} contains journal file {header.file_id:x}", path=path, offset=0)
+    return header

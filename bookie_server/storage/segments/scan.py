@@ -13,12 +13,11 @@ from bookie_server.journal.record import (
     FileHeader,
     Record,
     RecordType,
-    decode_file_header,
     decode_record,
 )
 from bookie_server.storage.entry_logs.format import decode_facts
 from bookie_server.storage.entry_logs.scan import Damage, FoundBlock
-from bookie_server.storage.segments.places import journal_file_id
+from bookie_server.storage.segments.places import segment_header
 
 
 def scan_segment(
@@ -32,11 +31,8 @@ def scan_segment(
     """
     try:
         content = disk.read_file(path)
-        header = decode_file_header(content, path)
+        header = segment_header(content, log_id, path)
     except (DiskFailedError, JournalDamagedError):
-        yield Damage(path, 0, end or 0)
-        return
-    if header.file_id != journal_file_id(log_id):
         yield Damage(path, 0, end or 0)
         return
     view = memoryview(content)

@@ -1,4 +1,4 @@
-"""A new index for a bookie that serves on: what it finds, what may change meanwhile, and when the old one stays."""
+"""A new index for a bookie that serves on: what it finds, what may change during it, and when the old one stays."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import pytest
 
 from bookie_server.errors import DiskFailedError, DiskFullError, IndexDamagedError, StorageError
 from bookie_server.storage.background.pace import Pace
+from bookie_server.storage.entry_logs.scan import FoundBlock
 from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.ledgers.state_log_format import NOT_KNOWN
 from bookie_server.storage.rebuild import running
 from bookie_server.storage.rebuild.running import Rebuild
-from bookie_server.storage.segments.places import path_of
+from bookie_server.storage.segments.places import is_segment, path_of
 from dlog.testing.disk.disk import SimulatedDisk
 from tests.helpers.bookie.storage import (
     COMPACTED_BELOW,
@@ -266,6 +268,59 @@ def test_the_old_index_stays_if_a_state_is_lost(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(StorageError, match="ledger-states does not know ledger 2"):
             await storage.rebuild_index()
         await holds_all(storage)
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_the_old_index_stays_if_it_finds_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the reason: here blocks are passed over, when they are indexed and when they are proved."""
+    for name in ("_add", "_prove"):
+        honest = getattr(Rebuild, name)
+
+        def pass_over(rebuild: Rebuild, found: FoundBlock, honest: Any = honest) -> None:
+            if found.block.ledger_id != 2:
+                honest(rebuild, found)
+
+        monkeypatch.setattr(Rebuild, name, pass_over)
+
+    async def main() -> None:
+        storage = await filled(tmp_path)
+        with pytest.raises(StorageError, match="does not find entry 0 of ledger 2, which the old one finds"):
+            await storage.rebuild_index()
+        await holds_all(storage)
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_where_the_blocks_of_a_journal_file_end_is_known_from_the_first_checkpoint_on(tmp_path: Path) -> None:
+    """A rebuild would take all of the file for read, and pass over what is written to it later."""
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path, single_write_bytes_min=1)
+        state = storage.create_ledger(1, KEY)
+        await add(storage, state, range(10))
+        await storage.checkpoint()
+        ends = storage._parts.state_log.ends()
+        assert [is_segment(each) for each in ends] == [True] and NOT_KNOWN not in ends.values()
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_the_old_index_stays_while_the_end_of_the_current_journal_file_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        storage = await open_storage(tmp_path, single_write_bytes_min=1)
+        await add(storage, storage.create_ledger(1, KEY), range(10))
+        await storage.checkpoint()
+        ends = dict.fromkeys(storage._parts.state_log.ends(), NOT_KNOWN)
+        monkeypatch.setattr(storage._parts.state_log, "ends", lambda: ends)
+        with pytest.raises(StorageError, match="is still written to"):
+            await storage.rebuild_index()
+        assert await found_ids(storage, 1, 12) == list(range(10))
         await storage.close()
 
     asyncio.run(main())
