@@ -267,7 +267,7 @@ class StorageMaintenance:
 
     async def remove_dead_logs(self) -> int:
         """Delete closed entry logs and journal files in which no ledger lives, unless they stay; how many."""
-        if self._failed or self._files_stay:
+        if self._failed or self._closed or self._files_stay:
             return 0
         count = await self._storage_worker.run(self._remove_dead_logs, self._on_error)
         removed = list(self._removed)

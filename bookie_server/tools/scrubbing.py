@@ -87,7 +87,7 @@ def _whole_pass(disk: Disk, index: Index, paths: StoragePaths, say: Callable[[st
 def _unindexed(disk: Disk, index: Index, paths: StoragePaths) -> Iterator[UnindexedBlock]:
     """Blocks with entries that the index has lost. LogStoreError: the files with blocks are not known."""
     mark = read_mark(disk, paths)
-    files = block_files(StateLog(disk, paths, index, index.log_end()).ends(), mark)
+    files = block_files(StateLog(disk, paths, index, index.log_end(), {}).ends(), mark)
     walk = FileWalk(disk, index, paths)
     position: FilePosition | None = FIRST_FILE
     found: list[UnindexedBlock] = []

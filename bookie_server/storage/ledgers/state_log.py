@@ -34,12 +34,20 @@ _GROWTH_BYTES = 4 * 1024 * 1024
 class StateLog:
     """Writes the file; `storage/rebuild` reads it."""
 
-    def __init__(self, disk: Disk, paths: StoragePaths, index: Index, end: LogEnd | None) -> None:
-        """`end` is what the index knows at the start."""
+    def __init__(
+        self,
+        disk: Disk,
+        paths: StoragePaths,
+        index: Index,
+        end: LogEnd | None,
+        segment_ends: Mapping[int, int],
+    ) -> None:
+        """`end` is what the index knows at the start; `segment_ends`: by journal file, where what was replayed ends."""
         self._disk = disk
         self._path = paths.states
         self._index = index
         self._end_at_start = end
+        self._replayed = segment_ends
         self._file: DiskFile | None = None
         self._offset = 0
         self._offset_max = 0
@@ -136,6 +144,8 @@ class StateLog:
             }
             if self._end_at_start is not None:
                 self._log_ends[self._end_at_start.log_id] = _known(self._end_at_start.offset)
+            for log_id, end in self._replayed.items():
+                self._log_ends[log_id] = max(end, self._log_ends.get(log_id, 0))
         return self._log_ends
 
     def close(self) -> None:

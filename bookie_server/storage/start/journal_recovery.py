@@ -68,6 +68,9 @@ class Recovery:
         self._read: tuple[int, Interval, Block | None] | None = None
         """The block that was read last; none if it is damaged."""
         self.deleted: list[int] = []
+        self.segment_ends: dict[int, int] = {}
+        """By journal file, as the index numbers it: where the last block that was replayed ends. A checkpoint that was
+        cut off may have put it into the index, and not its end into the ledger states."""
         self.damaged = False
 
     def open_journal(
@@ -133,12 +136,11 @@ class Recovery:
     def _on_block(self, record: Record) -> None:
         """As other adds, but where they are is where they stay."""
         new = self._on_adds(record)
+        log_id, size = segment_id(record.file_id), RECORD_HEADER_BYTES + len(record.body)
+        self.segment_ends[log_id] = record.offset + size
         if new is not None:
             ledger_id, ids = new
-            size = RECORD_HEADER_BYTES + len(record.body)
-            self._cache.place(
-                ledger_id, ids, interval_of(ids, segment_id(record.file_id), record.offset, size)
-            )
+            self._cache.place(ledger_id, ids, interval_of(ids, log_id, record.offset, size))
 
     def _on_adds(self, record: Record) -> tuple[int, list[int]] | None:
         """The last ledger of the record, and which entries of its last run were not here yet."""

@@ -92,7 +92,7 @@ def _parts(
                 config.single_write_bytes_min,
             )
     logs.close()
-    state_log = StateLog(disk, paths, index, end)
+    state_log = StateLog(disk, paths, index, end, recovery.segment_ends)
     _settle(disk, paths, index, states, state_log, mark, damaged=recovery.damaged)
     writer = EntryLogWriter(disk, paths.entry_logs, config.entry_log_bytes_max, end)
     checkpointer = Checkpointer(disk, paths, writer, index, state_log, reserve, config.block_bytes_max, mark)

@@ -488,3 +488,14 @@ def _file(storage: LedgerStorage) -> DiskFile:
     file = storage._parts.writer._file
     assert file is not None
     return file
+
+
+def test_after_the_end_no_file_is_removed(tmp_path: Path) -> None:
+    """A compaction that is still under way asks for it."""
+
+    async def main() -> None:
+        storage = await with_garbage(tmp_path, **SETTINGS)
+        await storage.close()
+        assert await storage.remove_dead_logs() == 0
+
+    asyncio.run(main())
