@@ -43,7 +43,8 @@ class StorageReads:
         """The entry if it is in memory. None proves nothing: call `read`."""
         ledger_id = state.ledger_id
         entry = self._caches.entry(ledger_id, entry_id)
-        if entry is None:
+        # A block may go on after the last entry: with what a checkpoint left that did not come to store the state.
+        if entry is None and entry_id <= state.last_entry:
             block = self._reader.cached_block(ledger_id, entry_id)
             entry = None if block is None else block.entry(entry_id)
         return entry
@@ -87,7 +88,8 @@ class StorageReads:
         room = max_bytes
         while 0 <= first <= state.last_entry and not state.deleted and not 0 < max_count <= len(found):
             wanted = max_count - len(found) if max_count > 0 else _AT_ONCE_MAX
-            run = self._consecutive(state.ledger_id, first, min(wanted, _AT_ONCE_MAX))
+            wanted = min(wanted, _AT_ONCE_MAX, state.last_entry - first + 1)
+            run = self._consecutive(state.ledger_id, first, wanted)
             if not run:
                 entry = await self._load_next(state, first, tolerant=bool(found))
                 if entry is None:

@@ -506,3 +506,26 @@ def test_files_are_private(tmp_path: Path) -> None:
     for path in (tmp_path / "bookie").rglob("*"):
         if "index" not in path.parts:
             assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_an_entry_after_the_last_one_is_absent_whatever_is_in_memory(tmp_path: Path) -> None:
+    """A block may have it: a checkpoint that a power cut ended has stored the block and not the ledger's state."""
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        state = storage.create_ledger(1, KEY)
+        await add(storage, state, range(6))
+        await storage.close()
+        storage = await open_storage(tmp_path)
+        found = storage.ledger(1)
+        assert found is not None
+        found.last_entry = 3
+        assert await storage.read(found, 4) is None
+        assert await storage.read(found, 3) is not None, "which brings the block into memory"
+        assert storage.read_cached(found, 4) is None
+        assert await storage.read(found, 4) is None
+        assert len(await storage.read_batch(found, 0, 0, 1 << 20)) == 4
+        assert len(await storage.read_batch(found, 2, 10, 1 << 20)) == 2
+        await storage.close()
+
+    asyncio.run(main())
