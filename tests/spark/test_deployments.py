@@ -154,7 +154,11 @@ def test_spark_submit_finds_the_installed_wheel(logs: Cluster, wheel: Path, with
     python = str(without_dlog / "bin" / "python")
     assert "No module named 'dlog'" in logs.run(python, "-c", "import dlog", PYTHONPATH="").stderr
     installing = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps"]
-    assert logs.run(*installing, str(wheel)).returncode == 0
+    # Spark sessions of tests before this one leave the checkout on the path. Pip would find its metadata there, and
+    # install nothing.
+    installed = logs.run(*installing, str(wheel), PYTHONPATH="")
+    assert installed.returncode == 0, installed.stderr
+    assert logs.run(python, "-c", "import dlog", PYTHONPATH="").returncode == 0
     logs.check(submit(logs, without_dlog))
 
 
