@@ -3,12 +3,14 @@
 Invariant: importing this never raises. Spark imports it for every session, also for one too old for Python sources.
 """
 
+import logging
+
 __all__: list[str] = []
 
 try:
     from spark_connector.source import DlogDataSource as DefaultSource
-except ImportError:
-    # Without it format("dlog") is simply unknown, and every other source works on.
-    pass
+except ImportError as error:
+    # Spark then reports format("dlog") as unknown, without a reason, and every other source works on.
+    logging.getLogger(__name__).warning("the data source dlog is not available: %s", error)
 else:
     __all__ = ["DefaultSource"]

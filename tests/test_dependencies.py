@@ -287,17 +287,24 @@ def test_the_core_alone_appends_and_reads(tmp_path: Path) -> None:
     """A client without any extra, uvloop included; the simulated cluster stands in for one elsewhere."""
     ended = run_without(
         OPTIONAL,
-        "import dlog, bookie_server, dlog.aio, dlog.errors, ledger, pyspark_dlog\n"
+        "import dlog, bookie_server, dlog.aio, dlog.errors, ledger\n"
         "from dlog.testing import simulate\n"
         "async def main(cluster):\n"
         "    async with await cluster.client() as client:\n"
         "        async with client.open_writer('orders', create=True) as writer:\n"
         "            await writer.append(b'one')\n"
         "        print([m.payload async for m in client.reader('orders', until='latest')])\n"
-        "simulate(main)\n"
-        "assert pyspark_dlog.__all__ == []\n",
+        "simulate(main)\n",
     )
     assert (ended.stdout, ended.stderr) == ("[b'one']\n", "")
+
+
+def test_what_spark_imports_says_why_it_has_no_source() -> None:
+    """Spark itself only says that it knows no such format."""
+    ended = run_without(OPTIONAL, "import pyspark_dlog; print(pyspark_dlog.__all__)")
+    assert ended.stdout == "[]\n"
+    [reason] = ended.stderr.splitlines()
+    assert reason.startswith("the data source dlog is not available: the Spark source needs the package pyspark")
 
 
 def test_the_distribution_is_named_where_its_files_and_version_are_looked_up() -> None:
