@@ -304,7 +304,9 @@ def test_what_spark_imports_says_why_it_has_no_source() -> None:
     ended = run_without(OPTIONAL, "import pyspark_dlog; print(pyspark_dlog.__all__)")
     assert ended.stdout == "[]\n"
     [reason] = ended.stderr.splitlines()
-    assert reason.startswith("the data source dlog is not available: the Spark source needs the package pyspark")
+    assert reason.startswith(
+        "the data source dlog is not available: the Spark source needs the package pyspark"
+    )
 
 
 def test_the_distribution_is_named_where_its_files_and_version_are_looked_up() -> None:
