@@ -145,7 +145,8 @@ class StateLog:
             if self._end_at_start is not None:
                 self._log_ends[self._end_at_start.log_id] = _known(self._end_at_start.offset)
             for log_id, end in self._replayed.items():
-                self._log_ends[log_id] = max(end, self._log_ends.get(log_id, 0))
+                # The index alone may name the file, after a checkpoint that was cut off.
+                self._log_ends[log_id] = max(end, found.get(log_id, 0))
         return self._log_ends
 
     def close(self) -> None:

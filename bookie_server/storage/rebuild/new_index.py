@@ -159,6 +159,22 @@ class NewIndex:
         if block.entry(entry_id) is None:
             raise self.wrong(f"finds entry {entry_id} of ledger {ledger_id} in the wrong block")
 
+    def prove_interval(self, ledger_id: int, interval: Interval) -> None:
+        """It finds what this interval of another index begins and ends with; `prove` has shown it of whole blocks."""
+        missing = [each for each in (interval.first, interval.last) if self._lacks(ledger_id, each)]
+        if missing and not interval.dense:
+            # What was stored later has cut it, and may have left it an end at which its block has no entry.
+            ids = self._logs.read(ledger_id, [interval])[0].ids
+            within = (each for each in ids if interval.first <= each <= interval.last)
+            missing = [each for each in within if self._lacks(ledger_id, each)]
+        if missing:
+            raise self.wrong(
+                f"does not find entry {missing[0]} of ledger {ledger_id}, which the old one finds"
+            )
+
+    def _lacks(self, ledger_id: int, entry_id: int) -> bool:
+        return self.index.find(ledger_id, entry_id) is None
+
     def wrong(self, what: str) -> StorageError:
         return StorageError(
             f"the new index {self._paths.new_index} {what}: the old one stays; if the disk is healthy, report a bug",

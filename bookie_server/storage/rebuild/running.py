@@ -156,11 +156,7 @@ class Rebuild:
     def _require(self, ledger_id: int, interval: Interval) -> None:
         is_read = interval.offset < self._ends.get(interval.log_id, 0)
         if is_read and ledger_id not in self._deleted:
-            for entry_id in (interval.first, interval.last):
-                if self._new.index.find(ledger_id, entry_id) is None:
-                    raise self._new.wrong(
-                        f"does not find entry {entry_id} of ledger {ledger_id}, which the old one finds"
-                    )
+            self._new.prove_interval(ledger_id, interval)
 
     # ---- the end
 

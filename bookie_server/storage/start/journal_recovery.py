@@ -27,6 +27,7 @@ from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
 from bookie_server.storage.entry_logs.format import Block
 from bookie_server.storage.index import Index, Interval, interval_of
+from bookie_server.storage.ledgers.state_log_format import NOT_KNOWN
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.ledgers.stored_ledgers import StoredLedgers
 from bookie_server.storage.segments.places import segment_id
@@ -68,10 +69,15 @@ class Recovery:
         self._read: tuple[int, Interval, Block | None] | None = None
         """The block that was read last; none if it is damaged."""
         self.deleted: list[int] = []
-        self.segment_ends: dict[int, int] = {}
-        """By journal file, as the index numbers it: where the last block that was replayed ends. A checkpoint that was
-        cut off may have put it into the index, and not its end into the ledger states."""
+        self._segment_ends: dict[int, int] = {}
         self.damaged = False
+
+    @property
+    def segment_ends(self) -> dict[int, int]:
+        """By journal file that was replayed, as the index numbers it: where its last block ends, NOT_KNOWN if any file
+        is damaged. A checkpoint that was cut off may have put blocks into the index, and not their end into the ledger
+        states."""
+        return dict.fromkeys(self._segment_ends, NOT_KNOWN) if self.damaged else self._segment_ends
 
     def open_journal(
         self,
@@ -137,7 +143,7 @@ class Recovery:
         """As other adds, but where they are is where they stay."""
         new = self._on_adds(record)
         log_id, size = segment_id(record.file_id), RECORD_HEADER_BYTES + len(record.body)
-        self.segment_ends[log_id] = record.offset + size
+        self._segment_ends[log_id] = record.offset + size
         if new is not None:
             ledger_id, ids = new
             self._cache.place(ledger_id, ids, interval_of(ids, log_id, record.offset, size))

@@ -82,7 +82,7 @@ class StoryBookie:
 
     async def do(self, step: Step) -> None:
         if step.do == "check":
-            await check(self.storage, self.promises)
+            await self._check()
         else:
             self.begin(step)
         if step.wait_s < 0:
@@ -90,6 +90,12 @@ class StoryBookie:
         elif step.wait_s:
             await asyncio.sleep(step.wait_s)
         self.require_sound()
+
+    async def _check(self) -> None:
+        try:
+            await check(self.storage, self.promises)
+        except LogStoreError as error:
+            self._refused("a check", error)
 
     def begin(self, step: Step) -> None:
         """Do what the loop does for it in one go; the answer comes later."""
