@@ -486,6 +486,15 @@ class LedgerStorage(StorageReads):
             StorageError: the index cannot be read.
             LogStoreError: any other error, which is also `failed`.
         """
+        if not self._upkeep.has_checkpointed:
+            # A power cut in a checkpoint may have left entries in the index whose ledgers are known from the journal
+            # alone. Where such entries are moved to must not be in the state log without these ledgers.
+            try:
+                await self._checkpoint(in_any_case=True)
+            except DiskFullError as full:
+                return Compacted(
+                    refusal=f"compaction waits for a checkpoint that a full disk holds up: {full}"
+                )
         return await self._compactor.compact(threshold, nearly_full=not self.writable)
 
     async def rebuild_index(self) -> Rebuilt:

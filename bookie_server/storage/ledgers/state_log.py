@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 
 from bookie_server.disk.disk import Disk, DiskFile
 from bookie_server.errors import DiskFullError
@@ -23,7 +24,7 @@ from bookie_server.storage.ledgers.state_log_format import (
     encode_frame,
     log_end_record,
 )
-from bookie_server.storage.segments.places import is_segment
+from bookie_server.storage.segments.places import is_segment, path_of
 from bookie_server.storage.storage_paths import StoragePaths
 
 _FRAME_RECORDS = 4096
@@ -44,6 +45,7 @@ class StateLog:
     ) -> None:
         """`end` is what the index knows at the start; `segment_ends`: by journal file, where what was replayed ends."""
         self._disk = disk
+        self._paths = paths
         self._path = paths.states
         self._index = index
         self._end_at_start = end
@@ -52,6 +54,7 @@ class StateLog:
         self._offset = 0
         self._offset_max = 0
         self._log_ends: dict[int, int] | None = None
+        self._removed: set[int] = set()
 
     def store(self, generation: int, states: Sequence[Record], new_ends: Mapping[int, int]) -> None:
         """Everything that the index holds at this generation is durable here on return.
@@ -79,6 +82,7 @@ class StateLog:
         ends = self._ends()
         for log_id in log_ids:
             ends.pop(log_id, None)
+        self._removed.update(log_ids)
         self._put(self._index.generation(), [log_end_record(log_id, REMOVED) for log_id in log_ids])
 
     def write_anew(self) -> None:
@@ -120,7 +124,8 @@ class StateLog:
 
     def _write_frames(self, file: DiskFile, generation: int) -> None:
         self._offset = 0
-        logs = [log_end_record(log_id, offset) for log_id, offset in sorted(self._ends().items())]
+        ends = self._ends() | dict.fromkeys(self._still_there(), REMOVED)
+        logs = [log_end_record(log_id, offset) for log_id, offset in sorted(ends.items())]
         frames = (
             encode_frame(self._offset, 0, records)
             for records in _pieces((*logs, *self._index.limbo_record()), self._index.state_records())
@@ -130,6 +135,17 @@ class StateLog:
             self._write(file, frame)
         self._write(file, encode_frame(self._offset, generation, ()))
 
+    def _still_there(self) -> set[int]:
+        """Removed files that this file must name until they are gone for good."""
+        if self._removed:
+            for directory in (self._paths.entry_logs, self._paths.journal):
+                self._disk.sync_directory(directory)
+            self._removed = {log_id for log_id in self._removed if self._disk.exists(self._file_of(log_id))}
+        return self._removed
+
+    def _file_of(self, log_id: int) -> Path:
+        return path_of(log_id, entry_logs=self._paths.entry_logs, journal=self._paths.journal)
+
     def _write(self, file: DiskFile, part: bytes) -> None:
         file.preallocate(self._offset, len(part))
         self._offset = file.write_at(self._offset, [part])
@@ -137,7 +153,8 @@ class StateLog:
     def _ends(self) -> dict[int, int]:
         if self._log_ends is None:
             data = self._disk.read_file(self._path) if self._disk.exists(self._path) else b""
-            found = decode_state_file(data).log_ends
+            states = decode_state_file(data)
+            found, self._removed = states.log_ends, states.removed
             # What an older bookie left, or the file was lost: a log that is missed later must have been known.
             self._log_ends = dict.fromkeys(self._index.log_ids(), NOT_KNOWN) | {
                 log_id: _known(end) for log_id, end in found.items()

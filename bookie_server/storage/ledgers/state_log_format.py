@@ -14,9 +14,9 @@
     20      ...   records: key bytes u16, value bytes u32, key, value
 
 A record is one of the index, "S" (ledger state) or "M" (limbo), or "E" with a log id (u64): where the blocks of this
-entry log end (u64), 0 once it is removed, all ones if that is not known. The last record with a key counts. What
-does not begin with a good frame is the torn end of the file, or damage: the file is complete if its generations
-reach that of the log mark.
+entry log end (u64), 0 if it is removed and may come back after a power cut, all ones if the end is not known. The last
+record with a key counts. What does not begin with a good frame is the torn end of the file, or damage: the file is
+complete if its generations reach that of the log mark.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class StateFile:
     records: dict[bytes, bytes] = field(default_factory=dict)
     """Of the index, by key: ledger states, and limbo if it is in limbo."""
     log_ends: dict[int, int] = field(default_factory=dict)
+    removed: set[int] = field(default_factory=set)
+    """Files that hold nothing any more; after a power cut they may be there again, as far as they were not freed."""
     generation: int = -1
     """Everything up to this generation is here; -1 if the file is none of ours or its first frames are damaged."""
 
@@ -103,15 +105,22 @@ def decode_state_file(data: bytes) -> StateFile:
         if records is None:
             break
         for key, value in records:
-            if key[:1] != LOG_END:
-                found.records[key] = value
-            elif value == _NUMBER.pack(REMOVED):
-                found.log_ends.pop(_LOG.unpack(key)[1], None)
+            if key[:1] == LOG_END:
+                _take_end(found, _LOG.unpack(key)[1], _NUMBER.unpack(value)[0])
             else:
-                found.log_ends[_LOG.unpack(key)[1]] = _NUMBER.unpack(value)[0]
+                found.records[key] = value
         found.generation = generation or found.generation
         offset += _FRAME.size + len(body)
     return found
+
+
+def _take_end(found: StateFile, log_id: int, end: int) -> None:
+    if end == REMOVED:
+        found.log_ends.pop(log_id, None)
+        found.removed.add(log_id)
+    else:
+        found.log_ends[log_id] = end
+        found.removed.discard(log_id)
 
 
 def _frame_at(data: bytes, offset: int) -> tuple[int, memoryview] | None:

@@ -108,7 +108,8 @@ class _Rebuild:
 
     def _parts_to_read(self) -> list[LogPart]:
         """Files with blocks, and where these end; those after the last one known hold nothing that was stored."""
-        there, known = log_ids(self._disk, self._paths.entry_logs), self._known.log_ends
+        known, removed = self._known.log_ends, self._known.removed
+        there = [each for each in log_ids(self._disk, self._paths.entry_logs) if each not in removed]
         # LOG_FULL: earlier builds noted it after a rebuild that could not find everything.
         ends = {log_id: None if end in (NOT_KNOWN, LOG_FULL) else end for log_id, end in known.items()}
         last = max((log_id for log_id in ends if not is_segment(log_id)), default=0)
