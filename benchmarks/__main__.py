@@ -1,12 +1,13 @@
 """The benchmarks: `python -m benchmarks [NAME ...] [--quick]`, all of them unless some are named.
 
 Some run only when they are named. `storage` compares ways to store entries, `capacity` counts what a bookie needs for
-them; `shapes` has many ledgers on a bookie, large entries, a bookie that hangs, and cold reads. `interop` compares with
-Apache's client and needs Java and Apache's jars; `spark_scan` reads and `spark_sink` writes logs from Spark,
-`spark_stream` does both in a stream, and all need Java. With --kafka `spark_scan` compares with Spark's Kafka source,
-too, and needs Kafka's jars. `latency`, `many_logs`, `long_log`, `seek` and `availability` (half an hour) run on SQLite
-and on ZooKeeper, unless --stores names one. `hour` has a cluster bear losses for --minutes, 60 by default. The others
-run on SQLite; `takeover` and `hour` on what --stores names.
+them; `shapes` has many ledgers on a bookie, large entries, a bookie that hangs, and cold reads; `full` restarts, scrubs
+and loses bookies that hold a lot, and needs 60 GB of disk. `interop` compares with Apache's client and needs Java and
+Apache's jars; `spark_scan` reads and `spark_sink` writes logs from Spark, `spark_stream` does both in a stream, and all
+need Java. With --kafka `spark_scan` compares with Spark's Kafka source, too, and needs Kafka's jars. `latency`,
+`many_logs`, `long_log`, `seek` and `availability` (half an hour) run on SQLite and on ZooKeeper, unless --stores names
+one. `hour` has a cluster bear losses for --minutes, 60 by default. The others run on SQLite; `takeover` and `hour` on
+what --stores names.
 
 Each asks one question, measures its contenders and a floor in turns in the same run, and leaves a table, a plot
 and JSON in benchmarks/results/.
@@ -29,6 +30,7 @@ from benchmarks import (
     bookie,
     capacity,
     deletions,
+    full,
     latency,
     long_log,
     many_logs,
@@ -76,6 +78,7 @@ _OF_STORAGES: dict[str, Callable[[Options], Coroutine[Any, Any, Finished]]] = {
     "storage": storage.run,
     "capacity": capacity.run,
     "shapes": shapes.run,
+    "full": full.run,
 }
 """Only when they are named."""
 

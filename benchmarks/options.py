@@ -83,6 +83,15 @@ class Options:
     written_bytes: int = 5 * 1024 * MIB
     """What the benchmark of memory writes."""
 
+    stored_bytes: int = 50_000_000_000
+    """What a bookie holds that is restarted, for `full`."""
+
+    scrubbed_bytes: int = 4_000_000_000
+    """What each bookie holds that is scrubbed."""
+
+    lost_bytes: int = 20_000_000_000
+    """What a bookie holds that is lost."""
+
     starts: int = 10
     """Processes started by the benchmark of start-up."""
 
@@ -122,6 +131,9 @@ def quick(directory: Path) -> Options:
         scanned_rows=100_000,
         spark_cores=(2,),
         idle_logs=5,
+        stored_bytes=32_000_000,
+        scrubbed_bytes=16_000_000,
+        lost_bytes=16_000_000,
         starts=2,
         bookie_ledgers=200,
         open_ledgers=20,

@@ -17,7 +17,7 @@ from tests.helpers.interruptions.scenarios import SCENARIOS
 
 FAILED = "failed"
 """A column; a number above zero makes the command fail."""
-_STORY_BOOTS = 200_000
+_STORY_BOOTS = 1_000_000
 _STORIES_MAX = 100_000
 
 

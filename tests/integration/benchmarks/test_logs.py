@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bookie, latency, long_log, many_logs, seek, shapes
+from benchmarks import bookie, full, latency, long_log, many_logs, seek, shapes
 from benchmarks.options import Options, quick
 from benchmarks.report import Report
 from benchmarks.stores import SQLITE
@@ -26,6 +26,10 @@ pytestmark = pytest.mark.integration
         (
             shapes.run,
             {"restart after kill -9", "append", "one of three hangs four fifths of the time", "cold"},
+        ),
+        (
+            full.run,
+            {"a bookie with 0.032 GB", "alone", "while all three scrub", "0.016 GB", "while copies are made"},
         ),
         (
             many_logs.run,

@@ -1,0 +1,97 @@
+"""How fast a scrubber reads, and what appends lose to the scrubbers of all their bookies."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.full.filling import LARGE, SMALL, fill
+from benchmarks.load.ledger_load import QUORUM, ledger_client, measure_throughput
+from benchmarks.machine import drop_from_memory
+from benchmarks.options import Options
+from benchmarks.report import Row
+from benchmarks.rows import Runs
+from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.storage.scrub.record import ScrubPass, decode_scrub_record
+from ledger.client import LedgerClient
+from ledger.config import Visibility
+from tests.helpers.processes.cluster import Cluster, running_cluster
+from tests.helpers.repository import ROOT
+
+_ENTRY_BYTES = 1024
+_WINDOW = 2000
+_POLL_S = 0.5
+_PASS_S_MAX = 600.0
+_IDLE, _BUSY = "a scrubber of an idle bookie", "1 KiB entries, window 2,000, three bookies"
+_ALONE, _SCRUBBED = "alone", "while all three scrub"
+_LOSS_MAX = 0.05
+
+
+async def measure(options: Options, runs: Runs) -> None:
+    async with running_cluster(options.directory) as cluster, ledger_client(cluster.uri) as client:
+        for entry_bytes in (LARGE, SMALL):
+            await fill(client, QUORUM, options.scrubbed_bytes // 2, entry_bytes)
+        for number, bookie in enumerate(list(cluster.bookies)):
+            await bookie.stop()  # with a checkpoint
+            await cluster.restart(number)
+        drop_from_memory(cluster.directory)
+        runs.add(_IDLE, _ALONE, await _scrubbed_rate(cluster.bookie_directory(0)))
+        await _append(options, runs, _ALONE, client, cluster)
+        for number in range(len(cluster.bookies)):
+            await _begin(cluster.bookie_directory(number))
+        await _append(options, runs, _SCRUBBED, client, cluster)
+
+
+def rows(options: Options, runs: Runs) -> Iterator[Row]:
+    yield runs.row(_IDLE, _ALONE, "MB/s", target=200.0)
+    alone = runs.median(_BUSY, _ALONE)
+    yield runs.row(_BUSY, _ALONE, "entries/s")
+    yield runs.row(_BUSY, _SCRUBBED, "entries/s", floor=alone, target=(1 - _LOSS_MAX) * alone)
+
+
+async def _append(
+    options: Options, runs: Runs, contender: str, client: LedgerClient, cluster: Cluster
+) -> None:
+    for _ in range(options.rounds):
+        found = await measure_throughput(
+            client,
+            [bookie.pid for bookie in cluster.bookies],
+            entry_bytes=_ENTRY_BYTES,
+            window=_WINDOW,
+            visibility=Visibility.FAST,
+            warm_up_s=options.warm_up_s,
+            seconds=options.seconds,
+        )
+        runs.add(_BUSY, contender, found.entries_per_s)
+
+
+async def _scrubbed_rate(bookie: Path) -> float:
+    """MB of blocks a second, over a whole pass."""
+    began_ms = time.time() * 1000
+    await _begin(bookie)
+    async with asyncio.timeout(_PASS_S_MAX):
+        while True:
+            found = _last_pass(bookie)
+            if found is not None and found.began_ms >= began_ms and found.ended_ms is not None:
+                return found.block_bytes / max(1, found.ended_ms - found.began_ms) / 1e3
+            await asyncio.sleep(_POLL_S)
+
+
+async def _begin(bookie: Path) -> None:
+    """Have the bookie's scrubber begin a pass."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bookie_server", "scrub", "--data", str(bookie)),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"no pass began on {bookie}: {printed.decode()}")
+
+
+def _last_pass(bookie: Path) -> ScrubPass | None:
+    path = bookie / "ledgers" / "scrub-record"
+    return decode_scrub_record(SystemDisk().read_file(path)).last if path.exists() else None
