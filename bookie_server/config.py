@@ -122,7 +122,7 @@ class BookieConfig:
     """Seconds that a ledger must be missing from the metadata before its entries are deleted."""
     scrub_interval_s: float = 604_800.0
     """Seconds from the beginning of one pass of the scrubber to that of the next; 0: no scrubber."""
-    scrub_bytes_per_s: int = 200 * 1024 * 1024
+    scrub_bytes_per_s: int = 256 * 1024 * 1024
     """What the scrubber reads at most; while adds arrive it reads during 2 % of the time."""
     autorecovery: bool = False
     """Whether `bookie autorecovery` runs in this process, too (Apache's autoRecoveryDaemonEnabled).
