@@ -20,5 +20,6 @@ async def fill(client: LedgerClient, quorum: QuorumSizes, size: int, entry_bytes
         for _ in range(max(1, min(size, _LEDGER_BYTES) // entry_bytes)):
             await handle.wait_for_capacity(_WINDOW_BYTES)
             handle.submit(payload)
+        await handle.drain()
         await handle.close()
         size -= _LEDGER_BYTES
