@@ -31,6 +31,7 @@ MAY_IMPORT = {
         "ledger.buggify",
         "ledger.extras",
         "ledger.early_interrupt",
+        "ledger.whole_loop",
         "ledger.repair.core.fragments",  # which entries a bookie must have
         "ledger.repair.config",  # a table of a bookie's settings
         "ledger.placement.config",  # another one

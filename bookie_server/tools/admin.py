@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Generator
 from typing import TypeVar
@@ -14,6 +13,7 @@ from bookie_server.tools.admin_connection import linked
 from bookie_server.tools.formatting import give_up, identity_of, require_unused
 from bookie_server.tools.live_ledger import live_rows
 from bookie_server.tools.store_session import with_store
+from ledger import whole_loop
 from ledger.errors import BookieUnavailableError, ConfigurationError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
@@ -63,7 +63,7 @@ def bookie_info(address: str) -> Row:
         raise ConfigurationError(
             f"address {address!r} is not HOST:PORT with a port in 1..65535, for example 127.0.0.1:3181"
         )
-    answer = asyncio.run(_ask_info(host.strip("[]"), int(port)))
+    answer = whole_loop.run(_ask_info(host.strip("[]"), int(port)))
     total, free = answer.total_bytes or 0, answer.free_bytes or 0
     return {"bookie": address, "total_bytes": total, "free_bytes": free, "used_bytes": total - free}
 
@@ -81,7 +81,7 @@ def live_ledger_rows(
     metadata: str, ledger_id: int, only: str | None, first: int, last: int
 ) -> Generator[Row, None, None]:
     """One row for each entry of the ledger as running bookies hold it, read while the rows are taken."""
-    with asyncio.Runner() as runner:
+    with whole_loop.runner() as runner:
         store = runner.run(_opened(metadata))
         try:
             rows = live_rows(store, LedgerId(ledger_id), only, first, last)

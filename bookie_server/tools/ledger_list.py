@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Generator
 
+from ledger import whole_loop
 from ledger.errors import LedgerNotFoundError, MetadataFormatError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
@@ -24,7 +24,7 @@ def ledger_list(metadata: str, *, with_metadata: bool, bookie: str | None) -> Ge
         InvalidNameError: `bookie` is not a bookie id.
     """
     member = None if bookie is None else check_bookie_id(bookie)
-    with asyncio.Runner() as runner:
+    with whole_loop.runner() as runner:
         store = runner.run(open_store(metadata))
         rows = _rows(store, with_metadata=with_metadata, member=member)
         try:

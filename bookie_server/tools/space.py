@@ -5,7 +5,6 @@ A running bookie is asked; the files of a stopped one are read.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -25,6 +24,7 @@ from bookie_server.storage.start.index_directories import open_index
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.tools.inspection import journal_records
 from bookie_server.tools.running_bookie import ask_running
+from ledger import whole_loop
 from ledger.environment import SystemEnvironment
 from ledger.printing import Row
 
@@ -120,7 +120,7 @@ def compact(config: StorageConfig, threshold: float) -> tuple[Row, str]:
 def _compact_stopped(config: StorageConfig, threshold: float) -> Compacted:
     disk = SystemDisk()
     with exclusively(disk, config):
-        return asyncio.run(_compacted(disk, config, threshold))
+        return whole_loop.run(_compacted(disk, config, threshold))
 
 
 def require_all(refusal: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from ledger import whole_loop
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 
@@ -22,4 +22,4 @@ def with_store(metadata: str, work: Callable[[MetadataStore], Awaitable[T]]) -> 
         finally:
             await store.close()
 
-    return asyncio.run(run())
+    return whole_loop.run(run())

@@ -93,9 +93,8 @@ def connect(metadata: str, namespace: str, config: LogConfig | None = None) -> C
 
 def administer(metadata: str, namespace: str, work: Callable[[LogClient], Awaitable[T]]) -> T:
     """Connect, await `work(client)`, disconnect; returns its result."""
-    import asyncio
-
     from dlog.client import connect
+    from ledger.whole_loop import run as run_whole
 
     _print_warnings()
 
@@ -103,7 +102,7 @@ def administer(metadata: str, namespace: str, work: Callable[[LogClient], Awaita
         async with await connect(_required(metadata), namespace) as client:
             return await work(client)
 
-    return asyncio.run(run())
+    return run_whole(run())
 
 
 def _print_warnings() -> None:

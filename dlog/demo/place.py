@@ -9,7 +9,6 @@ Whatever the demo created at an address it deletes afterwards: its logs, its boo
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from dlog.client import connect
 from dlog.config import LogConfig
 from dlog.errors import LogNotFoundError
 from dlog.local.embedded import Standalone
+from ledger import whole_loop
 from ledger.errors import MetadataUnavailableError, RecordNotFoundError
 from ledger.metadata.drivers import open_store
 from ledger.model import BookieId
@@ -57,7 +57,7 @@ def find_place(metadata: str | None, directory: Path, *, keep: bool) -> Iterator
             yield _on_own(cluster, LOG)
         return
     log = f"{LOG}-{secrets.token_hex(4)}"  # the cluster may have a log named `flights`
-    uri, bookies = asyncio.run(_find_bookies(metadata))
+    uri, bookies = whole_loop.run(_find_bookies(metadata))
     if bookies:
         place = Place(uri, log, bookies, None)
         with _temporary_logs(place, keep=keep):
@@ -68,7 +68,7 @@ def find_place(metadata: str | None, directory: Path, *, keep: bool) -> Iterator
         with _temporary_logs(place, keep=keep):
             yield place
     if not keep:
-        asyncio.run(remove_from_store(uri, place.bookies, made=made))
+        whole_loop.run(remove_from_store(uri, place.bookies, made=made))
 
 
 def _on_own(cluster: Standalone, log: str) -> Place:
@@ -81,7 +81,7 @@ def _temporary_logs(place: Place, *, keep: bool) -> Iterator[None]:
         yield
     finally:
         if not keep:
-            asyncio.run(_delete(place))
+            whole_loop.run(_delete(place))
 
 
 async def _delete(place: Place) -> None:

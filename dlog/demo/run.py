@@ -24,6 +24,7 @@ from dlog.errors import DataLossError, StandaloneError
 from dlog.inspection.ledgers import listed_ledgers
 from dlog.local.embedded import Standalone
 from dlog.model import MessageId
+from ledger import whole_loop
 
 KILL_AT = 4_000
 """Messages acknowledged when the bookie dies."""
@@ -49,7 +50,7 @@ def run(*, spark: bool, keep: bool, metadata: str | None = None) -> None:
     try:
         print(_opening(metadata, directory), flush=True)
         with find_place(metadata, directory, keep=keep) as place:
-            asyncio.run(_in_time(_Demo(place, flights, file, directory).run(spark)))
+            whole_loop.run(_in_time(_Demo(place, flights, file, directory).run(spark)))
     finally:
         if not keep:
             shutil.rmtree(directory)

@@ -7,6 +7,7 @@ import logging
 import signal
 import sys
 
+from ledger import whole_loop
 from ledger.command_line import DONE, say, tell
 from ledger.environment import SystemEnvironment
 from ledger.metadata.drivers import open_store
@@ -18,7 +19,7 @@ from ledger.repair.outcome import sentence
 def run(metadata: str, config: RepairConfig) -> int:
     """Repair until SIGTERM or SIGINT; the exit code."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="bookie: %(message)s")
-    return asyncio.run(_serve(metadata, config))
+    return whole_loop.run(_serve(metadata, config))
 
 
 async def _serve(metadata: str, config: RepairConfig) -> int:
