@@ -63,8 +63,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     limit_s = pyfuncitem.stash.get(_LIMIT, None)
 
     async def limited() -> None:
-        # uvloop logs what the signal handler of pytest-timeout raises, and goes on: it would wait indefinitely.
-        async with asyncio.timeout(limit_s):
+        # uvloop logs what the signal handler of pytest-timeout raises, and goes on: it would wait indefinitely. If that
+        # is raised inside the first limit's own callback, this cancels nothing; so there is a second one.
+        async with asyncio.timeout(limit_s and limit_s + 1), asyncio.timeout(limit_s):
             await test(**arguments)
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
