@@ -13,7 +13,7 @@ _WINDOW_BYTES = 16 * 1024 * 1024
 
 
 async def fill(client: LedgerClient, quorum: QuorumSizes, size: int, entry_bytes: int) -> None:
-    """Append so many bytes, in ledgers of at most a gigabyte."""
+    """Append this number of bytes, in ledgers of at most a gigabyte."""
     payload = bytes(entry_bytes)
     while size > 0:
         handle = await client.create(quorum, visibility=Visibility.FAST)

@@ -14,11 +14,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.floors.paced_floor import measure_two_rounds
 from benchmarks.full.filling import LARGE, SMALL, fill
-from benchmarks.histogram import Summary
 from benchmarks.load.ledger_load import ledger_client
-from benchmarks.load.paced_appends import append_paced
+from benchmarks.load.paced_p99 import CASE, FLOOR, appends_p99, floor_p99
 from benchmarks.options import MIB, Options
 from benchmarks.report import Row
 from benchmarks.rows import Runs
@@ -30,12 +28,9 @@ from tests.helpers.processes.cluster import running_cluster
 from tests.helpers.processes.python import start_python
 
 _TWO = QuorumSizes(ensemble=2, write=2, ack=2)
-_PER_SECOND = 1000
 _POLL_S = 0.2
 _REPAIR_S_MAX = 1800.0
 _COPIED = "copies made again after the loss of a bookie"
-_APPENDS = "1,000 appends/s of 1 KiB, p99"
-_FLOOR = "two rounds of bare servers, p99"
 _DISK = "the disk"
 _BEFORE, _DURING = "before", "while copies are made"
 _RISE_MAX = 2.0
@@ -69,9 +64,9 @@ async def measure(options: Options, runs: Runs) -> None:
 def rows(options: Options, runs: Runs) -> Iterator[Row]:
     yield runs.row(_COPIED, _DISK, "MB/s")
     yield runs.row(_COPIED, _case(options), "MB/s", floor=runs.median(_COPIED, _DISK))
-    before = runs.median(_APPENDS, _BEFORE)
-    yield runs.row(_APPENDS, _BEFORE, "ms", floor=runs.median(_FLOOR, _BEFORE))
-    yield runs.row(_APPENDS, _DURING, "ms", floor=runs.median(_FLOOR, _DURING), target=_RISE_MAX * before)
+    before = runs.median(CASE, _BEFORE)
+    yield runs.row(CASE, _BEFORE, "ms", floor=runs.median(FLOOR, _BEFORE))
+    yield runs.row(CASE, _DURING, "ms", floor=runs.median(FLOOR, _DURING), target=_RISE_MAX * before)
 
 
 def _case(options: Options) -> str:
@@ -81,20 +76,8 @@ def _case(options: Options) -> str:
 async def _appends(options: Options, runs: Runs, contender: str, logs: LogClient) -> None:
     """Appends, then their floor."""
     seconds = 4 * options.seconds
-    latencies: list[float] = []
-
-    def on_acked(_: int, due: float, at: float) -> None:
-        latencies.append(at - due)
-
-    async with logs.open_writer("paced", create=True) as writer:
-        await append_paced(
-            writer, per_second=_PER_SECOND, seconds=seconds, prefix=bytes(1024), on_acked=on_acked
-        )
-    runs.add(_APPENDS, contender, Summary.of(latencies).p99 * 1e3)
-    floor = await measure_two_rounds(
-        options.directory, per_second=_PER_SECOND, count=int(_PER_SECOND * seconds)
-    )
-    runs.add(_FLOOR, contender, floor.p99 * 1e3)
+    runs.add(CASE, contender, await appends_p99(logs, seconds))
+    runs.add(FLOOR, contender, await floor_p99(options.directory, seconds))
 
 
 async def _repaired(client: LedgerClient, lost: BookieId) -> float:

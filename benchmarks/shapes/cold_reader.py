@@ -1,6 +1,6 @@
 """Appends at a fixed rate, alone and while another process reads a long cold log from the same bookies.
 
-The floor is what bare servers that only sync need for the two rounds of a strict append, alone and beside the same
+The floor is what bare servers that only sync need for the two rounds of a strict append, alone and next to the same
 reader of the same bookies: what a machine of few cores takes from any server while the reader and its bookies run.
 """
 
@@ -11,9 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
-from benchmarks.floors.paced_floor import measure_two_rounds
-from benchmarks.histogram import Summary
-from benchmarks.load.paced_appends import append_paced
+from benchmarks.load.paced_p99 import CASE, FLOOR, appends_p99, floor_p99
 from benchmarks.machine import drop_from_memory
 from benchmarks.options import Options
 from benchmarks.report import Row
@@ -22,23 +20,15 @@ from dlog.client import LogClient, connect
 from tests.helpers.processes.cluster import Cluster, running_cluster
 from tests.helpers.repository import ROOT
 
-_PER_SECOND = 1000
-_PADDING = bytes(1024)
 _COLD = "cold"
 _MESSAGES = 100
 _MESSAGE_BYTES = 1024
-_CASE = "1,000 appends/s of 1 KiB, p99"
-_FLOOR = "two rounds of bare servers, p99"
 _ALONE, _WITH_READER = "alone", "while a cold log is read"
 _RISE_MAX = 3.0
 
 
 async def measure(options: Options, runs: Runs) -> None:
     seconds = 4 * options.seconds
-
-    async def floor() -> float:
-        return await _floor(options, seconds)
-
     for _ in range(options.rounds):
         async with running_cluster(options.directory) as cluster:
             async with connect(cluster.uri) as client:
@@ -47,29 +37,21 @@ async def measure(options: Options, runs: Runs) -> None:
                 await bookie.stop()
                 await cluster.restart(number)
             async with connect(cluster.uri) as client:
-                await _appended(client, options.warm_up_s)
-                runs.add(_CASE, _ALONE, await _appended(client, seconds))
-                runs.add(_FLOOR, _ALONE, await floor())
+                await appends_p99(client, options.warm_up_s)
+                runs.add(CASE, _ALONE, await appends_p99(client, seconds))
+                runs.add(FLOOR, _ALONE, await floor_p99(options.directory, seconds))
                 async with _reader(cluster, options, runs):
-                    runs.add(_CASE, _WITH_READER, await _appended(client, seconds))
+                    runs.add(CASE, _WITH_READER, await appends_p99(client, seconds))
                 async with _reader(cluster, options, runs):
-                    runs.add(_FLOOR, _WITH_READER, await floor())
+                    runs.add(FLOOR, _WITH_READER, await floor_p99(options.directory, seconds))
 
 
 def rows(options: Options, runs: Runs) -> Iterator[Row]:
-    alone = runs.median(_CASE, _ALONE)
-    floors = {contender: runs.median(_FLOOR, contender) for contender in (_ALONE, _WITH_READER)}
-    yield runs.row(_CASE, _ALONE, "ms", floor=floors[_ALONE])
-    yield runs.row(_CASE, _WITH_READER, "ms", floor=floors[_WITH_READER], target=_RISE_MAX * alone)
+    alone = runs.median(CASE, _ALONE)
+    floors = {contender: runs.median(FLOOR, contender) for contender in (_ALONE, _WITH_READER)}
+    yield runs.row(CASE, _ALONE, "ms", floor=floors[_ALONE])
+    yield runs.row(CASE, _WITH_READER, "ms", floor=floors[_WITH_READER], target=_RISE_MAX * alone)
     yield runs.row("the reader", _COLD, "MB/s")
-
-
-async def _floor(options: Options, seconds: float) -> float:
-    """p99 in ms."""
-    found = await measure_two_rounds(
-        options.directory, per_second=_PER_SECOND, count=int(_PER_SECOND * seconds)
-    )
-    return found.p99 * 1e3
 
 
 async def _fill(client: LogClient, size: int) -> None:
@@ -77,20 +59,6 @@ async def _fill(client: LogClient, size: int) -> None:
     async with client.open_writer(_COLD, create=True) as writer:
         for _ in range(size // (_MESSAGES * _MESSAGE_BYTES)):
             await writer.submit_many(batch)
-
-
-async def _appended(client: LogClient, seconds: float) -> float:
-    """p99 in ms."""
-    latencies: list[float] = []
-
-    def on_acked(_: int, due: float, at: float) -> None:
-        latencies.append(at - due)
-
-    async with client.open_writer("paced", create=True) as writer:
-        await append_paced(
-            writer, per_second=_PER_SECOND, seconds=seconds, prefix=_PADDING, on_acked=on_acked
-        )
-    return Summary.of(latencies).p99 * 1e3
 
 
 @asynccontextmanager

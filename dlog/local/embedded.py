@@ -24,7 +24,6 @@ from typing import Self
 from dlog.blocking.loop_thread import LoopThread
 from dlog.local.directory_lock import DirectoryLock
 from dlog.local.supervisor import ANY_PORT, STOP_TIMEOUT_S, BookieFacts, BookieSupervisor, Report
-from ledger import whole_loop
 from ledger.arguments import require_type
 from ledger.errors import AlreadyExistsError, ConfigurationError
 from ledger.extras import require
@@ -263,7 +262,7 @@ class Standalone:
             MetadataUnavailableError: the metadata store cannot be reached.
         """
         # Not uvloop: its child processes want the main thread's signal handler.
-        thread = LoopThread("dlog standalone", new_loop=whole_loop.new_event_loop)
+        thread = LoopThread("dlog standalone", new_loop=asyncio.new_event_loop)
         try:
             thread.run(self._cluster.start)
         except BaseException:

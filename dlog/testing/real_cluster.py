@@ -19,7 +19,6 @@ from dlog.blocking.loop_thread import LoopThread
 from dlog.local.embedded import AsyncStandalone
 from dlog.local.supervisor import BookieFacts
 from dlog.testing.relay import BEHIND, FRONT, Relay
-from ledger import whole_loop
 
 
 class RealCluster:
@@ -112,7 +111,7 @@ class RealCluster:
             StandaloneError: a bookie did not start.
         """
         # Not uvloop: its child processes want the main thread's signal handler.
-        self._thread = LoopThread("dlog cluster", new_loop=whole_loop.new_event_loop)
+        self._thread = LoopThread("dlog cluster", new_loop=asyncio.new_event_loop)
         try:
             self._thread.run(self._start)
         except BaseException:
