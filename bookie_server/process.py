@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from bookie_server.allocator import return_large_blocks
 from bookie_server.autorecovery import autorecovery
@@ -26,6 +27,7 @@ from ledger.command_line import say, tell
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError
 from ledger.metadata.drivers import open_store
+from ledger.whole_loop import whole
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +52,7 @@ def run(config: BookieConfig) -> int:
     return_large_blocks()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=partial(whole, _loop_factory())) as runner:
         return runner.run(_serve(config))
 
 

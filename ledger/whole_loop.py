@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine
+from functools import partial
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -23,11 +24,11 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 def runner() -> asyncio.Runner:
     """As `asyncio.Runner`."""
-    return asyncio.Runner(loop_factory=new_event_loop)
+    return asyncio.Runner(loop_factory=partial(whole, asyncio.new_event_loop))
 
 
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """As `asyncio.new_event_loop`; a SIGINT that comes meanwhile is handled when the loop is whole, or closed again."""
+def whole(make: Callable[[], asyncio.AbstractEventLoop]) -> asyncio.AbstractEventLoop:
+    """The loop that `make` makes. A SIGINT that comes during the call is handled afterwards, and the loop closed."""
     before = signal.getsignal(signal.SIGINT)
     came: list[int] = []
 
@@ -35,9 +36,9 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         came.append(number)
 
     if not callable(before) or not _handled_by(note):
-        return asyncio.new_event_loop()
+        return make()
     try:
-        loop = asyncio.new_event_loop()
+        loop = make()
     finally:
         signal.signal(signal.SIGINT, before)
     if came:

@@ -25,6 +25,7 @@ from weakref import WeakSet
 from dlog.blocking.deadline import Deadline
 from dlog.errors import CallTimeoutError, ForkedError
 from ledger.errors import ConfigurationError, LogStoreError
+from ledger.whole_loop import whole
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,7 +42,7 @@ class LoopThread:
     """A running loop in a daemon thread. `close` ends both."""
 
     def __init__(self, name: str, *, new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
-        self._loop = (new_loop or fastest_loop)()
+        self._loop = whole(new_loop or fastest_loop)
         self._made_in = os.getpid()
         self._closed = False
         self._stopping = False

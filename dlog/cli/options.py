@@ -94,7 +94,7 @@ def connect(metadata: str, namespace: str, config: LogConfig | None = None) -> C
 def administer(metadata: str, namespace: str, work: Callable[[LogClient], Awaitable[T]]) -> T:
     """Connect, await `work(client)`, disconnect; returns its result."""
     from dlog.client import connect
-    from ledger.whole_loop import run as run_whole
+    from ledger import whole_loop
 
     _print_warnings()
 
@@ -102,7 +102,7 @@ def administer(metadata: str, namespace: str, work: Callable[[LogClient], Awaita
         async with await connect(_required(metadata), namespace) as client:
             return await work(client)
 
-    return run_whole(run())
+    return whole_loop.run(run())
 
 
 def _print_warnings() -> None:

@@ -46,7 +46,6 @@ class StateLog:
         """`end` is what the index knows at the start; `segment_ends`: by journal file, where what was replayed ends."""
         self._disk = disk
         self._paths = paths
-        self._path = paths.states
         self._index = index
         self._end_at_start = end
         self._replayed = segment_ends
@@ -107,11 +106,11 @@ class StateLog:
 
     def _write_whole(self, generation: int) -> None:
         self.close()
-        file = self._disk.create(self._path.with_name(self._path.name + ".tmp"))
+        file = self._disk.create(self._paths.states.with_name(self._paths.states.name + ".tmp"))
         try:
             self._write_frames(file, generation)
             file.sync()
-            self._disk.rename_durably(file.path, self._path)
+            self._disk.rename_durably(file.path, self._paths.states)
         except DiskFullError:
             file.close()
             self._disk.remove(file.path)
@@ -119,7 +118,7 @@ class StateLog:
         except BaseException:
             file.close()
             raise
-        file.path = self._path
+        file.path = self._paths.states
         self._file, self._offset_max = file, 2 * self._offset + _GROWTH_BYTES
 
     def _write_frames(self, file: DiskFile, generation: int) -> None:
@@ -136,7 +135,7 @@ class StateLog:
         self._write(file, encode_frame(self._offset, generation, ()))
 
     def _still_there(self) -> set[int]:
-        """Removed files that this file must name until they are gone for good."""
+        """Removed files that this file must name until their removal is durable."""
         if self._removed:
             for directory in (self._paths.entry_logs, self._paths.journal):
                 self._disk.sync_directory(directory)
@@ -152,7 +151,7 @@ class StateLog:
 
     def _ends(self) -> dict[int, int]:
         if self._log_ends is None:
-            data = self._disk.read_file(self._path) if self._disk.exists(self._path) else b""
+            data = self._disk.read_file(self._paths.states) if self._disk.exists(self._paths.states) else b""
             states = decode_state_file(data)
             found, self._removed = states.log_ends, states.removed
             # What an older bookie left, or the file was lost: a log that is missed later must have been known.

@@ -8,19 +8,17 @@ import pytest
 from ledger import whole_loop
 
 
-def test_an_interrupt_while_a_loop_is_made_comes_when_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_a_loop_is_made_comes_when_it_is_whole() -> None:
     """Half a loop would write a traceback when it is collected."""
     made: list[asyncio.AbstractEventLoop] = []
-    new_event_loop = asyncio.new_event_loop
 
     def interrupted() -> asyncio.AbstractEventLoop:
         signal.raise_signal(signal.SIGINT)
-        made.append(new_event_loop())
+        made.append(asyncio.new_event_loop())
         return made[0]
 
-    monkeypatch.setattr(asyncio, "new_event_loop", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        whole_loop.new_event_loop()
+        whole_loop.whole(interrupted)
     assert made[0].is_closed()
 
 
