@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bookie_server.disk.disk import DiskFile
-from bookie_server.errors import DiskFailedError, StorageError
+from bookie_server.errors import DiskFailedError, DiskFullError, StorageError
 from bookie_server.storage.background.pace import Pace
 from bookie_server.storage.compaction.run import CompactionRun
 from bookie_server.storage.compaction.selection import select
@@ -497,5 +497,28 @@ def test_after_the_end_no_file_is_removed(tmp_path: Path) -> None:
         storage = await with_garbage(tmp_path, **SETTINGS)
         await storage.close()
         assert await storage.remove_dead_logs() == 0
+
+    asyncio.run(main())
+
+
+def test_the_first_compaction_waits_for_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it noted without one would be there without the ledgers that only the journal knows."""
+
+    async def main() -> None:
+        storage = await with_garbage(tmp_path, **SETTINGS)
+        await storage.close()
+        storage = await open_storage(tmp_path, **SETTINGS)
+        run, generation = storage._parts.checkpointer.run, storage._parts.checkpointer.generation
+
+        def full(_job: object) -> None:
+            raise DiskFullError("no space")
+
+        monkeypatch.setattr(storage._parts.checkpointer, "run", full)
+        refused = await storage.compact(COMPACTED_BELOW)
+        assert "waits for a checkpoint" in refused.refusal and not refused.files_removed
+        monkeypatch.setattr(storage._parts.checkpointer, "run", run)
+        assert (await storage.compact(COMPACTED_BELOW)).files_removed
+        assert storage._parts.checkpointer.generation > generation
+        await storage.close()
 
     asyncio.run(main())
