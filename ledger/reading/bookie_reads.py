@@ -86,20 +86,33 @@ async def read_batch(
 
     Protocol: docs/bookkeeper.md#batch-reads.
     """
-    request_id = connection.next_request_id()
-    frame = BATCH_READ_REQUEST.pack(
-        BATCH_READ_REQUEST.size - 4, BATCH_READ_HEADER, ledger_id, first, request_id, max_entries, max_bytes
-    )
+    pending = ask_batch(connection, ledger_id, first, max_entries, max_bytes, timeout_s)
     try:
         async with asyncio.timeout(timeout_s):
-            status, body = await connection.batch_read(request_id, frame, timeout_s)
+            status, body = await pending
         if status is not Status.EOK:
             return _refused(connection, status, ledger_id, first)
         return BookieAnswer(Answer.YES, _split(body, ledger_id, first, max_entries, digester))
     except (BookieUnavailableError, DigestMismatchError, ProtocolError) as error:
         return BookieAnswer(Answer.UNKNOWN, reason=error)
     except TimeoutError:
-        return BookieAnswer(Answer.UNKNOWN, reason=_timed_out(connection, timeout_s))
+        return BookieAnswer(Answer.UNKNOWN, reason=timed_out(connection, timeout_s))
+
+
+def ask_batch(
+    connection: V2Connection,
+    ledger_id: LedgerId,
+    first: int,
+    max_entries: int,
+    max_bytes: int,
+    timeout_s: float,
+) -> asyncio.Future[ReadAnswer]:
+    """Send the request of `read_batch`."""
+    request_id = connection.next_request_id()
+    frame = BATCH_READ_REQUEST.pack(
+        BATCH_READ_REQUEST.size - 4, BATCH_READ_HEADER, ledger_id, first, request_id, max_entries, max_bytes
+    )
+    return connection.batch_read(request_id, frame, timeout_s)
 
 
 def ask_first(
@@ -108,11 +121,7 @@ def ask_first(
     """Send a request for the first entries of a ledger, at least one; `first_entries` reads the answer."""
     if entries_max == 1:
         return connection.read(ledger_id, 0, timeout_s)
-    request_id = connection.next_request_id()
-    frame = BATCH_READ_REQUEST.pack(
-        BATCH_READ_REQUEST.size - 4, BATCH_READ_HEADER, ledger_id, 0, request_id, entries_max, bytes_max
-    )
-    return connection.batch_read(request_id, frame, timeout_s)
+    return ask_batch(connection, ledger_id, 0, entries_max, bytes_max, timeout_s)
 
 
 def first_entries(
@@ -150,7 +159,7 @@ async def _ask(
     except (BookieUnavailableError, DigestMismatchError) as error:
         return BookieAnswer(Answer.UNKNOWN, reason=error)
     except TimeoutError:
-        return BookieAnswer(Answer.UNKNOWN, reason=_timed_out(connection, timeout_s))
+        return BookieAnswer(Answer.UNKNOWN, reason=timed_out(connection, timeout_s))
 
 
 def open_entry(body: memoryview, ledger_id: LedgerId, entry_id: int | None, digester: Digester) -> Entry:
@@ -199,14 +208,20 @@ def _open_view(
 
 
 def _refused(connection: EntryConnection, status: Status, ledger_id: LedgerId, entry_id: int) -> BookieAnswer:
-    reason = BookieUnavailableError(
-        f"bookie {connection.bookie_id} answered {status.name} for entry {entry_id} of ledger {ledger_id}",
-        bookie_id=connection.bookie_id,
-    )
+    reason = refusal(connection, status, ledger_id, entry_id)
     return BookieAnswer(answer_of(status), status=status, reason=reason)
 
 
-def _timed_out(connection: EntryConnection, timeout_s: float) -> BookieUnavailableError:
+def refusal(
+    connection: EntryConnection, status: Status, ledger_id: LedgerId, entry_id: int
+) -> BookieUnavailableError:
+    return BookieUnavailableError(
+        f"bookie {connection.bookie_id} answered {status.name} for entry {entry_id} of ledger {ledger_id}",
+        bookie_id=connection.bookie_id,
+    )
+
+
+def timed_out(connection: EntryConnection, timeout_s: float) -> BookieUnavailableError:
     return BookieUnavailableError(
         f"bookie {connection.bookie_id} did not respond within {timeout_s:g} s",
         bookie_id=connection.bookie_id,

@@ -17,6 +17,7 @@ from ledger.repair.copying.target import Target, copy_failed, unreachable
 from ledger.repair.core.fragments import ClosedFragment
 from ledger.transport.pool import ConnectionPool
 from ledger.transport.probe import responds
+from ledger.wire.digest import make_digester
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class Copier:
         source = Source(self._pool, bookies, ledger_id, metadata, fragment, config, {target, *avoid})
         # A connection for this copy alone: answers to adds are told apart by ledger and entry only.
         connections = self._pool.for_recovery()
+        overhead = make_digester(metadata.digest_type, metadata.password).overhead_bytes
         entries = payload_bytes = 0
         try:
             connection = await connections.get(target)
@@ -104,10 +106,10 @@ class Copier:
             ) as receiving:
                 async with aclosing(source.read(entry_ids)) as parts:
                     async for part in parts:
-                        size = sum(len(entry.payload) for entry in part)
+                        size = sum(map(len, part.entries)) - overhead * len(part.entries)
                         await self._pace.spend(size)
                         await receiving.add(part)
-                        entries += len(part)
+                        entries += len(part.entries)
                         payload_bytes += size
                 await receiving.finish()
         except BookieUnavailableError as error:

@@ -1,26 +1,46 @@
 """The giving side of a copy: entries of a closed fragment, from whichever member has an intact copy.
 
-Every entry is verified against its digest before it is given away, so that no damage is copied
-(docs/pitfalls.md#copy-of-a-damaged-replica). An entry that no member gives is an error, never left out.
+Entries are given away as they are stored, so that the copy is the same byte for byte. Each is verified against its
+digest before, so that no damage is copied (docs/pitfalls.md#copy-of-a-damaged-replica). An entry that no member gives
+is an error, never left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
+from dataclasses import dataclass
 
 from ledger.config import LedgerClientConfig
 from ledger.core.distribution import write_set
-from ledger.errors import BookieUnavailableError, DigestMismatchError, LogStoreError, ReadError
+from ledger.errors import (
+    BookieUnavailableError,
+    DigestMismatchError,
+    LogStoreError,
+    ProtocolError,
+    ReadError,
+)
 from ledger.model import BookieId, BookieSet, LedgerId, LedgerMetadata
-from ledger.reading.bookie_reads import BookieAnswer, Entry, read_batch, read_entry
+from ledger.reading.bookie_reads import ask_batch, refusal, timed_out
+from ledger.repair.copying.intact_entries import intact_entries
 from ledger.repair.copying.together import together
 from ledger.repair.core.fragments import ClosedFragment
+from ledger.transport.entry_connection import ReadAnswer
 from ledger.transport.pool import ConnectionPool
 from ledger.transport.v2_connection import V2Connection
 from ledger.wire.digest import make_digester
-from ledger.wire.status import Answer
+from ledger.wire.entry import Buffer
+from ledger.wire.status import Status
 
 _SINGLE_READS_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some entries, as they are stored: header, digest and payload."""
+
+    entry_ids: Sequence[int]
+    entries: Sequence[Buffer]
 
 
 class Source:
@@ -46,7 +66,7 @@ class Source:
         self._first: BookieId | None = None
         """The member that answered last, asked first the next time."""
 
-    async def read(self, entry_ids: Sequence[int]) -> AsyncGenerator[list[Entry], None]:
+    async def read(self, entry_ids: Sequence[int]) -> AsyncGenerator[Part, None]:
         """These entries, ascending, in parts of about a read window.
 
         Raises:
@@ -58,27 +78,28 @@ class Source:
             # The next entry is on other members: a request for each.
             for at in range(0, len(entry_ids), _SINGLE_READS_AT_ONCE):
                 some = entry_ids[at : at + _SINGLE_READS_AT_ONCE]
-                yield await together(self._entry(each) for each in some)
+                yield Part(some, await together(self._entry(each) for each in some))
             return
         for run in _runs(entry_ids):
-            at = run.start
-            while at < run.stop:
-                found = await self._batch(at, run.stop - at)
-                at += len(found)
-                yield found
+            while run:
+                entries = await self._batch(run.start, len(run))
+                yield Part(run[: len(entries)], entries)
+                run = run[len(entries) :]
 
-    async def _entry(self, entry_id: int) -> Entry:
+    async def _entry(self, entry_id: int) -> Buffer:
         return (await self._batch(entry_id, 1))[0]
 
-    async def _batch(self, first: int, count: int) -> list[Entry]:
+    async def _batch(self, first: int, count: int) -> list[Buffer]:
         """At least one entry, from the first member that has it intact."""
-        failures: list[BookieAnswer] = []
+        failures: list[LogStoreError] = []
         for bookie_id in self._members(first):
-            answer = await self._ask(bookie_id, first, count)
-            if answer.answer is Answer.YES:
+            try:
+                entries = await self._ask(bookie_id, first, count)
+            except (BookieUnavailableError, DigestMismatchError, ProtocolError) as error:
+                failures.append(error)
+            else:
                 self._first = bookie_id
-                return list(answer.entries)
-            failures.append(answer)
+                return entries
         raise self._unreadable(first, failures)
 
     def _members(self, entry_id: int) -> list[BookieId]:
@@ -86,21 +107,32 @@ class Source:
         usable = [each for each in members if each in self._usable]
         return sorted(usable, key=lambda each: each != self._first)
 
-    async def _ask(self, bookie_id: BookieId, first: int, count: int) -> BookieAnswer:
+    async def _ask(self, bookie_id: BookieId, first: int, count: int) -> list[Buffer]:
+        """At least one entry, up to the first damaged one."""
+        connection = await self._pool.entries(bookie_id)
+        config = self._config
+        timeout_s = config.read_timeout_s
+        batch = connection if count > 1 and isinstance(connection, V2Connection) else None
+        answer: Awaitable[ReadAnswer]
+        if batch is not None:
+            answer = ask_batch(batch, self._ledger_id, first, count, config.read_window_bytes, timeout_s)
+        else:
+            answer = connection.read(self._ledger_id, first, timeout_s)
         try:
-            connection = await self._pool.entries(bookie_id)
-        except BookieUnavailableError as error:
-            return BookieAnswer(Answer.UNKNOWN, reason=error)
-        timeout_s = self._config.read_timeout_s
-        if count == 1 or not isinstance(connection, V2Connection):
-            return await read_entry(connection, self._ledger_id, first, self._digester, timeout_s)
-        window = self._config.read_window_bytes
-        return await read_batch(connection, self._ledger_id, first, count, window, self._digester, timeout_s)
+            async with asyncio.timeout(timeout_s):
+                status, body = await answer
+        except TimeoutError:
+            raise timed_out(connection, timeout_s) from None
+        if status is not Status.EOK:
+            raise refusal(connection, status, self._ledger_id, first)
+        if batch is not None:
+            return intact_entries(body, self._ledger_id, first, count, self._digester)
+        self._digester.verify(body, self._ledger_id, first)
+        return [body]
 
-    def _unreadable(self, entry_id: int, failures: list[BookieAnswer]) -> LogStoreError:
-        reasons = [answer.reason for answer in failures if answer.reason is not None]
-        details = "; ".join(dict.fromkeys(map(str, reasons))) or "no bookie that has it is running"
-        damaged = any(isinstance(reason, DigestMismatchError) for reason in reasons)
+    def _unreadable(self, entry_id: int, failures: list[LogStoreError]) -> LogStoreError:
+        details = "; ".join(dict.fromkeys(map(str, failures))) or "no bookie that has it is running"
+        damaged = any(isinstance(error, DigestMismatchError) for error in failures)
         what = f"entry {entry_id} of ledger {self._ledger_id}"
         if damaged:
             return DigestMismatchError(

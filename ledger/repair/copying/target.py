@@ -2,22 +2,26 @@
 
 The adds carry the recovery flag, so that a fenced ledger takes them, and no priority: a bookie that is full must keep
 what room it has left for recoveries (docs/bookkeeper.md#read-only-bookies). A bookie acknowledges them once synced.
-Each keeps the LAC and the length that it had, so the copy is that of the source, byte for byte.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import repeat
 
 from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId, LedgerId, LedgerMetadata
-from ledger.reading.bookie_reads import Entry
+from ledger.repair.copying.source import Part
 from ledger.repair.errors import CopyFailedError
 from ledger.transport.entry_connection import EntryConnection
-from ledger.wire.constants import ADD_HEADER, ADD_REQUEST_START, MASTER_KEY_BYTES, RECOVERY_ADD
-from ledger.wire.digest import make_digester, master_key
+from ledger.wire.constants import ADD_HEADER, ADD_REQUEST_START, RECOVERY_ADD
+from ledger.wire.digest import master_key
+from ledger.wire.entry import Buffer
 from ledger.wire.status import Status
+
+_BEFORE_ENTRY_BYTES = ADD_REQUEST_START.size - 4
+"""Bytes of an add after its length and before the entry."""
 
 
 class Target:
@@ -34,7 +38,6 @@ class Target:
     ) -> None:
         self._connection = connection
         self._ledger_id = ledger_id
-        self._digester = make_digester(metadata.digest_type, metadata.password)
         self._key = master_key(metadata.password)
         self._window_bytes = window_bytes
         self._timeout_s = timeout_s
@@ -51,24 +54,25 @@ class Target:
     def __exit__(self, *_: object) -> None:
         self._connection.detach(self._ledger_id, self)
 
-    async def add(self, entries: Sequence[Entry]) -> None:
+    async def add(self, part: Part) -> None:
         """Send; returns once few enough bytes are without an answer.
 
         Raises:
             CopyFailedError: the bookie refused one, or does not answer.
         """
-        start, head_of, key = ADD_REQUEST_START.pack, self._digester.header_and_digest, self._key
-        overhead = 4 + MASTER_KEY_BYTES + self._digester.overhead_bytes
-        for entry_id, lac, length, payload in entries:
-            size = len(payload)
-            frame = start(overhead + size, ADD_HEADER | RECOVERY_ADD, key)
-            frame += head_of(self._ledger_id, entry_id, lac, length, (payload,))
-            self._unacked[entry_id] = size
-            self._bytes += size
-            self._connection.send(frame + bytes(payload), self._timeout_s)
-            if self._bytes > self._window_bytes:
-                await self._until(self._window_bytes)
+        sizes = list(map(len, part.entries))
+        self._unacked.update(zip(part.entry_ids, sizes, strict=True))
+        self._bytes += sum(sizes)
+        self._connection.send(self._frames(part.entries), self._timeout_s)
         await self._until(self._window_bytes)
+
+    def _frames(self, entries: Sequence[Buffer]) -> bytes:
+        """All in one piece: each write costs more than the copy."""
+        start, flags, key = ADD_REQUEST_START.pack, ADD_HEADER | RECOVERY_ADD, self._key
+        pieces: list[Buffer] = []
+        for entry in entries:
+            pieces += (start(_BEFORE_ENTRY_BYTES + len(entry), flags, key), entry)
+        return b"".join(pieces)
 
     async def finish(self) -> None:
         """Returns once the bookie has acknowledged everything, so it is durable there.
@@ -92,11 +96,13 @@ class Target:
     # ---- what the connection reports (AddSink)
 
     def on_adds_acked(self, first: int, last: int) -> None:
-        self.on_scattered_adds_acked(list(range(first, last + 1)))
+        self._acked(range(first, last + 1))
 
     def on_scattered_adds_acked(self, entry_ids: list[int]) -> None:
-        for entry_id in entry_ids:
-            self._bytes -= self._unacked.pop(entry_id, 0)
+        self._acked(entry_ids)
+
+    def _acked(self, entry_ids: Sequence[int]) -> None:
+        self._bytes -= sum(map(self._unacked.pop, entry_ids, repeat(0)))
         self._answered.set()
 
     def on_add_refused(self, entry_id: int, status: Status) -> None:

@@ -1,0 +1,42 @@
+"""The entries in the answer to a batch read, as they are stored, each verified against its digest. Pure."""
+
+from __future__ import annotations
+
+from ledger.errors import DigestMismatchError, ProtocolError
+from ledger.model import LedgerId
+from ledger.wire.constants import ENTRY_SIZE
+from ledger.wire.digest import Digester
+from ledger.wire.entry import Buffer
+
+
+def intact_entries(
+    body: memoryview, ledger_id: LedgerId, first: int, count_max: int, digester: Digester
+) -> list[Buffer]:
+    """Consecutive entries from `first` on, at least one, up to the first damaged one: the next read starts there.
+
+    Raises:
+        DigestMismatchError: the first one is damaged.
+        ProtocolError: the answer has another form.
+    """
+    entries: list[Buffer] = []
+    position, end = 0, len(body)
+    for entry_id in range(first, first + count_max):
+        if position + ENTRY_SIZE.size > end:
+            break
+        start = position + ENTRY_SIZE.size
+        position = start + ENTRY_SIZE.unpack_from(body, position)[0]
+        if not start <= position <= end:
+            raise ProtocolError(
+                f"batch read answer holds an entry of {position - start} bytes, {end - start} are left"
+            )
+        entry = body[start:position]
+        try:
+            digester.verify(entry, ledger_id, entry_id)
+        except DigestMismatchError:
+            if not entries:
+                raise
+            break
+        entries.append(entry)
+    if not entries:
+        raise ProtocolError("batch read answer with status EOK holds no entry")
+    return entries
