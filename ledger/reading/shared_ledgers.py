@@ -67,7 +67,11 @@ class SharedLedgers:
         while True:
             found = self._shared.get(key)
             if found is None:
-                found = await self._first(key)
+                try:
+                    found = await self._first(key)
+                except asyncio.CancelledError:
+                    await self._close_unused(key)
+                    raise
                 if not found.is_closed:
                     found.readers += 1
                     return found
@@ -98,6 +102,13 @@ class SharedLedgers:
         if opening is None:
             opening = self._opening[key] = SharedCall(opened)
         return await opening()
+
+    async def _close_unused(self, key: _Key) -> None:
+        """For a caller that is cancelled as its opening ends. Others that wait for the same one open it again."""
+        found = self._shared.get(key)
+        if found is not None and not found.readers:
+            found.readers = 1
+            await found.close()
 
     def _forget(self, key: _Key, shared: SharedLedger) -> None:
         if self._shared.get(key) is shared:

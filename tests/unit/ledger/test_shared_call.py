@@ -48,6 +48,27 @@ async def test_a_cancelled_caller_leaves_the_others_their_result() -> None:
     assert await second == 1
 
 
+@pytest.mark.parametrize("turns", [0, 1, 2])
+async def test_what_all_callers_have_given_up_ends_and_the_next_call_begins_anew(turns: int) -> None:
+    work = _Work()
+    shared = SharedCall(work)
+    callers = [asyncio.ensure_future(shared()) for _ in range(2)]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for caller in callers:
+        caller.cancel()
+    assert all(isinstance(each, asyncio.CancelledError) for each in await _outcomes(callers))
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    before = work.begun
+    work.go_on.set()
+    assert await shared() == before + 1
+
+
+async def _outcomes(callers: list[asyncio.Future[int]]) -> list[int | BaseException]:
+    return list(await asyncio.gather(*callers, return_exceptions=True))
+
+
 async def test_each_caller_gets_an_error_of_its_own() -> None:
     work = _Work()
     work.error = LedgerNotFoundError("ledger 7 does not exist", ledger_id=7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,27 @@ async def test_those_who_open_together_share_the_opening() -> None:
         assert reads == 1
         for each in readers:
             await each.close()
+
+
+async def test_an_opening_that_is_cancelled_at_any_moment_leaves_nothing_open() -> None:
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster)
+        shared: Any = cluster.client.shared
+        opened_once = False
+        for turns in range(100):
+            tasks = [asyncio.create_task(shared.open(writer.ledger_id)) for _ in range(2)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            for found in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(found, SharedLedger):
+                    opened_once = True
+                    await found.close()
+            await asyncio.sleep(0)
+            assert not shared._shared, f"cancelled after {turns} turns of the loop"
+            assert not [each for each in asyncio.all_tasks() if "SharedCall" in repr(each)]
+        assert opened_once
 
 
 async def test_one_who_opens_later_sees_what_succeeded_before() -> None:
