@@ -2,8 +2,8 @@
 
     ReadRecord     read linearizably
     FenceLedgers   recover all of them
-    CreateLedger   only after every fence has succeeded
-    WriteRecord    one compare-and-set at the version read
+    CreateLedger   may have begun with the fences, since nothing depends on a ledger that no record lists
+    WriteRecord    one compare-and-set at the version read, only after every fence has succeeded
 
 Nothing may be submitted to the new ledger before TakenOver. Seal and Delete, and the takeover by a sink, are the same
 machine without a new ledger (docs/log-semantics.md#rule-20 to #rule-23, #rule-34b, #rule-37). So is a writer whose
@@ -152,6 +152,11 @@ class Takeover:
             return [Fail(self._data_loss())]
         self._missing = ()
         return [FenceLedgers(self._to_fence(read.value))]
+
+    @property
+    def likely_epoch(self) -> int | None:
+        """The epoch of the ledger that will be needed if the fences succeed; None if that is not certain."""
+        return self._new_epoch if self._own is None and self._end is None else None
 
     def on_fenced(
         self,

@@ -31,6 +31,7 @@ AWAITED: Mapping[str, str] = {
     "KeyValueRepair.mark": "the auditor awaits many of them and raises the first error",
     "Source._entry": "the copy awaits many of them and raises the first error",
     "Draining._pass.<locals>.drain": "the pass awaits all of them and raises the first error",
+    "LedgerMaker.create": "the takeover awaits it once the ledgers are fenced, or gives it up for another error",
     "RecoveryRunner._read": "the recovery awaits it, except reads after the end of the ledger, which may fail",
     "RecoveryRunner.run": "each `open_with_recovery` of this ledger awaits it",
 }

@@ -35,8 +35,16 @@ from dlog.write.ledger_recovery import RecoveredLedgers, recover_ledgers
 from ledger.buggify import linger
 from ledger.client import LedgerClient
 from ledger.environment import Environment
-from ledger.errors import LogStoreError, OutcomeUnknownError, UnavailableError
+from ledger.errors import (
+    LogStoreError,
+    MetadataOutcomeUnknownError,
+    MetadataUnavailableError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
 from ledger.model import LedgerId
+
+_STORE_IS_AWAY = (MetadataUnavailableError, MetadataOutcomeUnknownError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +110,10 @@ class TakeoverRunner:
         self._backoff = Backoff(ledgers.environment)
         self._known: dict[LedgerId, SealFacts] = {}
         self._last_envelopes: dict[LedgerId, Envelope] = {}
+        self._early: asyncio.Task[ActiveLedger] | None = None
+        """Creates the new ledger while the old ones are fenced …"""
+        self._early_epoch: int | None = None
+        """… for this epoch."""
         self._active_ledger: ActiveLedger | None = None
         self._confirmed_at = 0.0
 
@@ -139,7 +151,10 @@ class TakeoverRunner:
         """The same without a limit of time; Depose if an own log turns out to be another client's."""
         try:
             return await self._run()
-        except BaseException:
+        except BaseException as error:
+            # Not if the caller is not to wait, or the metadata store is away.
+            delete = isinstance(error, LogStoreError) and not isinstance(error, _STORE_IS_AWAY)
+            await self._drop_early(delete=delete)
             self._drop_active_ledger()
             raise
 
@@ -168,6 +183,7 @@ class TakeoverRunner:
                 self._known = {one.ledger_id: one.seal for one in read.value.ledgers if one.seal is not None}
                 return self._machine.on_record(read)
             case FenceLedgers(ledger_ids):
+                await self._create_early(self._machine.likely_epoch)
                 fenced = await self._recover(ledger_ids)
                 self._last_envelopes |= fenced.last_envelopes
                 return self._machine.on_fenced(
@@ -178,7 +194,8 @@ class TakeoverRunner:
                 self.waited = True
                 return self._machine.on_waited()
             case CreateLedger(epoch):
-                self._active_ledger = await self._maker.create(epoch)
+                early, self._early = self._early, None
+                self._active_ledger = await (self._maker.create(epoch) if early is None else early)
                 await linger("takeover.slow-candidate")
                 return self._machine.on_ledger_created(self._active_ledger.ledger_id, self._stamp())
             case WriteRecord(record, version):
@@ -201,6 +218,26 @@ class TakeoverRunner:
 
     def _stamp(self) -> Stamp:
         return Stamp(nonce=self._environment.token(), now_us=self._environment.wall_us())
+
+    async def _create_early(self, epoch: int | None) -> None:
+        """Begin to create the ledger of this epoch, unless that was begun in an earlier round."""
+        if self._early is not None and self._early_epoch != epoch:
+            await self._drop_early(delete=True)
+        if self._early is None and epoch is not None:
+            self._early, self._early_epoch = asyncio.ensure_future(self._maker.create(epoch)), epoch
+
+    async def _drop_early(self, *, delete: bool) -> None:
+        """Give up what was created in vain. If it is not deleted, it is an orphan: the sweep finds it by its tags."""
+        early, self._early = self._early, None
+        if early is None:
+            return
+        early.cancel()
+        [made] = await asyncio.gather(early, return_exceptions=True)
+        if not isinstance(made, ActiveLedger):
+            return
+        self._active_ledger = made
+        if delete:
+            await self._do(DiscardLedger(made.ledger_id))
 
     def _drop_active_ledger(self) -> None:
         if self._active_ledger is not None:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar, assert_never
 
 from ledger.client_context import ClientContext
@@ -116,6 +117,8 @@ class RecoveryRunner:
     # ---- metadata
 
     async def _mark(self) -> Command:
+        for bookie_id in self._local.value.last_fragment.ensemble:
+            self._start(self._connect(bookie_id))
         await self._update(metadata_changes.needs_recovery_mark, metadata_changes.mark_in_recovery)
         return self._machine.on_marked(self._local.value)
 
@@ -141,6 +144,11 @@ class RecoveryRunner:
         )
 
     # ---- fencing
+
+    async def _connect(self, bookie_id: BookieId) -> None:
+        """Begun with the mark, so that the fence does not wait for connections; it meets the same errors."""
+        with suppress(BookieUnavailableError):
+            await self._connections.get(bookie_id)
 
     async def _fence(self, ensemble: tuple[BookieId, ...]) -> Command:
         """Ask every member; return as soon as the machine has seen enough answers."""

@@ -100,6 +100,18 @@ def test_a_new_log_has_nothing_to_fence_and_starts_at_epoch_one() -> None:
     assert (write.record.epoch, write.record.owner, ids(write.record.ledgers)) == (1, BOB, [1])
 
 
+def test_the_epoch_of_the_next_ledger_is_known_only_to_a_candidate_that_surely_needs_one() -> None:
+    for end, own, expected in (
+        (None, None, 2),
+        (LogState.SEALED, None, None),
+        (LogState.ACTIVE, None, None),
+        (None, OwnLog(BEFORE, {}, fenced=False), None),
+    ):
+        takeover = Takeover("default/orders", BOB, end=end, own=own)
+        takeover.on_record(Versioned(BEFORE, 5))
+        assert takeover.likely_epoch == expected
+
+
 def test_a_refused_candidate_with_an_old_epoch_deletes_its_ledger_and_names_the_winner() -> None:
     takeover = machine()
     until_write(takeover)

@@ -9,7 +9,7 @@ import pytest
 
 from dlog.client import LogClient
 from dlog.core import metadata_keys
-from dlog.errors import ShrinkRefusedError
+from dlog.errors import DataLossError, ShrinkRefusedError
 from dlog.model import MessageId
 from dlog.write.active_ledger import LedgerMaker
 from dlog.write.takeover_runner import new_owner
@@ -62,6 +62,43 @@ async def test_nothing_above_the_tail_is_trimmed() -> None:
             with pytest.raises(ShrinkRefusedError):
                 await client.shrink("orders", above)
         assert (await client.shrink("orders", tail)).trim_before == tail
+
+
+async def test_a_takeover_that_cannot_fence_deletes_the_ledger_that_it_has_created() -> None:
+    async with scripted_log() as log, log.client() as client, log.client() as candidate:
+        writer = await client.open_writer("orders", create=True)
+        lost = (await writer.append(b"one")).ledger_id
+        await writer.close()
+        await client.ledgers.delete(lost)
+        before = await ledgers_of(client)
+        with pytest.raises(DataLossError):
+            await candidate.open_writer("orders")
+        assert await ledgers_of(client) == before
+        taken_over = await candidate.open_writer("orders", given_up=[lost])
+        await taken_over.append(b"two")
+        assert await ledgers_of(client) == before | set(taken_over.record.ledger_ids) - {lost}
+
+
+async def test_a_ledger_created_for_an_epoch_that_has_passed_is_replaced() -> None:
+    """The candidate reads a record, and another one takes over before it fences: it starts over in the next epoch."""
+    async with scripted_log() as log, log.client() as candidate, log.client() as other:
+        empty = (await other.open_writer("orders", create=True)).record.ledger_ids[-1]
+        logs: Any = candidate.logs
+        read = logs.read
+
+        async def stale(*args: Any) -> Any:
+            logs.read = read
+            found = await read(*args)
+            await other.open_writer("orders")
+            await other.ledgers.delete(empty)
+            return found
+
+        logs.read = stale
+        writer = await candidate.open_writer("orders")
+        assert writer.epoch == 3
+        [ledger_id] = set(writer.record.ledger_ids) & await ledgers_of(candidate)
+        tags = dict((await candidate.ledgers.store.read_ledger(ledger_id)).value.custom)
+        assert tags[metadata_keys.TAG_EPOCH] == b"3"
 
 
 async def test_the_sweep_never_takes_a_ledger_that_a_sleeping_candidate_can_still_list() -> None:
