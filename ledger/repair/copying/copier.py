@@ -19,6 +19,9 @@ from ledger.transport.pool import ConnectionPool
 from ledger.transport.probe import responds
 from ledger.wire.digest import make_digester
 
+_PART_BYTES = 256 * 1024
+"""Read and sent at a time. An append waits in the bookie for what arrived before it, and longer for a larger part."""
+
 
 @dataclass(frozen=True, slots=True)
 class Copied:
@@ -51,7 +54,9 @@ class Copier:
         self._ledgers = ledgers
         self._config = config
         # Batches exist in version 2 only, and every bookie speaks it.
-        self._client_config: LedgerClientConfig = replace(ledgers.config, wire=WireProtocol.V2)
+        self._client_config: LedgerClientConfig = replace(
+            ledgers.config, wire=WireProtocol.V2, read_window_bytes=_PART_BYTES
+        )
         self._pool = ConnectionPool(self._where, self._client_config)
         self._pace = Pace(config.bytes_per_s)
 
