@@ -43,15 +43,15 @@ def decode_log_mark(data: bytes, path: object) -> LogMark:
     if len(data) != _MARK.size or data[:8] != MAGIC:
         raise IndexDamagedError(f"{path} is not a log mark: it does not have {_MARK.size} bytes", path=path)
     _, version, crc, file_id, offset, sequence, generation = _MARK.unpack(data)
+    if crc32c(data[16:], crc32c(data[:12])) != crc:
+        raise IndexDamagedError(
+            f"log mark {path} is damaged: restore it; if it is lost, start a new bookie under another id",
+            path=path,
+        )
     if version > VERSION:
         raise IndexVersionError(
             f"log mark {path} has version {version}, this bookie reads up to {VERSION}: start a newer version",
             version=version,
             version_max=VERSION,
-        )
-    if crc32c(data[16:], crc32c(data[:12])) != crc:
-        raise IndexDamagedError(
-            f"log mark {path} is damaged: restore it; if it is lost, start a new bookie under another id",
-            path=path,
         )
     return LogMark(file_id, offset, sequence, generation)

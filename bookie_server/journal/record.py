@@ -113,6 +113,8 @@ def decode_file_header(data: bytes, path: object) -> FileHeader:
     if len(data) < FILE_HEADER_BYTES or data[:8] != MAGIC:
         raise JournalDamagedError(f"{path} is not a journal file: its header is missing", path=path, offset=0)
     _, version, crc, file_id, salt = _FILE_HEADER.unpack(data[:FILE_HEADER_BYTES])
+    if crc32c(data[16:FILE_HEADER_BYTES], crc32c(data[:12])) != crc:
+        raise JournalDamagedError(f"the header of journal file {path} is damaged", path=path, offset=0)
     if version > VERSION:
         raise JournalVersionError(
             f"journal file {path} has version {version}, this bookie reads up to {VERSION}: start a newer version",
@@ -120,8 +122,6 @@ def decode_file_header(data: bytes, path: object) -> FileHeader:
             version=version,
             version_max=VERSION,
         )
-    if crc32c(data[16:FILE_HEADER_BYTES], crc32c(data[:12])) != crc:
-        raise JournalDamagedError(f"the header of journal file {path} is damaged", path=path, offset=0)
     return FileHeader(file_id, salt, version)
 
 

@@ -82,14 +82,14 @@ def check_file_header(data: bytes, log_id: int, path: object) -> None:
     if len(data) < FILE_HEADER_BYTES or data[:8] != MAGIC:
         raise BlockDamagedError(f"{path} is not an entry log: its header is missing", path=path)
     _, version, crc, found_id = _FILE_HEADER.unpack(data[:FILE_HEADER_BYTES])
+    if crc32c(data[16:FILE_HEADER_BYTES], crc32c(data[:12])) != crc or found_id != log_id:
+        raise BlockDamagedError(
+            f"the header of entry log {path} is damaged, or belongs to log {found_id}", path=path
+        )
     if version > VERSION:
         raise StorageError(
             f"entry log {path} has version {version}, this bookie reads up to {VERSION}: start a newer version",
             path=path,
-        )
-    if crc32c(data[16:FILE_HEADER_BYTES], crc32c(data[:12])) != crc or found_id != log_id:
-        raise BlockDamagedError(
-            f"the header of entry log {path} is damaged, or belongs to log {found_id}", path=path
         )
 
 

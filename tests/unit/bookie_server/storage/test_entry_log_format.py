@@ -2,13 +2,15 @@
 
 import pytest
 
-from bookie_server.errors import StorageError
+from bookie_server.errors import BlockDamagedError, IndexVersionError, StorageError
 from bookie_server.storage.entry_logs.format import (
     check_file_header,
     decode_block,
     encode_block,
     encode_file_header,
+    require_known_version,
 )
+from tests.helpers.bookie.headers import flips, with_version
 from tests.helpers.bookie.storage import make_entry
 
 IDS = [4, 5, 9]
@@ -52,3 +54,20 @@ def test_a_file_header_belongs_to_its_log() -> None:
             check_file_header(wrong, 3, "log")
     with pytest.raises(StorageError):
         check_file_header(data, 4, "log")
+
+
+def test_a_flipped_bit_of_a_file_header_is_damage_and_no_newer_version() -> None:
+    header = encode_file_header(3)
+    for flipped in flips(header):
+        with pytest.raises(BlockDamagedError):
+            check_file_header(flipped, 3, "log")
+        require_known_version(flipped, "log")
+
+
+def test_a_newer_entry_log_is_refused_and_not_damaged() -> None:
+    newer = with_version(encode_file_header(3), 4711)
+    with pytest.raises(StorageError, match=r"version 4711.* up to 1") as refused:
+        check_file_header(newer, 3, "log")
+    assert not isinstance(refused.value, BlockDamagedError)
+    with pytest.raises(IndexVersionError):
+        require_known_version(newer, "log")
