@@ -156,6 +156,21 @@ class SimulatedBookie:
     async def wait_until_serving(self) -> None:
         await self._serving.wait()
 
+    async def checkpoint(self) -> None:
+        """Have the index hold everything that a bookie which serves has accepted, if it can."""
+        server = self.server
+        if not self.serving or server is None or server.storage is None:
+            return
+        storage = server.storage
+
+        async def checkpoint() -> None:
+            with suppress(LogStoreError):  # a full disk holds it up, or the bookie ends
+                await storage.checkpoint()
+
+        await asyncio.wait(
+            [self._loop.create_task_on(self.node, checkpoint(), name=f"{self.name} checkpoint")]
+        )
+
     def kill(self) -> None:
         """kill -9: what was written stays, durable or not."""
         if self.running:

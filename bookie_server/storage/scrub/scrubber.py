@@ -41,7 +41,9 @@ from ledger.model import LedgerId
 
 STEP_BYTES = 1024 * 1024
 _BUSY_PART = 50
-"""While adds arrive, a step takes at most this part of the time: one in 50."""
+"""While adds arrive, a step takes at most this part of the time: one in 50 …"""
+_BUSY_PAUSE_MAX_S = 10.0
+"""… but waits no longer than this. A step that took so long stood still, perhaps with the whole process."""
 _SETTLE_S = 60.0
 """After a start: the clients that come back go first."""
 _SAVE_S = 30.0
@@ -277,7 +279,7 @@ def pause_s(bytes_read: int, took_s: float, *, bytes_per_s: int, busy: bool) -> 
     """Seconds to wait after a step. `busy`: the journal was written in the meantime."""
     pauses = [0.0, bytes_read / bytes_per_s - took_s]
     if busy:
-        pauses.append((_BUSY_PART - 1) * took_s)
+        pauses.append(min((_BUSY_PART - 1) * took_s, _BUSY_PAUSE_MAX_S))
     return max(pauses)
 
 

@@ -330,6 +330,7 @@ class Swarm:
         async def scrub(client: LogClient) -> list[str]:
             wrong: list[str] = []
             for bookie in self._cluster.bookies:
+                await bookie.checkpoint()  # a pass checks what the index holds
                 found = await pass_from_now(bookie)
                 if found is None:
                     continue

@@ -11,5 +11,9 @@ def test_an_idle_bookie_is_read_at_the_rate_that_is_set() -> None:
 
 
 def test_while_adds_arrive_a_step_takes_one_fiftieth_of_the_time() -> None:
-    assert pause_s(1000, 0.25, bytes_per_s=10**9, busy=True) == pytest.approx(49 * 0.25)
+    assert pause_s(1000, 0.1, bytes_per_s=10**9, busy=True) == pytest.approx(49 * 0.1)
     assert pause_s(1000, 0.25, bytes_per_s=10, busy=True) == 99.75
+
+
+def test_a_step_during_which_the_process_stood_still_is_not_paid_for_with_minutes() -> None:
+    assert pause_s(1000, 600.0, bytes_per_s=10**9, busy=True) == 10.0
