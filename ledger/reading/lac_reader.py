@@ -30,9 +30,9 @@ from ledger.wire.digest import Digester
 from ledger.wire.messages import ReadLacResponse
 from ledger.wire.status import Answer, Status
 
-_MAY_LACK_ENTRIES = (Status.EOK, Status.ENOENTRY, Status.ENOLEDGER, Status.EIO)
-"""What READ_LAC answers without a last entry, whether there is none or it cannot be read. Apache's bookie sends EIO
-beside an explicit LAC and ENOENTRY without one in both cases."""
+_MAY_LACK_ENTRIES = (Status.EOK, Status.ENOENTRY, Status.ENOLEDGER)
+"""What READ_LAC answers without a last entry, whether there is none or it cannot be read. Apache's bookie sends
+ENOENTRY in both cases, and EIO beside an explicit LAC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class LacReader:
             return _Shown(lac, damage)
         if answer.last_entry is not None and answer.status is Status.EOK:
             return _Shown(lac)
-        if whole and answer.last_entry is None and answer.status in _MAY_LACK_ENTRIES:
+        if whole and answer.last_entry is None and _says_all_of_explicit_lac(answer):
             # The header LAC of a last entry that cannot be read may be the highest that any reader would meet.
             return await self._with_last_entry(lac, connection)
         return _Shown(lac, _refused(bookie_id, answer.status))
@@ -181,6 +181,13 @@ class LacReader:
             except DigestMismatchError as error:
                 damage = error
         return lac, damage
+
+
+def _says_all_of_explicit_lac(answer: ReadLacResponse) -> bool:
+    """An error without an explicit LAC does not say that there is none: the bookie may have read nothing at all."""
+    if answer.status is Status.EIO:
+        return answer.lac_packet is not None
+    return answer.status in _MAY_LACK_ENTRIES
 
 
 def _refused(bookie_id: BookieId, status: Status) -> BookieUnavailableError:

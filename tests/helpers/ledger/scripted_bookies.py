@@ -91,6 +91,8 @@ class ScriptedBookie:
         self.last_entry_damaged = False
         """Reads of the last entry are errors, as on an Apache bookie whose entry log is damaged: READ_LAC answers EIO
         beside an explicit LAC, and ENOENTRY if there is none."""
+        self.lac_unreadable = False
+        """READ_LAC answers EIO and nothing else, as a bookie does whose disk has just failed to read."""
         self.claims = -1
         """The LAC that answers to long polls tell, true or not. They are given at once."""
         self.delay_s = 0.0
@@ -269,6 +271,8 @@ class ScriptedBookie:
                     lac_packet=packet,
                     last_entry=last,
                 )
+                if self.lac_unreadable:
+                    body = ReadLacResponse(status=Status.EIO, ledger_id=ledger_id)
             case V3ReadRequest(previous_lac=None):
                 body = self._read_v3(request.body)
             case V3ReadRequest():

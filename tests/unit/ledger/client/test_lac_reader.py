@@ -62,6 +62,22 @@ async def test_no_entry_with_an_unreadable_last_entry_is_no_full_answer() -> Non
             await cluster.client.open(handle.ledger_id)
 
 
+async def test_an_error_without_an_explicit_lac_does_not_say_that_there_is_none() -> None:
+    """b1 could not read, and a moment later it can: its last entry says that entry 1 is confirmed. It has the explicit
+    LAC 2, too, for which entry 2 was acknowledged, and b2, which covers the rest, never got that.
+    """
+    async with three_entries() as (cluster, handle, (silent, unreadable, behind)):
+        for bookie in (silent, unreadable):
+            deposit(bookie, handle, 2)
+        unreadable.lac_unreadable = True
+        silent.be_silent()
+        with pytest.raises(ReadError, match="EIO"):
+            await cluster.client.open(handle.ledger_id)
+        assert behind.entries
+        unreadable.lac_unreadable = False
+        assert (await cluster.client.open(handle.ledger_id)).lac == 2
+
+
 async def test_an_explicit_lac_of_a_bookie_that_proves_to_have_no_entry_is_a_full_answer() -> None:
     """Members that came with an ensemble change may have been sent nothing but the LAC. They cover."""
     async with three_entries() as (cluster, handle, (silent, new, newer)):
