@@ -18,7 +18,7 @@ import struct
 from dataclasses import dataclass
 
 from bookie_server.errors import IndexDamagedError, IndexVersionError
-from ledger.wire.crc32c import crc32c
+from bookie_server.file_header import is_intact, with_crc
 
 MAGIC = b"DLOGMARK"
 VERSION = 1
@@ -34,16 +34,15 @@ class LogMark:
 
 
 def encode_log_mark(mark: LogMark) -> bytes:
-    blank = _MARK.pack(MAGIC, VERSION, 0, mark.file_id, mark.offset, mark.sequence, mark.generation)
-    return blank[:12] + crc32c(blank[16:], crc32c(blank[:12])).to_bytes(4, "big") + blank[16:]
+    return with_crc(_MARK.pack(MAGIC, VERSION, 0, mark.file_id, mark.offset, mark.sequence, mark.generation))
 
 
 def decode_log_mark(data: bytes, path: object) -> LogMark:
     """IndexVersionError, IndexDamagedError."""
     if len(data) != _MARK.size or data[:8] != MAGIC:
         raise IndexDamagedError(f"{path} is not a log mark: it does not have {_MARK.size} bytes", path=path)
-    _, version, crc, file_id, offset, sequence, generation = _MARK.unpack(data)
-    if crc32c(data[16:], crc32c(data[:12])) != crc:
+    _, version, _, file_id, offset, sequence, generation = _MARK.unpack(data)
+    if not is_intact(data):
         raise IndexDamagedError(
             f"log mark {path} is damaged: restore it; if it is lost, start a new bookie under another id",
             path=path,

@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from bookie_server.errors import JournalDamagedError, JournalRecordError, JournalVersionError
+from bookie_server.file_header import is_intact, with_crc
 from ledger.wire.crc32c import crc32c
 from ledger.wire.entry import STORED_BYTES_MIN
 
@@ -104,17 +105,16 @@ def file_name(file_id: int) -> str:
 
 
 def encode_file_header(header: FileHeader) -> bytes:
-    blank = _FILE_HEADER.pack(MAGIC, header.version, 0, header.file_id, header.salt)
-    return blank[:12] + crc32c(blank[16:], crc32c(blank[:12])).to_bytes(4, "big") + blank[16:]
+    return with_crc(_FILE_HEADER.pack(MAGIC, header.version, 0, header.file_id, header.salt))
 
 
 def decode_file_header(data: bytes, path: object) -> FileHeader:
     """JournalVersionError, JournalDamagedError (the header was synced before the file got its name)."""
     if len(data) < FILE_HEADER_BYTES or data[:8] != MAGIC:
         raise JournalDamagedError(f"{path} is not a journal file: its header is missing", path=path, offset=0)
-    _, version, crc, file_id, salt = _FILE_HEADER.unpack(data[:FILE_HEADER_BYTES])
-    if crc32c(data[16:FILE_HEADER_BYTES], crc32c(data[:12])) != crc:
+    if not is_intact(data[:FILE_HEADER_BYTES]):
         raise JournalDamagedError(f"the header of journal file {path} is damaged", path=path, offset=0)
+    _, version, _, file_id, salt = _FILE_HEADER.unpack_from(data)
     if version > VERSION:
         raise JournalVersionError(
             f"journal file {path} has version {version}, this bookie reads up to {VERSION}: start a newer version",

@@ -111,9 +111,7 @@ class TakeoverRunner:
         self._known: dict[LedgerId, SealFacts] = {}
         self._last_envelopes: dict[LedgerId, Envelope] = {}
         self._early: asyncio.Task[ActiveLedger] | None = None
-        """Creates the new ledger while the old ones are fenced …"""
-        self._early_epoch: int | None = None
-        """… for this epoch."""
+        """Creates the new ledger of this round while the old ones are fenced."""
         self._active_ledger: ActiveLedger | None = None
         self._confirmed_at = 0.0
 
@@ -177,13 +175,16 @@ class TakeoverRunner:
     async def _do(self, command: Command) -> list[Command]:
         match command:
             case ReadRecord(pauses):
+                await self._drop_early(delete=True)  # its epoch may have passed
                 if pauses:
                     await asyncio.sleep(self._backoff.next_s())
                 read = await self._logs.read(self._ref)
                 self._known = {one.ledger_id: one.seal for one in read.value.ledgers if one.seal is not None}
                 return self._machine.on_record(read)
             case FenceLedgers(ledger_ids):
-                await self._create_early(self._machine.likely_epoch)
+                epoch = self._machine.likely_epoch
+                if epoch is not None:
+                    self._early = asyncio.ensure_future(self._maker.create(epoch))
                 fenced = await self._recover(ledger_ids)
                 self._last_envelopes |= fenced.last_envelopes
                 return self._machine.on_fenced(
@@ -218,13 +219,6 @@ class TakeoverRunner:
 
     def _stamp(self) -> Stamp:
         return Stamp(nonce=self._environment.token(), now_us=self._environment.wall_us())
-
-    async def _create_early(self, epoch: int | None) -> None:
-        """Begin to create the ledger of this epoch, unless that was begun in an earlier round."""
-        if self._early is not None and self._early_epoch != epoch:
-            await self._drop_early(delete=True)
-        if self._early is None and epoch is not None:
-            self._early, self._early_epoch = asyncio.ensure_future(self._maker.create(epoch)), epoch
 
     async def _drop_early(self, *, delete: bool) -> None:
         """Give up what was created in vain. If it is not deleted, it is an orphan: the sweep finds it by its tags."""

@@ -32,7 +32,7 @@ from ledger.wire.status import Answer, Status
 
 _MAY_LACK_ENTRIES = (Status.EOK, Status.ENOENTRY, Status.ENOLEDGER)
 """What READ_LAC answers without a last entry, whether there is none or it cannot be read. Apache's bookie sends
-ENOENTRY in both cases, and EIO beside an explicit LAC."""
+ENOENTRY in both cases, and EIO with an explicit LAC."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,7 +228,7 @@ def _decode_read_response(header: _Header, view: memoryview) -> ReadResponse:
 def _decode_batch_response(header: _Header, view: memoryview) -> BatchReadResponse:
     code, ledger_id, entry_id, request_id = _unpack(_BATCH_RESPONSE, view, "a batch read response")
     status, start = from_v2(code), _HEADER.size + _BATCH_RESPONSE.size
-    entries = _split_sized(view, start)
+    entries = split_sized(view, start)
     if (status is Status.EOK) != bool(entries):
         raise ProtocolError(
             f"a batch read response with {status.name} holds {len(entries)} entries; EOK has at least one "
@@ -256,7 +256,7 @@ def _sized(entries: tuple[Buffer, ...]) -> list[Buffer]:
     return list(chain.from_iterable(zip(map(c.ENTRY_SIZE.pack, map(len, entries)), entries, strict=True)))
 
 
-def _split_sized(view: memoryview, start: int) -> tuple[memoryview, ...]:
+def split_sized(view: memoryview, start: int) -> tuple[memoryview, ...]:
     """The entries of a batch. Each size is checked against what is left: none can reach beyond the frame."""
     entries: list[memoryview] = []
     end = len(view)

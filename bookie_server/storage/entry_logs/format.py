@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from bookie_server.errors import BlockDamagedError, IndexVersionError, StorageError
+from bookie_server.file_header import is_intact, with_crc
 from bookie_server.storage.stored_entry import StoredEntry
 from ledger.wire.crc32c import crc32c
 from ledger.wire.entry import STORED_BYTES_MIN
@@ -60,16 +61,15 @@ def file_name(log_id: int) -> str:
 
 
 def encode_file_header(log_id: int) -> bytes:
-    blank = _FILE_HEADER.pack(MAGIC, VERSION, 0, log_id)
-    return blank[:12] + crc32c(blank[16:], crc32c(blank[:12])).to_bytes(4, "big") + blank[16:]
+    return with_crc(_FILE_HEADER.pack(MAGIC, VERSION, 0, log_id))
 
 
 def require_known_version(data: bytes, path: object) -> None:
     """IndexVersionError if a newer version wrote this header; what else may be wrong with it shows when it is read."""
     if len(data) < FILE_HEADER_BYTES or data[:8] != MAGIC:
         return
-    _, version, crc, _ = _FILE_HEADER.unpack(data[:FILE_HEADER_BYTES])
-    if version > VERSION and crc32c(data[16:FILE_HEADER_BYTES], crc32c(data[:12])) == crc:
+    _, version, _, _ = _FILE_HEADER.unpack_from(data)
+    if version > VERSION and is_intact(data[:FILE_HEADER_BYTES]):
         raise IndexVersionError(
             f"entry log {path} has version {version}, this bookie reads up to {VERSION}: start a newer version",
             version=version,
@@ -81,8 +81,8 @@ def check_file_header(data: bytes, log_id: int, path: object) -> None:
     """BlockDamagedError unless this is the header of that log; StorageError if a newer version wrote it."""
     if len(data) < FILE_HEADER_BYTES or data[:8] != MAGIC:
         raise BlockDamagedError(f"{path} is not an entry log: its header is missing", path=path)
-    _, version, crc, found_id = _FILE_HEADER.unpack(data[:FILE_HEADER_BYTES])
-    if crc32c(data[16:FILE_HEADER_BYTES], crc32c(data[:12])) != crc or found_id != log_id:
+    _, version, _, found_id = _FILE_HEADER.unpack_from(data)
+    if not is_intact(data[:FILE_HEADER_BYTES]) or found_id != log_id:
         raise BlockDamagedError(
             f"the header of entry log {path} is damaged, or belongs to log {found_id}", path=path
         )

@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bookie_server.errors import IndexVersionError
+from bookie_server.file_header import is_intact, with_crc
 from ledger.wire.crc32c import crc32c
 
 MAGIC = b"DLOGSTAT"
@@ -63,16 +64,15 @@ class StateFile:
 
 
 def encode_file_header() -> bytes:
-    head = MAGIC + VERSION.to_bytes(4, "big")
-    return head + crc32c(head).to_bytes(4, "big")
+    return with_crc(_FILE_HEADER.pack(MAGIC, VERSION, 0))
 
 
 def require_known_version(data: bytes, path: object) -> None:
     """IndexVersionError if a newer version wrote this header; every other one that is not ours is damage."""
     if len(data) < FILE_HEADER_BYTES or data[:8] != MAGIC:
         return
-    _, version, crc = _FILE_HEADER.unpack(data[:FILE_HEADER_BYTES])
-    if version > VERSION and crc32c(data[:12]) == crc:
+    _, version, _ = _FILE_HEADER.unpack_from(data)
+    if version > VERSION and is_intact(data[:FILE_HEADER_BYTES]):
         raise IndexVersionError(
             f"ledger states {path} have version {version}, this bookie reads up to {VERSION}: start a newer version",
             version=version,

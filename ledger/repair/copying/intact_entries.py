@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ledger.errors import DigestMismatchError, ProtocolError
 from ledger.model import LedgerId
-from ledger.wire.constants import ENTRY_SIZE
 from ledger.wire.digest import Digester
 from ledger.wire.entry import Buffer
+from ledger.wire.v2 import split_sized
 
 
 def intact_entries(
@@ -19,17 +19,7 @@ def intact_entries(
         ProtocolError: the answer has another form.
     """
     entries: list[Buffer] = []
-    position, end = 0, len(body)
-    for entry_id in range(first, first + count_max):
-        if position + ENTRY_SIZE.size > end:
-            break
-        start = position + ENTRY_SIZE.size
-        position = start + ENTRY_SIZE.unpack_from(body, position)[0]
-        if not start <= position <= end:
-            raise ProtocolError(
-                f"batch read answer holds an entry of {position - start} bytes, {end - start} are left"
-            )
-        entry = body[start:position]
+    for entry_id, entry in enumerate(split_sized(body, 0)[:count_max], first):
         try:
             digester.verify(entry, ledger_id, entry_id)
         except DigestMismatchError:

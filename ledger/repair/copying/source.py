@@ -8,7 +8,7 @@ is an error, never left out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass
 
 from ledger.config import LedgerClientConfig
@@ -25,7 +25,6 @@ from ledger.reading.bookie_reads import ask_batch, refusal, timed_out
 from ledger.repair.copying.intact_entries import intact_entries
 from ledger.repair.copying.together import together
 from ledger.repair.core.fragments import ClosedFragment
-from ledger.transport.entry_connection import ReadAnswer
 from ledger.transport.pool import ConnectionPool
 from ledger.transport.v2_connection import V2Connection
 from ledger.wire.digest import make_digester
@@ -110,25 +109,16 @@ class Source:
     async def _ask(self, bookie_id: BookieId, first: int, count: int) -> list[Buffer]:
         """At least one entry, up to the first damaged one."""
         connection = await self._pool.entries(bookie_id)
-        config = self._config
-        timeout_s = config.read_timeout_s
-        batch = connection if count > 1 and isinstance(connection, V2Connection) else None
-        answer: Awaitable[ReadAnswer]
-        if batch is not None:
-            answer = ask_batch(batch, self._ledger_id, first, count, config.read_window_bytes, timeout_s)
-        else:
-            answer = connection.read(self._ledger_id, first, timeout_s)
+        assert isinstance(connection, V2Connection), "the connections of a copier speak version 2"
+        window, timeout_s = self._config.read_window_bytes, self._config.read_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
-                status, body = await answer
+                status, body = await ask_batch(connection, self._ledger_id, first, count, window, timeout_s)
         except TimeoutError:
             raise timed_out(connection, timeout_s) from None
         if status is not Status.EOK:
             raise refusal(connection, status, self._ledger_id, first)
-        if batch is not None:
-            return intact_entries(body, self._ledger_id, first, count, self._digester)
-        self._digester.verify(body, self._ledger_id, first)
-        return [body]
+        return intact_entries(body, self._ledger_id, first, count, self._digester)
 
     def _unreadable(self, entry_id: int, failures: list[LogStoreError]) -> LogStoreError:
         details = "; ".join(dict.fromkeys(map(str, failures))) or "no bookie that has it is running"
