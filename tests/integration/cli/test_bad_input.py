@@ -13,10 +13,12 @@ from typing import TypeVar
 
 import pytest
 
+from bookie_server.journal.record import FILE_HEADER_BYTES
 from dlog.client import LogClient, connect
 from dlog.core import metadata_keys
 from dlog.local.embedded import Standalone
 from ledger.metadata.drivers import open_store
+from tests.helpers.bookie.headers import with_version
 from tests.helpers.processes.command import Command, bookie
 
 pytestmark = pytest.mark.integration
@@ -263,11 +265,11 @@ def test_a_journal_from_a_newer_version(tmp_path: Path) -> None:
     uri = stopped_cluster(tmp_path / "data")
     data = tmp_path / "data" / "bookie-1"
     journal = next((data / "journal").glob("*.journal"))
-    content = bytearray(journal.read_bytes())
-    content[8:12] = (7).to_bytes(4, "big")
+    content = journal.read_bytes()
+    content = with_version(content[:FILE_HEADER_BYTES], 7) + content[FILE_HEADER_BYTES:]
     journal.write_bytes(content)
     bookie("start", "--metadata", uri, "--data", str(data), "--port", "0").must_fail(
-        1, str(journal), "7", "1"
+        1, str(journal), "version 7", "up to 2"
     )
     assert journal.read_bytes() == content
 

@@ -16,7 +16,7 @@ from bookie_server.disk.system_disk import SystemDisk
 from dlog.model import RECORD_VERSION
 from ledger.errors import MetadataFormatError
 from ledger.model import LedgerId
-from ledger.wire.crc32c import crc32c
+from tests.helpers.bookie.headers import with_version
 from tests.helpers.golden.contents import PASSWORD
 from tests.helpers.golden.sets import BOOKIE_ID, connected, golden_sets
 from tests.helpers.ledger.appender import client_of
@@ -61,11 +61,9 @@ def copy(tmp_path: Path) -> Copy:
 
 def with_newer_header(path: Path, header_bytes: int, version: int = 2) -> str:
     """This version in a header of magic, version, CRC and the rest; the path."""
-    content = bytearray(path.read_bytes())
+    content = path.read_bytes()
     assert content[8:12] == (1).to_bytes(4, "big")
-    content[8:12] = version.to_bytes(4, "big")
-    content[12:16] = crc32c(bytes(content[16:header_bytes]), crc32c(bytes(content[:12]))).to_bytes(4, "big")
-    path.write_bytes(content)
+    path.write_bytes(with_version(content[:header_bytes], version) + content[header_bytes:])
     return str(path)
 
 
