@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from ledger.arguments import require_type
@@ -39,7 +39,7 @@ from ledger.reading.read_handle import ReadHandle
 from ledger.reading.shared_ledgers import SharedLedger, SharedLedgers
 from ledger.transport.pool import ConnectionPool
 from ledger.writing.deferred_handle import DeferredWriteHandle
-from ledger.writing.recovery_runner import RecoveryRunner
+from ledger.writing.recovery_runner import Recovered, RecoveryRunner
 from ledger.writing.write_handle import WriteHandle, WriteListener
 
 _TICK_S = 0.1
@@ -104,7 +104,7 @@ class LedgerClient:
         self._read_adopted = 0
         self.shared = SharedLedgers(self.open)
         """For readers that follow a ledger, perhaps the same one."""
-        self._recoveries: dict[LedgerId, asyncio.Task[Versioned[LedgerMetadata]]] = {}
+        self._recoveries: dict[LedgerId, asyncio.Task[Recovered]] = {}
 
     async def start(self) -> None:
         """Read the registered bookies and follow changes from then on.
@@ -247,12 +247,23 @@ class LedgerClient:
         """Reads the beginnings of many closed ledgers faster than `open` of each."""
         return ClosedLedgers(self._context, password, entries_max=entries_max, bytes_max=bytes_max)
 
-    async def open_with_recovery(self, ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
+    async def open_with_recovery(
+        self,
+        ledger_id: LedgerId,
+        password: bytes = b"",
+        *,
+        read_first: bool = False,
+        on_marked: Callable[[], None] | None = None,
+    ) -> ReadHandle:
         """Fence the writer and close the ledger. On return it is CLOSED and each of its entries is on an ack quorum.
 
         Every entry ever acknowledged is kept; any other one is kept or cut off, the same for all readers. A closed
         ledger is only opened. Calls at the same time for one ledger share one recovery; cancelling a call does not
         stop it.
+
+        The handle has the last entry already if recovery has read it; with `read_first` recovery reads the first entry,
+        too, while it determines the last. A recovery that this call begins calls `on_marked` when it begins to wait for
+        bookies, and not for the metadata store.
 
         Raises:
             LedgerNotFoundError: no such ledger.
@@ -263,18 +274,25 @@ class LedgerClient:
         Source: docs/bookkeeper.md#recovery, #fencing.
         """
         metadata = await self._read(ledger_id, password)
-        if not metadata.value.closed:
-            metadata = await self._recover(ledger_id, metadata)
-        return ReadHandle(ledger_id, metadata, self._context)
+        if metadata.value.closed:
+            return ReadHandle(ledger_id, metadata, self._context)
+        recovered = await self._recover(ledger_id, metadata, read_first, on_marked)
+        return ReadHandle(ledger_id, recovered.metadata, self._context, recovered.read)
 
     async def _recover(
-        self, ledger_id: LedgerId, metadata: Versioned[LedgerMetadata]
-    ) -> Versioned[LedgerMetadata]:
+        self,
+        ledger_id: LedgerId,
+        metadata: Versioned[LedgerMetadata],
+        read_first: bool,
+        on_marked: Callable[[], None] | None,
+    ) -> Recovered:
         # Two recoveries in one process would do the same work twice: they share one run.
         task = self._recoveries.get(ledger_id)
         if task is None:
-            run = RecoveryRunner(ledger_id, metadata, self._context).run()
-            task = asyncio.get_running_loop().create_task(run)
+            runner = RecoveryRunner(
+                ledger_id, metadata, self._context, read_first=read_first, on_marked=on_marked
+            )
+            task = asyncio.get_running_loop().create_task(runner.run())
             self._recoveries[ledger_id] = task
             task.add_done_callback(lambda done: self._recovered(ledger_id, done))
         await asyncio.wait([task])
@@ -284,7 +302,7 @@ class LedgerClient:
             )
         return task.result()
 
-    def _recovered(self, ledger_id: LedgerId, task: asyncio.Task[Versioned[LedgerMetadata]]) -> None:
+    def _recovered(self, ledger_id: LedgerId, task: asyncio.Task[Recovered]) -> None:
         del self._recoveries[ledger_id]
         if not task.cancelled():
             task.exception()  # raised to the callers that still wait

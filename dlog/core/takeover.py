@@ -2,7 +2,7 @@
 
     ReadRecord     read linearizably
     FenceLedgers   recover all of them
-    CreateLedger   may have begun with the fences, since nothing depends on a ledger that no record lists
+    CreateLedger   may have begun during the fences, since nothing depends on a ledger that no record lists
     WriteRecord    one compare-and-set at the version read, only after every fence has succeeded
 
 Nothing may be submitted to the new ledger before TakenOver. Seal and Delete, and the takeover by a sink, are the same

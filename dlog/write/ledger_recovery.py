@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -44,14 +44,16 @@ async def recover_ledgers(
     ledger_ids: Iterable[LedgerId],
     known: Mapping[LedgerId, SealFacts],
     password: bytes,
+    on_marked: Callable[[], None] | None = None,
 ) -> RecoveredLedgers:
     """Recover all of these ledgers, in parallel. A missing ledger is reported in the result; any other error is raised.
 
-    `known`: facts that the record holds already; they never change, so nothing is read for them.
+    `known`: facts that the record holds already; they never change, so nothing is read for them. `on_marked`: called
+    each time that the recovery of one of them begins to wait for bookies, and not for the metadata store.
     Source: docs/log-semantics.md#rule-20.
     """
     ids = list(ledger_ids)
-    ends = await _all(_recover_one(ledgers, one, known.get(one), password) for one in ids)
+    ends = await _all(_recover_one(ledgers, one, known.get(one), password, on_marked) for one in ids)
     found = dict(zip(ids, ends, strict=True))
     return RecoveredLedgers(
         {one: end.facts for one, end in found.items() if end is not None},
@@ -61,10 +63,14 @@ async def recover_ledgers(
 
 
 async def _recover_one(
-    ledgers: LedgerClient, ledger_id: LedgerId, known: SealFacts | None, password: bytes
+    ledgers: LedgerClient,
+    ledger_id: LedgerId,
+    known: SealFacts | None,
+    password: bytes,
+    on_marked: Callable[[], None] | None,
 ) -> LedgerEnd | None:
     try:
-        handle = await ledgers.open_with_recovery(ledger_id, password)
+        handle = await ledgers.open_with_recovery(ledger_id, password, read_first=True, on_marked=on_marked)
     except LedgerNotFoundError:
         return None
     try:
@@ -81,7 +87,9 @@ async def end_of_closed(handle: ReadHandle) -> LedgerEnd:
     last_entry = handle.last_readable
     if last_entry < 0:
         return LedgerEnd(SealFacts(last_entry=-1, message_count=0, byte_count=0), None)
-    first, last = await _all((_envelope(handle, 0), _envelope(handle, last_entry)))
+    ends = (0,) if last_entry == 0 else (0, last_entry)
+    envelopes = await _all(_envelope(handle, entry_id) for entry_id in ends)
+    first, last = envelopes[0], envelopes[-1]
     facts = SealFacts(
         last_entry=last_entry,
         message_count=_messages_through(last),

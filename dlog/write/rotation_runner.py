@@ -66,6 +66,8 @@ _RETRY_FIRST_S = 0.05
 _RETRY_MAX_S = 5.0
 _DRAIN_PATIENCE_S = 0.05
 """If a drain takes longer, the store is probed, so that appends continue if it is unavailable."""
+_FIRST_APPEND_S = 0.005
+"""A new ledger's first append waits for nothing that can wait as long as this."""
 _PROBE_S_MAX = 5.0
 """Longest time that a probe waits for a store that was slow before: a drain may hold appends for as long."""
 
@@ -181,7 +183,8 @@ class RotationRunner:
 
     def start(self) -> None:
         self._apply(self._machine.start())
-        self._watch.read_again()  # a change before the watch was set went unnoticed
+        # A change before the watch was set went unnoticed.
+        self._tasks.later(_FIRST_APPEND_S, self._watch.read_again)
         self._report_failed()
 
     def rotate(self) -> asyncio.Future[LedgerId]:
@@ -374,7 +377,7 @@ class RotationRunner:
             del self._active_ledgers[ledger_id]
         self._deliver(active_ledger, active_ledger.handle.done_through)
         self._fullness.follow(active_ledger.use)
-        self._tasks.spawn(self._tidy_up())
+        self._tasks.later(_FIRST_APPEND_S, lambda: self._tasks.spawn(self._tidy_up()))
         waiting, self._rotated = self._rotated, []
         for future in waiting:
             if not future.done():

@@ -110,6 +110,7 @@ class TakeoverRunner:
         self._backoff = Backoff(ledgers.environment)
         self._known: dict[LedgerId, SealFacts] = {}
         self._last_envelopes: dict[LedgerId, Envelope] = {}
+        self._fencing = False
         self._early: asyncio.Task[ActiveLedger] | None = None
         """Creates the new ledger of this round while the old ones are fenced."""
         self._active_ledger: ActiveLedger | None = None
@@ -182,10 +183,11 @@ class TakeoverRunner:
                 self._known = {one.ledger_id: one.seal for one in read.value.ledgers if one.seal is not None}
                 return self._machine.on_record(read)
             case FenceLedgers(ledger_ids):
-                epoch = self._machine.likely_epoch
-                if epoch is not None:
-                    self._early = asyncio.ensure_future(self._maker.create(epoch))
-                fenced = await self._recover(ledger_ids)
+                self._fencing = True
+                try:
+                    fenced = await self._recover(ledger_ids)
+                finally:
+                    self._fencing = False
                 self._last_envelopes |= fenced.last_envelopes
                 return self._machine.on_fenced(
                     fenced.seals, fenced.missing, self._stamp(), needs_ledger=fenced.needs_ledger
@@ -215,7 +217,18 @@ class TakeoverRunner:
                 assert_never(command)
 
     async def _fence(self, ledger_ids: tuple[LedgerId, ...]) -> RecoveredLedgers:
-        return await recover_ledgers(self._ledgers, ledger_ids, self._known, self._config.password)
+        return await recover_ledgers(
+            self._ledgers, ledger_ids, self._known, self._config.password, self._create_early
+        )
+
+    def _create_early(self) -> None:
+        """Not before the ledgers are marked, since until then their recovery waits for the metadata store.
+
+        A recovery may outlive this takeover, and call this when there is nobody left to use the ledger.
+        """
+        epoch = self._machine.likely_epoch
+        if self._fencing and epoch is not None and self._early is None:
+            self._early = asyncio.ensure_future(self._maker.create(epoch))
 
     def _stamp(self) -> Stamp:
         return Stamp(nonce=self._environment.token(), now_us=self._environment.wall_us())

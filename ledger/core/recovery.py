@@ -193,6 +193,11 @@ class RecoveryMachine:
         self._next_entry = EntryId(first + self._read_ahead)
         return ReadEntries(first, self._read_ahead)
 
+    @property
+    def first_is_confirmed(self) -> bool:
+        """Whether reading forward began beyond the first entry."""
+        return self._collector.lac >= 0
+
     # ---- the end
 
     def on_written_back(self) -> Command:

@@ -9,7 +9,7 @@ Protocol: docs/bookkeeper.md#reads, #long-poll.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -59,8 +59,13 @@ class ReadHandle:
     """Obtained from `LedgerClient.open` or `open_with_recovery`. Used on its client's loop; not thread-safe."""
 
     def __init__(
-        self, ledger_id: LedgerId, metadata: Versioned[LedgerMetadata], context: ClientContext
+        self,
+        ledger_id: LedgerId,
+        metadata: Versioned[LedgerMetadata],
+        context: ClientContext,
+        read: Iterable[Entry] = (),
     ) -> None:
+        """`read`: entries that were read already. Each is handed out once, and the handle keeps it until then."""
         self.ledger_id = ledger_id
         self._local = metadata
         self._context = context
@@ -77,6 +82,7 @@ class ReadHandle:
         self._changed = Signal()
         self._polled: Entry | None = None
         """The entry that came with the last long poll's answer."""
+        self._read = {entry.entry_id: entry for entry in read}
         self._unwatch: Callable[[], None] | None = None
 
     # ---- facts
@@ -284,6 +290,8 @@ class ReadHandle:
         polled, self._polled = self._polled, None
         if polled is not None and first == polled.entry_id == self.last_readable:
             return [polled]
+        if first in self._read:
+            return [self._read.pop(EntryId(first))]
         try:
             return await self._read_batch(first, max_entries, max_bytes)
         except EntryNotFoundError:

@@ -13,6 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar, assert_never
 
 from ledger.client_context import ClientContext
@@ -46,12 +47,32 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    metadata: Versioned[LedgerMetadata]
+    """CLOSED."""
+    read: tuple[Entry, ...]
+    """Its last entry, and its first, as far as recovery has read them; perhaps others."""
+
+
 class RecoveryRunner:
     """One recovery of one ledger. `run` may be cancelled at any point; the next recovery repeats it."""
 
     def __init__(
-        self, ledger_id: LedgerId, metadata: Versioned[LedgerMetadata], context: ClientContext
+        self,
+        ledger_id: LedgerId,
+        metadata: Versioned[LedgerMetadata],
+        context: ClientContext,
+        *,
+        read_first: bool,
+        on_marked: Callable[[], None] | None,
     ) -> None:
+        """`read_first`: read the first entry as well, while the end is determined.
+
+        `on_marked`: called once the metadata store is not needed until the end is known.
+        """
+        self._read_first = read_first
+        self._on_marked = on_marked
         self._ledger_id = ledger_id
         self._local = metadata
         self._context = context
@@ -63,10 +84,13 @@ class RecoveryRunner:
         """Reads in progress, by entry id."""
         self._found: Entry | None = None
         """The entry last reported to the machine."""
+        self._ends: list[Entry] = []
+        """The first and the last that were found."""
+        self._first: asyncio.Task[Entry | None] | None = None
         self._write_back: WriteBack | None = None
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
-    async def run(self) -> Versioned[LedgerMetadata]:
+    async def run(self) -> Recovered:
         """Return once metadata says CLOSED, by us or by another client.
 
         Raises:
@@ -78,13 +102,13 @@ class RecoveryRunner:
             command: Command | None = self._machine.start()
             while command is not None:
                 command = await self._execute(command)
+            return Recovered(self._local, self._read_entries())
         finally:
             if self._write_back is not None:
                 self._write_back.close()
             for task in list(self._tasks):
                 task.cancel()
             self._connections.end(f"the recovery of ledger {self._ledger_id} is over")
-        return self._local
 
     async def _execute(self, command: Command) -> Command | None:
         """Execute the command and report what came of it; return the next one, None at the end."""
@@ -120,6 +144,8 @@ class RecoveryRunner:
         for bookie_id in self._local.value.last_fragment.ensemble:
             self._start(self._connect(bookie_id))
         await self._update(metadata_changes.needs_recovery_mark, metadata_changes.mark_in_recovery)
+        if self._on_marked is not None:
+            self._on_marked()
         return self._machine.on_marked(self._local.value)
 
     async def _close(self, last_entry: EntryId, length: int) -> None:
@@ -164,6 +190,8 @@ class RecoveryRunner:
             )
             command = self._machine.on_fence_answer(position, answer.answer, lac, length, str(answer.reason))
             if command is not None:
+                if self._read_first and self._machine.first_is_confirmed:
+                    self._first = self._start(self._read(0, confirmed=True))
                 return command
 
     async def _fence_one(
@@ -177,6 +205,7 @@ class RecoveryRunner:
         self._found = await self._reads.popleft()
         if self._found is None:
             return self._machine.on_absent()
+        self._ends[1:] = [self._found]
         return self._machine.on_found(self._found.entry_id, self._found.length)
 
     async def _write_back_found(self, lac: EntryId) -> Command:
@@ -265,6 +294,14 @@ class RecoveryRunner:
             self._digester,
             self._context.config.read_timeout_s,
         )
+
+    def _read_entries(self) -> tuple[Entry, ...]:
+        """What was read by now: recovery itself needs none of it any more."""
+        first = self._first
+        if first is None or not first.done() or first.exception() is not None:
+            return tuple(self._ends)
+        found = first.result()
+        return (*self._ends, found) if found is not None else tuple(self._ends)
 
     # ---- tasks and errors
 

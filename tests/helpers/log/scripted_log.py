@@ -47,7 +47,10 @@ class OwnStore:
         """Requests that fail although the store is there."""
         self.read_record_s = 0.0
         """How long each answer to this request takes."""
+        self.held: dict[str, asyncio.Event] = {}
+        """Requests that are carried out only after the event."""
         self.asked: list[str] = []
+        self.answered: list[str] = []
         self.before_answer: Callable[[str], None] = lambda name: None
 
     def __getattr__(self, name: str) -> Any:
@@ -59,9 +62,14 @@ class OwnStore:
             self.asked.append(name)
             if self.away or name in self.away_for:
                 raise MetadataUnavailableError("the store is away")
+            if name in self.held:
+                await self.held[name].wait()
             if name == "read_record" and self.read_record_s:
                 await asyncio.sleep(self.read_record_s)
-            answer = await found(*args, **options)
+            try:
+                answer = await found(*args, **options)
+            finally:
+                self.answered.append(name)
             self.before_answer(name)
             return answer
 

@@ -9,6 +9,8 @@ from dlog.client import LogClient
 from dlog.model import MessageId
 from dlog.write.writer import LogWriter
 from ledger.model import LedgerId
+from tests.helpers.ledger.scripted_bookies import until
+from tests.helpers.log.scripted_log import store_of
 
 
 async def entries(writer: LogWriter, *payloads: bytes) -> list[asyncio.Future[MessageId]]:
@@ -18,6 +20,15 @@ async def entries(writer: LogWriter, *payloads: bytes) -> list[asyncio.Future[Me
         futures.append(await writer.submit(payload))
         await writer.start_flush()
     return futures
+
+
+async def settled_writer(client: LogClient, log: str) -> LogWriter:
+    """One that has read its log's record, retention and requests, and asks the store for nothing else of itself."""
+    writer = await client.open_writer(log, create=True)
+    answered = store_of(client).answered
+    took_over = len(answered) - 1 - answered[::-1].index("write_record")
+    await until(lambda: answered[took_over + 1 :].count("read_record") == 3)
+    return writer
 
 
 def added(what: str) -> int:

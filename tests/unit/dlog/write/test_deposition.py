@@ -19,7 +19,7 @@ from dlog.model import MessageId
 from ledger.model import LedgerId
 from tests.helpers.ledger.scripted_bookies import GUARD_S, ScriptedBookie, until
 from tests.helpers.log.scripted_log import environment_of, payloads, scripted_log, store_of
-from tests.helpers.log.scripted_writer import current, entries
+from tests.helpers.log.scripted_writer import current, entries, settled_writer
 
 
 async def test_a_success_from_before_the_fence_is_still_delivered() -> None:
@@ -52,7 +52,7 @@ async def test_a_success_from_before_the_fence_is_still_delivered() -> None:
 async def test_after_a_long_sleep_an_ack_waits_until_the_epoch_is_confirmed() -> None:
     """Source: docs/log-semantics.md#rule-25."""
     async with scripted_log() as log, log.client(blind=True, deletion_grace_s=100.0) as client:
-        writer = await client.open_writer("orders", create=True)
+        writer = await settled_writer(client, "orders")
         await writer.append(b"one")
         store_of(client).asked.clear()
         await writer.append(b"two")
@@ -71,7 +71,7 @@ async def test_after_a_long_sleep_an_ack_waits_until_the_epoch_is_confirmed() ->
 async def test_an_answer_confirms_the_epoch_as_of_the_question() -> None:
     """A stale read: the process sleeps while the record is on its way to it (docs/log-semantics.md#rule-25)."""
     async with scripted_log() as log, log.client(blind=True, deletion_grace_s=100.0) as client:
-        writer = await client.open_writer("orders", create=True)
+        writer = await settled_writer(client, "orders")
         await writer.append(b"one")
         store, environment = store_of(client), environment_of(client)
         environment.asleep_s = 51.0

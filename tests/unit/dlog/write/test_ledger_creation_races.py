@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,8 +14,16 @@ from dlog.errors import DataLossError, ShrinkRefusedError
 from dlog.model import MessageId
 from dlog.write.active_ledger import LedgerMaker
 from dlog.write.takeover_runner import new_owner
+from ledger.errors import LedgerRecoveryError
 from ledger.model import LedgerId
-from tests.helpers.log.scripted_log import environment_of, payloads, scripted_log
+from tests.helpers.ledger.scripted_bookies import until
+from tests.helpers.log.scripted_log import (
+    ScriptedLog,
+    environment_of,
+    payloads,
+    scripted_log,
+    store_of,
+)
 
 
 def meanwhile(client: LogClient, happen: Callable[[], Awaitable[Any]]) -> None:
@@ -28,6 +37,11 @@ def meanwhile(client: LogClient, happen: Callable[[], Awaitable[Any]]) -> None:
         return await change(*args, **options)
 
     logs.compare_and_set = late
+
+
+def answer_fences_late(log: ScriptedLog) -> None:
+    for bookie in log.bookies:
+        bookie.late = lambda what: what.startswith("fence")
 
 
 async def ledgers_of(client: LogClient) -> set[LedgerId]:
@@ -68,7 +82,7 @@ async def test_a_takeover_that_cannot_fence_deletes_the_ledger_that_it_has_creat
     async with scripted_log() as log, log.client() as client, log.client() as candidate:
         writer = await client.open_writer("orders", create=True)
         lost = (await writer.append(b"one")).ledger_id
-        await writer.close()
+        await writer.rotate()
         await client.ledgers.delete(lost)
         before = await ledgers_of(client)
         with pytest.raises(DataLossError):
@@ -80,25 +94,61 @@ async def test_a_takeover_that_cannot_fence_deletes_the_ledger_that_it_has_creat
 
 
 async def test_a_ledger_created_for_an_epoch_that_has_passed_is_replaced() -> None:
-    """The candidate reads a record, and another one takes over before it fences: it starts over in the next epoch."""
+    """Another candidate takes over while this one fences: it starts over in the next epoch."""
     async with scripted_log() as log, log.client() as candidate, log.client() as other:
         empty = (await other.open_writer("orders", create=True)).record.ledger_ids[-1]
-        logs: Any = candidate.logs
-        read = logs.read
-
-        async def stale(*args: Any) -> Any:
-            logs.read = read
-            found = await read(*args)
-            await other.open_writer("orders")
-            await other.ledgers.delete(empty)
-            return found
-
-        logs.read = stale
-        writer = await candidate.open_writer("orders")
+        store = store_of(candidate)
+        answer_fences_late(log)
+        store_of(other).answered.clear()
+        openings = []
+        for client in (other, candidate):
+            openings.append(asyncio.create_task(client.open_writer("orders")))
+            await until(lambda client=client: "create_new_ledger" in store_of(client).answered)  # type: ignore[misc]
+        too_early = max(await ledgers_of(candidate))
+        close = store.held["write_ledger"] = asyncio.Event()
+        for bookie in log.bookies:
+            bookie.speak()
+        assert (await openings[0]).epoch == 2
+        await other.ledgers.delete(empty)
+        close.set()
+        writer = await openings[1]
         assert writer.epoch == 3
         [ledger_id] = set(writer.record.ledger_ids) & await ledgers_of(candidate)
         tags = dict((await candidate.ledgers.store.read_ledger(ledger_id)).value.custom)
         assert tags[metadata_keys.TAG_EPOCH] == b"3"
+        assert too_early not in await ledgers_of(candidate)
+
+
+async def test_a_takeover_whose_fences_fail_deletes_the_ledger_that_it_has_created() -> None:
+    async with scripted_log() as log, log.client() as candidate, log.client() as other:
+        await (await other.open_writer("orders", create=True)).append(b"one")
+        before = await ledgers_of(other)
+        answer_fences_late(log)
+        opening = asyncio.create_task(candidate.open_writer("orders"))
+        await until(lambda: "create_new_ledger" in store_of(candidate).answered)
+        for bookie in log.bookies:
+            bookie.go_away()
+        with pytest.raises(LedgerRecoveryError):
+            await opening
+        assert await ledgers_of(other) == before
+
+
+async def test_a_takeover_that_was_given_up_creates_no_ledger() -> None:
+    """A recovery goes on when its caller has gone, and marks the ledger then."""
+    async with scripted_log() as log, log.client() as candidate, log.client() as other:
+        await (await other.open_writer("orders", create=True)).append(b"one")
+        before = await ledgers_of(other)
+        store = store_of(candidate)
+        mark = store.held["write_ledger"] = asyncio.Event()
+        opening = asyncio.create_task(candidate.open_writer("orders"))
+        await until(lambda: "write_ledger" in store.asked)
+        opening.cancel()
+        await asyncio.wait([opening])
+        mark.set()
+        await until(lambda: not candidate.ledgers._recoveries)
+        assert store.asked.count("write_ledger") == 2, "it was marked and closed"
+        assert "create_new_ledger" not in store.asked
+        assert await ledgers_of(other) == before
 
 
 async def test_the_sweep_never_takes_a_ledger_that_a_sleeping_candidate_can_still_list() -> None:

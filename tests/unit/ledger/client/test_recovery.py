@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ledger.client import LedgerClient
-from ledger.errors import EntryNotFoundError, LedgerClosedError, LedgerRecoveryError
+from ledger.errors import EntryNotFoundError, LedgerClosedError, LedgerRecoveryError, ReadError
 from ledger.model import LedgerState, QuorumSizes
 from ledger.wire.status import Status
 from ledger.writing.write_handle import WriteHandle
@@ -29,6 +29,11 @@ async def unconfirmed_tail(cluster: Cluster, handle: WriteHandle, count: int) ->
     for number in range(count):
         handle.submit(b"%d" % number)
     await until(lambda: all(len(bookie.entries) == count for bookie in ensemble))
+
+
+async def confirmed_entries(handle: WriteHandle, count: int) -> None:
+    for number in range(count):
+        await handle.add(b"%d" % number)
 
 
 async def recover(cluster: Cluster, handle: WriteHandle) -> tuple[int, int]:
@@ -187,3 +192,45 @@ async def test_a_last_entry_that_is_lost_does_not_bar_recovery() -> None:
         reader = await cluster.client.open(handle.ledger_id)
         with pytest.raises(EntryNotFoundError, match="is confirmed but lost"):
             await reader.read(4, 4)
+
+
+async def test_entries_that_recovery_has_found_are_not_read_again() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await unconfirmed_tail(cluster, handle, 5)
+        recovered = await cluster.client.open_with_recovery(handle.ledger_id)
+        for bookie in cluster.bookies:
+            bookie.go_away()
+        ends = [(await recovered.read(entry_id, entry_id))[0].payload for entry_id in (0, 4)]
+        assert [bytes(payload) for payload in ends] == [b"0", b"4"]
+        with pytest.raises(ReadError):
+            await recovered.read(2, 2)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+async def test_recovery_reads_the_first_entry_as_well_for_a_caller_that_needs_it(silent: bool) -> None:
+    """From a bookie that has answered the fence: one that hangs delays nothing."""
+    async with scripted_cluster(read_timeout_s=NEVER_S, speculative_read_s=NEVER_S) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await confirmed_entries(handle, 5)
+        hung = cluster.ensemble(handle)[0]
+        if silent:
+            hung.be_silent()
+        async with asyncio.timeout(GUARD_S):
+            recovered = await cluster.client.open_with_recovery(handle.ledger_id, read_first=True)
+        for bookie in cluster.bookies:
+            bookie.go_away()
+        ends = [(await recovered.read(entry_id, entry_id))[0].payload for entry_id in (0, 4)]
+        assert [bytes(payload) for payload in ends] == [b"0", b"4"]
+
+
+async def test_a_first_entry_that_is_lost_does_not_bar_recovery() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await confirmed_entries(handle, 5)
+        for bookie in cluster.bookies:
+            bookie.entries.pop((handle.ledger_id, 0), None)
+        recovered = await cluster.client.open_with_recovery(handle.ledger_id, read_first=True)
+        assert recovered.last_readable == 4
+        with pytest.raises(EntryNotFoundError, match="is confirmed but lost"):
+            await recovered.read(0, 0)
