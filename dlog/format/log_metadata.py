@@ -39,6 +39,7 @@ from dlog.ledger_list.listing import broken_rule
 from dlog.model import (
     GRACE_US,
     RECORD_VERSION,
+    ListedLedger,
     LogMetadata,
     LogState,
     MessageId,
@@ -57,18 +58,18 @@ _KIND_RECORD = b"R"
 _KIND_NAME = b"N"
 _FIELDS = {1: 12, 2: 14, 3: 16}
 """Number of fields of a record of each version."""
-_DECODED_KEPT = 16
+_RECORDS_KEPT = 16
+_LEDGERS_KEPT = 512
 
 
 def encode_record(record: LogMetadata) -> bytes:
     """The one byte form of `record`. RecordTooLargeError, RecordFormatError if it breaks another limit."""
     data = encode_value(_KIND_RECORD, record.format_version, _record_fields(record))
-    # Never write what could not be read back.
-    _decode_record_fields(*open_value(data, _KIND_RECORD, RECORD_VERSIONS))
+    decode_record(data)  # never write what could not be read back
     return data
 
 
-@lru_cache(maxsize=_DECODED_KEPT)
+@lru_cache(maxsize=_RECORDS_KEPT)
 def decode_record(data: bytes) -> LogMetadata:
     """Read a record strictly. RecordFormatError on every damage.
 
@@ -122,17 +123,18 @@ def _record_fields(record: LogMetadata) -> list[object]:
 
 def _decode_record_fields(version: int, value: object) -> LogMetadata:
     fields = array(value, _FIELDS[version], "record")
-    if version < 3 and fields[11] != []:
+    if version < 3 and fields[11] != ():
         raise RecordFormatError(
             f"log metadata of version {version} refers to pages, which only version 3 has: "
             "another program may have written it"
         )
+    listed = _decode_listed if version >= 3 else partial(decode_ledger, has_location=False)
     record = LogMetadata(
         log_uuid=text(fields[0], "uuid"),
         instance_id=text(fields[1], "instance id"),
         epoch=integer(fields[2], "epoch"),
         owner=optional(decode_owner, fields[3]),
-        ledgers=many(partial(decode_ledger, has_location=version >= 3), fields[4], "ledgers"),
+        ledgers=many(listed, fields[4], "ledgers"),
         last_ledger_id=integer(fields[5], "last ledger id", low=-1),
         trim_before=_decode_trim(fields[6]),
         trimmed_end=_decode_trim(fields[6 if version == 1 else 13]),
@@ -163,6 +165,22 @@ def _check_rules(record: LogMetadata) -> None:
         raise RecordFormatError(f"the log metadata has {len(record.sinks)} sinks, the limit is {SINKS_MAX}")
     if (record.owner is None) != (record.epoch == 0):
         raise RecordFormatError(f"the log metadata has epoch {record.epoch} and owner {record.owner}")
+
+
+def _decode_listed(value: object) -> ListedLedger:
+    try:
+        return _decode_known(value)
+    except TypeError:  # a map is no key
+        return decode_ledger(value)
+
+
+@lru_cache(maxsize=_LEDGERS_KEPT)
+def _decode_known(value: object) -> ListedLedger:
+    """A record changes at one end: most of its ledgers are those of the record before.
+
+    A key of other types may be equal, as True to 1. What comes of it is right, and not in the canonical form.
+    """
+    return decode_ledger(value)
 
 
 def _decode_trim(value: object) -> MessageId:

@@ -80,7 +80,7 @@ def open_value(data: bytes, kind: bytes, versions: tuple[int, ...]) -> tuple[int
 
 def _unpack(packed: bytes) -> object:
     try:
-        value: object = msgpack.unpackb(packed, use_list=True, strict_map_key=True)
+        value: object = msgpack.unpackb(packed, use_list=False, strict_map_key=True)
     except (ValueError, msgpack.exceptions.UnpackException) as error:
         raise RecordFormatError(f"log metadata is not valid msgpack: {error}") from error
     return value
@@ -96,14 +96,14 @@ def check_canonical(data: bytes, encoded: bytes) -> None:
 # ---- one field
 
 
-def array(value: object, length: int, what: str) -> list[object]:
-    if not isinstance(value, list) or len(value) != length:
+def array(value: object, length: int, what: str) -> tuple[object, ...]:
+    if not isinstance(value, tuple) or len(value) != length:
         raise RecordFormatError(f"{what}: expected an array of {length} fields, got {str(value)[:80]}")
     return value
 
 
 def many(decode: Callable[[object], _T], value: object, what: str) -> tuple[_T, ...]:
-    if not isinstance(value, list):
+    if not isinstance(value, tuple):
         raise RecordFormatError(f"{what}: expected an array, got {str(value)[:80]}")
     return tuple(decode(one) for one in value)
 

@@ -213,3 +213,15 @@ def test_a_longer_encoding_of_the_same_values_is_refused() -> None:
     body = b"DLGN\x01" + longer
     with pytest.raises(RecordFormatError, match="canonical"):
         decode_name(body + zlib.crc32(body).to_bytes(4, "big"))
+
+
+@pytest.mark.parametrize("wrong", [True, 1.0, {}])
+def test_a_ledger_that_only_equals_a_known_one_is_refused(wrong: object) -> None:
+    """Ledgers decoded before are found by their fields, where True and 1.0 are the same as 1."""
+    log = record(listed(1))
+    assert decode_record(encode_record(log)) == log
+    fields = msgpack.unpackb(encode_record(log)[5:-4])
+    assert fields[4][0][0] == 1
+    fields[4][0][0] = wrong
+    with pytest.raises(RecordFormatError):
+        decode_record(framed(fields))
