@@ -273,7 +273,8 @@ class LedgerClient:
 
         Source: docs/bookkeeper.md#recovery, #fencing.
         """
-        metadata = await self._read(ledger_id, password)
+        # An older value will do: recovery begins with a compare-and-set, and a closed ledger stays closed.
+        metadata = await self._read(ledger_id, password, fresh=False)
         if metadata.value.closed:
             return ReadHandle(ledger_id, metadata, self._context)
         recovered = await self._recover(ledger_id, metadata, read_first, on_marked)
@@ -320,10 +321,13 @@ class LedgerClient:
         except LedgerNotFoundError:
             return
 
-    async def _read(self, ledger_id: LedgerId, password: bytes) -> Versioned[LedgerMetadata]:
+    async def _read(
+        self, ledger_id: LedgerId, password: bytes, *, fresh: bool = True
+    ) -> Versioned[LedgerMetadata]:
         require_type("a ledger id", ledger_id, int)
         require_type("password", password, bytes)
-        metadata = await self.store.read_ledger(ledger_id)
+        known = {} if fresh else await self.store.glance_at_ledgers((ledger_id,))
+        metadata = known.get(ledger_id) or await self.store.read_ledger(ledger_id)
         if metadata.value.password != password:
             raise UnauthorizedError(
                 f"the password given does not open ledger {ledger_id}", ledger_id=ledger_id

@@ -7,8 +7,14 @@ import asyncio
 import pytest
 
 from ledger.client import LedgerClient
-from ledger.errors import EntryNotFoundError, LedgerClosedError, LedgerRecoveryError, ReadError
-from ledger.model import LedgerState, QuorumSizes
+from ledger.errors import (
+    EntryNotFoundError,
+    LedgerClosedError,
+    LedgerNotFoundError,
+    LedgerRecoveryError,
+    ReadError,
+)
+from ledger.model import LedgerId, LedgerMetadata, LedgerState, QuorumSizes, Versioned
 from ledger.wire.status import Status
 from ledger.writing.write_handle import WriteHandle
 from tests.helpers.ledger.scripted_bookies import (
@@ -234,3 +240,24 @@ async def test_a_first_entry_that_is_lost_does_not_bar_recovery() -> None:
         assert recovered.last_readable == 4
         with pytest.raises(EntryNotFoundError, match="is confirmed but lost"):
             await recovered.read(0, 0)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+async def test_metadata_that_is_out_of_date_suffices_to_begin_a_recovery(
+    monkeypatch: pytest.MonkeyPatch, missing: bool
+) -> None:
+    """From before another client's recovery, or from before the ledger was created."""
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await unconfirmed_tail(cluster, handle, 5)
+        old = {} if missing else await cluster.store.glance_at_ledgers((handle.ledger_id,))
+        assert await recover(cluster, handle) == (4, 1)
+
+        async def glance(ledger_ids: tuple[LedgerId, ...]) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+            return old
+
+        monkeypatch.setattr(cluster.store, "glance_at_ledgers", glance)
+        assert await recover(cluster, handle) == (4, 1)
+        await cluster.client.delete(handle.ledger_id)
+        with pytest.raises(LedgerNotFoundError):
+            await recover(cluster, handle)
