@@ -15,8 +15,8 @@ from ledger.client import LedgerClient
 from ledger.model import LedgerId
 from ledger.reading.closed_ledgers import Beginning
 
-_LEDGERS_MAX = 64
-"""Asked for together: enough that requests to a bookie share a write, few enough to be decoded in a millisecond."""
+_LEDGERS_MAX = 128
+"""Asked for together: enough that requests to a bookie share a write, few enough to be decoded in some milliseconds."""
 _ENTRY_OVERHEAD_BYTES = 100
 
 SealedAhead = Callable[[int], Iterator[ListedLedger]]
@@ -43,9 +43,9 @@ class LedgersAhead:
 
         `bytes_used`: of the reader's limit. More is asked for as soon as half of what was asked for has been taken.
         """
-        for passed in [each for each in self._expected if each < ledger_id]:
-            del self._expected[passed]  # trimmed since it was asked for
-            self._closed_ledgers.drop(LedgerId(passed))
+        while (first := next(iter(self._expected), ledger_id)) < ledger_id:
+            del self._expected[first]  # trimmed since it was asked for
+            self._closed_ledgers.drop(LedgerId(first))
         if len(self._expected) <= _LEDGERS_MAX // 2:
             self._ask(ledger_id, bytes_used)
         if ledger_id not in self._expected:

@@ -17,7 +17,7 @@ from ledger.client_context import ClientContext
 from ledger.config import WireProtocol
 from ledger.core.distribution import write_set
 from ledger.errors import BookieUnavailableError, DigestMismatchError, LogStoreError, ProtocolError
-from ledger.model import BookieId, EntryId, LedgerId, LedgerMetadata, Versioned
+from ledger.model import BookieId, EntryId, LedgerId, LedgerMetadata, QuorumSizes, Versioned
 from ledger.reading.bookie_reads import Entry, ask_first, first_entries
 from ledger.transport.entry_connection import ReadAnswer
 from ledger.transport.v2_connection import V2Connection
@@ -128,11 +128,16 @@ class ClosedLedgers:
     async def _send_all(self, ledger_ids: tuple[LedgerId, ...]) -> None:
         found = await self._context.store.glance_at_ledgers(ledger_ids)
         self._avoided = {each: until for each, until in self._avoided.items() if until > self._loop.time()}
+        replicas: dict[tuple[tuple[BookieId, ...], QuorumSizes], list[BookieId]] = {}
         by_bookie: dict[BookieId, list[LedgerId]] = {}
         for ledger_id in ledger_ids:
             metadata = found.get(ledger_id)
             if metadata is not None and self._is_readable(metadata.value):
-                by_bookie.setdefault(self._replica(ledger_id, metadata.value), []).append(ledger_id)
+                where = metadata.value.fragments[0].ensemble, metadata.value.quorum
+                if where not in replicas:
+                    replicas[where] = self._replicas(*where)
+                usual = replicas[where]
+                by_bookie.setdefault(usual[ledger_id % len(usual)], []).append(ledger_id)
         for bookie_id, wanted in by_bookie.items():
             connection = self._context.pool.entries_now(bookie_id)
             if connection is None:
@@ -145,13 +150,11 @@ class ClosedLedgers:
     def _is_readable(self, metadata: LedgerMetadata) -> bool:
         return metadata.closed and metadata.last_entry >= 0 and metadata.password == self._password
 
-    def _replica(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> BookieId:
-        """One that holds entry 0, if possible one that is connected; another one for the next ledger."""
-        ensemble, positions = metadata.fragments[0].ensemble, write_set(0, metadata.quorum)
-        start = ledger_id % len(positions)
-        replicas = [ensemble[position] for position in positions[start:] + positions[:start]]
+    def _replicas(self, ensemble: tuple[BookieId, ...], quorum: QuorumSizes) -> list[BookieId]:
+        """Those that hold entry 0; only those that are not slow, and connected, if there are any."""
+        replicas = [ensemble[position] for position in write_set(0, quorum)]
         usual = [each for each in replicas if each not in self._avoided] or replicas
-        return next((each for each in usual if self._context.pool.entries_now(each)), usual[0])
+        return [each for each in usual if self._context.pool.entries_now(each)] or usual
 
     def _send(
         self, connection: V2Connection, ledger_id: LedgerId, metadata: Versioned[LedgerMetadata]

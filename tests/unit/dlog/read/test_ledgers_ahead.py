@@ -46,11 +46,11 @@ def ahead(ledgers: list[ListedLedger], config: ReaderConfig | None = None) -> tu
 
 
 async def test_more_is_asked_for_when_half_was_taken() -> None:
-    reads, asked = ahead([listed(number) for number in range(1, 201)])
-    for ledger_id in range(1, 201):
+    reads, asked = ahead([listed(number) for number in range(1, 401)])
+    for ledger_id in range(1, 401):
         assert await reads.take(ledger_id, 0) == f"beginning of {ledger_id}"
-    assert [len(each) for each in asked.asks] == [64, 64, 64, 8]
-    assert [each for ask in asked.asks for each in ask] == list(range(1, 201))
+    assert [len(each) for each in asked.asks] == [128, 128, 128, 16]
+    assert [each for ask in asked.asks for each in ask] == list(range(1, 401))
 
 
 async def test_a_single_ledger_is_opened_as_usual() -> None:
