@@ -2,7 +2,7 @@
 
 From `open_writer` to its first acknowledged append, while the writer before it is alive, idle, and has left its
 ledger open: so every takeover fences, recovers and seals. With all three bookies up; with one that has been hanging
-(SIGSTOP) for a moment and is still registered, new for each takeover; and with one killed. Those before them are not
+(SIGSTOP) for a moment and is still registered, new for each takeover; and with one killed. The first 120 are not
 counted: a ZooKeeper that has just started is slow. The floor is one durable change of a record in the same metadata
 store, of which a takeover needs several.
 """

@@ -131,7 +131,11 @@ async def _offered(writers: list[LogWriter], seconds: float) -> _Load:
         due = began + number * pause_s
         if (early_s := due - time.perf_counter()) > 0:
             await asyncio.sleep(max(early_s, _TICK_S))
-        future = await writers[number % len(writers)].submit(b"x" * 100)
+        try:
+            future = await writers[number % len(writers)].submit(b"x" * 100)
+        except LogStoreError:
+            load.failures += 1
+            continue
         in_flight.add(future)
         future.add_done_callback(partial(on_done, due=due))
         if number % _PER_TURN_MAX == 0:

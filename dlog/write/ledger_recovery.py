@@ -87,8 +87,7 @@ async def end_of_closed(handle: ReadHandle) -> LedgerEnd:
     last_entry = handle.last_readable
     if last_entry < 0:
         return LedgerEnd(SealFacts(last_entry=-1, message_count=0, byte_count=0), None)
-    ends = (0,) if last_entry == 0 else (0, last_entry)
-    envelopes = await _all(_envelope(handle, entry_id) for entry_id in ends)
+    envelopes = await _all(_envelope(handle, entry_id) for entry_id in sorted({0, last_entry}))
     first, last = envelopes[0], envelopes[-1]
     facts = SealFacts(
         last_entry=last_entry,

@@ -224,7 +224,7 @@ class TakeoverRunner:
     def _create_early(self) -> None:
         """Not before the ledgers are marked, since until then their recovery waits for the metadata store.
 
-        A recovery may outlive this takeover, and call this when there is nobody left to use the ledger.
+        A recovery may outlive this takeover, and call this when no client waits for the ledger any more.
         """
         epoch = self._machine.likely_epoch
         if self._fencing and epoch is not None and self._early is None:

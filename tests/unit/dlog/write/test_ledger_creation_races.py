@@ -134,7 +134,7 @@ async def test_a_takeover_whose_fences_fail_deletes_the_ledger_that_it_has_creat
 
 
 async def test_a_takeover_that_was_given_up_creates_no_ledger() -> None:
-    """A recovery goes on when its caller has gone, and marks the ledger then."""
+    """The recovery goes on after its caller was cancelled, and marks the ledger then."""
     async with scripted_log() as log, log.client() as candidate, log.client() as other:
         await (await other.open_writer("orders", create=True)).append(b"one")
         before = await ledgers_of(other)
