@@ -132,7 +132,13 @@ class BookieServer:
         marks = RepairMarks(self._store, self.bookie_id, self._environment)
         if storage.limbo:
             limbo = LimboTask(
-                storage, self._disk.worker("limbo"), self._store, instance_id, self.bookie_id, marks
+                storage,
+                self._disk.worker("limbo"),
+                self._store,
+                instance_id,
+                self.bookie_id,
+                marks,
+                self._config.storage.limbo_check_interval_s,
             )
             self._stack.push_async_callback(limbo.close)
         if self._config.scrub_interval_s:

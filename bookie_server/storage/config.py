@@ -19,6 +19,7 @@ POSITIVE = (
     "checkpoint_interval_s",
     "read_worker_count",
     "compaction_bytes_per_s",
+    "limbo_check_interval_s",
 )
 
 
@@ -102,6 +103,10 @@ class StorageConfig:
 
     limbo_on_damage: bool = False
     """Start with a damaged journal: serve what is found, answer unknown for all else, accept no normal adds."""
+
+    limbo_check_interval_s: float = 60.0
+    """Seconds between two comparisons with the metadata in limbo, which ends after two that find nothing missing;
+    longer than replicas of the metadata lag."""
 
     def __post_init__(self) -> None:
         for name in POSITIVE:

@@ -143,11 +143,6 @@ class LedgerStorage(StorageReads):
         """As `ledger`, without reading the disk; None proves nothing. For checkers, which must not change the state."""
         return self._states.in_memory(ledger_id)
 
-    def key_is_lost(self, ledger_id: int) -> bool:
-        """Whether the ledger was found in a rebuild without its state. StorageError."""
-        state = self._states.get(ledger_id)
-        return state is not None and not state.deleted and not state.master_key
-
     def create_ledger(self, ledger_id: int, master_key: bytes) -> StoredLedger:
         """Create a ledger that `ledger` does not know. Its key is durable before any add or fence of it."""
         state = self._states.create(ledger_id, bytes(master_key))
@@ -315,6 +310,29 @@ class LedgerStorage(StorageReads):
         state.fenced = True
         self._states.changed(state)
         self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), on_fence_durable)
+
+    def restore_ledger(
+        self, ledger_id: int, master_key: bytes, *, ended: bool, on_durable: OnDurable
+    ) -> None:
+        """Give a ledger back what metadata knows of it: its key, and its fence if it has `ended`.
+
+        One that has ended is fenced although it is unknown here, since a normal add would create it. One that is
+        unknown and still written to stays unknown. When `on_durable` is called with None, all of it is durable.
+        """
+        state = self._states.get(ledger_id)
+        if state is None and ended:
+            state = self._states.create(ledger_id, b"")
+        if state is None or state.deleted:
+            self._loop.call_soon(on_durable, None)
+            return
+        if master_key and not state.master_key:
+            state.master_key = bytes(master_key)
+            self._states.changed(state)
+            self._journal_key(state)
+        if ended:
+            self.fence(state, on_durable)
+        else:
+            self.force(on_durable)
 
     def set_explicit_lacs(
         self, packets: Sequence[tuple[StoredLedger, bytes, int]], on_durable: OnDurable

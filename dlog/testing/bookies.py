@@ -45,6 +45,7 @@ def small_storage(**changes: int | float | bool) -> StorageConfig:
         "reserve_bytes": 128 * KIB,
         "disk_check_interval_s": 2.0,
         "checkpoint_interval_s": 3.0,
+        "limbo_check_interval_s": 3.0,
         "minor_compaction_interval_s": 0.0,
         "major_compaction_interval_s": 0.0,
     }
@@ -131,13 +132,16 @@ class SimulatedBookie:
         return not self.lost and not self.damaged
 
     def refuses_adds_to(self, ledger_id: int) -> bool:
-        """Whether a normal writer's add to this ledger would be refused now, for good."""
+        """Whether a normal writer's add to this ledger would be refused now, for good.
+
+        In limbo all are, and each ledger that must stay fenced is fenced again before limbo ends.
+        """
         storage = None if self.server is None else self.server.storage
         try:
             state = None if storage is None else storage.ledger(ledger_id)
         except StorageError:
             return True  # its index is damaged there: it answers nothing but errors
-        return state is not None and (state.fenced or state.deleted)
+        return state is not None and (state.fenced or state.deleted or state.limbo)
 
     # ---- life and death
 

@@ -8,18 +8,21 @@ from dataclasses import replace
 import pytest
 
 from bookie_server.storage.scrub import scrubber
-from bookie_server.storage.scrub.limbo import RECHECK_S
 from bookie_server.storage.scrub.record import ScrubRecord
 from dlog.testing import ClusterConfig, SimulatedCluster, simulate
 from dlog.testing.bookies import SimulatedBookie, small_storage
 from dlog.testing.checks.copies import audit
 from dlog.testing.disk.rocksdb_state import Batch
+from dlog.testing.disk.settled import settled_extent
 from ledger.client import LedgerClient
 from ledger.inspection.copies import CopyState
 from ledger.inspection.copy_audit import CopyAudit
 from ledger.model import LedgerId, QuorumSizes
 from ledger.repair.autorecovery import run_autorecovery
 from ledger.repair.config import RepairConfig
+from ledger.wire.digest import master_key
+from ledger.wire.status import Status
+from tests.helpers.bookie.entries import add, add_answer
 
 THREE_OF_THREE = QuorumSizes(ensemble=3, write=3, ack=2)
 CONFIG = ClusterConfig(scrub_interval_s=10.0)
@@ -215,24 +218,12 @@ def test_a_ledger_that_is_still_open_keeps_a_bookie_in_limbo() -> None:
             ledgers = client.ledgers
             for number in range(len(cluster.bookies)):
                 await cluster.restart_bookie(number)
-            made: asyncio.Future[LedgerId] = asyncio.get_running_loop().create_future()
-
-            async def write() -> None:
-                async with await cluster.client() as writer:
-                    handle = await writer.ledgers.create(THREE_OF_THREE)
-                    for number in range(100):
-                        await handle.add(b"%d" % number * 50)
-                    made.set_result(handle.ledger_id)
-                    await asyncio.Event().wait()
-
-            cluster.run("writer", write)
-            ledger_id = await made
-            cluster.kill("writer")
+            ledger_id = await left_open(cluster)
             members = await members_of(ledgers, ledger_id)
             number = next(at for at, each in enumerate(cluster.bookies) if each.bookie_id in members)
             bookie = cluster.bookies[number]
             await lose_journal(cluster, number)
-            await asyncio.sleep(5 * RECHECK_S)
+            await asyncio.sleep(5 * LIMBO.storage.limbo_check_interval_s)
             assert in_limbo(bookie)
             await ledgers.open_with_recovery(ledger_id)
             assert (await ledgers.store.read_ledger(ledger_id)).value.last_entry == 99
@@ -246,12 +237,81 @@ def test_a_ledger_that_is_still_open_keeps_a_bookie_in_limbo() -> None:
     simulate(main, config=LIMBO)
 
 
-async def lose_journal(cluster: SimulatedCluster, number: int) -> None:
-    """Kill the bookie, damage its journal, and start it in limbo."""
+@pytest.mark.parametrize("has_key", [True, False])
+def test_a_fence_that_was_lost_is_set_again_before_limbo_ends(has_key: bool) -> None:
+    """The ledger is closed, and its first writer may still be there and reach this bookie.
+
+    Without the key the bookie has lost all that it had of the ledger, and repair replaces it.
+    """
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, asyncio.timeout(3600):
+            ledgers = client.ledgers
+            for number in range(len(cluster.bookies)):
+                await cluster.restart_bookie(number)
+            ledger_id = await left_open(cluster)
+            members = await members_of(ledgers, ledger_id)
+            number = next(at for at, each in enumerate(cluster.bookies) if each.bookie_id == members[0])
+            bookie = cluster.bookies[number]
+            if has_key:
+                await bookie.checkpoint()  # from here on the journal has nothing of this ledger but the fence
+            await ledgers.open_with_recovery(ledger_id)
+            # What is damaged at the end of a journal would look like a torn write.
+            while bookie.bookie_id not in await members_of(ledgers, await written(ledgers, 1)):
+                pass
+            await lose_journal(cluster, number, whole=True)
+            autorecovery = run_autorecovery(cluster.store(), cluster.environment(), QUICK)
+            cluster.run("autorecovery", lambda: autorecovery)
+            while in_limbo(bookie):  # noqa: ASYNC110 -- another process ends it
+                await asyncio.sleep(0.5)
+            assert (bookie.bookie_id in await members_of(ledgers, ledger_id)) == has_key
+            for _ in range(2):
+                assert await late_add(ledgers, ledger_id, bookie) is Status.EFENCED
+                await cluster.restart_bookie(number)
+
+    simulate(main, config=LIMBO)
+
+
+async def left_open(cluster: SimulatedCluster) -> LedgerId:
+    """A ledger of 100 entries whose writer was killed."""
+    made: asyncio.Future[LedgerId] = asyncio.get_running_loop().create_future()
+
+    async def write() -> None:
+        async with await cluster.client() as writer:
+            handle = await writer.ledgers.create(THREE_OF_THREE)
+            for number in range(100):
+                await handle.add(b"%d" % number * 50)
+            made.set_result(handle.ledger_id)
+            await asyncio.Event().wait()
+
+    cluster.run("writer", write)
+    ledger_id = await made
+    cluster.kill("writer")
+    return ledger_id
+
+
+async def late_add(ledgers: LedgerClient, ledger_id: LedgerId, bookie: SimulatedBookie) -> Status:
+    """The answer to an add that the ledger's first writer sends after the recovery."""
+    metadata = (await ledgers.store.read_ledger(ledger_id)).value
+    host, port = bookie.bookie_id.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(add(ledger_id, metadata.last_entry + 1, key=master_key(metadata.password)))
+    status = add_answer(await reader.readexactly(28)).status
+    writer.close()
+    return status
+
+
+async def lose_journal(cluster: SimulatedCluster, number: int, *, whole: bool = False) -> None:
+    """Kill the bookie, damage its journal, all before the last group if `whole`, and start it in limbo."""
     bookie = cluster.bookies[number]
     bookie.kill()
     bookie.damaged = True
-    bookie.disk.rot_settled(".journal")
+    if whole:
+        for path, inode in bookie.disk._files():
+            if path.suffix == ".journal" and (extent := settled_extent(path, inode)):
+                inode.spoil(extent.start, b"\xff" * len(extent))
+    else:
+        bookie.disk.rot_settled(".journal")
     await cluster.restart_bookie(number)
     assert in_limbo(bookie)
 

@@ -1,9 +1,14 @@
 """A bookie in limbo: it finds out what it has lost, has that repaired, and ends limbo when nothing is missing.
 
 Invariant: limbo ends only when no ledger of the cluster can have an entry or a fence that this bookie acknowledged and
-has lost. That holds once each ledger that names it is complete here in its closed fragments, and none has it in the
-ensemble of a fragment that is still written to, whose fence may be lost. What was never named in metadata was never
-acknowledged. Whatever cannot be determined keeps the bookie in limbo, as does another cluster in the metadata store.
+has lost. That holds once
+
+- each ledger that names it is complete here in its closed fragments;
+- none has it in the ensemble of a fragment that is still written to: its fence may be lost, and nothing says so;
+- every ledger that is not OPEN is fenced here again, also one that does not name it any more, or never did: repair and
+  recovery may have replaced it after its fence, and an add of the first writer would create the ledger.
+
+Whatever cannot be determined keeps the bookie in limbo, as does another cluster in the metadata store.
 Two comparisons must agree, since one listing may lag (docs/pitfalls.md#absence-from-one-listing).
 
 BookKeeper: the data integrity check, which ends limbo after a full check (docs/bookkeeper.md#limbo).
@@ -16,17 +21,17 @@ import logging
 from dataclasses import dataclass
 
 from bookie_server.disk.disk import DiskWorker
+from bookie_server.disk.durable import until_durable
 from bookie_server.errors import ClusterMissingError, StorageError
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.scrub.completeness import lacks_entries
 from bookie_server.storage.scrub.marking import RepairMarks
 from ledger.errors import LedgerNotFoundError, LogStoreError, MetadataFormatError
 from ledger.metadata.store import MetadataStore
-from ledger.model import BookieId, LedgerId, LedgerMetadata
+from ledger.model import BookieId, LedgerId, LedgerMetadata, LedgerState
 from ledger.repair.core.fragments import open_ensemble
+from ledger.wire.digest import master_key
 
-RECHECK_S = 60.0
-"""Longer than replicas of the metadata lag."""
 AGREEING = 2
 """Comparisons, one after the other, that find nothing missing before limbo ends."""
 
@@ -66,6 +71,7 @@ class LimboTask:
         instance_id: str,
         bookie_id: BookieId,
         marks: RepairMarks,
+        check_interval_s: float,
     ) -> None:
         """`worker` is closed with the task. `instance_id`: of the bookie's cluster."""
         self._storage = storage
@@ -74,6 +80,7 @@ class LimboTask:
         self._instance_id = instance_id
         self._bookie_id = bookie_id
         self._marks = marks
+        self._check_interval_s = check_interval_s
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
@@ -102,35 +109,52 @@ class LimboTask:
                     return
                 agreeing = 0
                 logger.warning("what this bookie has lost cannot be found out now: %s", error)
-            await asyncio.sleep(RECHECK_S)
+            await asyncio.sleep(self._check_interval_s)
 
     async def _compare(self) -> LimboCheck:
         if await self._store.instance_id() != self._instance_id:
             raise ClusterMissingError(f"{self._store.uri} now has another cluster", uri=self._store.uri)
         found = LimboCheck()
+        # In limbo no ledger is new here. What is in no listing may have been deleted: its tombstone may be lost.
+        unlisted = set(await self._storage.list_ledgers())
         async for ledger_id in self._store.ledger_ids():
-            try:
-                metadata = (await self._store.read_ledger(ledger_id)).value
-            except LedgerNotFoundError:
-                continue
-            except MetadataFormatError as error:
-                logger.error("ledger %s is not checked: %s", ledger_id, error)
-                found.unknown += 1
-                continue
-            if self._bookie_id not in metadata.members():
-                continue
-            if await self._lacks(ledger_id, metadata):
-                await self._marks.mark(ledger_id)
-                found.lacking += 1
-            elif self._bookie_id in open_ensemble(metadata):
-                found.open_here += 1
+            unlisted.discard(ledger_id)
+            await self._check(ledger_id, found)
+        for local in sorted(unlisted):
+            await self._check(LedgerId(local), found)
         return found
+
+    async def _check(self, ledger_id: LedgerId, found: LimboCheck) -> None:
+        try:
+            metadata = (await self._store.read_ledger(ledger_id)).value
+        except LedgerNotFoundError:
+            await self._restore(ledger_id, b"", ended=True)
+            return
+        except MetadataFormatError as error:
+            logger.error("ledger %s is not checked: %s", ledger_id, error)
+            found.unknown += 1
+            return
+        await self._restore(
+            ledger_id, master_key(metadata.password), ended=metadata.state is not LedgerState.OPEN
+        )
+        if self._bookie_id not in metadata.members():
+            return
+        if await self._lacks(ledger_id, metadata):
+            await self._marks.mark(ledger_id)
+            found.lacking += 1
+        elif self._bookie_id in open_ensemble(metadata):
+            found.open_here += 1
+
+    async def _restore(self, ledger_id: LedgerId, key: bytes, *, ended: bool) -> None:
+        error = await until_durable(
+            lambda done: self._storage.restore_ledger(ledger_id, key, ended=ended, on_durable=done)
+        )
+        if error is not None:
+            raise error
 
     async def _lacks(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> bool:
         try:
             held = await self._storage.held_ranges(ledger_id)
         except StorageError:
-            return True
-        if self._storage.key_is_lost(ledger_id):
             return True
         return await self._worker.run(lambda: lacks_entries(metadata, self._bookie_id, held))

@@ -54,6 +54,8 @@ class BookiePromises:
         self.reported_lacs: dict[int, int] = {}
         """Of each ledger the highest LAC that a writer has sent; true whatever became of the add."""
         self._bookie = bookie
+        self._knows_of_damage = False
+        """Whether its process began in limbo, which may be over since."""
         self._exists = exists
         self._ledgers: dict[int, _Promised] = {}
         self._deleted: dict[int, None] = {}
@@ -74,6 +76,7 @@ class BookiePromises:
             self._compare(ledger_id, promised, state)
         for ledger_id in self._deleted:
             self._compare_deleted(service, ledger_id)
+        self._knows_of_damage = service.storage.limbo
         self._entries.listen(service)
         self._listen(service)
 
@@ -134,7 +137,7 @@ class BookiePromises:
                     self._added(run.ledger_id, max(run.ids), asked.known_lac)
                     self._entries.acknowledged(run.ledger_id, list(run.ids))
                     if asked.too_late:
-                        self._took_too_late(run.ledger_id, limbo=service.storage.limbo)
+                        self._took_too_late(run.ledger_id)
             done(some, status, refused)
 
         add(runs, answer)
@@ -154,9 +157,9 @@ class BookiePromises:
         too_late = promised is not None and promised.fenced and not run.recovery
         return _AskedRun(lac, too_late)
 
-    def _took_too_late(self, ledger_id: int, *, limbo: bool) -> None:
+    def _took_too_late(self, ledger_id: int) -> None:
         self._broken(f"accepted an add to ledger {ledger_id} after it had confirmed a fence")
-        if limbo:
+        if self._knows_of_damage:
             self.broken_in_limbo.append(self.broken[-1])
 
     def _added(self, ledger_id: int, last_entry: int, lac: int) -> None:

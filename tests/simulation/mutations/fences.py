@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dlog.testing.swarm.actions import Action
 from tests.helpers.mutations.mutation import (
     ALL_THREE,
     AMBUSHED,
@@ -36,6 +37,20 @@ EMPTIED: dict[str, Any] = {
     "chaos_s": 12.0,
     "progress_s": 200.0,
 }
+LOST_FENCES = (
+    *(
+        action
+        for at_s, unreached in ((2.0, "bookie-1"), (2.6, "bookie-2"), (3.2, "bookie-3"))
+        for writer in ("writer-0", "writer-1")
+        for action in (
+            Action(at_s=at_s - 0.01, kind="cut", who=writer, to=unreached, for_s=1.0),
+            Action(at_s=at_s, kind="kill_client", who=writer, for_s=0.2),
+        )
+    ),
+    Action(at_s=3.8, kind="rotten_stretch", who="bookie-0", part=".journal", number=6000),
+    Action(at_s=3.81, kind="restart_bookie", who="bookie-0"),
+)
+"""Three takeovers, each of which does not reach one bookie; then another one loses what it has of them."""
 
 MUTATIONS = (
     Mutation(
@@ -266,6 +281,31 @@ MUTATIONS = (
             fault_every_s=3.0,
             chaos_s=6.0,
             progress_s=200.0,
+        ),
+    ),
+    Mutation(
+        "limbo-ends-unfenced",  # docs/pitfalls.md#doubt-answered-as-absence
+        "A bookie fences every ledger again that is not open any more before its limbo ends.",
+        (
+            edit(
+                "bookie_server.storage.ledger_storage:LedgerStorage.restore_ledger",
+                ("if ended:", "if False:"),
+            ),
+        ),
+        plan=focused(
+            ensemble=4,
+            write=4,
+            ack=2,
+            bookies=6,
+            writers=2,
+            repairers=1,
+            fast=False,
+            limbo=True,
+            garbage=False,
+            checkpoint_s=20.0,
+            rotation_age_s=0.7,
+            chaos_s=16.0,
+            actions=LOST_FENCES,
         ),
     ),
     Mutation(

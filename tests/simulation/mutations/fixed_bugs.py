@@ -20,6 +20,10 @@ FIXED_BUGS: dict[str, tuple[Edit, ...]] = {
     "doubtful-list": (
         edit("bookie_server.registration:Presence._follow", ("            self._published = None\n", "")),
     ),
+    "fence-lost-in-limbo": (
+        edit("bookie_server.storage.ledger_storage:LedgerStorage.restore_ledger", ("if ended:", "if False:")),
+        edit("dlog.testing.bookies:SimulatedBookie.refuses_adds_to", ("or state.limbo", "")),
+    ),
     "late-registration": (
         edit(
             "dlog.testing.metadata.session:Session.write_in_order",

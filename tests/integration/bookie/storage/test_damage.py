@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -20,10 +21,12 @@ from bookie_server.journal.record import (
     encode_record,
 )
 from bookie_server.tools.inspection import FoundRecord, journal_records
+from ledger.model import LedgerId, QuorumSizes
 from ledger.wire.status import Status
 from tests.helpers.bookie.damaged_journal import damage_the_middle_of_the_journal, killed_after_ten_adds
 from tests.helpers.bookie.entries import add, add_answer, entry, fence, read, read_answer
 from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
+from tests.helpers.ledger.appender import client_of
 from tests.helpers.processes.bookie import BookieProcess, eventually, listed_bookies, run_bookie
 
 pytestmark = pytest.mark.integration
@@ -85,6 +88,38 @@ def test_in_limbo_nothing_is_said_to_be_absent(bookie: BookieProcess) -> None:
         assert add_answer(client.ask(add(1, 10))).status in (Status.EREADONLY, Status.EFENCED)
         assert add_answer(client.ask(add(1, 3, recovery=True, priority=True))).status is Status.EOK
         assert read_answer(client.ask(read(1, 3))).entry == entry(1, 3)
+
+
+def test_when_limbo_ends_a_fence_that_was_lost_is_back(bookie: BookieProcess) -> None:
+    """Its ledger is closed and complete here; the record of the fence is the only damage."""
+
+    async def write_and_recover() -> LedgerId:
+        async with client_of(bookie.metadata) as client:
+            handle = await client.create(QuorumSizes(ensemble=1, write=1, ack=1))
+            await handle.add(b"first")
+            await client.open_with_recovery(handle.ledger_id)
+            return handle.ledger_id
+
+    ledger_id = asyncio.run(write_and_recover())
+    with RawClient(bookie.port) as client:
+        for entry_id in range(10):
+            assert add_answer(client.ask(add(1000, entry_id))).status is Status.EOK
+    bookie.kill()
+    [found] = [
+        each
+        for each in journal_records(SystemDisk(), bookie.data / "journal")
+        if each.record.type is RecordType.FENCE
+    ]
+    with found.path.open("r+b") as journal:
+        journal.seek(found.next_offset - 1)
+        journal.write(b"\xff")
+    bookie.settings = {"storage": {"limbo_on_damage": True, "limbo_check_interval_s": 0.5}}
+    bookie.start()
+    eventually(lambda: [each["state"] for each in listed_bookies(bookie.metadata)] == ["writable"])
+    for _ in range(2):
+        with RawClient(bookie.port) as client:
+            assert add_answer(client.ask(add(ledger_id, 1))).status is Status.EFENCED
+        bookie.restart()
 
 
 @pytest.mark.skipif(

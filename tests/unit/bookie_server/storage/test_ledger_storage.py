@@ -3,11 +3,13 @@
 import asyncio
 import struct
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bookie_server.disk.durable import OnDurable
 from bookie_server.errors import EntryConflictError, StorageClosedError
 from bookie_server.journal.log_mark import LogMark, decode_log_mark
 from bookie_server.storage.ledger_storage import LedgerStorage
@@ -382,6 +384,42 @@ def test_a_tombstone_for_a_ledger_never_seen_refuses_it_permanently(tmp_path: Pa
         await storage.close()
 
     asyncio.run(main())
+
+
+def test_what_metadata_knows_is_restored_and_survives_a_restart(tmp_path: Path) -> None:
+    """Of ledgers that are known, unknown, without their key, or deleted; that are written to, or not any more."""
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path / "first")
+        await add(storage, storage.create_ledger(1, KEY), [0])
+        await add(storage, storage.create_ledger(2, KEY), [0])
+        await durable(lambda done: storage.fence(storage.create_ledger(3, b""), done))
+        await durable(lambda done: storage.delete_ledger(4, done))
+        for ledger_id, ended in ((1, True), (2, False), (3, False), (4, True), (5, True), (6, False)):
+            await durable(partial(restore, storage, ledger_id, ended))
+        copy_as_after_kill(tmp_path / "first", tmp_path / "killed")
+        for again in (tmp_path / "first", tmp_path / "killed"):
+            await storage.close()
+            storage = await open_storage(again)
+            found = {
+                ledger_id: (state.master_key, state.fenced, state.deleted)
+                for ledger_id in range(1, 7)
+                if (state := storage.ledger(ledger_id)) is not None
+            }
+            assert found == {
+                1: (KEY, True, False),
+                2: (KEY, False, False),
+                3: (KEY, True, False),
+                4: (b"", False, True),
+                5: (KEY, True, False),
+            }
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def restore(storage: LedgerStorage, ledger_id: int, ended: bool, done: OnDurable) -> None:
+    storage.restore_ledger(ledger_id, KEY, ended=ended, on_durable=done)
 
 
 def test_dead_entry_logs_are_removed_and_live_ones_kept(

@@ -24,9 +24,10 @@ from tests.helpers.simulation.disk import new_disk, run
 HOME = Path("/bookie")
 
 
-async def start(promises: BookiePromises, disk: SimulatedDisk) -> BookieService:
+async def start(promises: BookiePromises, disk: SimulatedDisk, *, limbo: bool = False) -> BookieService:
     storage = await open_storage(HOME, disk)
     service = BookieService(storage, LacWatchers(10, 10.0), SystemEnvironment())
+    storage._states.set_limbo(limbo)
     promises.hold(service)
     return service
 
@@ -149,10 +150,12 @@ def test_not_even_damage_excuses_a_bookie_that_knows_of_it() -> None:
         service = await start(promises, disk)
         await add(service, 0)
         await fence_it(service)
-        state = state_of(service)
-        state.fenced = False
+        state_of(service).fenced = False
         await add(service, 1)
-        service.storage._states.limbo = True
+        disk.process_crash()
+        service = await start(promises, disk, limbo=True)
+        service.storage._states.set_limbo(False)
+        state_of(service).fenced = False
         await add(service, 2)
 
     run(main())
