@@ -4,7 +4,7 @@ Strict visibility, 1 KiB messages. Rates are kept whatever the acknowledgements 
 from when the append was due, by timers of the kernel. Reader and writer are clients of their own in one process.
 
 The floor of the pauses is the longest one in as many intervals of the same load without a rotation, which is due to
-the machine.
+the machine. On ZooKeeper a tail also needs the rounds of `benchmarks/floors/seal_rounds.py`, measured next to it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 
 from benchmarks.floors.paced_floor import measure_two_rounds
+from benchmarks.floors.seal_rounds import measure_seal_rounds
 from benchmarks.histogram import Summary
 from benchmarks.load.paced_appends import append_paced
 from benchmarks.options import Options
 from benchmarks.report import Report, Row
-from benchmarks.stores import cluster_on
+from benchmarks.stores import ZOOKEEPER, cluster_on
 from dlog.client import LogClient, connect
 from dlog.write.writer import LogWriter
 from ledger.model import LedgerId
@@ -49,6 +50,8 @@ async def run(options: Options) -> Report:
             await _steady(report, store, writing, reading, options)
             await _idle(report, store, writing, reading, options)
             await _rotations(report, store, writing, reading)
+            if store == ZOOKEEPER:
+                await _seal_rounds(report, store, cluster, writing, reading)
         async with (
             cluster_on(store, options.directory, bookies=4) as cluster,
             connect(cluster.uri) as writing,
@@ -147,6 +150,22 @@ async def _rotations(report: Report, store: str, writing: LogClient, reading: Lo
     report.add(_row(case, "longest pause of the appender, p99", acks.p99, 5.0, floor[0].p99))
     report.add(_row(case, "longest pause of a tail, p50", deliveries.p50, floor=floor[1].p50))
     report.add(_row(case, "longest pause of a tail, p99", deliveries.p99, 10.0, floor[1].p99))
+
+
+async def _seal_rounds(
+    report: Report, store: str, cluster: Cluster, writing: LogClient, reading: LogClient
+) -> None:
+    """What ZooKeeper needs until a tail may go on, while appends and deliveries come without a rotation."""
+    measuring = asyncio.create_task(
+        measure_seal_rounds(cluster.uri, count=_ROTATIONS, interval_s=_ROTATION_INTERVAL_S)
+    )
+    async with writing.open_writer("beside", create=True) as writer, _tailed(reading, "beside"):
+        while not measuring.done():
+            await _append(writer, _SLOW, _ROTATION_INTERVAL_S)
+    found = await measuring
+    case = f"{store}: what a tail waits for at a rotation"
+    report.add(_row(case, "bare rounds, p50", found.p50))
+    report.add(_row(case, "bare rounds, p99", found.p99))
 
 
 async def _pauses_around(
