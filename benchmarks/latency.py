@@ -159,7 +159,7 @@ async def _seal_rounds(
     measuring = asyncio.create_task(
         measure_seal_rounds(cluster.uri, count=_ROTATIONS, interval_s=_ROTATION_INTERVAL_S)
     )
-    async with writing.open_writer("beside", create=True) as writer, _tailed(reading, "beside"):
+    async with writing.open_writer("watched", create=True) as writer, _tailed(reading, "watched"):
         while not measuring.done():
             await _append(writer, _SLOW, _ROTATION_INTERVAL_S)
     found = await measuring

@@ -15,7 +15,8 @@ import json
 import sys
 import threading
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kazoo.client import KazooClient
 
@@ -80,18 +81,24 @@ def main() -> None:
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--interval", type=float, required=True)
     arguments = parser.parse_args()
-    changing, watching = KazooClient(arguments.server), KazooClient(arguments.server)
-    with closing(changing), closing(watching):
-        changing.start()
-        watching.start()
+    with _session(arguments.server) as changing, _session(arguments.server) as watching:
         rounds = _Rounds(changing, watching)
         took: list[float] = []
         for _ in range(arguments.count):
-            time.sleep(arguments.interval)
+            time.sleep(arguments.interval)  # at the pace of the rotations that this is compared with
             took.append(rounds.measure())
-        changing.stop()
-        watching.stop()
     print(json.dumps(took))
+
+
+@contextmanager
+def _session(server: str) -> Iterator[KazooClient]:
+    client = KazooClient(server)
+    client.start()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 if __name__ == "__main__":

@@ -174,8 +174,7 @@ def test_a_bookie_in_limbo_has_what_it_lost_repaired_and_serves_again() -> None:
         async with await cluster.client() as client, asyncio.timeout(600):
             ledgers = client.ledgers
             intact = await written(ledgers, 5)
-            members = (await ledgers.store.read_ledger(intact)).value.last_fragment.ensemble
-            number = next(at for at, each in enumerate(cluster.bookies) if each.bookie_id == members[0])
+            number = await number_of_member(cluster, ledgers, intact)
             bookie = cluster.bookies[number]
             await cluster.restart_bookie(number)
             damaged = {
@@ -216,11 +215,8 @@ def test_a_ledger_that_is_still_open_keeps_a_bookie_in_limbo() -> None:
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client, asyncio.timeout(3600):
             ledgers = client.ledgers
-            for number in range(len(cluster.bookies)):
-                await cluster.restart_bookie(number)
             ledger_id = await left_open(cluster)
-            members = await members_of(ledgers, ledger_id)
-            number = next(at for at, each in enumerate(cluster.bookies) if each.bookie_id in members)
+            number = await number_of_member(cluster, ledgers, ledger_id)
             bookie = cluster.bookies[number]
             await lose_journal(cluster, number)
             await asyncio.sleep(5 * LIMBO.storage.limbo_check_interval_s)
@@ -247,11 +243,8 @@ def test_a_fence_that_was_lost_is_set_again_before_limbo_ends(has_key: bool) -> 
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client, asyncio.timeout(3600):
             ledgers = client.ledgers
-            for number in range(len(cluster.bookies)):
-                await cluster.restart_bookie(number)
             ledger_id = await left_open(cluster)
-            members = await members_of(ledgers, ledger_id)
-            number = next(at for at, each in enumerate(cluster.bookies) if each.bookie_id == members[0])
+            number = await number_of_member(cluster, ledgers, ledger_id)
             bookie = cluster.bookies[number]
             if has_key:
                 await bookie.checkpoint()  # from here on the journal has nothing of this ledger but the fence
@@ -273,7 +266,9 @@ def test_a_fence_that_was_lost_is_set_again_before_limbo_ends(has_key: bool) -> 
 
 
 async def left_open(cluster: SimulatedCluster) -> LedgerId:
-    """A ledger of 100 entries whose writer was killed."""
+    """A ledger of 100 entries whose writer was killed, on bookies that were restarted just before."""
+    for number in range(len(cluster.bookies)):
+        await cluster.restart_bookie(number)
     made: asyncio.Future[LedgerId] = asyncio.get_running_loop().create_future()
 
     async def write() -> None:
@@ -319,6 +314,12 @@ async def lose_journal(cluster: SimulatedCluster, number: int, *, whole: bool = 
 def in_limbo(bookie: SimulatedBookie) -> bool:
     assert bookie.server is not None and bookie.server.storage is not None
     return bookie.server.storage.limbo
+
+
+async def number_of_member(cluster: SimulatedCluster, ledgers: LedgerClient, ledger_id: LedgerId) -> int:
+    """Of the first bookie in the ledger's last ensemble."""
+    first, *_ = await members_of(ledgers, ledger_id)
+    return next(at for at, each in enumerate(cluster.bookies) if each.bookie_id == first)
 
 
 async def members_of(ledgers: LedgerClient, ledger_id: LedgerId) -> tuple[str, ...]:

@@ -172,7 +172,7 @@ MUTATIONS = (
     ),
     Mutation(
         "closed-below-a-recovery",  # docs/pitfalls.md#close-race, #paused-recoverer
-        "A recovery that finds the ledger closed by somebody else adopts that end.",
+        "A recovery that finds the ledger closed by another client adopts that end.",
         (
             edit(
                 "ledger.core.metadata_changes:needs_recovery_close",

@@ -93,7 +93,7 @@ MUTATIONS = (
     ),
     Mutation(
         "successor-submitted-to-before-it-is-listed",  # docs/pitfalls.md#write-before-the-list
-        "Nothing is submitted to a ledger before the record lists it: nobody would find it there.",
+        "Nothing is submitted to a ledger before the record lists it: no reader would find it there.",
         (
             edit(
                 "dlog.core.rotation:Rotation.on_ledger_created",

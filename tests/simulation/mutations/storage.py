@@ -422,7 +422,7 @@ MUTATIONS = (
     ),
     Mutation(
         "collected-by-one-stale-listing",  # docs/pitfalls.md#absence-from-one-listing
-        "Local ledgers are noted before the listing, and missed for a grace time: one created meanwhile is no "
+        "Local ledgers are noted before the listing, and missed for a grace time: one created in the meantime is no "
         "garbage.",
         (
             edit(
@@ -443,7 +443,7 @@ MUTATIONS = (
     ),
     Mutation(
         "deleted-ledger-takes-adds",  # docs/pitfalls.md#late-add-to-a-deleted-ledger
-        "A deleted ledger leaves a mark for ever: a writer that slept through its deletion is refused.",
+        "A deleted ledger leaves a permanent mark: a writer that slept through its deletion is refused.",
         (
             edit(
                 "bookie_server.protocol.refusals:refuse_add",

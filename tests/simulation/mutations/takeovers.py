@@ -318,7 +318,7 @@ MUTATIONS = (
     ),
     Mutation(
         "shrink-drops-an-unsealed-ledger",  # docs/pitfalls.md#trim-under-a-reader
-        "Shrink drops ledgers whose seal the record holds, no others: nobody would fence the others any more.",
+        "Shrink drops ledgers whose seal the record holds, no others: no takeover would fence the others any more.",
         (
             edit(
                 "dlog.ledger_list.ledger_list:LedgerList.trim_cut",
@@ -349,7 +349,7 @@ MUTATIONS = (
     ),
     Mutation(
         "shrink-by-blind-put",  # docs/pitfalls.md#trim-under-a-reader
-        "Shrink compares and sets: one that only sets undoes what the writer did meanwhile.",
+        "Shrink compares and sets: one that only sets undoes what the writer did in the meantime.",
         (
             edit(
                 "dlog.admin:LogAdmin.shrink_ref",

@@ -91,7 +91,10 @@ def test_in_limbo_nothing_is_said_to_be_absent(bookie: BookieProcess) -> None:
 
 
 def test_when_limbo_ends_a_fence_that_was_lost_is_back(bookie: BookieProcess) -> None:
-    """Its ledger is closed and complete here; the record of the fence is the only damage."""
+    """Its ledger is closed and complete here; the record of the fence is the only damage.
+
+    A ledger in no metadata may have been deleted, and its tombstone lost: it takes no add either.
+    """
 
     async def write_and_recover() -> LedgerId:
         async with client_of(bookie.metadata) as client:
@@ -119,6 +122,7 @@ def test_when_limbo_ends_a_fence_that_was_lost_is_back(bookie: BookieProcess) ->
     for _ in range(2):
         with RawClient(bookie.port) as client:
             assert add_answer(client.ask(add(ledger_id, 1))).status is Status.EFENCED
+            assert add_answer(client.ask(add(1000, 10))).status is Status.EFENCED
         bookie.restart()
 
 
