@@ -55,6 +55,17 @@ def test_a_bug_for_which_production_code_has_changed_is_an_error(target: str, ol
         pass
 
 
+@pytest.mark.parametrize("new", ["no_such_function(", "self._no_such_method("])
+def test_a_bug_that_uses_what_there_is_not_is_an_error(new: str) -> None:
+    """It would be found for the wrong reason."""
+    target = "dlog.core.tailing:Tailing._enter_ledger"
+    with (
+        pytest.raises(DoesNotApplyError, match="no_such_"),
+        planted([edit(target, ("self._nothing_ahead(", new))]),
+    ):
+        pass
+
+
 def test_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
     listed = capsys.readouterr().out

@@ -8,8 +8,11 @@ whose text is not there exactly once, is an error: a bug that silently is not pl
 from __future__ import annotations
 import __future__
 
+import builtins
+import dis
 import importlib
 import inspect
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -89,7 +92,26 @@ def _wrong_code(each: Edit, function: FunctionType) -> CodeType:
         raise DoesNotApplyError(
             f"{each.target} takes other arguments, or names of another function, than before"
         )
+    if unknown := _unknown_names(wrong, function):
+        raise DoesNotApplyError(f"{each.target} would use names that there are not: {unknown}")
     return wrong.replace(co_qualname=sound.co_qualname)
+
+
+def _unknown_names(code: CodeType, function: FunctionType) -> list[str]:
+    """Globals, and members of `self`, that do not exist. A bug that fails on one is found, and says nothing."""
+    module = inspect.getsource(inspect.getmodule(function) or function)
+    unknown, before = list[str](), ""
+    for each in dis.get_instructions(code):
+        if each.opname == "LOAD_GLOBAL":
+            known = each.argval in function.__globals__ or hasattr(builtins, each.argval)
+        else:
+            is_member = each.opname in ("LOAD_ATTR", "LOAD_METHOD") and before == "self"
+            known = not is_member or re.search(rf"\b{each.argval}\b", module) is not None
+        if not known:
+            unknown.append(each.argval)
+        before = each.argval if each.opname in ("LOAD_FAST", "LOAD_DEREF") else ""
+    inner = (const for const in code.co_consts if isinstance(const, CodeType))
+    return [*unknown, *(name for each in inner for name in _unknown_names(each, function))]
 
 
 def _compiled(source: str, first_line: int, function: FunctionType) -> CodeType:

@@ -45,7 +45,7 @@ MUTATIONS = (
                 "dlog.core.tailing:Tailing.next_step",
                 (
                     "if not ledger.sealed:",
-                    "if not ledger.sealed and _next_listed(record, ledger.ledger_id + 1) is None:",
+                    "if not ledger.sealed and not self._window.count_above(ledger.ledger_id):",
                 ),
             ),
         ),
