@@ -222,10 +222,11 @@ class LedgerClient:
             await self._read_bookies()  # the snapshot may miss a bookie that just started
         return choose_ensemble(self._bookies, quorum, self.environment.rng, self.placement())
 
-    async def open(self, ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
+    async def open(self, ledger_id: LedgerId, password: bytes = b"", *, fresh: bool = True) -> ReadHandle:
         """Open the ledger for reading as it is. Fences nothing and changes nothing.
 
-        An open ledger is readable up to its LAC, which covers every add that had succeeded before the call.
+        An open ledger is readable up to its LAC, which covers every add that had succeeded before the call. With
+        `fresh=False` its metadata may be older, and the LAC lower, for one read less of the store.
 
         Raises:
             LedgerNotFoundError: no such ledger.
@@ -234,7 +235,7 @@ class LedgerClient:
 
         Source: docs/bookkeeper.md#reading-the-lac.
         """
-        metadata = await self._read(ledger_id, password)
+        metadata = await self._read(ledger_id, password, fresh=fresh)
         handle = ReadHandle(ledger_id, metadata, self._context)
         await handle.read_lac()
         return handle

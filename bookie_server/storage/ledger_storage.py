@@ -326,7 +326,7 @@ class LedgerStorage(StorageReads):
             self._loop.call_soon(on_durable, None)
             return
         if master_key and not state.master_key:
-            state.master_key = bytes(master_key)
+            state.master_key = master_key
             self._states.changed(state)
             self._journal_key(state)
         if ended:

@@ -3,9 +3,9 @@
 Invariant (docs/log-semantics.md#rule-26 to #rule-30):
 
 - In a sealed ledger read to its last entry, in an unsealed one to its LAC, never further.
-- A successor in the list is no permission to advance. Only the ledger's own seal is, and the record that names the
-  successor is read after the seal was seen: an earlier one may list a ledger that the takeover which sealed this one
-  has dropped, or miss the one that it added.
+- A successor in the list is no permission to advance. Only the ledger's own seal is. The record may be older than that
+  seal if it lists a successor: no ledger ever enters the list below a listed one, and one that has left the list since
+  was sealed empty or trimmed, which a fresh record shows at its end. If the record lists none, a fresh one is read.
 - A ledger that the log no longer lists was trimmed (the position is below `trim_before`) or dropped empty; one that is
   listed and does not exist is data loss. Neither is ever skipped in silence.
 - A position below `trim_before` has missed something only if a message at or after it was trimmed: a reader that had
@@ -273,8 +273,14 @@ class Tailing:
         else:
             self._record_is_stale = True  # the trim has moved the position after the known part of the list
 
+    def on_newer_record(self, record: LogMetadata, window: ListWindow) -> None:
+        """As `on_record`, of a read that no step asked for. While one asks for the record, only what that returns will
+        do."""
+        if not self._record_is_stale:
+            self.on_record(record, window)
+
     def on_record_changed(self) -> None:
-        """A watch fired, or a slow poll is due: read the record before going on."""
+        """The record may have changed: read it before going on."""
         self._record_is_stale = True
 
     def on_ledger(self, ledger_id: int, *, readable: int, sealed: bool) -> None:
@@ -285,17 +291,18 @@ class Tailing:
         if known is not None:
             # A late answer must not move the end of the readable part back.
             readable = readable if sealed else max(readable, known.readable)
-        if self._trim_undecided or (sealed and not self._seal_is_recorded(ledger_id)):
-            # The record that picks the successor must be younger than the seal.
+        if self._trim_undecided or (sealed and not self._shows_what_follows(ledger_id)):
             self._record_is_stale = True
         self._ledger = _Ledger(ledger_id, readable, sealed)
 
-    def _seal_is_recorded(self, ledger_id: int) -> bool:
-        """Whether the record itself shows that the ledger is sealed, and so is younger than that."""
-        if self._record is None or not self._window.covers(ledger_id):
+    def _shows_what_follows(self, ledger_id: int) -> bool:
+        """Whether the record lists a ledger after this one, or is younger than the seal of this one and lists none."""
+        if not self._window.covers(ledger_id):
             return False
         listed = self._window.find(ledger_id)
-        return listed is not None and listed.seal is not None
+        if listed is not None and listed.seal is not None:
+            return True
+        return self._window.covers(ledger_id + 1) and self._window.count_above(ledger_id) > 0
 
     def on_ledger_missing(self, ledger_id: int) -> None:
         """No such ledger in metadata. A fresh record shows whether it was trimmed, dropped or lost."""
@@ -361,7 +368,7 @@ class Tailing:
         return OpenLedger(listed.ledger_id)
 
     def _leave_ledger(self, record: LogMetadata) -> Step:
-        """The ledger is sealed and read to its end, and the record is younger than the seal."""
+        """The ledger is sealed and read to its end, and the record shows what follows it."""
         if not self._window.covers(self._position.ledger_id + 1):
             return self._read_on()
         following = self._window.at_or_after(self._position.ledger_id + 1)

@@ -139,15 +139,15 @@ class LogMetadataStore:
 
     # ---- records
 
-    async def read(self, ref: LogRef) -> Versioned[LogMetadata]:
-        """The record, read linearizably.
+    async def read(self, ref: LogRef, *, fresh: bool = True) -> Versioned[LogMetadata]:
+        """The record, read linearizably; with `fresh=False` as `read_window` does.
 
         Raises:
             LogNotFoundError: this incarnation no longer exists.
             LayoutMismatchError: the record belongs to another cluster.
             RecordFormatError: the record is damaged.
         """
-        found = await self._read_or_none(ref)
+        found = await self._read_or_none(ref, fresh=fresh)
         if found is None:
             raise LogNotFoundError(f"log {ref.name} ({ref.log_uuid}) no longer exists", log=str(ref.name))
         return found
@@ -162,20 +162,21 @@ class LogMetadataStore:
         return None if found is None else found.value
 
     async def read_window(
-        self, ref: LogRef, ledger_id: int, ledgers_wanted: int = 1
-    ) -> tuple[LogMetadata, ListWindow]:
+        self, ref: LogRef, ledger_id: int, ledgers_wanted: int = 1, *, fresh: bool = True
+    ) -> tuple[Versioned[LogMetadata], ListWindow]:
         """The record, read linearizably, and the part of its list that begins at this id or the lowest one above it.
 
-        `ledgers_wanted`: a hint how long the part should be.
+        `ledgers_wanted`: a hint how long the part should be. With `fresh=False` it is the cheapest read, which shows
+        each change that a watch of this client has told of, and perhaps no later one; in a new session not even that.
 
         Raises:
             HistoryPageError: a page that the newest record refers to is missing or damaged.
             The errors of `read`.
         """
-        read = await self.read(ref)
+        read = await self.read(ref, fresh=fresh)
         while True:
             try:
-                return read.value, await self.ledger_list(ref, read.value).window(ledger_id, ledgers_wanted)
+                return read, await self.ledger_list(ref, read.value).window(ledger_id, ledgers_wanted)
             except HistoryPageError:
                 before, read = read, await self.read(ref)
                 if read.version == before.version:

@@ -30,6 +30,7 @@ from dlog.core.tailing import (
 )
 from dlog.errors import EntryFormatError
 from dlog.metadata.log_ref import LogRef
+from dlog.metadata.record_news import Found, RecordNews
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, LogName, MessageId
 from dlog.read.batch import MessageBatch
@@ -46,7 +47,6 @@ from ledger.model import LedgerId
 from ledger.reading.bookie_reads import Entry
 from ledger.reading.closed_ledgers import Beginning
 from ledger.reading.shared_ledgers import EntryRun, SharedLedger, run_of
-from ledger.signal import Signal
 
 _LISTED_FIRST, _LISTED_MAX = 64, 1024
 """Ledgers of the list that are read together: few for a reader of little, more for one that goes on."""
@@ -119,7 +119,7 @@ class Fetcher:
         self._ready_bytes = 0
         self._something_ready = asyncio.Event()
         self._has_capacity = asyncio.Event()
-        self._record_changed = Signal()
+        self._news = RecordNews(self._window)
         self._ahead = LedgersAhead(ledgers, password, config, machine.sealed_ahead)
         self._next_ledger = NextLedger(ledgers, password, lambda: logs.glance(ref))
         self._handle: SharedLedger | None = None
@@ -138,7 +138,7 @@ class Fetcher:
     # ---- the consumer's side
 
     def start(self) -> None:
-        self._unwatch = self._logs.watch(self._ref, self._record_changed.set)
+        self._unwatch = self._logs.watch(self._ref, self._news.changed)
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"dlog reader of {self._ref}")
         self._task.add_done_callback(self._ended)
 
@@ -206,15 +206,14 @@ class Fetcher:
         finally:
             if self._unwatch is not None:
                 self._unwatch()
+            self._news.close()
             self._ahead.close()
             await self._next_ledger.close()
             await self._close_handle()
 
     async def _follow(self) -> None:
         while True:
-            if self._record_changed.is_set():
-                self._record_changed.clear()
-                self._machine.on_record_changed()
+            self._take_news()
             step = self._machine.next_step()
             if isinstance(step, Finish):
                 return
@@ -223,6 +222,15 @@ class Fetcher:
                 self._stuck_since.pop(type(step), None)
             except UnavailableError as error:
                 await self._back_off(step, error)
+
+    def _take_news(self) -> None:
+        match self._news.take():
+            case None:
+                pass
+            case LogStoreError():
+                self._machine.on_record_changed()  # the step that it asks for raises the error, or makes up for it
+            case read, window:
+                self._machine.on_newer_record(read.value, window)
 
     async def _execute(self, step: Step) -> None:
         match step:
@@ -239,8 +247,9 @@ class Fetcher:
             case WaitForLedger(why):
                 self._waits_for = why
                 with self._slow_polls.waiting():
-                    await self._wait_for_record()
-                self._machine.on_record_changed()
+                    has_news = await self._wait_for_news()
+                if not has_news:
+                    self._machine.on_record_changed()  # the slow poll
             case ReportGap(gap):
                 self._offer(gap)
             case Finish():
@@ -269,11 +278,14 @@ class Fetcher:
     # ---- steps
 
     async def _read_record(self) -> None:
-        found = await self._logs.read_window(
-            self._ref, self._machine.position.ledger_id, self._ledgers_wanted
-        )
+        read, window = await self._news.read()
+        self._machine.on_record(read.value, window)
         self._ledgers_wanted = min(4 * self._ledgers_wanted, _LISTED_MAX)
-        self._machine.on_record(*found)
+
+    async def _window(self, fresh: bool) -> Found:
+        return await self._logs.read_window(
+            self._ref, self._machine.position.ledger_id, self._ledgers_wanted, fresh=fresh
+        )
 
     async def _open_ledger(self, ledger_id: LedgerId) -> None:
         await self._close_handle()
@@ -354,11 +366,7 @@ class Fetcher:
         await self._next_ledger.expect(self._machine.successor)
         with self._slow_polls.waiting():
             try:
-                waited = await handle.wait_for_lac(step.beyond, self._next_poll_s(), self._record_changed)
-                if not waited:
-                    # The log metadata changes just before or just after a ledger is sealed, and the interrupted
-                    # wait may have been about to return that.
-                    await self._refresh_with_record(handle)
+                waited = await handle.wait_for_lac(step.beyond, self._next_poll_s(), self._news.arrived)
             except LedgerNotFoundError:
                 self._machine.on_ledger_missing(handle.ledger_id)
                 return
@@ -368,25 +376,13 @@ class Fetcher:
         if waited and handle.last_readable <= step.beyond and not handle.closed:
             self._machine.on_record_changed()  # the slow poll checks everything
 
-    async def _refresh_with_record(self, handle: SharedLedger) -> None:
-        """Read both in one round trip, so that the ledger that a rotation has added is expected early."""
-        self._record_changed.clear()
-        self._machine.on_record_changed()
-        refreshing = asyncio.create_task(_outcome_of_refresh(handle))
-        try:
-            await self._read_record()
-            error = await refreshing
-        finally:
-            refreshing.cancel()
-        if error is not None:
-            raise error
-
-    async def _wait_for_record(self) -> None:
+    async def _wait_for_news(self) -> bool:
         try:
             async with asyncio.timeout(self._next_poll_s()):
-                await self._record_changed.future()
+                await self._news.arrived.future()
         except TimeoutError:
-            return
+            return False
+        return True
 
     async def _wait_for_capacity(self) -> None:
         while self._ready_bytes >= self._config.read_ahead_bytes:
@@ -426,11 +422,3 @@ class Fetcher:
         entries = sum(found.count_from(position) for found in fetched) + self._machine.readable_ahead
         ledgers = self._machine.listed_after(position.ledger_id, {found.ledger_id for found in fetched})
         return entries, ledgers
-
-
-async def _outcome_of_refresh(handle: SharedLedger) -> LogStoreError | None:
-    try:
-        await handle.refresh()
-    except LogStoreError as error:
-        return error
-    return None

@@ -96,7 +96,7 @@ class NextLedger:
     async def _open(self, ledger_id: LedgerId, is_wanted: asyncio.Event) -> _Outcome:
         """The handle. After an error the reader opens the ledger itself."""
         try:
-            handle = await self._ledgers.shared.open(ledger_id, self._password)
+            handle = await self._ledgers.shared.open(ledger_id, self._password, fresh=False)
         except LogStoreError as error:
             return error
         try:

@@ -1,4 +1,8 @@
-"""The record as its owner follows it: read again after every change that another client makes."""
+"""The record as its owner follows it: read again after every change that another client makes.
+
+The watch tells of the owner's own changes, too. The cheapest read shows those for what they are, so that a rotation
+costs the store no further transaction.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,12 @@ from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogMetadata
 from dlog.write.task_scope import TaskScope
-from ledger.errors import MetadataUnavailableError
+from ledger.errors import LogStoreError, MetadataUnavailableError
 from ledger.model import Versioned
 
 
 class RecordWatch:
-    """Reports the record that was read; each read that shows the own epoch confirms it. One read at a time."""
+    """Reports the record, read linearizably; if it shows the own epoch, that is confirmed. One read at a time."""
 
     def __init__(
         self,
@@ -40,27 +44,51 @@ class RecordWatch:
         self._pause_s = pause_s
         self._on_seen = on_seen
         self._on_confirmed = on_confirmed
+        self._version = -1
+        """Of the record as reported, and as changed by the owner since; nobody else has changed it in between."""
         self._reading = False
+        self._has_changed = False
         self._read_again = False
         self._stopped = False
-        self._unwatch = logs.watch(ref, self.read_again)
+        self._unwatch = logs.watch(ref, self._changed)
 
     def read_again(self) -> None:
+        """Read and report the record, changed or not."""
         self._read_again = True
-        if not self._reading and not self._stopped:
-            self._reading = True
-            self._tasks.spawn(self._run())
+        self._start()
+
+    def own_change(self, before: int, after: int) -> None:
+        """The owner has changed the record of version `before`, which is thus known and need not be reported."""
+        if self._version == before:
+            self._version = after
 
     def stop(self) -> None:
         self._stopped = True
         self._unwatch()
 
+    def _changed(self) -> None:
+        self._has_changed = True
+        self._start()
+
+    def _start(self) -> None:
+        if not self._reading and not self._stopped:
+            self._reading = True
+            self._tasks.spawn(self._run())
+
     async def _run(self) -> None:
-        while self._read_again and not self._stopped:
-            self._read_again = False
-            self._on_seen(await self._read())
+        while (self._read_again or self._has_changed) and not self._stopped:
+            is_asked, self._read_again, self._has_changed = self._read_again, False, False
+            if is_asked or not await self._is_known():
+                self._on_seen(await self._read())
         self._reading = False
         self._on_confirmed()
+
+    async def _is_known(self) -> bool:
+        """Whether the record is as reported, or as the owner has made it of that. A later change is told again."""
+        try:
+            return (await self._logs.read(self._ref, fresh=False)).version == self._version
+        except LogStoreError:
+            return False  # `_read` decides what it means
 
     async def _read(self) -> Versioned[LogMetadata] | None:
         """However long it takes."""
@@ -77,4 +105,5 @@ class RecordWatch:
                 continue
             if same_ownership(self._ours(), read.value):
                 self._guard.confirm(asked_at)
+            self._version = max(self._version, read.version)
             return read

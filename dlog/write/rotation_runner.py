@@ -435,6 +435,7 @@ class RotationRunner:
             return
         if isinstance(answer, Applied):
             self._guard.confirm(asked_at)
+            self._watch.own_change(version, answer.version)
         now_us, nonce = self._environment.wall_us(), self._environment.token()
         self._apply(self._machine.on_answer(answer, now_us, nonce))
 

@@ -9,8 +9,8 @@ Protocol: docs/bookkeeper.md#reads, #long-poll.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,19 +132,31 @@ class ReadHandle:
         Source: docs/bookkeeper.md#reading-the-lac.
         """
         if self._changed.is_set():
-            await self._look_whether_closed()
+            await self._glance()  # a ledger that was closed stays so, however old the answer is
         if self.closed:
             return self.last_readable
-        self._changed.clear()  # before the read: what changes from now on is not covered by it
-        self._adopt(await self._context.store.read_ledger(self.ledger_id))
+        with self._covering_changes():
+            self._adopt(await self._context.store.read_ledger(self.ledger_id))
         return await self.read_lac()
 
-    async def _look_whether_closed(self) -> None:
-        """The cheapest read will do: a ledger that was closed stays so, however old the answer is."""
-        self._changed.clear()
-        found = (await self._context.store.glance_at_ledgers((self.ledger_id,))).get(self.ledger_id)
-        if found is not None and found.value.closed:
+    async def _glance(self) -> bool:
+        """Adopt what the cheapest read finds; False if it finds nothing. It shows each change that the watch has told
+        of, and perhaps no later one."""
+        with self._covering_changes():
+            found = (await self._context.store.glance_at_ledgers((self.ledger_id,))).get(self.ledger_id)
+        if found is not None:
             self._adopt(found)
+        return found is not None
+
+    @contextmanager
+    def _covering_changes(self) -> Iterator[None]:
+        """A read of metadata. If it fails or is cancelled, the changes before it remain to be read."""
+        self._changed.clear()  # before the read: what changes from now on is not covered by it
+        try:
+            yield
+        except BaseException:
+            self._changed.set()
+            raise
 
     async def read_lac(self) -> EntryId:
         """As `refresh`, but with the metadata as last read: what was added since then by way of other bookies may be
@@ -190,8 +202,11 @@ class ReadHandle:
             return self.last_readable
         if self._unwatch is None:
             self._unwatch = self._context.store.watch_ledger(self.ledger_id, self._changed.set)
-            # There was no watch since the last read.
-            if await self.refresh() > beyond or self.closed:
+            self._changed.set()  # there was no watch since the last read
+        if self._changed.is_set():
+            if not await self._glance():
+                await self.refresh()
+            if self.closed or self.last_readable > beyond:
                 return self.last_readable
         claim = await self._first_claim(beyond, timeout_s)
         if claim is not None and not self._changed.is_set():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ledger.errors import LogStoreError
 from ledger.model import EntryId, LedgerId
@@ -29,7 +29,12 @@ _LONGER_S = 1.0
 """A shared long poll outlasts those who wait, so that it ends for a reason that concerns them all."""
 
 _Key = tuple[LedgerId, bytes]
-Open = Callable[[LedgerId, bytes], Awaitable[ReadHandle]]
+
+
+class Open(Protocol):
+    """As `LedgerClient.open`."""
+
+    def __call__(self, ledger_id: LedgerId, password: bytes, *, fresh: bool) -> Awaitable[ReadHandle]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +64,17 @@ class SharedLedgers:
     def __init__(self, open: Open) -> None:
         self._open = open
         self._shared: dict[_Key, SharedLedger] = {}
-        self._opening: dict[_Key, SharedCall[SharedLedger]] = {}
+        self._opening: dict[tuple[_Key, bool], SharedCall[SharedLedger]] = {}
+        """By what is opened, and whether by fresh metadata."""
 
-    async def open(self, ledger_id: LedgerId, password: bytes = b"") -> SharedLedger:
+    async def open(self, ledger_id: LedgerId, password: bytes = b"", *, fresh: bool = True) -> SharedLedger:
         """As `LedgerClient.open`. Call `close` of what it returns once for each time it was returned."""
         key = (ledger_id, password)
         while True:
             found = self._shared.get(key)
             if found is None:
                 try:
-                    found = await self._first(key)
+                    found = await self._first(key, fresh)
                 except asyncio.CancelledError:
                     await self._close_unused(key)
                     raise
@@ -77,6 +83,8 @@ class SharedLedgers:
                     return found
                 continue
             found.readers += 1
+            if not fresh:
+                return found
             try:
                 await found.refresh()
             except BaseException:
@@ -84,10 +92,10 @@ class SharedLedgers:
                 raise
             return found
 
-    async def _first(self, key: _Key) -> SharedLedger:
+    async def _first(self, key: _Key, fresh: bool) -> SharedLedger:
         async def opened() -> SharedLedger:
-            del self._opening[key]  # those who call from now on may want to see more
-            handle = await self._open(*key)
+            del self._opening[key, fresh]  # those who call from now on may want to see more
+            handle = await self._open(*key, fresh=fresh)
             found = self._shared.get(key)
             if found is not None:  # of those who called before, and whose opening ended first
                 try:
@@ -98,9 +106,9 @@ class SharedLedgers:
             shared = self._shared[key] = SharedLedger(handle, lambda: self._forget(key, shared))
             return shared
 
-        opening = self._opening.get(key)
+        opening = self._opening.get((key, fresh))
         if opening is None:
-            opening = self._opening[key] = SharedCall(opened)
+            opening = self._opening[key, fresh] = SharedCall(opened)
         return await opening()
 
     async def _close_unused(self, key: _Key) -> None:

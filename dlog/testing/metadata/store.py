@@ -7,15 +7,18 @@ as its process lives, with a gap of at most the time until the loss was noticed.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache, partial
+from typing import TypeAlias, TypeVar
 
 from dlog.testing.metadata.history import Operation, RegisterCall, RegisterHistory
+from dlog.testing.metadata.older_answers import OlderAnswers
 from dlog.testing.metadata.session import Session
 from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, LogStoreError
 from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_value
-from ledger.metadata.store import OnLost, Registration, ignore_loss
+from ledger.metadata.store import OnLost, Registration, Unwatch, Watch, ignore_loss
 from ledger.metadata.transactions import ledgers
 from ledger.metadata.transactions.key_value import Job, Transaction
 from ledger.metadata.transactions.store import KeyValueRegistration, KeyValueStore
@@ -23,6 +26,10 @@ from ledger.model import BookieInfo, LedgerId, LedgerMetadata, Versioned
 
 _AGAIN_S = 1.0
 """Pause between two attempts to register again."""
+
+_T = TypeVar("_T")
+_Found: TypeAlias = tuple[int | None, bytes | None]
+"""Version and value."""
 
 
 class SimulatedStore(KeyValueStore):
@@ -34,6 +41,7 @@ class SimulatedStore(KeyValueStore):
         self._history = history
         self._registrations: list[KeptRegistration] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._answers = OlderAnswers()
         session.on_reconnected = self._register_again
 
     # ---- presence
@@ -73,48 +81,83 @@ class SimulatedStore(KeyValueStore):
             call.register = _ledger(ledger_id)
             return ledger_id
 
-        ledger_id = await self._history.follow(call, self._write(create), lambda _: (0, call.value))
+        ledger_id = await self._change(call, self._write(create), lambda _: (0, call.value))
         return LedgerId(ledger_id), 0
 
     async def create_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> int:
         call = self._invoke(_ledger(ledger_id), "create", value=_bytes(metadata))
         answer = super().create_ledger(ledger_id, metadata)
-        return await self._history.follow(call, answer, lambda version: (version, call.value))
+        return await self._change(call, answer, lambda version: (version, call.value))
 
     async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
-        call = self._invoke(_ledger(ledger_id), "read")
+        register = _ledger(ledger_id)
+        call = self._invoke(register, "read")
+        began = self._answers.now(register)
         answer = super().read_ledger(ledger_id)
-        return await self._history.follow(call, answer, lambda found: (found.version, _bytes(found.value)))
+        found = await self._history.follow(call, answer, lambda found: (found.version, _bytes(found.value)))
+        self._answers.keep(register, began, found)
+        return found
+
+    async def glance_at_ledgers(
+        self, ledger_ids: Sequence[LedgerId]
+    ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+        began = {ledger_id: self._answers.now(_ledger(ledger_id)) for ledger_id in ledger_ids}
+        found = await super().glance_at_ledgers(ledger_ids)
+        for ledger_id in ledger_ids:
+            if (older := self._answers.older(_ledger(ledger_id))) is not None:
+                found[ledger_id] = older
+            elif ledger_id in found:
+                self._answers.keep(_ledger(ledger_id), began[ledger_id], found[ledger_id])
+        return found
+
+    def watch_ledger(self, ledger_id: LedgerId, watch: Watch, *, urgent: bool = False) -> Unwatch:
+        telling = self._answers.telling(_ledger(ledger_id), watch)
+        return super().watch_ledger(ledger_id, telling, urgent=urgent)
 
     async def write_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
         call = self._invoke(_ledger(ledger_id), "write", expected=version, value=_bytes(metadata))
         answer = super().write_ledger(ledger_id, metadata, version)
-        return await self._history.follow(call, answer, lambda version: (version, call.value))
+        return await self._change(call, answer, lambda version: (version, call.value))
 
     async def remove_ledger(self, ledger_id: LedgerId, version: int | None = None) -> None:
         call = self._invoke(_ledger(ledger_id), "remove", expected=version)
-        await self._history.follow(call, super().remove_ledger(ledger_id, version), _nothing)
+        await self._change(call, super().remove_ledger(ledger_id, version), _nothing)
 
     # ---- history: records
 
     async def create_record(self, key: str, value: bytes) -> int:
         call = self._invoke(key, "create", value=value)
         answer = super().create_record(key, value)
-        return await self._history.follow(call, answer, lambda version: (version, value))
+        return await self._change(call, answer, lambda version: (version, value))
 
     async def read_record(self, key: str, *, fresh: bool = True) -> Versioned[bytes]:
         call = self._invoke(key, "read")
+        began = self._answers.now(key)
         answer = super().read_record(key, fresh=fresh)
-        return await self._history.follow(call, answer, lambda found: (found.version, found.value))
+        found = await self._history.follow(call, answer, lambda found: (found.version, found.value))
+        older = None if fresh else self._answers.older(key)
+        if older is None:
+            self._answers.keep(key, began, found)
+        return found if older is None else older
+
+    def watch_record(self, key: str, watch: Watch, *, urgent: bool = False) -> Unwatch:
+        return super().watch_record(key, self._answers.telling(key, watch), urgent=urgent)
 
     async def write_record(self, key: str, value: bytes, version: int) -> int:
         call = self._invoke(key, "write", expected=version, value=value)
         answer = super().write_record(key, value, version)
-        return await self._history.follow(call, answer, lambda version: (version, value))
+        return await self._change(call, answer, lambda version: (version, value))
 
     async def remove_record(self, key: str, version: int) -> None:
         call = self._invoke(key, "remove", expected=version)
-        await self._history.follow(call, super().remove_record(key, version), _nothing)
+        await self._change(call, super().remove_record(key, version), _nothing)
+
+    async def _change(self, call: RegisterCall, answer: Awaitable[_T], found: Callable[[_T], _Found]) -> _T:
+        self._answers.forget(call.register)
+        try:
+            return await self._history.follow(call, answer, found)
+        finally:
+            self._answers.forget(call.register)
 
     def _invoke(
         self,

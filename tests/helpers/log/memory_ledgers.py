@@ -163,7 +163,7 @@ class MemoryLedgers:
     def closed_ledgers(self, password: bytes = b"", *, entries_max: int, bytes_max: int) -> NothingAhead:
         return NothingAhead()
 
-    async def open(self, ledger_id: int, password: bytes = b"") -> MemoryHandle:
+    async def open(self, ledger_id: int, password: bytes = b"", *, fresh: bool = True) -> MemoryHandle:
         await self.interfere("open")
         handle = MemoryHandle(ledger_id, self)
         self.opened.append(ledger_id)

@@ -22,7 +22,7 @@ from dlog.core.tailing import (
 from dlog.errors import DataLossError, LogNotFoundError, TrimmedError, UnknownPositionError
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, LogState, MessageId, SealFacts
 from ledger.model import LedgerId
-from tests.helpers.log.lists import show
+from tests.helpers.log.lists import show, window_of
 
 
 def listed(ledger_id: int, last_entry: int | None = None) -> ListedLedger:
@@ -97,13 +97,39 @@ def test_a_listed_successor_is_no_permission_to_advance() -> None:
     assert not machine.at_tail
 
 
-def test_the_record_that_names_the_successor_is_read_after_the_seal_was_seen() -> None:
-    """Ledger 6 was listed, then dropped by the takeover that sealed 5: only a fresh record knows."""
+def test_a_successor_that_was_listed_before_the_seal_is_read_without_another_look() -> None:
+    """Nothing enters the list below it, so it comes next."""
     machine = tailing()
     show(machine, record(5, 6))
     machine.on_ledger(5, readable=0, sealed=False)
     machine.on_read(5, 0)
     machine.on_ledger(5, readable=0, sealed=True)
+    assert machine.next_step() == OpenLedger(6)
+
+
+def test_without_a_listed_successor_the_record_is_read_after_the_seal_was_seen() -> None:
+    machine = tailing()
+    show(machine, record(5))
+    machine.on_ledger(5, readable=0, sealed=True)
+    machine.on_newer_record(record(5), window_of(record(5)))
+    assert machine.next_step() == ReadRecord(), "that read may have begun before the seal"
+    show(machine, record(5, 6))
+    machine.on_read(5, 0)
+    assert machine.next_step() == OpenLedger(6)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_successor_that_a_takeover_has_dropped_is_passed_by(is_deleted: bool) -> None:
+    """Ledger 6 was listed, and was dropped empty by the takeover that sealed 5."""
+    machine = tailing()
+    show(machine, record(5, 6))
+    machine.on_ledger(5, readable=0, sealed=True)
+    machine.on_read(5, 0)
+    assert machine.next_step() == OpenLedger(6)
+    if is_deleted:
+        machine.on_ledger_missing(6)
+    else:
+        machine.on_ledger(6, readable=-1, sealed=True)
     assert machine.next_step() == ReadRecord()
     show(machine, record(listed(5, 0), 9))
     assert machine.next_step() == OpenLedger(9)
@@ -389,7 +415,7 @@ def test_the_successor_of_an_open_ledger_is_known_before_it_may_be_read() -> Non
     assert machine.successor is None, "what is sealed is read ahead"
     show(machine, record(5, 6, 7))
     machine.on_ledger(5, readable=0, sealed=True)
-    assert machine.successor is None, "only a fresh record names it now"
+    assert machine.successor is None, "it is opened in its turn"
 
 
 @pytest.mark.parametrize(("until", "expected"), [(at(6), None), (at(6, 1), 6), (at(5, 9), None)])

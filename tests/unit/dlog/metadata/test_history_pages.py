@@ -209,5 +209,5 @@ async def test_a_page_that_was_removed_after_its_record_was_read_is_no_loss() ->
 
     store.read_record = overtake  # type: ignore[method-assign]  # between the record and the page
     record, window = await LogMetadataStore(store, ENVIRONMENT).read_window(ref, 3)
-    assert overtaken and record.pages == ()
+    assert overtaken and record.value.pages == ()
     assert window.ledgers[0].ledger_id == PAGE_LEDGERS

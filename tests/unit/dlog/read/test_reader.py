@@ -262,6 +262,35 @@ def test_a_cancelled_wait_loses_nothing(request: pytest.FixtureRequest) -> None:
     play(request, scene)
 
 
+def test_a_change_of_the_record_holds_no_entry_up(request: pytest.FixtureRequest) -> None:
+    """Those of the ledger before are returned while the store is slow to show what has changed."""
+
+    async def scene(log: MemoryLog) -> None:
+        ledger = log.add_ledger(3, (b"a",))
+        await log.record(3)
+        async with log.reader() as reader:
+            assert await payloads(reader, 1) == [b"a"]
+            await poll(lambda: reader.at_tail)
+            look, shown = log.logs.read_window, asyncio.Event()
+
+            async def slow(*args: Any, **options: Any) -> Any:
+                await shown.wait()
+                return await look(*args, **options)
+
+            log.logs.read_window = slow  # type: ignore[method-assign]
+            following = log.add_ledger(4)
+            await log.record(3, 4)
+            for payload in (b"b", b"c"):
+                ledger.append(payload)
+                assert await payloads(reader, 1) == [payload]
+            shown.set()
+            ledger.seal()
+            following.append(b"d")
+            assert await payloads(reader, 1) == [b"d"]
+
+    play(request, scene)
+
+
 def test_the_slow_poll_replaces_lost_watches(request: pytest.FixtureRequest) -> None:
     """A seal and a successor that nobody announces are found all the same."""
 

@@ -203,7 +203,7 @@ DIFFERENCES = {
         "may be out of date, two are asked at a time. The ledger is empty when it is opened.",
         more=frozenset(
             {
-                *(f"127.0.0.1:{port} read_lac" for port in (3181, 3182, 3183)),
+                "127.0.0.1:3183 read_lac",
                 "read -1",
                 "long poll above -1",
                 "read 0",

@@ -52,6 +52,60 @@ async def test_a_close_that_a_watch_reports_needs_no_current_read() -> None:
         assert reader.closed
 
 
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_a_close_is_not_forgotten_with_the_read_that_would_have_shown_it(is_cancelled: bool) -> None:
+    """The watch has fired, and the look at the metadata after it fails or is cancelled."""
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        reader = await cluster.client.open(handle.ledger_id)
+        await reader.wait_for_lac(0, timeout_s=0.01)
+        looking = asyncio.Event()
+
+        async def fail(ledger_ids: object) -> None:
+            looking.set()
+            if is_cancelled:
+                await never()
+            raise MetadataUnavailableError("the store is down")
+
+        glance = cluster.store.glance_at_ledgers
+        cluster.store.glance_at_ledgers = fail
+        waiting = asyncio.create_task(reader.wait_for_lac(0, timeout_s=NEVER_S))
+        await asyncio.sleep(0.01)
+        await handle.close()
+        await looking.wait()
+        if is_cancelled:
+            waiting.cancel()
+        with pytest.raises(asyncio.CancelledError if is_cancelled else MetadataUnavailableError):
+            await waiting
+        cluster.store.glance_at_ledgers = glance
+        async with asyncio.timeout(GUARD_S):
+            await reader.wait_for_lac(0, timeout_s=NEVER_S)
+        assert reader.closed
+
+
+async def test_a_first_wait_needs_no_linearizable_read() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        reader = await cluster.client.open(handle.ledger_id)
+        await handle.close()
+        cluster.store.before_read = never
+        async with asyncio.timeout(GUARD_S):
+            await reader.wait_for_lac(0, timeout_s=NEVER_S)
+        assert reader.closed
+
+
+async def test_a_ledger_deleted_before_the_first_wait_is_an_error() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        reader = await cluster.client.open(handle.ledger_id)
+        await cluster.client.delete(handle.ledger_id)
+        with pytest.raises(LedgerNotFoundError):
+            await reader.wait_for_lac(0, timeout_s=NEVER_S)
+
+
 async def test_a_close_before_the_first_wait_is_noticed() -> None:
     async with scripted_cluster() as cluster:
         handle = await cluster.client.create(QuorumSizes())

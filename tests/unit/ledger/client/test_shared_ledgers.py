@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError
-from ledger.model import EntryId, QuorumSizes
+from ledger.model import EntryId, LedgerId, LedgerMetadata, QuorumSizes, Versioned
 from ledger.reading import shared_ledgers
 from ledger.reading.read_handle import ReadHandle
 from ledger.reading.shared_ledgers import EntryRun, SharedLedger
@@ -132,6 +132,32 @@ async def test_openings_that_overlap_end_in_one_handle_that_knows_what_each_saw(
         await quick.close()
         assert not quick.is_closed, "one reader is left"
         await quick.close()
+
+
+async def test_one_who_wants_fresh_metadata_does_not_join_an_opening_by_older() -> None:
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster, 2)
+        glance, held = cluster.store.glance_at_ledgers, asyncio.Event()
+
+        async def older(ledger_ids: Sequence[LedgerId]) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+            found: dict[LedgerId, Versioned[LedgerMetadata]] = await glance(ledger_ids)
+            await held.wait()
+            return found
+
+        cluster.store.glance_at_ledgers = older
+        shared = cluster.client.shared
+        early = asyncio.create_task(shared.open(writer.ledger_id, fresh=False))
+        await asyncio.sleep(0.01)
+        await writer.close()
+        (fresh,) = await opened(cluster, writer, 1)
+        assert fresh.closed
+        held.set()
+        assert await early is fresh
+        again = await shared.open(writer.ledger_id, fresh=False)
+        assert again is fresh
+        for each in (fresh, again, fresh):
+            await each.close()
+        assert fresh.is_closed
 
 
 async def test_all_who_wait_share_a_long_poll_and_one_fetch() -> None:
