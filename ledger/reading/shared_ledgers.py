@@ -189,24 +189,31 @@ class SharedLedger:
         if self._poll is None and not waiter.done():
             self._poll = self._loop.create_task(self._follow())
         timer = self._loop.call_later(timeout_s, _wake, waiter, _TIME_IS_UP)
+        outcome = None
         try:
             outcome = await waiter
         finally:
             timer.cancel()
             self._waiting.pop(waiter, None)
-            if not self._waiting and self._poll is not None:
-                self._poll.cancel()
-                self._poll = None
+            if waiter.cancelled() or outcome is not None:
+                self._end_poll_unless_waited_for()
+            else:  # whoever is interrupted will often wait again, and the poll may be about to end well
+                self._loop.call_soon(self._end_poll_unless_waited_for)
         if outcome is _TIME_IS_UP:
             await self.refresh()
         elif isinstance(outcome, LogStoreError):
             raise outcome.copy()
         return outcome is not None
 
+    def _end_poll_unless_waited_for(self) -> None:
+        if not self._waiting and self._poll is not None:
+            self._poll.cancel()
+            self._poll = None
+
     async def _follow(self) -> None:
         """One long poll for all who wait, until it ends for all of them."""
         known, outcome = self.last_readable, _HAS_CHANGED
-        while self.last_readable <= known and not self.closed:
+        while self._waiting and self.last_readable <= known and not self.closed:
             left_s = max(self._waiting.values()) - self._loop.time()
             try:
                 await self._handle.wait_for_lac(known, max(left_s, 0.0) + _LONGER_S)

@@ -237,6 +237,37 @@ async def test_a_signal_ends_the_wait_of_those_who_gave_it() -> None:
             await each.close()
 
 
+async def test_one_who_is_interrupted_and_waits_again_keeps_the_long_poll() -> None:
+    """What that has learned is not lost: it may be about to read that the ledger is closed."""
+    async with scripted_cluster() as cluster:
+        (reader,) = await opened(cluster, await written(cluster), 1)
+        polls, handle = list[int](), reader._handle
+        look = handle.wait_for_lac
+
+        async def counted(beyond: int, timeout_s: float) -> int:
+            polls.append(beyond)
+            return await look(beyond, timeout_s)
+
+        handle.wait_for_lac = counted  # type: ignore[method-assign]
+        signals = [Signal() for _ in range(3)]
+
+        async def wait_again() -> None:
+            for signal in signals:
+                assert not await reader.wait_for_lac(2, NEVER_S, signal)
+
+        task = asyncio.create_task(wait_again())
+        for signal in signals:
+            await asyncio.sleep(0.01)
+            assert reader._poll is not None
+            signal.set()
+        async with asyncio.timeout(GUARD_S):
+            await task
+        assert len(polls) == 1
+        await asyncio.sleep(0.01)
+        assert reader._poll is None, "nobody waits any more"
+        await reader.close()
+
+
 async def test_each_waits_as_long_as_it_wants() -> None:
     async with scripted_cluster() as cluster:
         readers = await opened(cluster, await written(cluster), 3)
