@@ -53,7 +53,7 @@ class RepairConfig:
     ledgers_at_once: int = 4
     """Ledgers that one worker repairs at the same time."""
 
-    window_bytes: int = 1024 * 1024
+    window_bytes: int = 512 * 1024
     """Bytes of one copy that the receiving bookie has not acknowledged."""
 
     bytes_per_s: int = 0
