@@ -1,10 +1,9 @@
-"""What ZooKeeper allows a tail at a rotation: how long a change takes to be seen, and what was read after it.
+"""What ZooKeeper allows a tail at a rotation: how long a change takes to be seen.
 
     python -m benchmarks.floors.seal_rounds HOST:PORT --count N --interval SECONDS
 
-One session changes a node of the size of a ledger's metadata. The watch of another one fires; it reads the node, then
-syncs and reads a second one of the size of a log's record, in one round. These are kazoo's own clients in a process
-that does nothing else, and answer each other on kazoo's threads.
+One session changes a node of the size of a ledger's metadata. The watch of another one fires, and it reads the node.
+These are kazoo's own clients in a process that does nothing else, and answer each other on kazoo's threads.
 """
 
 from __future__ import annotations
@@ -15,17 +14,16 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from kazoo.client import KazooClient
 
 from benchmarks.histogram import Summary
 from ledger.metadata.uri import parse_uri
 from ledger.metadata.zookeeper.address import parse_address
+from tests.helpers.golden.sets import connected
 from tests.helpers.repository import ROOT
 
-_LEDGER, _RECORD = b"l" * 300, b"r" * 1000
+_LEDGER = b"l" * 300
 _PATIENCE_S = 30.0
 
 
@@ -51,7 +49,6 @@ class _Rounds:
         self._changing = changing
         self._watching = watching
         self._ledger = changing.create("/floor-", _LEDGER, ephemeral=True, sequence=True)
-        self._record = changing.create("/floor-", _RECORD, ephemeral=True, sequence=True)
         self._ended_at = 0.0
         self._ended = threading.Event()
 
@@ -67,10 +64,6 @@ class _Rounds:
         self._watching.get_async(self._ledger).rawlink(self._on_ledger)
 
     def _on_ledger(self, _result: object) -> None:
-        self._watching.sync_async(self._record)
-        self._watching.get_async(self._record).rawlink(self._on_record)
-
-    def _on_record(self, _result: object) -> None:
         self._ended_at = time.monotonic()
         self._ended.set()
 
@@ -81,24 +74,13 @@ def main() -> None:
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--interval", type=float, required=True)
     arguments = parser.parse_args()
-    with _session(arguments.server) as changing, _session(arguments.server) as watching:
+    with connected(arguments.server) as changing, connected(arguments.server) as watching:
         rounds = _Rounds(changing, watching)
         took: list[float] = []
         for _ in range(arguments.count):
             time.sleep(arguments.interval)  # at the pace of the rotations that this is compared with
             took.append(rounds.measure())
     print(json.dumps(took))
-
-
-@contextmanager
-def _session(server: str) -> Iterator[KazooClient]:
-    client = KazooClient(server)
-    client.start()
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 if __name__ == "__main__":

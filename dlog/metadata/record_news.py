@@ -1,7 +1,7 @@
 """Reads a log's record again after each change of it, while its reader goes on with what it does.
 
 A tail would otherwise deliver nothing during such a read, which a rotation needs only once the ledger is sealed. The
-cheapest read will do, since it shows the change that the watch has told of.
+cheapest read will do, since it shows the change that the watch has reported.
 """
 
 from __future__ import annotations

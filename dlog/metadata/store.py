@@ -152,22 +152,13 @@ class LogMetadataStore:
             raise LogNotFoundError(f"log {ref.name} ({ref.log_uuid}) no longer exists", log=str(ref.name))
         return found
 
-    async def glance(self, ref: LogRef) -> LogMetadata | None:
-        """The record by the cheapest read; it may be an older one. None if it shows none.
-
-        Raises:
-            The errors of `read`, except LogNotFoundError.
-        """
-        found = await self._read_or_none(ref, fresh=False)
-        return None if found is None else found.value
-
     async def read_window(
         self, ref: LogRef, ledger_id: int, ledgers_wanted: int = 1, *, fresh: bool = True
     ) -> tuple[Versioned[LogMetadata], ListWindow]:
         """The record, read linearizably, and the part of its list that begins at this id or the lowest one above it.
 
         `ledgers_wanted`: a hint how long the part should be. With `fresh=False` it is the cheapest read, which shows
-        each change that a watch of this client has told of, and perhaps no later one; in a new session not even that.
+        each change that a watch of this client has reported, and perhaps no later one; in a new session not even that.
 
         Raises:
             HistoryPageError: a page that the newest record refers to is missing or damaged.

@@ -121,7 +121,7 @@ class Fetcher:
         self._has_capacity = asyncio.Event()
         self._news = RecordNews(self._window)
         self._ahead = LedgersAhead(ledgers, password, config, machine.sealed_ahead)
-        self._next_ledger = NextLedger(ledgers, password, lambda: logs.glance(ref))
+        self._next_ledger = NextLedger(ledgers, password, lambda: logs.read(ref, fresh=False))
         self._handle: SharedLedger | None = None
         self._beginning: Beginning | None = None
         """Of the ledger at the position, if it was read ahead and nothing of it was fetched yet."""

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dlog.model import LogMetadata
 from ledger.client import LedgerClient
 from ledger.errors import LogStoreError
-from ledger.model import LedgerId
+from ledger.model import LedgerId, Versioned
 from ledger.reading.shared_ledgers import SharedLedger
 
 _Outcome = SharedLedger | LogStoreError | None
@@ -24,12 +24,12 @@ class NextLedger:
     """Call `expect` while the reader waits, `hurry` at the end of a ledger, `take` for the next one, and `close`."""
 
     def __init__(
-        self, ledgers: LedgerClient, password: bytes, glance: Callable[[], Awaitable[LogMetadata | None]]
+        self, ledgers: LedgerClient, password: bytes, read: Callable[[], Awaitable[Versioned[LogMetadata]]]
     ) -> None:
-        """`glance` reads the record, perhaps an older one."""
+        """`read` reads the record, perhaps an older one."""
         self._ledgers = ledgers
         self._password = password
-        self._glance = glance
+        self._read = read
         self._ledger_id: int | None = None
         """The ledger that is opened, unless it is still looked for."""
         self._task: asyncio.Task[_Outcome] | None = None
@@ -86,11 +86,10 @@ class NextLedger:
 
     async def _find(self, sealed: LedgerId, is_wanted: asyncio.Event) -> _Outcome:
         try:
-            record = await self._glance()
+            record = (await self._read()).value
         except LogStoreError as error:
             return error
-        listed = () if record is None else record.ledgers
-        following = next((each for each in listed if each.ledger_id > sealed), None)
+        following = next((each for each in record.ledgers if each.ledger_id > sealed), None)
         return None if following is None else await self._open(following.ledger_id, is_wanted)
 
     async def _open(self, ledger_id: LedgerId, is_wanted: asyncio.Event) -> _Outcome:

@@ -1,6 +1,6 @@
 """The record as its owner follows it: read again after every change that another client makes.
 
-The watch tells of the owner's own changes, too. The cheapest read shows those for what they are, so that a rotation
+The watch reports the owner's own changes, too. The cheapest read shows those for what they are, so that a rotation
 costs the store no further transaction.
 """
 
@@ -45,7 +45,7 @@ class RecordWatch:
         self._on_seen = on_seen
         self._on_confirmed = on_confirmed
         self._version = -1
-        """Of the record as reported, and as changed by the owner since; nobody else has changed it in between."""
+        """Of the record as reported, and as changed by the owner since; no other client has changed it in between."""
         self._reading = False
         self._has_changed = False
         self._read_again = False
@@ -84,7 +84,7 @@ class RecordWatch:
         self._on_confirmed()
 
     async def _is_known(self) -> bool:
-        """Whether the record is as reported, or as the owner has made it of that. A later change is told again."""
+        """Whether the record is as reported, or as the owner has made it of that. A later change is reported again."""
         try:
             return (await self._logs.read(self._ref, fresh=False)).version == self._version
         except LogStoreError:

@@ -140,8 +140,8 @@ class ReadHandle:
         return await self.read_lac()
 
     async def _glance(self) -> bool:
-        """Adopt what the cheapest read finds; False if it finds nothing. It shows each change that the watch has told
-        of, and perhaps no later one."""
+        """Adopt what the cheapest read finds; False if it finds nothing. It shows each change that the watch has
+        reported, and perhaps no later one."""
         with self._covering_changes():
             found = (await self._context.store.glance_at_ledgers((self.ledger_id,))).get(self.ledger_id)
         if found is not None:

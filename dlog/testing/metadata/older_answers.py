@@ -1,7 +1,7 @@
 """Answers of a ZooKeeper server that lags behind, to reads that need not be linearizable.
 
 Invariant, as in a session of ZooKeeper: an answer is never older than what this handle has read of that value before,
-than its own changes, or than what a watch of it has told. Nor does a server lag for long.
+than its own changes, or than what a watch of it has reported. Nor does a server lag for long.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class OlderAnswers:
         self._forgotten[register] = self.now(register) + 1
         self._kept.pop(register, None)
 
-    def telling(self, register: str, watch: Watch) -> Watch:
-        """A watch counts for what is read after it was set, and after it has told of a change."""
+    def reporting(self, register: str, watch: Watch) -> Watch:
+        """A watch counts for what is read after it was set, and after it has reported a change."""
 
-        def tell() -> None:
+        def report() -> None:
             self.forget(register)
             watch()
 
         self.forget(register)
-        return tell
+        return report

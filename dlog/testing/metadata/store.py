@@ -111,8 +111,8 @@ class SimulatedStore(KeyValueStore):
         return found
 
     def watch_ledger(self, ledger_id: LedgerId, watch: Watch, *, urgent: bool = False) -> Unwatch:
-        telling = self._answers.telling(_ledger(ledger_id), watch)
-        return super().watch_ledger(ledger_id, telling, urgent=urgent)
+        reporting = self._answers.reporting(_ledger(ledger_id), watch)
+        return super().watch_ledger(ledger_id, reporting, urgent=urgent)
 
     async def write_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
         call = self._invoke(_ledger(ledger_id), "write", expected=version, value=_bytes(metadata))
@@ -141,7 +141,7 @@ class SimulatedStore(KeyValueStore):
         return found if older is None else older
 
     def watch_record(self, key: str, watch: Watch, *, urgent: bool = False) -> Unwatch:
-        return super().watch_record(key, self._answers.telling(key, watch), urgent=urgent)
+        return super().watch_record(key, self._answers.reporting(key, watch), urgent=urgent)
 
     async def write_record(self, key: str, value: bytes, version: int) -> int:
         call = self._invoke(key, "write", expected=version, value=value)

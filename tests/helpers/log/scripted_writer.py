@@ -25,10 +25,15 @@ async def entries(writer: LogWriter, *payloads: bytes) -> list[asyncio.Future[Me
 async def settled_writer(client: LogClient, log: str) -> LogWriter:
     """One that has read its log's record, retention and requests, and asks the store for nothing else of itself."""
     writer = await client.open_writer(log, create=True)
+    await until(lambda: is_settled(client))
+    return writer
+
+
+def is_settled(client: LogClient) -> bool:
+    """Whether the client's writer, which has taken its log over and changed nothing since, has read all of that."""
     answered = store_of(client).answered
     took_over = len(answered) - 1 - answered[::-1].index("write_record")
-    await until(lambda: answered[took_over + 1 :].count("read_record") == 3)
-    return writer
+    return answered[took_over + 1 :].count("read_record") == 3
 
 
 def added(what: str) -> int:

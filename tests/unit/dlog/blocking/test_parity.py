@@ -23,6 +23,7 @@ from dlog.model import MessageId
 from ledger.config import LedgerClientConfig
 from tests.helpers.log.blocking_log import BlockingLog, blocking_log
 from tests.helpers.log.scripted_log import ScriptedLog, scripted_log
+from tests.helpers.log.scripted_writer import is_settled
 
 KIB = 1024
 PATIENT = LedgerClientConfig(add_timeout_s=30.0, quorum_timeout_s=30.0)
@@ -258,6 +259,8 @@ async def a_deposed_writer(face: Face) -> list[str]:
     client, other = await face.client(blind=True), await face.client()
     writer = await client.open_writer("orders", create=True)
     await writer.append(b"a")
+    # A moment after it was opened a writer reads the record, which must not show the takeover.
+    assert await until(lambda: _is(is_settled(getattr(client.target, "_target", client.target))))
     successor = await other.open_writer("orders", create=True)
     unread = await writer.submit_many([b"b", b"c"])
     assert await until(lambda: _is(unread.done() and not writer.active))

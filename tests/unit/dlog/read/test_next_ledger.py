@@ -13,7 +13,7 @@ from dlog.model import LogMetadata
 from dlog.read.next_ledger import NextLedger
 from ledger.client import LedgerClient
 from ledger.errors import MetadataUnavailableError, ReadError
-from ledger.model import LedgerId
+from ledger.model import LedgerId, Versioned
 from tests.helpers.log.memory_ledgers import MemoryLedgers, MemoryLog, poll
 
 UNAVAILABLE = (MetadataUnavailableError("the store is down"), ReadError("too few bookies answer"))
@@ -28,7 +28,7 @@ async def log_of(request: pytest.FixtureRequest, *ledger_ids: int) -> MemoryLog:
 
 
 def next_of(log: MemoryLog) -> NextLedger:
-    return NextLedger(cast(LedgerClient, log.ledgers), b"", lambda: log.logs.glance(log.ref))
+    return NextLedger(cast(LedgerClient, log.ledgers), b"", lambda: log.logs.read(log.ref, fresh=False))
 
 
 @contextmanager
@@ -102,7 +102,7 @@ async def test_what_fails_is_left_to_the_reader(
 async def test_a_record_that_cannot_be_read_is_left_to_the_reader(request: pytest.FixtureRequest) -> None:
     log = await log_of(request, 3, 4)
 
-    async def unavailable() -> LogMetadata | None:
+    async def unavailable() -> Versioned[LogMetadata]:
         raise MetadataUnavailableError("the store is down")
 
     following = NextLedger(cast(LedgerClient, log.ledgers), b"", unavailable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -84,18 +85,6 @@ async def test_a_close_is_not_forgotten_with_the_read_that_would_have_shown_it(i
         assert reader.closed
 
 
-async def test_a_first_wait_needs_no_linearizable_read() -> None:
-    async with scripted_cluster() as cluster:
-        handle = await cluster.client.create(QuorumSizes())
-        await handle.add(b"zero")
-        reader = await cluster.client.open(handle.ledger_id)
-        await handle.close()
-        cluster.store.before_read = never
-        async with asyncio.timeout(GUARD_S):
-            await reader.wait_for_lac(0, timeout_s=NEVER_S)
-        assert reader.closed
-
-
 async def test_a_ledger_deleted_before_the_first_wait_is_an_error() -> None:
     async with scripted_cluster() as cluster:
         handle = await cluster.client.create(QuorumSizes())
@@ -106,12 +95,16 @@ async def test_a_ledger_deleted_before_the_first_wait_is_an_error() -> None:
             await reader.wait_for_lac(0, timeout_s=NEVER_S)
 
 
-async def test_a_close_before_the_first_wait_is_noticed() -> None:
+@pytest.mark.parametrize("before_read", [None, never], ids=["", "without a linearizable read"])
+async def test_a_close_before_the_first_wait_is_noticed(
+    before_read: Callable[[], Awaitable[None]] | None,
+) -> None:
     async with scripted_cluster() as cluster:
         handle = await cluster.client.create(QuorumSizes())
         await handle.add(b"zero")
         reader = await cluster.client.open(handle.ledger_id)
         await handle.close()
+        cluster.store.before_read = before_read
         async with asyncio.timeout(GUARD_S):
             await reader.wait_for_lac(0, timeout_s=NEVER_S)
         assert reader.closed

@@ -264,7 +264,7 @@ async def test_one_who_is_interrupted_and_waits_again_keeps_the_long_poll() -> N
             await task
         assert len(polls) == 1
         await asyncio.sleep(0.01)
-        assert reader._poll is None, "nobody waits any more"
+        assert reader._poll is None, "no reader waits any more"
         await reader.close()
 
 
