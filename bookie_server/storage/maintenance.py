@@ -57,6 +57,8 @@ class StorageMaintenance:
         self._callbacks = callbacks
         self._limits = DiskLimits(config.disk_usage_max, config.disk_usage_writable)
         self._job: CheckpointJob | None = None
+        self._jobs_made = 0
+        self._jobs_stored = 0
         self._marked = journal.durable
         """The log mark of the last checkpoint, or what the start has read back."""
         self._running: asyncio.Task[None] | None = None
@@ -109,7 +111,7 @@ class StorageMaintenance:
         for task in self._periodic:
             task.cancel()
         await asyncio.gather(*self._periodic, return_exceptions=True)
-        if self._running is not None:
+        while self._running is not None:
             await self._running
         await self._room_worker.close()
 
@@ -121,6 +123,8 @@ class StorageMaintenance:
             self._begin()
 
     def _begin(self) -> asyncio.Task[None]:
+        """Run the job that met a full disk again, or a new one."""
+        assert self._running is None, "two runs of one job would end two jobs"
         if self._job is None:
             # One moment on the loop: what is in the frozen half was journaled at or after `durable`, or
             # is still on its way there, so everything before `durable` is in this or an earlier job. `_run` waits
@@ -129,6 +133,7 @@ class StorageMaintenance:
             self._job = CheckpointJob(
                 self._parts.caches.freeze(), self._parts.states.take_changed(), deleted, self._journal.durable
             )
+            self._jobs_made += 1
         self._running = asyncio.get_running_loop().create_task(self._run(self._job))
         return self._running
 
@@ -162,6 +167,7 @@ class StorageMaintenance:
 
     def _stored(self, job: CheckpointJob) -> None:
         self._full, self._job, self._marked = None, None, job.mark
+        self._jobs_stored += 1
         self.has_checkpointed = True
         self._parts.caches.flushed()
         self._parts.states.stored()
@@ -171,20 +177,16 @@ class StorageMaintenance:
 
         Nothing is done if nothing is new, unless `in_any_case`; nor once it is closed.
         """
-        await self._idle()
-        if self._job is not None and not self._failed:
-            await self._attempt()
-        if (in_any_case or self._anything_new()) and not self._failed and not self._closed:
-            await self._attempt()
-
-    async def _attempt(self) -> None:
-        await asyncio.shield(self._begin())
-        if self._full is not None:
-            raise self._full.copy()
-
-    async def _idle(self) -> None:
-        while self._running is not None:
-            await asyncio.shield(self._running)
+        # A job that was made before this call may lack what was accepted since, and the next one has it. Under load a
+        # run begins in the moment in which another ends, so there may be no moment without one.
+        made = self._jobs_made
+        while self._jobs_stored <= made and not self._failed and not self._closed:
+            is_idle = self._running is None and self._job is None
+            if is_idle and not in_any_case and not self._anything_new():
+                return
+            await asyncio.shield(self._running or self._begin())
+            if self._full is not None:
+                raise self._full.copy()
 
     def _anything_new(self) -> bool:
         # What a checkpoint took while its sync was under way is stored, but the mark lies before it: another
@@ -225,8 +227,9 @@ class StorageMaintenance:
 
     async def check_disk(self) -> None:
         """Retry what met a full disk, measure, take the reserves back, and say whether adds are welcome."""
-        await self._idle()
-        if self._job is not None and not self._failed:
+        if self._running is not None:
+            await asyncio.shield(self._running)
+        if self._job is not None and self._running is None and not self._failed:
             await asyncio.shield(self._begin())
         if self._failed:
             return

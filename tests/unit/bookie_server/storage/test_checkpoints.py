@@ -1,0 +1,108 @@
+"""Checkpoints while a disk is full, and while appends fill a half of the cache as fast as the other one is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.disk.timing import DiskTiming
+from tests.helpers.bookie.storage import KEY, add, fence, open_storage
+from tests.helpers.simulation.disk import new_disk, run
+
+_HOME = Path("/bookie")
+_CACHE_BYTES = 64 * 1024
+_ENTRIES = 200
+
+
+async def _opened(disk: SimulatedDisk) -> LedgerStorage:
+    return await open_storage(
+        _HOME,
+        disk,
+        journal_segment_bytes=16 * 1024 * 1024,
+        write_cache_bytes_max=_CACHE_BYTES,
+        entry_log_bytes_max=2**30,
+        reserve_bytes=0,
+        disk_check_interval_s=10.0,
+        disk_usage_max=0.95,
+        disk_usage_writable=0.9,
+    )
+
+
+async def _filled(storage: LedgerStorage, state: StoredLedger, acked: int) -> int:
+    """A checkpoint has met the full disk, and as much as one takes has been added since; the next entry id."""
+    while not storage._upkeep.held_up or storage._parts.caches.active.size < _CACHE_BYTES:
+        await add(storage, state, range(acked, acked + _ENTRIES))
+        acked += _ENTRIES
+        await asyncio.sleep(0.05)
+    return acked
+
+
+def test_a_checkpoint_that_met_a_full_disk_is_repeated_by_one_run() -> None:
+    """Entries and fences that came during it are in the next one, also if that meets a full disk again."""
+
+    async def main() -> None:
+        disk = new_disk(timing=DiskTiming(write_bytes_per_s=2e6, sync_s=(1e-3, 5e-3)))
+        storage = await _opened(disk)
+        state = storage.create_ledger(1, KEY)
+        await add(storage, state, range(10))
+        await storage.checkpoint()
+        disk.capacity_bytes = disk.used_bytes
+        acked = await _filled(storage, state, 10)
+        disk.capacity_bytes = None
+        checkpoint = asyncio.create_task(storage.checkpoint())
+        fenced: list[int] = []
+        while not checkpoint.done():
+            await add(storage, state, range(acked, acked + _ENTRIES))
+            acked += _ENTRIES
+            other = storage.create_ledger(100 + len(fenced), KEY)
+            await add(storage, other, [0])
+            await fence(storage, other)
+            fenced.append(other.ledger_id)
+            await storage.wait_for_room()
+        disk.capacity_bytes = disk.used_bytes
+        await asyncio.sleep(5)
+        disk.capacity_bytes = None
+        await storage.check_disk()
+        assert storage.writable
+        await storage.close()
+
+        storage = await _opened(disk)
+        found = storage.ledger(1)
+        assert found is not None
+        assert [each for each in range(acked) if await storage.read(found, each) is None] == []
+        assert fenced and all((each := storage.ledger(other)) and each.fenced for other in fenced)
+        await storage.close()
+
+    run(main())
+
+
+def test_checkpoints_and_checks_of_the_disk_have_their_turn_under_load() -> None:
+    async def main() -> None:
+        disk = new_disk(timing=DiskTiming(write_bytes_per_s=2e6, sync_s=(20e-3, 30e-3)))
+        storage = await _opened(disk)
+        loop = asyncio.get_running_loop()
+
+        async def keep_adding(ledger_id: int) -> None:
+            state, at = storage.create_ledger(ledger_id, KEY), 0
+            while True:
+                await storage.wait_for_room()
+                await add(storage, state, range(at, at + 60))
+                at += 60
+
+        load = [loop.create_task(keep_adding(each)) for each in range(1, 9)]
+        await asyncio.sleep(5)
+        assert not storage.has_room or storage._upkeep._running is not None
+        disk.nearly_full = True
+        async with asyncio.timeout(5):
+            await storage.checkpoint()
+        await asyncio.sleep(10)
+        assert not storage.writable
+        for each in load:
+            each.cancel()
+        await asyncio.gather(*load, return_exceptions=True)
+        await storage.close()
+
+    run(main())
