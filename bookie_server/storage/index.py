@@ -234,10 +234,13 @@ class Index:
 
     def _log_record(self, log_id: int, ledger_id: int, written: int) -> tuple[bytes, bytes]:
         """The ledger's bytes in the log with `written` more; an upper bound if a flush had to be repeated."""
-        key = _LOG_KEY.pack(b"L", log_id, ledger_id)
-        value = self._store.get(key)
-        before = 0 if value is None else _unpacked(_LOG_VALUE, value)[0]
-        return key, _LOG_VALUE.pack(min(before + written, _BYTES_MAX))
+        total = self.bytes_in_log(log_id, ledger_id) + written
+        return _LOG_KEY.pack(b"L", log_id, ledger_id), _LOG_VALUE.pack(min(total, _BYTES_MAX))
+
+    def bytes_in_log(self, log_id: int, ledger_id: int) -> int:
+        """Bytes of the ledger's blocks in the log, an upper bound; 0 if it has none. StorageError."""
+        value = self._store.get(_LOG_KEY.pack(b"L", log_id, ledger_id))
+        return 0 if value is None else int(_unpacked(_LOG_VALUE, value)[0])
 
     def has_live_ledger(self, log_id: int) -> bool:
         """Whether a ledger that is not deleted has blocks in the log.

@@ -45,8 +45,8 @@ Run = tuple[Sequence[int], Sequence[StoredEntry]]
 class _Ledger:
     """What is moved of one ledger."""
 
-    log_ids: Sequence[int]
-    """Chosen files in which it has blocks."""
+    log_bytes: Mapping[int, int]
+    """By chosen file in which it has blocks: their bytes, as the index had them when the run began."""
     moves: list[tuple[list[Interval], list[Interval]]] = field(default_factory=list)
     is_whole: bool = False
     """Everything in these files was looked at."""
@@ -64,7 +64,7 @@ class CompactionRun:
         self._bytes_max = bytes_max
         self._log_ids = {each.log_id for each in files}
         self._ledgers: Mapping[int, _Ledger] = {
-            ledger_id: _Ledger(list(in_files)) for ledger_id, in_files in live_by_ledger(files).items()
+            ledger_id: _Ledger(in_files) for ledger_id, in_files in live_by_ledger(files).items()
         }
         self._logs = EntryLogReader(parts.disk, parts.paths)
         self._log_id = parts.writer.new_log_id()
@@ -209,8 +209,10 @@ class CompactionRun:
             for ledger_id, ledger in self._ledgers.items():
                 moved = [index.move(ledger_id, old, new) for old, new in ledger.moves]
                 if ledger.is_whole and all(moved):
-                    for log_id in ledger.log_ids:
-                        if log_id not in self.damaged:
+                    for log_id, log_bytes in ledger.log_bytes.items():
+                        # With more bytes, blocks of it that the index had lost were put back during the run.
+                        grown = index.bytes_in_log(log_id, ledger_id) > log_bytes
+                        if not grown and log_id not in self.damaged:
                             index.remove_from_log(log_id, ledger_id)
             index.sync(index.generation())
         except DiskFullError:

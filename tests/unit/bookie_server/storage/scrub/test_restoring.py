@@ -15,8 +15,10 @@ import pytest
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import DiskFailedError, DiskFullError
+from bookie_server.storage.background.pace import Pace
 from bookie_server.storage.index import Index
 from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.scrub.file_walk import UnindexedBlock
 from bookie_server.storage.scrub.marking import RepairMarks
 from bookie_server.storage.scrub.scrubber import Scrubber, ScrubConfig
 from bookie_server.storage.segments.places import path_of
@@ -25,6 +27,7 @@ from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError
 from tests.helpers.bookie.lost_intervals import lose_intervals, lose_log_records, places_of, unindexed
 from tests.helpers.bookie.storage import (
+    COMPACTED_BELOW,
     KEY,
     add,
     copy_as_after_kill,
@@ -114,6 +117,36 @@ def test_a_file_with_restored_entries_is_in_use(tmp_path: Path) -> None:
         await storage.close()
         storage = await open_storage(tmp_path)
         await storage.remove_dead_logs()
+        assert await found_ids(storage, 2, COUNT) == list(range(COUNT))
+        await storage.close()
+
+    run(main)
+
+
+def test_a_compaction_keeps_what_was_restored_since_it_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has copied all that the index had of the ledger, so that the file would have nothing live any more."""
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        for ledger_id in (1, 2):
+            await add(storage, storage.create_ledger(ledger_id, KEY), range(COUNT))
+        await storage.checkpoint()
+        await durable(partial(storage.delete_ledger, 1))
+        await storage.checkpoint()
+        lost = lose_intervals(index_of(storage), 2, lambda each: each.first == 0)
+        restored: list[UnindexedBlock] = []
+
+        async def restore(_pace: Pace, _written: int) -> None:
+            if not restored:
+                restored.extend(await storage.restore_blocks(await unindexed(storage)))
+
+        monkeypatch.setattr(Pace, "after", restore)
+        await storage.compact(COMPACTED_BELOW)
+        assert places_of(restored) == {(each.log_id, each.offset) for each in lost}
+        await storage.close()
+        storage = await open_storage(tmp_path)
         assert await found_ids(storage, 2, COUNT) == list(range(COUNT))
         await storage.close()
 
