@@ -123,7 +123,9 @@ class StateLog:
 
     def _write_frames(self, file: DiskFile, generation: int) -> None:
         self._offset = 0
-        ends = self._ends() | dict.fromkeys(self._still_there(), REMOVED)
+        ends = self._ends()
+        # A power cut may undo a removal, and the index go on in that log: then it has an end again, which counts.
+        ends = dict.fromkeys(self._still_there(), REMOVED) | ends
         logs = [log_end_record(log_id, offset) for log_id, offset in sorted(ends.items())]
         frames = (
             encode_frame(self._offset, 0, records)

@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -107,20 +107,26 @@ class _Rebuild:
             index.close()
 
     def _parts_to_read(self) -> list[LogPart]:
-        """Files with blocks, and where these end; those after the last one known hold nothing that was stored."""
+        """Files with blocks, and where these end; those after the last one known hold nothing that was stored.
+
+        Unless one that is known is missing: a compaction may have replaced it, and a full disk kept that from being
+        noted.
+        """
         known, removed = self._known.log_ends, self._known.removed
         there = [each for each in log_ids(self._disk, self._paths.entry_logs) if each not in removed]
         # LOG_FULL: earlier builds noted it after a rebuild that could not find everything.
         ends = {log_id: None if end in (NOT_KNOWN, LOG_FULL) else end for log_id, end in known.items()}
+        segments = file_ids(self._disk, self._paths.journal)
+        missing = ends.keys() - {*there, *map(segment_id, segments)}
+        any_counts = bool(self.result.lost or missing)
         last = max((log_id for log_id in ends if not is_segment(log_id)), default=0)
         logs = {log_id for log_id in ends if not is_segment(log_id)}
-        logs.update(log_id for log_id in there if self.result.lost or log_id <= last)
+        logs.update(log_id for log_id in there if any_counts or log_id <= last)
         found = [LogPart(log_id, 0, ends.get(log_id)) for log_id in sorted(logs)]
-        return found + list(self._segments_to_read(ends))
+        return found + list(self._segments_to_read(ends, segments if any_counts else []))
 
-    def _segments_to_read(self, ends: Mapping[int, int | None]) -> Iterator[LogPart]:
+    def _segments_to_read(self, ends: Mapping[int, int | None], there: Sequence[int]) -> Iterator[LogPart]:
         """Journal files up to the log mark. What is after it is replayed, with the states that belong to it."""
-        there = file_ids(self._disk, self._paths.journal) if self.result.lost else []
         known = {journal_file_id(log_id) for log_id in ends if is_segment(log_id)}
         for file_id in sorted({*there, *known}):
             end = ends.get(segment_id(file_id))
