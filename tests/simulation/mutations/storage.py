@@ -100,6 +100,23 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        "checkpoint-run-twice",
+        "A checkpoint that met a full disk is repeated by one run: its end is the end of no other.",
+        (
+            edit(
+                "bookie_server.storage.maintenance:StorageMaintenance._begin",
+                ('assert self._running is None, "two runs of one job would end two jobs"', "pass"),
+            ),
+            edit(
+                "bookie_server.storage.maintenance:StorageMaintenance.checkpoint",
+                ("self._running or self._begin()", "self._begin()"),
+            ),
+        ),
+        plan=focused(
+            "filled_disk", **THREE, **SLOW_DISKS, fast=True, append_every_s=0.02, payload_bytes_max=8000
+        ),
+    ),
+    Mutation(
         "replay-ends-at-the-first-file",  # docs/pitfalls.md#replay-not-repeatable
         "Replay goes on in the file that a NEXT_FILE record names.",
         (
