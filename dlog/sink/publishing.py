@@ -37,7 +37,7 @@ from dlog.format.log_metadata import SINKS_MAX
 from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata
 from dlog.sink.epoch import SinkEpoch
-from ledger.errors import LogStoreError
+from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, UnavailableError
 from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId, Versioned
 
@@ -45,7 +45,6 @@ _log = logging.getLogger(__name__)
 
 _DELETIONS_IN_PARALLEL = 16
 _TIDY_S_MAX = 10.0
-"""The batch is published already: what is left is tried again after the next one."""
 
 
 async def publish(
@@ -67,43 +66,53 @@ async def publish(
     """
     if not staged:
         return True
-    environment = client.ledgers.environment
-    rounds = Rounds(environment, f"the record of log {epoch.ref}")
+    rounds = Rounds(client.ledgers.environment, f"the record of log {epoch.ref}")
+    in_doubt = False
     while True:
         try:
-            read = await client.logs.read(epoch.ref)
-        except LogNotFoundError as error:
-            raise WriterDeposedError(
-                f"log {epoch.ref} was deleted; the batch is not in it", log=str(epoch.ref)
-            ) from error
-        verdict = publication(
-            read.value,
-            epoch.ownership,
-            batch,
-            staged,
-            append_time_us=epoch.append_time_us,
-            now_us=environment.wall_us(),
-            nonce=environment.token(),
-        )
-        if isinstance(verdict, NotOwner | Barred) and await _in_pages(client, epoch.ref, read, staged):
-            verdict = Published(frozenset(one.ledger_id for one in staged))
-        match verdict:
-            case Publish(record):
+            read, verdict = await _look(client, epoch, batch, staged)
+            if isinstance(verdict, Publish):
                 answer = await client.logs.compare_and_set(
-                    epoch.ref, record, read.version, limit_s=client.config.takeover_timeout_s
+                    epoch.ref, verdict.record, read.version, limit_s=client.config.takeover_timeout_s
                 )
                 if isinstance(answer, Applied):
-                    await _tidy(client, epoch.ref, answer.record)
                     return True
                 # Refused, or applied and changed since: a fresh record decides.
+                in_doubt = in_doubt or not answer.definite
                 await rounds.again()
+                continue
+        except UnavailableError as error:
+            if in_doubt:
+                raise _in_doubt(epoch, error) from error
+            raise
+        match verdict:
             case Published(listed):
                 left = [one.ledger_id for one in staged if one.ledger_id not in listed]
                 if left:
                     await discard(client, epoch.ref, left)
                 return bool(listed)
             case refused:
-                raise _refusal(epoch, batch, refused, read.value)
+                refusal = _refusal(epoch, batch, refused, read.value)
+                if in_doubt and batch is None:
+                    # Without a number no mark is left of a batch that was listed and then trimmed.
+                    raise _in_doubt(epoch, refusal) from refusal
+                raise refusal
+
+
+async def tidy(client: LogClient, ref: LogRef) -> None:
+    """What an owner does after a rotation (docs/log-semantics.md#rule-34), after a batch: trim, and delete ledgers.
+
+    An error is logged: what is left is tried again after the next batch.
+    """
+    try:
+        async with asyncio.timeout(_TIDY_S_MAX):
+            plan = await client.apply_retention(ref.name.name)
+            if plan.before is not None or has_deletable((await client.logs.read(ref)).value):
+                await client.collect(ref.name.name)
+    except (LogStoreError, TimeoutError) as error:
+        _log.warning(
+            "log %s: could not trim it or delete ledgers; will try after the next batch: %s", ref, error
+        )
 
 
 async def discard(client: LogClient, ref: LogRef, ledger_ids: Collection[LedgerId]) -> list[LedgerId]:
@@ -147,6 +156,30 @@ async def discard(client: LogClient, ref: LogRef, ledger_ids: Collection[LedgerI
 # ---- parts
 
 
+async def _look(
+    client: LogClient, epoch: SinkEpoch, batch: SinkBatch | None, staged: Sequence[StagedLedger]
+) -> tuple[Versioned[LogMetadata], Verdict]:
+    try:
+        read = await client.logs.read(epoch.ref)
+    except LogNotFoundError as error:
+        raise WriterDeposedError(
+            f"log {epoch.ref} was deleted; the batch is not in it", log=str(epoch.ref)
+        ) from error
+    environment = client.ledgers.environment
+    verdict = publication(
+        read.value,
+        epoch.ownership,
+        batch,
+        staged,
+        append_time_us=epoch.append_time_us,
+        now_us=environment.wall_us(),
+        nonce=environment.token(),
+    )
+    if isinstance(verdict, NotOwner | Barred) and await _in_pages(client, epoch.ref, read, staged):
+        verdict = Published(frozenset(one.ledger_id for one in staged))
+    return read, verdict
+
+
 async def _in_pages(
     client: LogClient, ref: LogRef, read: Versioned[LogMetadata], staged: Sequence[StagedLedger]
 ) -> bool:
@@ -165,17 +198,12 @@ async def _in_page(client: LogClient, ref: LogRef, read: Versioned[LogMetadata],
             read = await client.logs.read(ref)
 
 
-async def _tidy(client: LogClient, ref: LogRef, record: LogMetadata) -> None:
-    """What an owner does after a rotation (docs/log-semantics.md#rule-34). The batch is published whatever it does."""
-    try:
-        async with asyncio.timeout(_TIDY_S_MAX):
-            plan = await client.apply_retention(ref.name.name)
-            if plan.before is not None or has_deletable(record):
-                await client.collect(ref.name.name)
-    except (LogStoreError, TimeoutError) as error:
-        _log.warning(
-            "log %s: could not trim it or delete ledgers; will try after the next batch: %s", ref, error
-        )
+def _in_doubt(epoch: SinkEpoch, cause: LogStoreError) -> MetadataOutcomeUnknownError:
+    return MetadataOutcomeUnknownError(
+        f"it is not known whether log {epoch.ref} has the batch: the answer to its publication was lost, and now "
+        f"{cause}; run it again, which publishes nothing twice if it is numbered",
+        log=str(epoch.ref),
+    )
 
 
 def _refusal(

@@ -16,7 +16,7 @@ from dlog.core.publication import SinkBatch, StagedLedger
 from dlog.errors import StagingBarredError
 from dlog.sink.epoch import SinkEpoch
 from dlog.sink.opening import is_published, open_epoch
-from dlog.sink.publishing import discard, publish
+from dlog.sink.publishing import discard, publish, tidy
 from ledger.errors import MetadataOutcomeUnknownError, RequestTimeoutError
 from spark_connector.options.sink_options import SinkOptions
 from spark_connector.retrying import retrying
@@ -84,17 +84,25 @@ async def commit(
         The errors of `publish`.
     """
 
+    known = False
+
     async def once() -> StagingBarredError | None:
+        nonlocal known
         async with connected(options) as client:
             try:
                 await publish(client, epoch, batch, staged)
             except StagingBarredError as error:
                 return error  # it would be raised again, however often that is repeated
+            known = True
+            if staged:
+                await tidy(client, epoch.ref)
             return None
 
     try:
         barred = await retrying(once, options.write_timeout_ms, f"log {epoch.ref}")
     except RequestTimeoutError as error:
+        if known:
+            return  # the time ran out for what may be left to the next batch
         raise MetadataOutcomeUnknownError(
             f"it is not known after writeTimeoutMs={options.write_timeout_ms} whether log {epoch.ref} has the batch: "
             "run it again, which publishes nothing twice if it is numbered",

@@ -6,13 +6,16 @@ Source: docs/log-semantics.md#rule-37.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from dlog.client import LogClient
 from dlog.config import LogConfig
+from dlog.core.metadata_update import NotOurs
 from dlog.core.publication import SinkBatch, StagedLedger
 from dlog.core.rotation_triggers import RotationLimits
 from dlog.errors import (
@@ -25,13 +28,13 @@ from dlog.errors import (
 )
 from dlog.format.log_metadata import SINKS_MAX
 from dlog.inspection.ledgers import listed_ledgers
-from dlog.model import Retention, SinkMark
+from dlog.model import LogMetadata, Retention, SinkMark
 from dlog.sink.opening import open_epoch
-from dlog.sink.publishing import discard, publish
+from dlog.sink.publishing import discard, publish, tidy
 from dlog.sink.staging import StagingWriter
 from dlog.testing import SimulatedCluster, simulate
-from ledger.errors import LogStoreError, MetadataOutcomeUnknownError
-from ledger.model import LedgerId
+from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, MetadataUnavailableError
+from ledger.model import LedgerId, Versioned
 from tests.helpers.log.scripted_log import payloads
 from tests.helpers.log.sink import encoded, staged
 from tests.helpers.log.unsure_store import APPLIED, DROPPED, LATE, UnsureStore
@@ -162,6 +165,72 @@ def test_a_lost_answer_is_decided_by_reading_again(batch: SinkBatch | None) -> N
         await client.close()
 
     simulate(main)
+
+
+@contextmanager
+def overtaken_unnoticed(client: LogClient, then: Callable[[], Awaitable[object]]) -> Iterator[None]:
+    """A change of the log's record is applied, its answer lost, and other clients do `then` before a fresh read."""
+    change = client.logs.compare_and_set
+
+    async def lost(*args: Any, **options: Any) -> NotOurs:
+        await change(*args, **options)
+        client.logs.compare_and_set = change  # type: ignore[method-assign]
+        await then()
+        return NotOurs(None, definite=False)
+
+    client.logs.compare_and_set = lost  # type: ignore[method-assign]
+    yield
+    client.logs.compare_and_set = change  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("batch", [None, ZERO])
+def test_a_store_that_stays_away_after_a_lost_answer_leaves_the_outcome_unknown(
+    batch: SinkBatch | None,
+) -> None:
+    async def scene(_: SimulatedCluster, client: LogClient) -> None:
+        epoch = await open_epoch(client, LOG)
+        ledgers = await staged(client, epoch, batch, [b"1"])
+        look = client.logs.read
+
+        async def away(*_: object, **__: object) -> Versioned[LogMetadata]:
+            raise MetadataUnavailableError("the store is away")
+
+        async def go_away() -> None:
+            client.logs.read = away  # type: ignore[method-assign]
+
+        with overtaken_unnoticed(client, go_away):
+            await refused(client, publish(client, epoch, batch, ledgers), MetadataOutcomeUnknownError)
+        client.logs.read = look  # type: ignore[method-assign]
+        assert await publish(client, epoch, batch, ledgers), "repeating it gives its outcome"
+        assert await read(client) == [b"1"]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("batch", [None, ZERO])
+def test_a_batch_whose_answer_was_lost_and_that_is_trimmed_since_is_not_called_unpublished(
+    batch: SinkBatch | None,
+) -> None:
+    """Its number, if it has one, tells that the log had it; without one nothing does."""
+
+    async def scene(_: SimulatedCluster, client: LogClient) -> None:
+        epoch = await open_epoch(client, LOG)
+        ledgers = await staged(client, epoch, batch, [b"1"])
+
+        async def take_over_and_trim() -> None:
+            async with client.open_writer(LOG) as writer:
+                after = await writer.append(b"after")
+            await client.shrink(LOG, after)
+            await client.collect(LOG)
+
+        with overtaken_unnoticed(client, take_over_and_trim):
+            if batch is None:
+                await refused(client, publish(client, epoch, batch, ledgers), MetadataOutcomeUnknownError)
+            else:
+                assert not await publish(client, epoch, batch, ledgers)
+        assert await read(client) == [b"after"]
+
+    play(scene)
 
 
 def test_an_abort_stops_a_change_that_is_still_under_way() -> None:
@@ -303,6 +372,7 @@ def test_the_owner_of_a_log_trims_it_after_a_batch() -> None:
         for number in range(3):
             epoch = await open_epoch(client, LOG)
             assert await publish(client, epoch, None, await staged(client, epoch, None, [b"%d" % number]))
+            await tidy(client, epoch.ref)
         assert await read(client) == [b"2"]
         assert len(await kept(client)) == 1, "what a sink wrote is deleted as any other ledger"
 
