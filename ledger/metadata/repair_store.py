@@ -106,7 +106,10 @@ class RepairStore(Protocol):
         """How long a bookie may be away before its ledgers are marked; None if no operator has set it."""
 
     async def set_lost_bookie_delay_s(self, delay_s: int) -> None:
-        """Set it, to a new version. The auditor audits now when it is set to what it is, as BookKeeper's does."""
+        """Set it, to a new version. The auditor audits now when it is set to what it is, as BookKeeper's does.
+
+        ConfigurationError unless it is 0 to 2^31 - 1.
+        """
 
     def watch_switches(self, watch: Watch) -> Unwatch:
         """Be called when one of the two may have been set."""

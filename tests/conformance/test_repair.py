@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ledger.errors import InvalidNameError, MetadataVersionError, RecordNotFoundError
+from ledger.errors import ConfigurationError, InvalidNameError, MetadataVersionError, RecordNotFoundError
 from ledger.metadata.errors import LockLostError
 from ledger.metadata.repair_store import RepairStore, UnderReplicated
 from ledger.model import BookieId, LedgerId, Versioned
@@ -163,6 +163,18 @@ async def test_the_delay_of_a_lost_bookie_is_told_even_if_it_is_the_same(driver:
     await repair.set_lost_bookie_delay_s(60)
     await eventually(lambda: bool(told))
     assert await other.lost_bookie_delay_s() == Versioned(60, before.version + 1)
+
+
+@on_loop
+@pytest.mark.parametrize("delay_s", [-1, 2**31, 10**20])
+async def test_a_delay_that_cannot_be_read_back_is_not_stored(driver: Driver, delay_s: int) -> None:
+    """One such value in the store would end the work of every auditor."""
+    repair = (await driver.cluster()).repair
+    await repair.set_lost_bookie_delay_s(60)
+    with pytest.raises(ConfigurationError, match=f"must be 0 to 2147483647 s, got {delay_s}"):
+        await repair.set_lost_bookie_delay_s(delay_s)
+    found = await repair.lost_bookie_delay_s()
+    assert found is not None and found.value == 60
 
 
 @on_loop

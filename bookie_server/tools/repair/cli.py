@@ -63,6 +63,7 @@ def autorecovery(
             help="Seconds that a bookie may be away before its ledgers are copied, if the cluster has none set "
             "(default: 60).",
             min=0,
+            max=2**31 - 1,
         ),
     ] = None,
     grace: Annotated[
@@ -188,6 +189,7 @@ def repair_settings(
         typer.Option(
             help="Seconds that a bookie may be away before its ledgers are copied. Set to what it is: audit now.",
             min=0,
+            max=2**31 - 1,
         ),
     ] = None,
     output: OutputOption = Output.TEXT,

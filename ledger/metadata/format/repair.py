@@ -11,7 +11,7 @@ from collections.abc import Collection
 from google.protobuf.message import DecodeError
 
 from ledger.digits import whole_number
-from ledger.errors import InvalidNameError, MetadataFormatError
+from ledger.errors import ConfigurationError, InvalidNameError, MetadataFormatError
 from ledger.metadata.format.data_formats_pb2 import (
     AuditorVoteFormat,
     CheckAllLedgersFormat,
@@ -126,14 +126,19 @@ def decode_check_time(data: bytes) -> int | None:
 
 
 def encode_delay(delay_s: int) -> bytes:
+    """ConfigurationError for a number that `decode_delay` refuses: stored, it would end the work of every auditor."""
+    if not 0 <= delay_s <= _DELAY_S_MAX:
+        raise ConfigurationError(f"the lost-bookie delay must be 0 to {_DELAY_S_MAX} s, got {delay_s}")
     return b"%d" % delay_s
 
 
 def decode_delay(data: bytes) -> int:
     """Seconds; MetadataFormatError if it is no number."""
-    found = whole_number(data.decode(errors="replace"), _DELAY_S_MAX)
+    text = data.decode(errors="replace")
+    found = whole_number(text, _DELAY_S_MAX)
     if found is None:
         raise MetadataFormatError(
-            f"lostBookieRecoveryDelay is {data[:40]!r}, not a number of seconds: set it with 'bookie repair-settings'"
+            f"the lost-bookie delay that is stored is {text[:40]!r}, not a number of seconds from 0 to {_DELAY_S_MAX}: "
+            "set it with `bookie repair-settings --lost-bookie-delay SECONDS`"
         )
     return found

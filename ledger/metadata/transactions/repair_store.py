@@ -114,7 +114,8 @@ class KeyValueRepair:
         return None if found is None else Versioned(decode_delay(found.value), found.version)
 
     async def set_lost_bookie_delay_s(self, delay_s: int) -> None:
-        await self._write(lambda tx: repair.put(tx, repair.DELAY, encode_delay(delay_s)))
+        value = encode_delay(delay_s)
+        await self._write(lambda tx: repair.put(tx, repair.DELAY, value))
 
     def watch_switches(self, watch: Watch) -> Unwatch:
         unwatch = [

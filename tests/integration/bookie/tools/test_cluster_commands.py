@@ -81,6 +81,23 @@ def test_a_ledger_with_damaged_metadata_does_not_hide_the_others(cluster: Cluste
     assert intact["state"] == "OPEN"
 
 
+def test_a_delay_that_cannot_be_read_is_not_stored_and_a_stored_one_can_be_replaced(cluster: Cluster) -> None:
+    at = ("repair-settings", "--metadata", cluster.uri)
+    refused = run_bookie(*at, "--lost-bookie-delay", str(2**31))
+    assert refused.returncode == 2 and "2147483647" in refused.stderr
+    assert run_bookie(*at, "--lost-bookie-delay", "5").returncode == 0
+    with closing(sqlite3.connect(cluster.database)) as database, database:
+        key = "repair/lost-bookie-delay"
+        changed = database.execute("UPDATE nodes SET value = ? WHERE key = ?", (b"2147483648", key))
+        assert changed.rowcount == 1
+    shown = run_bookie(*at)
+    assert shown.returncode == 1
+    assert "'2147483648', not a number of seconds from 0 to 2147483647" in shown.stderr
+    assert "`bookie repair-settings --lost-bookie-delay SECONDS`" in shown.stderr
+    assert run_bookie(*at, "--lost-bookie-delay", "5").returncode == 0
+    assert run_bookie(*at).returncode == 0
+
+
 def test_an_audit_is_triggered_as_apaches_tools_do(cluster: Cluster) -> None:
     done = run_bookie("trigger-audit", "--metadata", cluster.uri)
     assert done.returncode == 0

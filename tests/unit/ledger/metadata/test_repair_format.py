@@ -74,7 +74,11 @@ def test_the_layout_has_the_bytes_of_apaches_and_another_is_refused() -> None:
 def test_delay_and_check_time_have_the_bytes_of_apaches() -> None:
     assert encode_delay(0) == APACHES[f"{TREE}/lostBookieRecoveryDelay"]
     assert decode_delay(b"60") == 60
-    with pytest.raises(MetadataFormatError, match="not a number of seconds"):
+    assert decode_delay(encode_delay(2**31 - 1)) == 2**31 - 1
+    with pytest.raises(
+        MetadataFormatError,
+        match=r"is 'soon', not a number of seconds .*repair-settings --lost-bookie-delay SECONDS",
+    ):
         decode_delay(b"soon")
     checked = APACHES[f"{TREE}/checkallledgersctime"]
     time_ms = decode_check_time(checked)
