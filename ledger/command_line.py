@@ -1,7 +1,7 @@
 """What both command lines share: exit codes, signals, broken pipes, and one sentence for an error.
 
 0    success; also when the reader of the output closes the pipe
-1    failure: something is unreachable, missing, or was taken over; wrong input after some of it was appended
+1    failure: something is unreachable, missing, or was taken over; wrong input after the takeover
 2    wrong usage: correct the command; nothing was done
 130  interrupted (Ctrl-C) before it was done
 143  terminated (SIGTERM) before it was done

@@ -6,6 +6,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -173,17 +174,14 @@ class Acknowledged:
             return f"no messages were {verb}{before}"
         return f"{counted(self.count, 'message')} {verb}, {self.first} to {self.last}{before}"
 
-    @property
-    def none_appended(self) -> bool:
-        """Whether certainly no message was appended, once `settle` has returned."""
-        return not (self.count or self._unknown or self._pending)
-
     def early_end(self) -> str:
         """The summary after a failure: what is acknowledged, and how many more may have been appended."""
         unknown = self._unknown + sum(count for count, _ in self._pending)
-        return self.summary("acknowledged") + (
-            f"; {unknown:,} more may or may not have been appended" if unknown else ""
-        )
+        if unknown:
+            more = f"; {unknown:,} more may or may not have been appended"
+        else:
+            more = "" if self.count else "; the log was taken over"
+        return self.summary("acknowledged") + more
 
 
 def register(app: typer.Typer) -> None:
@@ -245,6 +243,7 @@ def append(
                 wait_for_current_owner=wait_for_owner,
                 given_up=[LedgerId(one) for one in given_up or []],
             ) as writer,
+            _after_takeover(),
         ):
             runs = writer if producer is None else SequencedRuns(writer.producer(producer))
             _append_all(groups, runs.submit_many, acknowledged)
@@ -267,6 +266,19 @@ def _begun(groups: Iterator[Group]) -> Iterator[Group]:
     return chain(list(islice(groups, 1)), groups)
 
 
+@contextmanager
+def _after_takeover() -> Iterator[None]:
+    """Wrong usage is a part done from here on.
+
+    The exit code of wrong usage promises that nothing was done, so that a script may correct and repeat it; here the
+    log's writer is fenced, the log may have been made, and messages may have been appended.
+    """
+    try:
+        yield
+    except ConfigurationError as error:
+        raise DoneInPart(str(error)) from error
+
+
 def _append_all(
     groups: Iterable[Group], submit_many: Callable[..., Pending], acknowledged: Acknowledged
 ) -> None:
@@ -280,14 +292,11 @@ def _append_all(
             acknowledged.add(len(run), pending)
             acknowledged.collect(PENDING_MAX)
         acknowledged.collect(0)
-    except (KeyboardInterrupt, LogStoreError, OSError) as error:
+    except (KeyboardInterrupt, LogStoreError, OSError):
         try:
             acknowledged.settle()
         finally:  # also when a second Ctrl-C ends that
             say("dlog", f"stopped early: {acknowledged.early_end()}")
-        if isinstance(error, ConfigurationError) and not acknowledged.none_appended:
-            # The exit code of wrong usage promises that nothing was done, so that a script may correct and repeat it.
-            raise DoneInPart(str(error)) from error
         raise
     print(acknowledged.summary("appended"))
 
