@@ -246,7 +246,7 @@ def append(
             _after_takeover(),
         ):
             runs = writer if producer is None else SequencedRuns(writer.producer(producer))
-            _append_all(groups, runs.submit_many, acknowledged)
+            _append_all(groups, runs.submit_many, acknowledged, writer.abort)
 
 
 def _config(timeout_s: float, codec: CodecName) -> LogConfig:
@@ -280,7 +280,10 @@ def _after_takeover() -> Iterator[None]:
 
 
 def _append_all(
-    groups: Iterable[Group], submit_many: Callable[..., Pending], acknowledged: Acknowledged
+    groups: Iterable[Group],
+    submit_many: Callable[..., Pending],
+    acknowledged: Acknowledged,
+    abort: Callable[[], None],
 ) -> None:
     """Append everything and print what was appended, also if it ends early."""
     from dlog.config import LogConfig
@@ -295,7 +298,10 @@ def _append_all(
     except (KeyboardInterrupt, LogStoreError, OSError):
         try:
             acknowledged.settle()
-        finally:  # also when a second Ctrl-C ends that
+        except KeyboardInterrupt:
+            abort()  # closing the writer would wait for the same runs
+            raise
+        finally:
             say("dlog", f"stopped early: {acknowledged.early_end()}")
         raise
     print(acknowledged.summary("appended"))
