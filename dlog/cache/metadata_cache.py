@@ -109,21 +109,22 @@ class MetadataCache:
         """Keep the records of these logs in the snapshot, while they exist. On return the existing ones are in it.
 
         Raises:
-            MetadataUnavailableError: the metadata store cannot be reached. The logs are followed nevertheless.
+            MetadataUnavailableError: the metadata store cannot be reached. The logs are followed nevertheless, and
+                read as soon as it can be.
         """
         new = [log for log in logs if log not in self._unwatch]
         for log in new:
             self._unwatch[log] = self._store.watch_record(
                 name_key(self._logs.root, log), partial(self.refresh, log)
             )
-        await self._read_and_replace(new)
+        await self._read_followed(new)
 
     async def follow_ledgers(self, ledger_ids: Iterable[LedgerId]) -> None:
         """The same for the metadata of ledgers."""
         new = [ledger_id for ledger_id in ledger_ids if ledger_id not in self._unwatch]
         for ledger_id in new:
             self._unwatch[ledger_id] = self._store.watch_ledger(ledger_id, partial(self.refresh, ledger_id))
-        await self._read_and_replace(new)
+        await self._read_followed(new)
 
     def forget(self, key: LogName | LedgerId) -> None:
         """Do not follow it any more; it leaves the snapshot."""
@@ -168,6 +169,16 @@ class MetadataCache:
                 await asyncio.sleep(backoff.next_s())
             else:
                 backoff.reset()
+
+    async def _read_followed(self, keys: list[LogName] | list[LedgerId]) -> None:
+        try:
+            await self._read_and_replace(keys)
+        except BaseException:
+            # They are watched, and are not new to the next call: without this only a change would have them read.
+            for key in keys:
+                if key in self._unwatch:
+                    self.refresh(key)
+            raise
 
     async def _read_and_replace(self, keys: list[Key] | list[LogName] | list[LedgerId]) -> None:
         for at in range(0, len(keys), _READS_AT_ONCE):

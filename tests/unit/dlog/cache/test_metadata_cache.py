@@ -21,7 +21,7 @@ from ledger.errors import MetadataUnavailableError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId
-from tests.helpers.metadata.drivers import eventually
+from tests.helpers.metadata.drivers import eventually, new_metadata
 
 ORDERS, OTHERS = LogName(namespace="default", name="orders"), LogName(namespace="default", name="others")
 _names = itertools.count()
@@ -67,6 +67,30 @@ async def test_while_the_store_is_away_the_last_snapshot_stays(monkeypatch: pyte
         await eventually(lambda: cache.snapshot.logs[ORDERS].record.last_ledger_id == 5)
         await logs.create(OTHERS)  # followed although the call failed
         await eventually(lambda: cache.snapshot.contains_log(OTHERS))
+
+
+@pytest.mark.parametrize(
+    "error", [MetadataUnavailableError("the store is away"), asyncio.CancelledError()], ids=repr
+)
+async def test_what_could_not_be_read_when_it_was_followed_is_read_later(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """Nothing changes in it afterwards, so no watch asks for the read."""
+    async with cached() as (cache, logs, store):
+        await logs.create(ORDERS)
+        ledger_id, _ = await store.create_new_ledger(new_metadata())
+
+        async def away(_: object) -> Any:
+            raise error
+
+        with monkeypatch.context() as patched:
+            patched.setattr(cache._logs, "find", away)
+            patched.setattr(store, "read_ledger", away)
+            for follow in (cache.follow_logs([ORDERS]), cache.follow_ledgers([ledger_id])):
+                with pytest.raises(type(error)):
+                    await follow
+        await eventually(lambda: cache.snapshot.contains_log(ORDERS))
+        await eventually(lambda: cache.snapshot.contains_ledger(ledger_id))
 
 
 async def test_a_damaged_record_is_in_the_snapshot_and_leaves_the_others_alone(
