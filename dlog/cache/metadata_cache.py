@@ -51,6 +51,10 @@ class MetadataCache:
         self._records: dict[LogName, tuple[LogRef, Unwatch]] = {}
         """The incarnation whose record is watched."""
         self._dirty: dict[Key, None] = {}
+        self._begun = 0
+        """Number of reads that have begun."""
+        self._applied: dict[Key, int] = {}
+        """The latest of them that is in the snapshot."""
         self._wanted = Signal()
         self._listeners: list[OnChange] = []
         self._updating: asyncio.Task[None] | None = None
@@ -148,6 +152,7 @@ class MetadataCache:
         if isinstance(key, LogName):
             self._unwatch_record(key)
         self._dirty.pop(key, None)
+        self._applied.pop(key, None)
 
     def _unwatch_record(self, log: LogName) -> None:
         watched = self._records.pop(log, None)
@@ -183,8 +188,25 @@ class MetadataCache:
     async def _read_and_replace(self, keys: list[Key] | list[LogName] | list[LedgerId]) -> None:
         for at in range(0, len(keys), _READS_AT_ONCE):
             some = keys[at : at + _READS_AT_ONCE]
+            self._begun += 1
+            number = self._begun
             found = await asyncio.gather(*(self._read(key) for key in some))
-            self._replace(*found)
+            self._replace(
+                *(each for key, each in zip(some, found, strict=True) if self._applies(key, number))
+            )
+
+    def _applies(self, key: Key, number: int) -> bool:
+        """Whether this read changes the snapshot: the key is still followed, and no later read has been applied.
+
+        Versions do not order reads of which one found nothing, nor those of two incarnations of a log.
+        """
+        if key not in self._unwatch:
+            return False
+        if number < self._applied.get(key, 0):
+            self.refresh(key)  # it may have put its watch in the place of the later one's
+            return False
+        self._applied[key] = number
+        return True
 
     def _replace(self, *changes: Changes) -> None:
         """One new snapshot with all changes; listeners see it only if it differs."""
@@ -201,17 +223,15 @@ class MetadataCache:
                 listener(self._snapshot, disappeared)
 
     async def _read(self, key: Key) -> Changes:
-        """What is there now; nothing of what is no longer followed."""
+        """What is there now."""
         if isinstance(key, _Bookies):
             return Changes(bookies=await self._store.bookies())
         try:
             if isinstance(key, LogName):
-                info = await self._read_log(key)
-                return Changes(logs={key: info}) if key in self._unwatch else Changes()
-            ledger = await self._read_ledger(key)
-            return Changes(ledgers={key: ledger}) if key in self._unwatch else Changes()
+                return Changes(logs={key: await self._read_log(key)})
+            return Changes(ledgers={key: await self._read_ledger(key)})
         except CorruptionError as error:
-            return Changes(damaged={key: str(error)}) if key in self._unwatch else Changes()
+            return Changes(damaged={key: str(error)})
 
     async def _read_log(self, log: LogName) -> LogInfo | None:
         try:

@@ -93,6 +93,38 @@ async def test_what_could_not_be_read_when_it_was_followed_is_read_later(
         await eventually(lambda: cache.snapshot.contains_ledger(ledger_id))
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_a_read_that_was_overtaken_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, deleted: bool
+) -> None:
+    """The log is created or deleted, and read again, before the first read returns what was there before."""
+    async with cached() as (cache, logs, _):
+        await cache.follow_logs([OTHERS])
+        before = await logs.create(ORDERS) if deleted else None
+        honest, was_read, is_late = cache._read_log, asyncio.Event(), asyncio.Event()
+
+        async def read(log: LogName) -> Any:
+            found = await honest(log)
+            if log == ORDERS and not was_read.is_set():
+                was_read.set()
+                await is_late.wait()
+            return found
+
+        monkeypatch.setattr(cache, "_read_log", read)
+        following = asyncio.create_task(cache.follow_logs([ORDERS]))
+        await was_read.wait()
+        if before is None:
+            await logs.create(ORDERS)
+        else:
+            await logs.end_name(before)
+        await logs.create(OTHERS)
+        await eventually(lambda: cache.snapshot.contains_log(OTHERS))  # then ORDERS was read again, too
+        assert cache.snapshot.contains_log(ORDERS) != deleted
+        is_late.set()
+        await following
+        assert cache.snapshot.contains_log(ORDERS) != deleted
+
+
 async def test_a_damaged_record_is_in_the_snapshot_and_leaves_the_others_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
