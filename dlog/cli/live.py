@@ -12,7 +12,7 @@ import typer
 
 from dlog.cli.options import Metadata, Namespace, Table, TableOutput, administer
 from ledger.command_line import interrupt_without_reader
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, UnavailableError
 from ledger.printing import lines_of_facts, print_json, print_stream, table_lines
 
 if TYPE_CHECKING:
@@ -133,7 +133,8 @@ async def _new_logs_followed(client: LogClient, cache: MetadataCache) -> AsyncIt
     async def go_on() -> None:
         while True:
             await asyncio.sleep(_NEW_LOGS_S)
-            await follow()
+            with suppress(UnavailableError):  # the next time may succeed
+                await follow()
 
     await follow()
     task = asyncio.create_task(go_on())
