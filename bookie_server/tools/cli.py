@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +20,7 @@ from bookie_server.tools.options import MetadataOption, Output, OutputOption
 from bookie_server.tools.repair import cli as repair_cli
 from bookie_server.tools.repair import placement_cli
 from ledger.command_line import Boundary
+from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from bookie_server.storage.config import StorageConfig
@@ -44,15 +45,48 @@ MaybeMetadataOption = Annotated[
         metavar="URI",
     ),
 ]
+
+
+def _directory(option: str) -> Callable[[str], Path]:
+    """What makes a path of the option's text. An empty one, as of an unset variable, would be where the command runs.
+
+    ConfigurationError: it is empty.
+    """
+
+    def parse(text: str) -> Path:
+        if not text:
+            raise ConfigurationError(f"{option} is empty: give a directory, or leave the option out")
+        return Path(text)
+
+    return parse
+
+
 DataOption = Annotated[
-    Path | None, typer.Option("--data", help="Directory of the journal and the ledgers.", metavar="DIR")
+    Path | None,
+    typer.Option(
+        "--data",
+        help="Directory of the journal and the ledgers.",
+        metavar="DIR",
+        parser=_directory("--data"),
+    ),
 ]
 JournalOption = Annotated[
     Path | None,
-    typer.Option("--journal-dir", help="Journal directory (default: DATA/journal).", metavar="DIR"),
+    typer.Option(
+        "--journal-dir",
+        help="Journal directory (default: DATA/journal).",
+        metavar="DIR",
+        parser=_directory("--journal-dir"),
+    ),
 ]
 LedgersOption = Annotated[
-    Path | None, typer.Option("--ledger-dir", help="Ledger directory (default: DATA/ledgers).", metavar="DIR")
+    Path | None,
+    typer.Option(
+        "--ledger-dir",
+        help="Ledger directory (default: DATA/ledgers).",
+        metavar="DIR",
+        parser=_directory("--ledger-dir"),
+    ),
 ]
 ConfigOption = Annotated[
     Path | None,
