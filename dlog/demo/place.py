@@ -10,7 +10,7 @@ Whatever the demo created at an address it deletes afterwards: its logs, its boo
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +20,9 @@ from dlog.config import LogConfig
 from dlog.errors import LogNotFoundError
 from dlog.local.embedded import Standalone
 from ledger import whole_loop
-from ledger.errors import MetadataUnavailableError, RecordNotFoundError
+from ledger.errors import MetadataFormatError, MetadataUnavailableError, RecordNotFoundError
 from ledger.metadata.drivers import open_store
-from ledger.model import BookieId
+from ledger.metadata.format.cookie import decode_cookie
 
 LOG = "flights"
 CONFIG = LogConfig(deletion_grace_s=0)
@@ -63,12 +63,16 @@ def find_place(metadata: str | None, directory: Path, *, keep: bool) -> Iterator
         with _temporary_logs(place, keep=keep):
             yield place
         return
-    with Standalone(directory / "cluster", metadata=uri, restart=False) as cluster:
-        place, made = _on_own(cluster, log), cluster.made
-        with _temporary_logs(place, keep=keep):
-            yield place
-    if not keep:
-        whole_loop.run(remove_from_store(uri, place.bookies, made=made))
+    home = directory / "cluster"
+    own = Standalone(home, metadata=uri, restart=False)
+    try:
+        with own as cluster:
+            place = _on_own(cluster, log)
+            with _temporary_logs(place, keep=keep):
+                yield place
+    finally:  # also if it was interrupted while it started, once there is something in the store
+        if not keep and (own.made or any(home.glob("bookie-*"))):
+            whole_loop.run(remove_from_store(uri, home, made=own.made))
 
 
 def _on_own(cluster: Standalone, log: str) -> Place:
@@ -103,16 +107,27 @@ async def _find_bookies(metadata: str) -> tuple[str, tuple[str, ...]]:
         await store.close()
 
 
-async def remove_from_store(uri: str, bookies: Iterable[str], *, made: bool) -> None:
-    """Remove the cookies of these bookies, which have ended, and the cluster, if it was `made` for them.
+async def remove_from_store(uri: str, home: Path, *, made: bool) -> None:
+    """Remove the cookies of the bookies in `home`, which have ended, and the cluster, if it was `made` for them.
 
     A cluster that another bookie has joined in the meantime is kept.
     """
     store = await open_store(uri)
     try:
-        for bookie_id in map(BookieId, bookies):
-            await store.remove_cookie(bookie_id, (await store.read_cookie(bookie_id)).version)
+        for bookie_id in await store.list_cookies():
+            cookie = await store.read_cookie(bookie_id)
+            if _is_in(home, cookie.value):
+                await store.remove_cookie(bookie_id, cookie.version)
         if made and not await store.list_cookies():
             await store.nuke_cluster(await store.instance_id())
     finally:
         await store.close()
+
+
+def _is_in(home: Path, cookie: bytes) -> bool:
+    """Whether the cookie is one of a bookie whose directories are in `home`."""
+    try:
+        journals = decode_cookie(cookie).journal_dirs
+    except MetadataFormatError:
+        return False
+    return any(Path(each).is_relative_to(home.resolve()) for each in journals)

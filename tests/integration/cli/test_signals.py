@@ -5,6 +5,7 @@ What has no end of its own (`tail -f`, `standalone`, `bookie start`) is done whe
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -14,6 +15,9 @@ from pathlib import Path
 import pytest
 
 from dlog.local.embedded import Standalone
+from ledger.errors import RecordNotFoundError
+from ledger.metadata.drivers import open_store
+from tests.helpers.processes.bookie import eventually
 from tests.helpers.processes.command import Command
 
 pytestmark = pytest.mark.integration
@@ -160,6 +164,39 @@ def test_demo_leaves_nothing(number: signal.Signals, until: bytes, tmp_path: Pat
     assert (process.returncode, err.decode().splitlines()[0]) == (CODES[number], WORDS[number])
     assert list(tmp_path.glob("dlog-demo-*")) == []
     assert [line for line in running() if str(tmp_path) in line] == []
+
+
+@SIGNALS
+@pytest.mark.parametrize("started", [False, True])
+def test_demo_leaves_nothing_in_the_store(number: signal.Signals, started: bool, tmp_path: Path) -> None:
+    """Interrupted while its bookies start, and once they run."""
+    uri = f"sqlite:///{tmp_path}/meta.db"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dlog.cli.main", "demo", "--no-spark", "--metadata", uri],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**Command().environment(), "TMPDIR": str(tmp_path)},
+    )
+    with process:
+        assert process.stdout is not None
+        if started:
+            while b"bookies are running" not in process.stdout.readline():
+                assert process.poll() is None
+        else:
+            eventually(lambda: any(tmp_path.glob("dlog-demo-*/cluster/bookie-*/ledgers/VERSION")))
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.decode().splitlines()[0]) == (CODES[number], WORDS[number])
+
+    async def cluster_id() -> str:
+        store = await open_store(uri)
+        try:
+            return await store.instance_id()
+        finally:
+            await store.close()
+
+    with pytest.raises(RecordNotFoundError):
+        asyncio.run(cluster_id())
 
 
 def running() -> list[str]:

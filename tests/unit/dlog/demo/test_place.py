@@ -11,17 +11,23 @@ import pytest
 from dlog.demo.place import remove_from_store
 from ledger.errors import RecordNotFoundError
 from ledger.metadata.drivers import open_store
+from ledger.metadata.format.cookie import Cookie, encode_cookie
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId
 
 MINE, ANOTHERS = BookieId("mine:3181"), BookieId("anothers:3181")
 
 
+def cookie_in(home: Path, bookie_id: BookieId) -> bytes:
+    places = (str(home / "bookie-1" / "journal"),), (str(home / "bookie-1" / "ledgers"),)
+    return encode_cookie(Cookie(bookie_id=bookie_id, journal_dirs=places[0], ledger_dirs=places[1]))
+
+
 @asynccontextmanager
 async def cluster(tmp_path: Path) -> AsyncIterator[MetadataStore]:
     store = await open_store(f"sqlite:///{tmp_path / 'meta.db'}")
     await store.init_cluster()
-    await store.write_cookie(MINE, b"cookie", None)
+    await store.write_cookie(MINE, cookie_in(tmp_path / "demo", MINE), None)
     try:
         yield store
     finally:
@@ -30,15 +36,15 @@ async def cluster(tmp_path: Path) -> AsyncIterator[MetadataStore]:
 
 async def test_a_cluster_made_for_the_demonstration_goes(tmp_path: Path) -> None:
     async with cluster(tmp_path) as store:
-        await remove_from_store(store.uri, [MINE], made=True)
+        await remove_from_store(store.uri, tmp_path / "demo", made=True)
         with pytest.raises(RecordNotFoundError):
             await store.instance_id()
 
 
 async def test_a_cluster_that_was_there_keeps_all_but_its_bookies(tmp_path: Path) -> None:
     async with cluster(tmp_path) as store:
-        await store.write_cookie(ANOTHERS, b"cookie", None)
-        await remove_from_store(store.uri, [MINE], made=False)
+        await store.write_cookie(ANOTHERS, cookie_in(tmp_path / "demo2", ANOTHERS), None)
+        await remove_from_store(store.uri, tmp_path / "demo", made=False)
         assert await store.list_cookies() == [ANOTHERS]
 
 
@@ -46,6 +52,6 @@ async def test_a_cluster_that_another_bookie_has_joined_stays(tmp_path: Path) ->
     async with cluster(tmp_path) as store:
         before = await store.instance_id()
         await store.write_cookie(ANOTHERS, b"cookie", None)
-        await remove_from_store(store.uri, [MINE], made=True)
+        await remove_from_store(store.uri, tmp_path / "demo", made=True)
         assert await store.instance_id() == before
         assert await store.list_cookies() == [ANOTHERS]
