@@ -77,10 +77,13 @@ class Draining:
 
         Raises:
             BookieRunningError: it is running and writable, so new ledgers would choose it.
+            RecordNotFoundError: the cluster does not know it.
         """
         await self._require_no_writes()
         done = Drained(self._bookie_id)
         ledger_ids = await self._dependent()
+        if not ledger_ids:
+            await self._require_known()
         done.ledgers = len(ledger_ids)
         waited = False
         while ledger_ids:
@@ -94,9 +97,11 @@ class Draining:
         return done
 
     async def look(self) -> Drained:
-        """What `recover` would do, one outcome per ledger. Changes nothing."""
+        """What `recover` would do, one outcome per ledger. Changes nothing. RecordNotFoundError as there."""
         done = Drained(self._bookie_id)
         ledger_ids = await self._dependent()
+        if not ledger_ids:
+            await self._require_known()
         done.ledgers = len(ledger_ids)
         for number, ledger_id in enumerate(ledger_ids, 1):
             outcome = await self._locked.look(ledger_id, self._scope)
@@ -109,6 +114,7 @@ class Draining:
 
         Raises:
             BookieRunningError: it is running.
+            RecordNotFoundError: the cluster does not know it, for example since it was decommissioned before.
             NotEnoughBookiesError: a ledger would have no place left for one of its copies, or fewer bookies than its
                 write quorum; nothing was done.
         """
@@ -174,6 +180,20 @@ class Draining:
                 f"bookie {self._bookie_id} is running and writable: stop it first, or new ledgers would choose it",
                 bookie_id=self._bookie_id,
             )
+
+    async def _require_known(self) -> None:
+        """For a bookie that no ledger names: without a cookie and a registration its id is probably mistyped."""
+        store = self._ledgers.store
+        if (await store.bookies()).find(self._bookie_id) is not None:
+            return
+        try:
+            await store.read_cookie(self._bookie_id)
+        except RecordNotFoundError as error:
+            raise RecordNotFoundError(
+                f"the cluster knows no bookie {self._bookie_id}: it has no cookie, is not registered, and no ledger "
+                "names it; either the id is wrong, or the bookie was decommissioned",
+                key=self._bookie_id,
+            ) from error
 
     async def _require_places(self) -> None:
         bookies = await self._ledgers.store.bookies()

@@ -22,6 +22,7 @@ from dlog.cli.main import app as dlog_app
 from dlog.local.embedded import Standalone
 from ledger.errors import MetadataUnavailableError
 from ledger.metadata.drivers import open_store
+from ledger.model import BookieId
 from tests.helpers.processes.bookie import eventually
 from tests.helpers.processes.command import Command
 
@@ -42,6 +43,17 @@ class Place:
     scratch: Path
     first: str
     """The id of the first message of `pipes`."""
+
+    def idle_bookie(self, bookie_id: str) -> str:
+        """Its id, after it got a cookie in the stopped cluster. No ledger names it."""
+
+        async def write_cookie() -> None:
+            store = await open_store(self.stopped_uri)
+            await store.write_cookie(BookieId(bookie_id), b"cookie", None)
+            await store.close()
+
+        asyncio.run(write_cookie())
+        return bookie_id
 
 
 CASES: dict[tuple[str, str], list[Callable[[Place], list[str]]]] = {
@@ -142,10 +154,12 @@ CASES |= {
         lambda place: ["--metadata", place.uri, "-o", "json"],
     ],
     ("bookie", "recover"): [
-        lambda place: ["127.0.0.1:1", "--metadata", place.uri],
-        lambda place: ["127.0.0.1:1", "--metadata", place.uri, "-o", "json"],
+        lambda place: [place.idle_bookie("127.0.0.1:1"), "--metadata", place.stopped_uri],
+        lambda place: [place.idle_bookie("127.0.0.1:2"), "--metadata", place.stopped_uri, "-o", "json"],
     ],
-    ("bookie", "decommission"): [lambda place: ["127.0.0.1:1", "--metadata", place.uri]],
+    ("bookie", "decommission"): [
+        lambda place: [place.idle_bookie("127.0.0.1:3"), "--metadata", place.stopped_uri]
+    ],
     ("bookie", "trigger-audit"): [lambda place: ["--metadata", place.uri]],
     ("bookie", "check-copies"): [lambda place: ["--metadata", place.uri, "-o", "json"]],
     ("bookie", "placement"): [

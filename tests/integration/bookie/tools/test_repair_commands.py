@@ -160,6 +160,13 @@ def test_a_running_bookie_is_not_recovered(place: Place) -> None:
     assert "is running: stop it first" in place.run("decommission", bookie_id, code=1).stderr
 
 
+def test_a_bookie_that_the_cluster_does_not_know_is_refused(place: Place) -> None:
+    """A mistyped id must not look like a bookie that may be taken away."""
+    for verb in (("recover",), ("recover", "--dry-run"), ("decommission",)):
+        refused = place.run(*verb, "127.0.0.1:1", code=1)
+        assert "knows no bookie 127.0.0.1:1" in refused.stderr and refused.stdout == ""
+
+
 def test_an_open_ledger_is_closed_after_its_grace_or_left_alone(place: Place) -> None:
     ledger = place.write(close=False)
     lost = place.kill_member(ledger)
@@ -181,6 +188,7 @@ def test_a_decommissioned_bookie_is_forgotten(place: Place) -> None:
             return list(await client.store.list_cookies())
 
     assert lost not in asyncio.run(cookies())
+    assert f"knows no bookie {lost}" in place.run("decommission", lost, code=1).stderr
     other = place.kill_member(ledger)
     refused = place.run("decommission", other, code=1)
     assert "needs 3 bookies and 2 are left without" in refused.stderr
