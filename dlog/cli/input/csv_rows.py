@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,9 @@ from enum import StrEnum
 from dlog.cli.input.message import Group, Headers, NewMessage, check_size
 from ledger.errors import ConfigurationError
 from ledger.printing import counted
+
+csv.field_size_limit(2**31 - 1)
+"""`check_size` limits a row; Python's own limit of 128 KiB for a field is below a message's."""
 
 
 class Columns(StrEnum):
@@ -82,7 +86,7 @@ class _Rows:
             )
 
     def _take_header(self, raw: bytes) -> None:
-        self._header = self._fields(raw)
+        self._header = self._fields(raw.removeprefix(codecs.BOM_UTF8))
         self._key_index = self._index_of(self._key_column, self._header)
         self._payload_index = self._index_of(self._payload_column, self._header)
         if self._columns is Columns.JSON and len(set(self._header)) < len(self._header):

@@ -83,6 +83,21 @@ def test_csv_columns_become_headers() -> None:
     )
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_column() -> None:
+    """Excel writes one; there may be quotes after it."""
+    for header in (b"day,carrier", b'"day",carrier'):
+        chunks = [b"\xef\xbb\xbf", header + b"\r\n1,AA\r\n"]
+        [message] = all_of(InputFormat.CSV, *chunks, columns=Columns.JSON, key_column="day")
+        assert message == NewMessage(b"1", b'{"day": "1", "carrier": "AA"}')
+
+
+def test_a_csv_field_may_be_as_large_as_a_message() -> None:
+    """Python's own limit of a field is 128 KiB."""
+    large = b"x" * (1 << 20)
+    [message] = all_of(InputFormat.CSV, b"day,note\n1,", large, b"\n", key_column="note")
+    assert message.key == large
+
+
 def test_csv_bytes_that_are_no_text_stay_as_they_are() -> None:
     [found] = all_of(InputFormat.CSV, b"a,\xff\n\xfe,2\n", columns=Columns.HEADERS, key_column="a")
     assert found == NewMessage(b"\xfe", b"\xfe,2", ((b"\xff", b"2"),))
