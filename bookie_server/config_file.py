@@ -25,6 +25,7 @@ from bookie_server.config import BookieConfig, Limits
 from bookie_server.setting_types import check_types
 from bookie_server.storage.config import StorageConfig
 from ledger.errors import ConfigurationError
+from ledger.metadata.uri import is_utf8
 from ledger.placement.config import PlacementConfig
 from ledger.repair.config import RepairConfig
 
@@ -110,6 +111,11 @@ def _directories(merged: Mapping[str, Any]) -> tuple[Path, Path]:
     if journal is None or ledgers is None:
         raise ConfigurationError("no data directory: give --data DIR, or --journal-dir and --ledger-dir")
     journal, ledgers = journal.absolute(), ledgers.absolute()
+    for each in (journal, ledgers):
+        if not is_utf8(str(each)):
+            raise ConfigurationError(
+                f"directory {str(each)!r} cannot stand in a cookie: its name is not UTF-8"
+            )
     if journal == ledgers:
         raise ConfigurationError(f"journal and ledgers must have different directories, both are {journal}")
     return journal, ledgers

@@ -13,6 +13,7 @@ interrupted. Only the command-line programs import this module; it needs typer.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import select
 import signal
@@ -52,6 +53,8 @@ class Boundary(TyperGroup):
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **more: Any) -> Any:
         # Here --help and --version print.
+        if isinstance(sys.stdout, io.TextIOWrapper):  # a locale whose encoding lacks a character is no error
+            sys.stdout.reconfigure(errors="backslashreplace")
         with _reported(info_name or "", _Ending()):
             return super().make_context(info_name, args, *rest, **more)
 

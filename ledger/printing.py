@@ -22,7 +22,7 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 def print_json(value: object) -> None:
     """One JSON document."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.write(json.dumps(value, ensure_ascii=_needs_ascii(), indent=2) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -44,7 +44,7 @@ def lines_of_facts(facts: Row) -> list[str]:
 def print_stream(rows: Iterable[Row], *, as_json: bool) -> None:
     """One line per row as soon as it is there: `name=value` in text, one JSON object in JSON."""
     for row in rows:
-        line = json.dumps(dict(row), ensure_ascii=False) if as_json else "  ".join(_pairs(row))
+        line = json.dumps(dict(row), ensure_ascii=_needs_ascii()) if as_json else "  ".join(_pairs(row))
         print(line, flush=True)
 
 
@@ -72,6 +72,11 @@ def facts_lines(names: Sequence[str], values: Sequence[str]) -> list[str]:
     """Names and values, one pair per line, the values aligned."""
     width = max(map(len, names))
     return [f"{_spaced(name):<{width}}  {value}".rstrip() for name, value in zip(names, values, strict=True)]
+
+
+def _needs_ascii() -> bool:
+    """Whether stdout may lack characters: the escapes that text gets there are not those of JSON."""
+    return (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
 
 
 def _print_text(lines: Iterable[str]) -> None:

@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 _AGO = re.compile(r"([0-9]{1,9})(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_LAST_US = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _ID = re.compile(r"[0-9]+:[0-9]+:[0-9]+")
 
 
@@ -65,8 +67,8 @@ def position_of(text: str, now_us: int, at_time: Callable[[int], T]) -> MessageI
 
 
 def as_datetime(time_us: int) -> datetime:
-    """For the client, which looks times up itself."""
-    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=time_us)
+    """For the client, which looks times up itself. A time that a zone puts after the last datetime is that one."""
+    return _EPOCH + timedelta(microseconds=min(time_us, _LAST_US))
 
 
 def check_order(start: Position, until: Position, start_text: str, until_text: str) -> None:

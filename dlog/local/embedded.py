@@ -28,7 +28,7 @@ from ledger.arguments import require_type
 from ledger.errors import AlreadyExistsError, ConfigurationError
 from ledger.extras import require
 from ledger.metadata.drivers import open_store
-from ledger.metadata.uri import parse_uri
+from ledger.metadata.uri import is_utf8, parse_uri
 
 _BOOKIE_DIRECTORY = re.compile(r"bookie-([1-9]\d*)")
 _BOOKIES_MAX = 64
@@ -68,7 +68,16 @@ class AsyncStandalone:
         require_type("metadata", metadata, str, type(None))
         if not 1 <= bookies <= _BOOKIES_MAX:
             raise ConfigurationError(f"bookies must be 1 to {_BOOKIES_MAX}, got {bookies}")
-        self._directory = Path(directory).resolve()
+        try:
+            self._directory = Path(directory).resolve()
+        except (OSError, RuntimeError) as error:  # a RuntimeError before Python 3.13
+            raise ConfigurationError(
+                f"directory {os.fspath(directory)!r} cannot be used: its symbolic links lead in a circle"
+            ) from error
+        if not is_utf8(str(self._directory)):
+            raise ConfigurationError(
+                f"directory {str(self._directory)!r} cannot be part of an address: its name is not UTF-8"
+            )
         if set("?\n") & set(str(self._directory)):
             raise ConfigurationError(
                 f"directory {str(self._directory)!r} cannot be part of an address: choose one without '?' and newlines"

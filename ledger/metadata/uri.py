@@ -33,11 +33,20 @@ def without_password(text: str) -> str:
     return re.sub(r":[^@\s]*@", ":***@", text)
 
 
+def is_utf8(text: str) -> bool:
+    """Whether the text can be encoded: that of a path with other bytes cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def parse_uri(text: str) -> MetadataUri:
     """Split an address. The driver checks whether the rest makes sense.
 
     Raises:
-        ConfigurationError: not a str of the form `scheme:rest`.
+        ConfigurationError: not a str of the form `scheme:rest`, or not UTF-8.
     """
     require_type("the metadata address", text, str)
     scheme, colon, rest = text.partition(":")
@@ -45,5 +54,7 @@ def parse_uri(text: str) -> MetadataUri:
         raise ConfigurationError(
             f"metadata address {without_password(text)!r} is not valid: write scheme:rest, for example sqlite:///data/meta.db"
         )
+    if not is_utf8(text):
+        raise ConfigurationError(f"metadata address {without_password(text)!r} is not valid: it is not UTF-8")
     rest, _, query = rest.partition("?")
     return MetadataUri(text, scheme.lower(), rest, query)

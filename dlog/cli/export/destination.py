@@ -24,13 +24,14 @@ def check_destination(file: str, force: bool) -> None:
 
     Raises:
         ConfigurationError: the file exists, and `force` is not set; it is a directory or a device; its directory does
-            not exist.
+            not exist; its symbolic links lead in a circle.
     """
     if file == STDOUT:
         return
     if not file:
         raise ConfigurationError("FILE is empty: pass the name of a file, or - for stdout")
     path = Path(file)
+    _resolved(file)
     if path.exists() and not path.is_file():
         raise ConfigurationError(f"{file} is not a regular file: pass another name, or - for stdout")
     if path.exists() and not force:
@@ -53,7 +54,7 @@ def opened_output(file: str, force: bool) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    path = Path(file).resolve()  # what a symbolic link leads to is replaced, not the link
+    path = _resolved(file)  # what a symbolic link leads to is replaced, not the link
     partial = path.with_name(f"{path.name}.{secrets.token_hex(6)}.partial")
     try:
         with _created(partial, file) as output:
@@ -67,6 +68,15 @@ def opened_output(file: str, force: bool) -> Iterator[BinaryIO]:
         with suppress(OSError):  # the reason is being raised, or it was renamed
             partial.unlink()
     _sync_directory(path.parent)
+
+
+def _resolved(file: str) -> Path:
+    try:
+        return Path(file).resolve()
+    except (OSError, RuntimeError) as error:  # a RuntimeError before Python 3.13
+        raise ConfigurationError(
+            f"cannot write {file}: its symbolic links lead in a circle; pass another name"
+        ) from error
 
 
 def _created(partial: Path, file: str) -> BinaryIO:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from ledger.errors import InvalidNameError, MetadataFormatError
 from ledger.metadata.format.data_formats_pb2 import CookieFormat
 from ledger.metadata.proto_text import parse_text, print_text
+from ledger.metadata.uri import is_utf8
 from ledger.model import BookieId, check_bookie_id
 
 COOKIE_VERSION = 5
@@ -156,6 +157,8 @@ def _check_directories(cookie: Cookie) -> None:
             raise InvalidNameError(
                 f"directory {path!r} cannot stand in a cookie: it is empty or has a tab in it"
             )
+        if not is_utf8(path):
+            raise InvalidNameError(f"directory {path!r} cannot stand in a cookie: its name is not UTF-8")
     for path in cookie.journal_dirs:
         if "," in path:
             raise InvalidNameError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable
@@ -127,6 +128,30 @@ def test_an_id_that_is_not_valid(dlog: Command, text: str) -> None:
 def test_an_id_beyond_the_log(dlog: Command) -> None:
     dlog("append", "small", "--create", stdin=b"x\n").must_succeed()
     dlog.here("shrink", "small", "999999:0:0").must_fail(2, "999999:0:0", "highest id")
+
+
+# ---- paths
+
+
+def test_a_path_that_leads_to_itself(dlog: Command, tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    dlog("append", "looped", "--create", stdin=b"x\n").must_succeed()
+    for force in ((), ("--force",)):
+        dlog.here("export", "looped", "--to", "jsonl", str(loop), *force).must_fail(
+            2, str(loop), "symbolic links"
+        )
+    dlog.here("standalone", "--data", str(loop)).must_fail(2, str(loop), "symbolic links")
+
+
+def test_a_path_that_is_no_text(tmp_path: Path) -> None:
+    """An address, and a cookie, are UTF-8. Nothing is made."""
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    uri = stopped_cluster(tmp_path / "data")
+    Command().here("standalone", "--data", path).must_fail(2, "not UTF-8")
+    Command(f"sqlite:///{path}").here("ls").must_fail(2, "not UTF-8")
+    bookie("start", "--metadata", uri, "--data", path, "--port", "0").must_fail(2, "not UTF-8")
+    assert [each.name for each in tmp_path.iterdir()] == ["data"]
 
 
 # ---- messages

@@ -25,3 +25,11 @@ def test_properties_are_shown_set_and_removed(dlog: Command) -> None:
     dlog("properties", "described", "big=" + "x" * 40_000).must_fail(2, "the limit is 32768")
     dlog("properties", "absent", "a=b").must_fail(1, "log default/absent does not exist")
     assert json.loads(dlog("properties", "described", "-o", "json").must_succeed()) == {"schema": "flights=3"}
+
+
+def test_what_the_output_cannot_encode_is_escaped(dlog: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JSON stays JSON."""
+    dlog("create", "encoded").must_succeed()
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    assert dlog("properties", "encoded", "city=Zürich").must_succeed() == "city  Z\\xfcrich\n"
+    assert json.loads(dlog("properties", "encoded", "-o", "json").must_succeed()) == {"city": "Zürich"}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from dlog.cli.positions import check_order, check_times, position_of, time_of
+from dlog.cli.positions import as_datetime, check_order, check_times, position_of, time_of
 from dlog.model import MessageId
 from ledger.errors import ConfigurationError
 
@@ -36,6 +38,12 @@ AT = MessageId(9, 9, 9)
 )
 def test_times(text: str, time_us: int | None) -> None:
     assert time_of(text, NOW_US) == time_us
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:59-12:00", "9999-12-31T23:59:59.999999-23:59"])
+def test_a_time_after_the_last_datetime_is_the_last_one(text: str) -> None:
+    found = position_of(text, NOW_US, as_datetime)
+    assert found == datetime.max.replace(tzinfo=UTC)
 
 
 def test_only_a_time_is_looked_up() -> None:
