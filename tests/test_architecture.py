@@ -188,6 +188,7 @@ OWNERS = {
     "dlog/blocking/pending.py": "where blocking callers wait for that thread",
     "dlog/blocking/crossing.py": "the queue between them and it",
     "dlog/blocking/reader.py": "which of several blocking callers opens the next batch",
+    "dlog/blocking/producer.py": "what several blocking callers have left out of a producer's sequences",
     "dlog/local/embedded.py": "the directory of an embedded cluster",
     "dlog/local/signalling.py": "signals to child processes",
     "dlog/local/supervisor.py": "its bookie processes",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 
 from dlog.blocking.crossing import Crossing
 from dlog.blocking.deadline import Deadline
 from dlog.blocking.pending import Pending
 from dlog.core.batching import Headers
+from dlog.errors import QueueFullError
 from dlog.format.message import Buffer
 from dlog.model import Appended
+from dlog.write.left_out import LeftOut, leave_out
 from dlog.write.producer import LogProducer
+from ledger.errors import LogStoreError
 
 
 class Producer:
@@ -28,6 +32,10 @@ class Producer:
     def __init__(self, crossing: Crossing, producer: LogProducer) -> None:
         self._crossing = crossing
         self._target = producer
+        self._lock = threading.Lock()
+        self._left_out: LeftOut = ()
+        """What has found no buffer space, or was interrupted, since the last append that crossed to the loop: the next
+        one takes it along, so that it does not pass what is missing."""
 
     def __repr__(self) -> str:
         return repr(self._target)
@@ -54,8 +62,8 @@ class Producer:
         """Append one message unless it was appended before; return once it is durable and readable.
 
         Raises:
-            AppendRejectedError: an append of this producer with a lower sequence was cancelled before it was sent, and
-                not repeated; certainly absent.
+            AppendRejectedError: an append of this producer with a lower sequence was cancelled, or timed out, before it
+                was sent, and was not repeated; certainly absent.
             TooManyProducersError: the log has as many producers as it can have; certainly absent.
             ConfigurationError: `sequence` is not 0 to 2**63 - 1, or payload, key or headers are not valid.
             AppendIndeterminateError: in flight when the writer ended. Append it again, with the same sequence, through
@@ -124,6 +132,22 @@ class Producer:
         target = self._target
         batch = target.batch_of(payloads, first_sequence, keys, headers)
         deadline = None if timeout_s is None else Deadline(timeout_s)
-        return self._crossing.put(
-            None, lambda: target.submit_batch(batch, first_sequence), batch.body_bytes, deadline
-        )
+        left_out = self._left_out
+        try:
+            pending: Pending[Appended] = self._crossing.put(
+                None, lambda: target.submit_batch(batch, first_sequence, left_out), batch.body_bytes, deadline
+            )
+        except BaseException as error:
+            # Any other error of the log means that nothing more is accepted. An interrupted call may be queued after
+            # all: then the loop comes to it before the next one, and finds nothing missing.
+            if isinstance(error, QueueFullError) or not isinstance(error, LogStoreError):
+                with self._lock:
+                    self._left_out = leave_out(
+                        self._left_out, first_sequence, first_sequence + batch.count - 1
+                    )
+            raise
+        if left_out:
+            with self._lock:
+                if self._left_out is left_out:
+                    self._left_out = ()
+        return pending

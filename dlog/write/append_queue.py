@@ -216,7 +216,11 @@ class AppendQueue:
         """As `append_batch`, for messages of a producer. What was appended before is not appended again."""
         self._check_open()
         if self._budget.tight:
-            await self._budget.wait(batch.body_bytes + ENTRY_OVERHEAD_BYTES)
+            try:
+                await self._budget.wait(batch.body_bytes + ENTRY_OVERHEAD_BYTES)
+            except asyncio.CancelledError:
+                self.producers.leave_out(producer_id, first_sequence, first_sequence + batch.count - 1)
+                raise
             self._check_open()
         waiter: asyncio.Future[Appended] = self._loop.create_future()
         entry = self.producers.accept(producer_id, first_sequence, batch, waiter, self.limits.entry_bytes_max)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 
 from ledger.errors import LogStoreError
 
@@ -11,8 +11,8 @@ from ledger.errors import LogStoreError
 class ByteBudget:
     """A first-come, first-served byte budget, entered while any of it is left: exceeded by an entry or two.
 
-    Order holds between woken and new callers, too: a caller that comes while another waits, or was woken and has not
-    run yet, queues after it.
+    Order holds between woken and new callers, too: a caller that comes while another waits, or was woken or cancelled
+    and has not run yet, queues after it.
     """
 
     __slots__ = (
@@ -29,7 +29,8 @@ class ByteBudget:
         self._used = 0
         self._promised = 0
         self._woken = 0
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiting: OrderedDict[asyncio.Future[None], int] = OrderedDict()
+        """In order, with their sizes."""
         self.tight = False
         """Whether a newcomer has to wait. A plain attribute: it is read once per message."""
 
@@ -54,7 +55,7 @@ class ByteBudget:
         Cancelling gives up the place in the queue.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, future))
+        self._waiting[future] = size
         self.tight = True
         try:
             await future
@@ -62,14 +63,15 @@ class ByteBudget:
             if future.done() and not future.cancelled():
                 self._arrived(size)
             else:
+                self._waiting.pop(future, None)
                 self._wake()
             raise
         self._arrived(size)
 
     def refuse_all(self, error: LogStoreError) -> None:
         """Fail every waiting caller with a copy of this error."""
-        waiting, self._waiting = self._waiting, deque()
-        for _, future in waiting:
+        waiting, self._waiting = self._waiting, OrderedDict()
+        for future in waiting:
             if not future.done():
                 future.set_exception(error.copy())
 
@@ -83,11 +85,13 @@ class ByteBudget:
 
     def _wake(self) -> None:
         while self._waiting and self._used + self._promised < self._bytes_max:
-            size, future = self._waiting.popleft()
-            if not future.done():
-                self._woken += 1
-                self._promised += size
-                future.set_result(None)
+            future = next(iter(self._waiting))
+            if future.done():
+                break  # cancelled: once its task has run, which has yet to note that, the next one is woken
+            size = self._waiting.pop(future)
+            self._woken += 1
+            self._promised += size
+            future.set_result(None)
         self._set_tight()
 
     def _set_tight(self) -> None:

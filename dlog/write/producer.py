@@ -10,6 +10,7 @@ from dlog.format.message import Buffer
 from dlog.format.producer_snapshot import SEQUENCE_MAX, producer_id
 from dlog.model import Appended, check_log_name
 from dlog.write.append_queue import AppendQueue
+from dlog.write.left_out import LeftOut
 from dlog.write.pending_entry import Waiter
 from ledger.arguments import require_type
 from ledger.errors import ConfigurationError
@@ -50,8 +51,8 @@ class LogProducer:
         """Append one message unless it was appended before; return once it is durable and readable.
 
         Raises:
-            AppendRejectedError: an append of this producer with a lower sequence was cancelled before it was sent, and
-                not repeated; certainly absent.
+            AppendRejectedError: an append of this producer with a lower sequence was cancelled, or timed out, before it
+                was sent, and was not repeated; certainly absent.
             TooManyProducersError: the log has as many producers as it can have; certainly absent.
             ConfigurationError: `sequence` is not 0 to 2**63 - 1, or payload, key or headers are not valid.
             AppendIndeterminateError: in flight when the writer ended. Append it again, with the same sequence, through
@@ -123,6 +124,13 @@ class LogProducer:
             )
         return batch
 
-    async def submit_batch(self, batch: Batch[Waiter], first_sequence: int) -> asyncio.Future[Appended]:
-        """As `submit_many`, for messages that `batch_of` has collected. A batch can be submitted once."""
+    async def submit_batch(
+        self, batch: Batch[Waiter], first_sequence: int, left_out: LeftOut = ()
+    ) -> asyncio.Future[Appended]:
+        """As `submit_many`, for messages that `batch_of` has collected. A batch can be submitted once.
+
+        `left_out`: what was given up before this call, and never submitted.
+        """
+        for first, last in left_out:
+            self._queue.producers.leave_out(self._id, first, last)
         return await self._queue.append_sequenced(self._id, first_sequence, batch)

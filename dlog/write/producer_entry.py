@@ -19,15 +19,12 @@ from ledger.errors import LogStoreError
 class ProducerAppends:
     """One producer in one writer: its last message in the log, and its entries without outcome."""
 
-    __slots__ = ("acked", "pending", "producer_id", "resume_at")
+    __slots__ = ("acked", "pending", "producer_id")
 
     def __init__(self, producer_id: bytes, last: LastMessage | None = None) -> None:
         self.producer_id = producer_id
         self.acked = last
         """Its last message that is certainly in the log."""
-        self.resume_at: int | None = None
-        """The first sequence that was cancelled before it was sent, and not appended again since; nothing above it is
-        accepted until then."""
         self.pending: deque[ProducerEntry] = deque()
         """In the order of their sequences: sent ones first, then those that wait for a ledger."""
 

@@ -14,6 +14,7 @@ from dlog.format.entry import ELSEWHERE, SnapshotPlace
 from dlog.format.producer_snapshot import PRODUCER_BYTES, PRODUCERS_MAX, LastMessage, encode_snapshot
 from dlog.model import Appended, MessageId
 from dlog.write.active_ledger import ActiveLedger
+from dlog.write.left_out import LeftOut, keep_above, leave_out
 from dlog.write.pending_entry import PendingEntry, Waiter
 from dlog.write.producer_entry import ProducerAppends, ProducerEntry, id_of
 from ledger.buggify import buggify
@@ -35,6 +36,9 @@ class ProducerRegistry:
         self._submitted: dict[bytes, LastMessage] = {}
         """The last message of each producer in a ledger, acknowledged or not: what a snapshot has."""
         self._producers: dict[bytes, ProducerAppends] = {}
+        self._left_out: dict[bytes, LeftOut] = {}
+        """What was cancelled before it was sent, and not appended again since; nothing above it is accepted until then.
+        Also of producers of which nothing was accepted yet: they are not among `_producers`, and take no place."""
         self._snapshot_is_stale = False
         self._interval_bytes = _FREQUENT_BYTES if buggify("writer.frequent-snapshots") else _INTERVAL_BYTES
         self.in_use = found is None
@@ -61,8 +65,16 @@ class ProducerRegistry:
 
     def open_anew(self, producer_id: bytes) -> None:
         """The program knows what it has cancelled: later appends are accepted again."""
-        if producer_id in self._producers:
-            self._producers[producer_id].resume_at = None
+        self._left_out.pop(producer_id, None)
+
+    def leave_out(self, producer_id: bytes, first_sequence: int, last_sequence: int) -> None:
+        """These were given up before they were sent. Later ones are refused, unless these are accepted already."""
+        producer = self._producers.get(producer_id)
+        if producer is not None and producer.accepted is not None:
+            first_sequence = max(first_sequence, producer.accepted + 1)
+        if first_sequence <= last_sequence:
+            ranges = self._left_out.get(producer_id, ())
+            self._left_out[producer_id] = leave_out(ranges, first_sequence, last_sequence)
 
     def accept(
         self,
@@ -87,16 +99,17 @@ class ProducerRegistry:
         if producer is not None and accepted is not None and last_sequence <= accepted:
             _answer_duplicate(producer, last_sequence, waiter)
             return None
-        if producer is not None and producer.resume_at is not None:
-            if first_sequence > producer.resume_at:
-                raise _rejected(producer.resume_at, first_sequence)
-            producer.resume_at = None
+        left_out = self._left_out.get(producer_id)
+        if left_out and first_sequence > left_out[0][0]:
+            raise _rejected(left_out[0][0], first_sequence)
         if accepted is not None and first_sequence <= accepted:
             batch = batch.without_first(accepted + 1 - first_sequence)
             first_sequence = accepted + 1
         if producer is None:
             self._check_count(entry_bytes_max)
             producer = self._producers[producer_id] = ProducerAppends(producer_id)
+        if left_out:
+            self._left_out[producer_id] = keep_above(left_out, last_sequence)
         batch.tokens.append(waiter)
         entry = ProducerEntry(batch, producer, first_sequence)
         producer.pending.append(entry)
@@ -123,12 +136,13 @@ class ProducerRegistry:
             AppendRejectedError: appends of it have no outcome yet.
         """
         producer = self._producers.get(producer_id)
-        if producer is None:
-            return False
-        if producer.pending:
+        if producer is not None and producer.pending:
             raise AppendRejectedError(
                 f"the producer has {len(producer.pending)} appends without an outcome: forget it after `flush`"
             )
+        self._left_out.pop(producer_id, None)
+        if producer is None:
+            return False
         del self._producers[producer_id]
         self._submitted.pop(producer_id, None)
         self._snapshot_is_stale = True
@@ -188,17 +202,20 @@ class ProducerRegistry:
         producer = abandoned.producer
         entries = list(producer.pending)
         after = entries[entries.index(abandoned) + 1 :]
+        cancelled = [abandoned, *(entry for entry in after if entry.abandoned)]
         producer.pending.remove(abandoned)
         for entry in after:
             entry.fail_absent(_rejected(abandoned.first_sequence, entry.first_sequence))
-        producer.resume_at = abandoned.first_sequence
+        for entry in cancelled:
+            self.leave_out(producer.producer_id, entry.first_sequence, entry.last_sequence)
         return after
 
 
 def _rejected(cancelled: int, sequence: int) -> AppendRejectedError:
     return AppendRejectedError(
-        f"the producer's append of sequence {cancelled} was cancelled before it was sent, so that of {sequence} is not "
-        f"sent either: append from {cancelled} on again, or, to leave it out, call `producer` of the writer again"
+        f"the producer's append of sequence {cancelled} was cancelled, or timed out, before it was sent, so that of "
+        f"{sequence} is not sent either: append from {cancelled} on again, or, to leave it out, call `producer` of the "
+        "writer again"
     )
 
 

@@ -69,6 +69,28 @@ async def test_a_cancelled_waiter_gives_its_place_to_the_next() -> None:
     assert (room.used, room.tight) == (0, False)
 
 
+async def test_newcomers_queue_after_a_cancelled_waiter_that_has_not_run() -> None:
+    """It has yet to note that what it was to append is missing, before anything that comes later."""
+    room, order = ByteBudget(10), list[str]()
+    await entrant(room, "first", 10, order)
+
+    async def notes() -> None:
+        try:
+            await entrant(room, "cancelled", 4, order)
+        except asyncio.CancelledError:
+            order.append("noted")
+
+    waiting = asyncio.create_task(notes())
+    await settled()
+    late = asyncio.create_task(entrant(room, "late", 4, order))  # it runs before the cancelled one
+    waiting.cancel()
+    room.give_back(10)
+    await asyncio.gather(waiting, late)
+    assert order == ["first", "noted", "late"]
+    room.give_back(4)
+    assert (room.used, room.tight) == (0, False)
+
+
 async def test_a_woken_entrant_that_takes_nothing_lets_the_next_one_in() -> None:
     """Its message turned out too large, say."""
     room, order = ByteBudget(10), list[str]()

@@ -6,12 +6,15 @@ Source: docs/log-semantics.md#rule-36.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 
 from dlog import writer_opening
 from dlog.client import LogClient
+from dlog.core.batching import BatchLimits
 from dlog.errors import (
     AppendAbortedError,
     AppendIndeterminateError,
@@ -35,6 +38,7 @@ from tests.helpers.log.scripted_log import ScriptedLog, messages_before, payload
 from tests.helpers.log.scripted_writer import added, current, fence
 
 LOG = "orders"
+FILLING = bytes(2500)
 Scene = Callable[[SimulatedCluster, LogClient, LogWriter], Awaitable[None]]
 
 
@@ -347,6 +351,123 @@ async def test_a_cancelled_append_is_left_out_if_the_producer_is_opened_anew() -
         assert producer.last_sequence is None
         assert (await producer.append(b"a2", sequence=2)).new == 1
         assert await payloads(client, LOG) == [b"0", b"1", b"2", b"a2"]
+
+
+def small_buffer(log: ScriptedLog) -> AbstractAsyncContextManager[LogClient]:
+    """A client whose writers have buffer space for two entries of `FILLING`."""
+    return log.client(batching=BatchLimits(entry_bytes_max=4096), buffer_bytes_max=2 * len(FILLING))
+
+
+async def fill(log: ScriptedLog, writer: LogWriter) -> None:
+    """Until the bookies speak, every further append waits for buffer space."""
+    for bookie in log.bookies:
+        bookie.be_silent()
+    for _ in range(2):
+        await writer.submit_many([FILLING])
+
+
+def speak(log: ScriptedLog) -> None:
+    for bookie in log.bookies:
+        bookie.speak()
+
+
+async def waiting(append: Coroutine[Any, Any, Appended]) -> asyncio.Task[Appended]:
+    """A task that has come as far as it can."""
+    task = asyncio.create_task(append)
+    await asyncio.sleep(0)
+    return task
+
+
+@pytest.mark.parametrize("appended", [False, True])
+async def test_what_is_cancelled_while_it_waits_for_buffer_space_does_not_count(appended: bool) -> None:
+    """Also the very first append of a producer."""
+    async with scripted_log() as log, small_buffer(log) as client:
+        writer = await client.open_writer(LOG, create=True)
+        producer = await writer.producer("a")
+        if appended:
+            await producer.append(b"a1", sequence=1)
+        await fill(log, writer)
+        cancelled = await waiting(producer.append_many([b"a7", b"a8"], first_sequence=7))
+        later = await waiting(producer.append(b"a9", sequence=9))
+        cancelled.cancel()
+        speak(log)
+        async with asyncio.timeout(GUARD_S):
+            with pytest.raises(AppendRejectedError, match="sequence 7 was cancelled"):
+                await later
+            with pytest.raises(AppendRejectedError, match="append from 7 on again"):
+                await producer.append(b"a8", sequence=8)
+            assert (await producer.append(b"a7", sequence=7)).new == 1
+            assert (await producer.append_many([b"a8", b"a9"], first_sequence=8)).new == 2
+        found = [each for each in await payloads(client, LOG) if each != FILLING]
+        assert found == [b"a1"] * appended + [b"a7", b"a8", b"a9"]
+
+
+async def test_of_what_is_cancelled_while_it_waits_only_what_was_not_appended_is_missing() -> None:
+    """What comes before it is accepted, and does not take its place."""
+    async with scripted_log() as log, small_buffer(log) as client:
+        writer = await client.open_writer(LOG, create=True)
+        producer = await writer.producer("a")
+        await producer.append_many([b"a1", b"a2"], first_sequence=1)
+        await fill(log, writer)
+        duplicate = await waiting(producer.append(b"a2", sequence=2))
+        before = await waiting(producer.append(b"a3", sequence=3))
+        cancelled = await waiting(producer.append_many([b"a3", b"a4"], first_sequence=3))
+        later = await waiting(producer.append(b"a5", sequence=5))
+        duplicate.cancel()
+        cancelled.cancel()
+        speak(log)
+        async with asyncio.timeout(GUARD_S):
+            assert (await before).new == 1
+            with pytest.raises(AppendRejectedError, match="sequence 4 was cancelled"):
+                await later
+            assert (await producer.append_many([b"a4", b"a5"], first_sequence=4)).new == 2
+        assert [each for each in await payloads(client, LOG) if each != FILLING] == [
+            b"a%d" % number for number in range(1, 6)
+        ]
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_a_producer_of_which_nothing_was_sent_takes_no_place_and_begins_anew(
+    forgotten: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer_registry, "PRODUCERS_MAX", 1)
+    async with scripted_log() as log, small_buffer(log) as client:
+        writer = await client.open_writer(LOG, create=True)
+        producer, other = await writer.producer("a"), await writer.producer("b")
+        await fill(log, writer)
+        (await waiting(producer.append(b"a1", sequence=1))).cancel()
+        speak(log)
+        async with asyncio.timeout(GUARD_S):
+            assert (await other.append(b"b1", sequence=1)).new == 1
+            with pytest.raises(TooManyProducersError):
+                await producer.append(b"a1", sequence=1)
+            await writer.forget_producer("b")
+            with pytest.raises(AppendRejectedError, match="sequence 1 was cancelled"):
+                await producer.append(b"a2", sequence=2)
+            if forgotten:
+                assert not await writer.forget_producer("a")
+            else:
+                await writer.producer("a")
+            assert (await producer.append(b"a2", sequence=2)).new == 1
+
+
+async def test_each_of_several_cancelled_appends_must_be_repeated() -> None:
+    async with scripted_log() as log, log.client() as client, log.client() as tool:
+        writer, go_on = await held_writer(log, client, tool)
+        producer = await writer.producer("a")
+        futures = [await producer.submit(b"a%d" % number, sequence=number) for number in (10, 20, 30)]
+        futures[0].cancel()
+        futures[1].cancel()
+        go_on.set()
+        async with asyncio.timeout(GUARD_S):
+            with pytest.raises(AppendRejectedError, match="sequence 10 was cancelled"):
+                await futures[2]
+            assert (await producer.append(b"a10", sequence=10)).new == 1
+            with pytest.raises(AppendRejectedError, match="sequence 20 was cancelled"):
+                await producer.append(b"a30", sequence=30)
+            assert (await producer.append(b"a20", sequence=20)).new == 1
+            assert (await producer.append(b"a30", sequence=30)).new == 1
+        assert await payloads(client, LOG) == [b"0", b"1", b"a10", b"a20", b"a30"]
 
 
 def test_a_forgotten_producer_begins_anew_and_takes_no_place() -> None:
