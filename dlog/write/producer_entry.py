@@ -42,15 +42,18 @@ class ProducerEntry(PendingEntry):
     The others are callers that have appended the same messages again: they wait for the same outcome.
     """
 
-    __slots__ = ("first_sequence", "last_sequence", "producer", "replaced", "wanted")
+    __slots__ = ("appended_by", "first_sequence", "last_sequence", "producer", "replaced", "wanted")
 
     def __init__(self, batch: Batch[Waiter], producer: ProducerAppends, first_sequence: int) -> None:
         super().__init__(batch, whole=True)
         self.producer = producer
         self.first_sequence = first_sequence
         self.last_sequence = first_sequence + batch.count - 1
-        self.wanted = [self.last_sequence]
-        """For each waiter the last sequence that it has appended."""
+        self.wanted = [(first_sequence, self.last_sequence)]
+        """For each waiter the first and the last sequence that it has appended."""
+        self.appended_by: int | None = 0
+        """Which of the waiters has appended the messages. None: it was cancelled before they were sent, and no other
+        has all of them."""
         self.replaced: LastMessage | None = None
         """The producer's last message before this entry was submitted to a ledger."""
 
@@ -63,12 +66,23 @@ class ProducerEntry(PendingEntry):
         """Whether it was not sent yet and every caller has cancelled."""
         return self.batch is not None and all(waiter.cancelled() for waiter in self.waiters)
 
-    def follow(self, waiter: Waiter, sequence: int) -> None:
-        """One more caller that has appended messages up to `sequence`, which this entry has or comes after."""
+    def follow(self, waiter: Waiter, first_sequence: int, last_sequence: int) -> None:
+        """One more caller that has appended these messages, the last of which this entry has or comes after."""
         self.waiters.append(waiter)
-        self.wanted.append(sequence)
+        self.wanted.append((first_sequence, last_sequence))
 
     def _leave_out_cancelled(self, batch: Batch[Waiter]) -> bool:
+        """What was cancelled before it is sent does not count: the first repetition of all messages takes its place."""
+        self.appended_by = next(
+            (
+                number
+                for number, (first, last) in enumerate(self.wanted)
+                if first <= self.first_sequence
+                and last == self.last_sequence
+                and not self.waiters[number].cancelled()
+            ),
+            None,
+        )
         return not self.abandoned
 
     def succeed(self, ledger_id: int) -> None:
@@ -76,8 +90,8 @@ class ProducerEntry(PendingEntry):
         last = LastMessage(self.last_sequence, MessageId(ledger_id, self.entry_id, self.count - 1))
         self.producer.acked = last
         self.producer.pending.remove(self)
-        for number, (waiter, sequence) in enumerate(self._waiting()):
-            new = 0 if number else self.count
+        for number, waiter, sequence in self._waiting():
+            new = self.count if number == self.appended_by else 0
             waiter.set_result(Appended(sequence, id_of(last, sequence), new=new))
 
     def fail_absent(self, error: LogStoreError) -> None:
@@ -88,7 +102,7 @@ class ProducerEntry(PendingEntry):
     def fail_indeterminate(self, ledger_id: int, cause: LogStoreError) -> None:
         self.settled = True
         self.producer.pending.remove(self)
-        for waiter, sequence in self._waiting():
+        for _, waiter, sequence in self._waiting():
             message_id = MessageId(ledger_id, self.entry_id, max(0, sequence - self.first_sequence))
             error = AppendIndeterminateError(
                 f"the append of sequence {sequence} may or may not have happened: it is at {message_id} or nowhere "
@@ -99,10 +113,11 @@ class ProducerEntry(PendingEntry):
             error.__cause__ = cause
             waiter.set_exception(error)
 
-    def _waiting(self) -> Iterator[tuple[asyncio.Future[Any], int]]:
-        for waiter, sequence in zip(self.waiters, self.wanted, strict=True):
+    def _waiting(self) -> Iterator[tuple[int, asyncio.Future[Any], int]]:
+        """The waiters without an outcome, each with its number among all, and the last sequence that it wants."""
+        for number, (waiter, (_, last)) in enumerate(zip(self.waiters, self.wanted, strict=True)):
             if not waiter.done():
-                yield waiter, sequence
+                yield number, waiter, last
 
 
 def id_of(last: LastMessage, sequence: int) -> MessageId | None:

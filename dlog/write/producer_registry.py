@@ -97,7 +97,7 @@ class ProducerRegistry:
         producer = self._producers.get(producer_id)
         accepted = None if producer is None else producer.accepted
         if producer is not None and accepted is not None and last_sequence <= accepted:
-            _answer_duplicate(producer, last_sequence, waiter)
+            _answer_duplicate(producer, first_sequence, last_sequence, waiter)
             return None
         left_out = self._left_out.get(producer_id)
         if left_out and first_sequence > left_out[0][0]:
@@ -219,11 +219,13 @@ def _rejected(cancelled: int, sequence: int) -> AppendRejectedError:
     )
 
 
-def _answer_duplicate(producer: ProducerAppends, last_sequence: int, waiter: Waiter) -> None:
+def _answer_duplicate(
+    producer: ProducerAppends, first_sequence: int, last_sequence: int, waiter: Waiter
+) -> None:
     """Once the original is acknowledged, or with its failure."""
     for entry in producer.pending:
         if last_sequence <= entry.last_sequence:
-            entry.follow(waiter, last_sequence)
+            entry.follow(waiter, first_sequence, last_sequence)
             return
     assert producer.acked is not None, "what was accepted is pending or acknowledged"
     waiter.set_result(Appended(last_sequence, id_of(producer.acked, last_sequence), new=0))

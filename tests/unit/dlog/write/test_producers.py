@@ -143,6 +143,28 @@ async def test_a_duplicate_is_answered_only_once_the_original_is_acknowledged() 
         assert await payloads(client, LOG) == [b"a"]
 
 
+async def test_a_duplicate_has_appended_nothing_also_if_its_original_was_cancelled() -> None:
+    async with scripted_log() as log, log.client() as client, log.client() as tool:
+        writer, go_on = await held_writer(log, client, tool)
+        producer = await writer.producer("billing")
+        unsent = await producer.submit_many([b"1", b"2", b"3"], first_sequence=1)
+        later = await producer.submit_many([b"2", b"3"], first_sequence=2)
+        unsent.cancel()
+        go_on.set()
+        async with asyncio.timeout(GUARD_S):
+            assert (await later).new == 0
+        for bookie in log.bookies:
+            bookie.be_silent()
+        sent = await producer.submit_many([b"4", b"5", b"6"], first_sequence=4)
+        await until(lambda: writer._queue.in_flight == 1)
+        sent.cancel()
+        duplicates = [await producer.submit(b"%d" % number, sequence=number) for number in (5, 6)]
+        speak(log)
+        async with asyncio.timeout(GUARD_S):
+            assert [(await each).new for each in duplicates] == [0, 0]
+        assert await payloads(client, LOG) == [b"0", b"1", *(b"%d" % number for number in range(1, 7))]
+
+
 async def test_a_duplicate_fails_with_its_original_and_the_next_writer_appends_it_once() -> None:
     async with scripted_log() as log, log.client() as client, log.client() as other:
         writer = await client.open_writer(LOG, create=True)
@@ -332,7 +354,7 @@ async def test_an_append_that_is_repeated_after_a_cancellation_takes_its_place()
         again = await producer.submit(b"a1", sequence=1)
         go_on.set()
         async with asyncio.timeout(GUARD_S):
-            assert (await again).sequence == 1 and (await later).sequence == 2
+            assert (await again).new == 1 and (await later).new == 1
         assert await payloads(client, LOG) == [b"0", b"1", b"a1", b"a2"]
 
 
