@@ -287,8 +287,9 @@ class LogClient:
             DataLossError: a ledger to be fenced does not exist and is not in `given_up`
                 (docs/log-semantics.md#rule-23).
             UnauthorizedError: `config.password` is not the password of the log's ledgers.
-            ConfigurationError: `wait_for_current_owner` is negative, `hand_over` is false without it, or
-                `on_takeover_lost` is unknown.
+            ConfigurationError: `wait_for_current_owner` is negative, `hand_over` is false without it,
+                `on_takeover_lost` is unknown, or the log has more producers than `ledger.entry_bytes_max` leaves
+                capacity for.
 
         Source: docs/log-semantics.md#rule-20 to #rule-23.
         """

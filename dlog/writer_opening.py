@@ -140,16 +140,20 @@ class WriterOpening:
             given_up=given_up,
             after_epoch=epoch,
         ).run()
-        producers = await self._producers(ref, takeover, given_up)
-        queue = AppendQueue(
-            self._config,
-            self._environment,
-            self._turn_end,
-            epoch=takeover.record.epoch,
-            log=str(ref),
-            last_append_us=last_append_us(takeover.record),
-            producers=producers,
-        )
+        assert takeover.active_ledger is not None
+        try:
+            queue = AppendQueue(
+                self._config,
+                self._environment,
+                self._turn_end,
+                epoch=takeover.record.epoch,
+                log=str(ref),
+                last_append_us=last_append_us(takeover.record),
+                producers=await self._producers(ref, takeover, given_up),
+            )
+        except BaseException:
+            takeover.active_ledger.detach(LogStoreError(f"the writer of log {ref} was not opened"))
+            raise
         maker = LedgerMaker(ref, owner, self._ledgers, self._config)
         rotation = RotationRunner(
             ref,
@@ -173,7 +177,6 @@ class WriterOpening:
 
         Source: docs/log-semantics.md#rule-36.
         """
-        assert takeover.active_ledger is not None
         listed = self._logs.ledger_list(ref, takeover.record)
         try:
             async with asyncio.timeout(_PRODUCERS_S_MAX):
@@ -191,9 +194,6 @@ class WriterOpening:
                 str(error) if is_known else f"not read within {_PRODUCERS_S_MAX:g} s; `producer` tries again",
             )
             return None
-        except BaseException:
-            takeover.active_ledger.detach(LogStoreError(f"the writer of log {ref} was not opened"))
-            raise
 
     def _explained(self, error: NotEnoughBookiesError) -> NotEnoughBookiesError:
         uri, quorum = self._ledgers.store.uri, self._config.quorum

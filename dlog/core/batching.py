@@ -41,6 +41,9 @@ T = TypeVar("T")
 
 Headers = Iterable[tuple[bytes, bytes]]
 
+ENTRY_BYTES_MIN = ENTRY_OVERHEAD_BYTES + 1024
+"""Lowest limit of an entry: with a kilobyte of messages."""
+
 
 @with_field_docs
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +70,9 @@ class BatchLimits:
 
     def __post_init__(self) -> None:
         require_fields(self)
-        if not ENTRY_OVERHEAD_BYTES + 1024 <= self.entry_bytes_max <= ENTRY_BYTES_MAX:
+        if not ENTRY_BYTES_MIN <= self.entry_bytes_max <= ENTRY_BYTES_MAX:
             raise ConfigurationError(
-                f"entry_bytes_max must be {ENTRY_OVERHEAD_BYTES + 1024} to {ENTRY_BYTES_MAX}, "
-                f"got {self.entry_bytes_max}"
+                f"entry_bytes_max must be {ENTRY_BYTES_MIN} to {ENTRY_BYTES_MAX}, got {self.entry_bytes_max}"
             )
         if self.batch_bytes < 1 or self.batch_count_max < 1 or not 0 <= self.linger_s < 60:
             raise ConfigurationError(

@@ -21,17 +21,17 @@ from dlog.sink.epoch import SinkEpoch
 from ledger.client import LedgerClient
 from ledger.config import Visibility
 from ledger.errors import LogStoreError, NotEnoughBookiesError
-from ledger.model import ENTRY_BYTES_MAX, LedgerId, QuorumSizes
+from ledger.model import LedgerId, QuorumSizes
 from ledger.writing.write_handle import WriteHandle
 
 _IN_FLIGHT_BYTES_MAX = 16 * 1024 * 1024
 """Enough to keep three bookies busy, and little enough for many tasks on one machine."""
 
 
-def body_bytes_max(epoch: SinkEpoch) -> int:
-    """Capacity of one entry for encoded messages."""
+def body_bytes_max(epoch: SinkEpoch, config: LogConfig) -> int:
+    """Capacity of one entry for encoded messages, next to a snapshot of the log's producers."""
     snapshot = None if epoch.producers is None else epoch.producers.snapshot
-    return ENTRY_BYTES_MAX - ENTRY_OVERHEAD_BYTES - len(snapshot or b"")
+    return config.ledger.entry_bytes_max - ENTRY_OVERHEAD_BYTES - len(snapshot or b"")
 
 
 class _OpenLedger:
@@ -58,7 +58,7 @@ class StagingWriter:
         self._ledgers = ledgers
         self._config = config
         self._kind = staging_tags(None, 0) if batch is None else staging_tags(batch.writer_id, batch.number)
-        self._body_bytes_max = body_bytes_max(epoch)
+        self._body_bytes_max = body_bytes_max(epoch, config)
         self._open: _OpenLedger | None = None
         self._created: list[LedgerId] = []
         self._staged: list[StagedLedger] = []

@@ -18,7 +18,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from dlog.config import LogConfig
-from dlog.core.batching import Batch, Batcher, BatchLimits, Headers
+from dlog.core.batching import ENTRY_BYTES_MIN, Batch, Batcher, BatchLimits, Headers
 from dlog.errors import MessageTooLargeError, QueueFullError
 from dlog.format.entry import ENTRY_OVERHEAD_BYTES
 from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers
@@ -34,7 +34,6 @@ from dlog.write.turn_end import TurnEnd
 from ledger.buggify import buggify
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
-from ledger.model import ENTRY_BYTES_MAX
 
 _MESSAGE_OVERHEAD_BYTES = 16
 
@@ -79,9 +78,19 @@ class AppendQueue:
         last_append_us: int = 0,
         producers: Mapping[bytes, LastMessage] | None = MappingProxyType({}),
     ) -> None:
-        """`producers`: their last messages when the log was taken over, as of ProducerRegistry."""
-        self.producers = ProducerRegistry(log, producers)
-        self.limits = _limits_beside(config.batching, producers)
+        """`producers`: their last messages when the log was taken over, as of ProducerRegistry.
+
+        Raises:
+            ConfigurationError: `config.ledger.entry_bytes_max` leaves no capacity for a snapshot of them.
+        """
+        ledger_bytes_max = config.ledger.entry_bytes_max
+        self.limits = _limits_beside(config.batching, producers, ledger_bytes_max)
+        self.producers = ProducerRegistry(
+            log,
+            producers,
+            entry_bytes_max=self.limits.entry_bytes_max,
+            ledger_bytes_max=ledger_bytes_max,
+        )
         if buggify("writer.no-batching"):
             self.limits = replace(self.limits, batch_bytes=1, linger_s=0.0)
         self._codec = config.codec
@@ -223,7 +232,7 @@ class AppendQueue:
                 raise
             self._check_open()
         waiter: asyncio.Future[Appended] = self._loop.create_future()
-        entry = self.producers.accept(producer_id, first_sequence, batch, waiter, self.limits.entry_bytes_max)
+        entry = self.producers.accept(producer_id, first_sequence, batch, waiter)
         if entry is not None:
             self.flush()
             self._dispatch(entry)
@@ -308,23 +317,32 @@ class AppendQueue:
         self._last_append_us = now_us
         producers = self.producers if self.producers.in_use else None
         place = None if producers is None else producers.place_for(active_ledger, pending_entry)
-        if not pending_entry.settled and pending_entry.encode(
+        if pending_entry.settled or not pending_entry.encode(
             epoch=self._epoch,
             append_time_us=now_us,
             codec=self._codec,
             messages_before=active_ledger.messages_submitted,
             producers=place,
         ):
-            entry_id = active_ledger.submit(pending_entry, now, flushes=flushes)
-            if producers is not None:
-                producers.on_submitted(active_ledger, pending_entry, place)
-            self._tail = active_ledger.ledger_id, entry_id, pending_entry.count - 1
-            self._entries_in_flight += 1
-        else:
             self._leave_out(pending_entry)
+            return
+        try:
+            entry_id = active_ledger.submit(pending_entry, now, flushes=flushes)
+        except LogStoreError as error:
+            # The limits leave capacity for all that an entry may have. If one is refused all the same, it is certainly
+            # absent, and its callers get an outcome.
+            self._leave_out(pending_entry)
+            pending_entry.fail_absent(error)
+            self._failed.extend(filter(_is_unread, pending_entry.waiters))
+            return
+        if producers is not None:
+            producers.on_submitted(active_ledger, pending_entry, place)
+        self._tail = active_ledger.ledger_id, entry_id, pending_entry.count - 1
+        self._entries_in_flight += 1
 
     def _leave_out(self, pending_entry: PendingEntry) -> None:
-        """Every caller has cancelled before it was sent; or it has failed with an earlier one of its producer."""
+        """Every caller has cancelled before it was sent, or it is refused, or it has failed with an earlier one of its
+        producer."""
         if isinstance(pending_entry, ProducerEntry) and not pending_entry.settled:
             for failed in self.producers.withdraw(pending_entry):
                 self._failed.extend(filter(_is_unread, failed.waiters))
@@ -416,10 +434,18 @@ class AppendQueue:
             )
 
 
-def _limits_beside(limits: BatchLimits, producers: Mapping[bytes, LastMessage] | None) -> BatchLimits:
-    """Leave capacity for a snapshot of these producers, as an entry may have one in addition to its messages."""
-    count = PRODUCERS_MAX if producers is None else len(producers)
-    highest = ENTRY_BYTES_MAX - count * PRODUCER_BYTES
+def _limits_beside(
+    limits: BatchLimits, producers: Mapping[bytes, LastMessage] | None, ledger_bytes_max: int
+) -> BatchLimits:
+    """Leave capacity for a snapshot of these producers, as an entry may have one in addition to its messages.
+
+    For unknown ones at most an eighth of an entry: other appends go on, whether or not all producers fit.
+    """
+    if producers is None:
+        snapshot_bytes = min(PRODUCERS_MAX * PRODUCER_BYTES, ledger_bytes_max // 8)
+    else:
+        snapshot_bytes = len(producers) * PRODUCER_BYTES
+    highest = max(ENTRY_BYTES_MIN, ledger_bytes_max - snapshot_bytes)
     return limits if limits.entry_bytes_max <= highest else replace(limits, entry_bytes_max=highest)
 
 

@@ -18,7 +18,7 @@ from dlog.write.left_out import LeftOut, keep_above, leave_out
 from dlog.write.pending_entry import PendingEntry, Waiter
 from dlog.write.producer_entry import ProducerAppends, ProducerEntry, id_of
 from ledger.buggify import buggify
-from ledger.model import ENTRY_BYTES_MAX
+from ledger.errors import ConfigurationError
 
 _INTERVAL_BYTES = 16 << 20
 _INTERVAL_SNAPSHOTS = 16
@@ -27,10 +27,27 @@ _FREQUENT_BYTES = 2048
 
 
 class ProducerRegistry:
-    """Of one writer. `found`: the last messages in the log when the writer took it over; None: they are unknown."""
+    """Of one writer. `found`: the last messages in the log when the writer took it over; None: they are unknown.
 
-    def __init__(self, log: str, found: Mapping[bytes, LastMessage] | None) -> None:
+    `entry_bytes_max` is the limit of an entry without a snapshot, `ledger_bytes_max` that of any entry: a snapshot
+    never takes more than the difference.
+
+    Raises:
+        ConfigurationError: as of `learn`.
+    """
+
+    def __init__(
+        self,
+        log: str,
+        found: Mapping[bytes, LastMessage] | None,
+        *,
+        entry_bytes_max: int,
+        ledger_bytes_max: int,
+    ) -> None:
         self._log = log
+        self._entry_bytes_max = entry_bytes_max
+        self._ledger_bytes_max = ledger_bytes_max
+        self._count_max = min(PRODUCERS_MAX, (ledger_bytes_max - entry_bytes_max) // PRODUCER_BYTES)
         self.known = False
         """Whether the last messages are known. Until then no producer can append."""
         self._submitted: dict[bytes, LastMessage] = {}
@@ -47,9 +64,20 @@ class ProducerRegistry:
             self.learn(found)
 
     def learn(self, found: Mapping[bytes, LastMessage]) -> None:
-        """The last messages at the end of the log when the writer took it over, unless they are known."""
+        """The last messages at the end of the log when the writer took it over, unless they are known.
+
+        Raises:
+            ConfigurationError: no entry has capacity for a snapshot of them.
+        """
         if self.known:
             return
+        snapshot_bytes, capacity = len(found) * PRODUCER_BYTES, self._ledger_bytes_max - self._entry_bytes_max
+        if snapshot_bytes > capacity:
+            raise ConfigurationError(
+                f"log {self._log} has {len(found)} producers, whose snapshot of {snapshot_bytes} bytes comes in "
+                f"addition to messages, and ledger.entry_bytes_max {self._ledger_bytes_max} leaves {capacity} bytes: "
+                "raise it"
+            )
         self.known = True
         self._submitted = dict(found)
         self._producers = {each: ProducerAppends(each, last) for each, last in found.items()}
@@ -82,7 +110,6 @@ class ProducerRegistry:
         first_sequence: int,
         batch: Batch[Waiter],
         waiter: Waiter,
-        entry_bytes_max: int,
     ) -> ProducerEntry | None:
         """The entry to append, with what of the batch is new; None if nothing is.
 
@@ -106,7 +133,7 @@ class ProducerRegistry:
             batch = batch.without_first(accepted + 1 - first_sequence)
             first_sequence = accepted + 1
         if producer is None:
-            self._check_count(entry_bytes_max)
+            self._check_count()
             producer = self._producers[producer_id] = ProducerAppends(producer_id)
         if left_out:
             self._left_out[producer_id] = keep_above(left_out, last_sequence)
@@ -116,15 +143,19 @@ class ProducerRegistry:
         self.in_use = True
         return entry
 
-    def _check_count(self, entry_bytes_max: int) -> None:
-        limit = min(PRODUCERS_MAX, (ENTRY_BYTES_MAX - entry_bytes_max) // PRODUCER_BYTES)
+    def _check_count(self) -> None:
+        limit = self._count_max
         if len(self._producers) < limit:
             return
+        given = (
+            f" with a batching.entry_bytes_max of {self._entry_bytes_max} and a ledger.entry_bytes_max of "
+            f"{self._ledger_bytes_max}"
+        )
         raise TooManyProducersError(
             f"log {self._log} has {len(self._producers)} producers, the limit is {limit}"
-            + ("" if limit == PRODUCERS_MAX else f" with an entry_bytes_max of {entry_bytes_max}")
+            + ("" if limit == PRODUCERS_MAX else given)
             + ": forget those that are no longer used (`forget_producer`)"
-            + ("" if limit == PRODUCERS_MAX else ", or lower it"),
+            + ("" if limit == PRODUCERS_MAX else ", lower the first, or raise the second"),
             log=self._log,
             limit=limit,
         )

@@ -255,6 +255,7 @@ class RotationRunner:
         """Read what the log's producers have appended, if that was not possible when the log was taken over.
 
         Raises:
+            ConfigurationError: as of `ProducerRegistry.learn`.
             DataLossError: it is lost.
             ReadError, MetadataUnavailableError: it cannot be read now.
             LogNotFoundError: the log was deleted.

@@ -290,6 +290,7 @@ class LogWriter:
 
         Raises:
             InvalidNameError: the name is not valid.
+            ConfigurationError: the log has more producers than `ledger.entry_bytes_max` leaves capacity for.
             DataLossError: what producers have appended is lost.
             ReadError, MetadataUnavailableError, ContendedError: it cannot be read now.
             WriterDeposedError: the log was deleted.

@@ -61,7 +61,7 @@ def stage_rows(
     """
     work = _Staging(options, epoch, batch)
     with _Loop(work, options, partition) as loop:
-        for entries in _encoded(rows, body_bytes_max(epoch)):
+        for entries in _encoded(rows, body_bytes_max(epoch, _CONFIG)):
             loop.run(work.append, entries)
         return loop.run(work.finish)
 
@@ -153,6 +153,9 @@ _LEDGER_LOST = (
 """What a task's own ledger can suffer: for the query it only means that the task has written nothing."""
 
 
+_CONFIG = LogConfig()
+
+
 class _Staging:
     """Opens nothing before the first row: most tasks of a small batch have none."""
 
@@ -166,7 +169,7 @@ class _Staging:
     async def append(self, entries: list[EncodedEntry]) -> None:
         if self._writer is None:
             cluster = await self._stack.enter_async_context(open_cluster(self._epoch.uri))
-            self._writer = StagingWriter(self._epoch, self._batch, cluster.ledgers, LogConfig())
+            self._writer = StagingWriter(self._epoch, self._batch, cluster.ledgers, _CONFIG)
         for entry in entries:
             await self._writer.append(entry.body, entry.count)
 

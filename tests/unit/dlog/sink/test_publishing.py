@@ -15,6 +15,7 @@ import pytest
 
 from dlog.client import LogClient
 from dlog.config import LogConfig
+from dlog.core.batching import BatchLimits
 from dlog.core.metadata_update import NotOurs
 from dlog.core.publication import SinkBatch, StagedLedger
 from dlog.core.rotation_triggers import RotationLimits
@@ -22,6 +23,7 @@ from dlog.errors import (
     AppendIndeterminateError,
     LogNotFoundError,
     LogSealedError,
+    MessageTooLargeError,
     StagingBarredError,
     TooManySinksError,
     WriterDeposedError,
@@ -31,8 +33,9 @@ from dlog.inspection.ledgers import listed_ledgers
 from dlog.model import LogMetadata, Retention, SinkMark
 from dlog.sink.opening import open_epoch
 from dlog.sink.publishing import discard, publish, tidy
-from dlog.sink.staging import StagingWriter
+from dlog.sink.staging import StagingWriter, body_bytes_max
 from dlog.testing import SimulatedCluster, simulate
+from ledger.config import LedgerClientConfig
 from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.model import LedgerId, Versioned
 from tests.helpers.log.scripted_log import payloads
@@ -272,6 +275,22 @@ def test_a_sweep_that_bars_a_ledger_fails_the_whole_batch() -> None:
         assert await read(client) == [b"1", b"2"]
 
     play(scene)
+
+
+def test_an_entry_has_the_limit_of_the_clients_ledgers() -> None:
+    config = LogConfig(
+        ledger=LedgerClientConfig(entry_bytes_max=4096), batching=BatchLimits(entry_bytes_max=4096)
+    )
+
+    async def scene(_: SimulatedCluster, client: LogClient) -> None:
+        epoch = await open_epoch(client, LOG)
+        writer = StagingWriter(epoch, None, client.ledgers, client.config)
+        with pytest.raises(MessageTooLargeError):
+            await writer.append(bytes(body_bytes_max(epoch, config) + 1), 1)
+        await writer.append(encoded(bytes(body_bytes_max(epoch, config) - 20)), 1)
+        assert await publish(client, epoch, ZERO, list(await writer.finish()))
+
+    play(scene, config)
 
 
 def test_a_task_that_fails_leaves_nothing() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,17 +25,21 @@ from dlog.errors import (
     TooManyProducersError,
 )
 from dlog.format.entry import ELSEWHERE, decode_envelope
-from dlog.format.producer_snapshot import LastMessage, decode_snapshot, producer_id
+from dlog.format.producer_snapshot import PRODUCER_BYTES, LastMessage, decode_snapshot, producer_id
 from dlog.inspection.ledgers import listed_ledgers
 from dlog.model import Appended, MessageId
 from dlog.testing import SimulatedCluster, simulate
 from dlog.write import producer_registry
+from dlog.write.active_ledger import ActiveLedger
+from dlog.write.pending_entry import PendingEntry
+from dlog.write.producer import LogProducer
 from dlog.write.writer import LogWriter
-from ledger.errors import ConfigurationError, InvalidNameError
-from ledger.model import ENTRY_BYTES_MAX, LedgerId
+from ledger.config import LedgerClientConfig
+from ledger.errors import ConfigurationError, EntryTooLargeError, InvalidNameError
+from ledger.model import LedgerId
 from ledger.reading.read_handle import ReadHandle
 from tests.helpers.ledger.scripted_bookies import GUARD_S, until
-from tests.helpers.log.scripted_log import ScriptedLog, messages_before, payloads, scripted_log
+from tests.helpers.log.scripted_log import QUICK, ScriptedLog, messages_before, payloads, scripted_log
 from tests.helpers.log.scripted_writer import added, current, fence
 
 LOG = "orders"
@@ -535,10 +540,116 @@ def test_there_is_a_most_of_producers(monkeypatch: pytest.MonkeyPatch) -> None:
     play(scene)
 
 
-def test_an_entry_of_the_largest_size_has_no_capacity_for_a_snapshot() -> None:
-    registry = producer_registry.ProducerRegistry(LOG, {})
-    with pytest.raises(TooManyProducersError, match="the limit is 0 with an entry_bytes_max of"):
-        registry._check_count(ENTRY_BYTES_MAX)
+# ---- capacity for snapshots
+
+
+def ledger_limit(entry_bytes_max: int) -> LedgerClientConfig:
+    return replace(QUICK.ledger, entry_bytes_max=entry_bytes_max)
+
+
+async def append_largest(writer: LogWriter, producer: LogProducer, sequence: int) -> None:
+    """The largest entry of every kind, each with a snapshot."""
+    largest = bytes(writer.batch_limits.body_bytes_max - 20)
+    async with asyncio.timeout(GUARD_S):
+        await writer.append(largest)
+        await writer.rotate()
+        await writer.append_many([largest])
+        await writer.rotate()
+        assert (await producer.append(largest, sequence=sequence)).new == 1
+        await writer.flush()
+
+
+@pytest.mark.parametrize("capacity", [0, 3])
+async def test_producers_are_as_many_as_a_ledgers_entry_has_capacity_for(capacity: int) -> None:
+    """In addition to messages: the limit of a ledger's entries may be as low as that of batches."""
+    limit = 1 << 16
+    batching = BatchLimits(entry_bytes_max=limit - capacity * PRODUCER_BYTES, batch_bytes=1000)
+    async with scripted_log() as log, log.client(ledger=ledger_limit(limit), batching=batching) as client:
+        writer = await client.open_writer(LOG, create=True)
+        producers = [await writer.producer(f"p{number}") for number in range(capacity + 1)]
+        for producer in producers[:-1]:
+            assert (await producer.append(b"", sequence=1)).new == 1
+        with pytest.raises(
+            TooManyProducersError,
+            match=f"the limit is {capacity} with .* {batching.entry_bytes_max} and .* {limit}: ",
+        ):
+            await producers[-1].append(b"", sequence=1)
+        if capacity:
+            await append_largest(writer, producers[0], 2)
+
+
+async def test_a_writer_with_less_capacity_makes_smaller_entries_or_is_refused() -> None:
+    limit = 1 << 12
+    batching = BatchLimits(entry_bytes_max=limit, batch_bytes=1000)
+    count = 20
+    small = {"ledger": ledger_limit(limit), "batching": batching}
+    async with scripted_log() as log, log.client() as client, log.client(**small) as other:
+        writer = await client.open_writer(LOG, create=True)
+        for number in range(count):
+            await (await writer.producer(f"p{number}")).append(b"", sequence=1)
+        await writer.close()
+        writer = await other.open_writer(LOG)
+        assert writer.batch_limits.entry_bytes_max == limit - count * PRODUCER_BYTES
+        await append_largest(writer, await writer.producer("p0"), 2)
+        await writer.close()
+        writer = await client.open_writer(LOG)
+        for number in range(count, 100):
+            await (await writer.producer(f"p{number}")).append(b"", sequence=1)
+        await writer.close()
+        with pytest.raises(ConfigurationError, match=r"100 producers, .* 4400 bytes .* raise it"):
+            await other.open_writer(LOG)
+        writer = await client.open_writer(LOG)
+        assert (await writer.producer("p99")).last_sequence == 1
+
+
+async def test_producers_that_are_learned_later_must_fit_too() -> None:
+    """Other appends go on, with nearly the whole entry."""
+    limit = 1 << 12
+    small = {"ledger": ledger_limit(limit), "batching": BatchLimits(entry_bytes_max=limit, batch_bytes=1000)}
+    async with scripted_log() as log, log.client() as client, log.client(**small) as other:
+        writer = await client.open_writer(LOG, create=True)
+        for number in range(20):
+            await (await writer.producer(f"p{number}")).append(b"", sequence=1)
+        old = current(writer)
+        await writer.close()
+        lost = [bookie.entries.pop((old, 19)) for bookie in log.bookies]
+        writer = await other.open_writer(LOG)
+        for bookie, entry_bytes in zip(log.bookies, lost, strict=True):
+            bookie.entries[old, 19] = entry_bytes
+        with pytest.raises(ConfigurationError, match=r"20 producers, .* 880 bytes"):
+            await writer.producer("p0")
+        await writer.append(bytes(limit * 7 // 8 - 300))
+
+
+@pytest.mark.parametrize("held", [False, True])
+async def test_what_a_ledger_refuses_fails_alone(held: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its limits are the writer's own, so it never does; if it did, the entry must not be lost without an outcome."""
+    refused = EntryTooLargeError("refused", entry_bytes=2, entry_bytes_max=1)
+
+    def submit(self: ActiveLedger, pending_entry: PendingEntry, now: float, *, flushes: bool) -> int:
+        if pending_entry.count == 3:
+            raise refused
+        return accepted(self, pending_entry, now, flushes=flushes)
+
+    accepted = ActiveLedger.submit
+    monkeypatch.setattr(ActiveLedger, "submit", submit)
+    async with scripted_log() as log, log.client() as client, log.client() as tool:
+        writer, go_on = await held_writer(log, client, tool)
+        producer = await writer.producer("a")
+        if not held:
+            go_on.set()
+            await writer.append(b"2")
+        wrong = await producer.submit_many([b"a1", b"a2", b"a3"], first_sequence=1)
+        other = await writer.submit(b"b")
+        go_on.set()
+        async with asyncio.timeout(GUARD_S):
+            with pytest.raises(EntryTooLargeError):
+                await wrong
+            await other
+            with pytest.raises(AppendRejectedError):
+                await producer.append(b"a4", sequence=4)
+            await writer.flush()
+        assert writer.buffered_bytes == 0
 
 
 @pytest.mark.parametrize("sequence", [-1, 2**63, "1", 1.0])
