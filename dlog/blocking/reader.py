@@ -299,10 +299,7 @@ class Reader:
         try:
             if length_hint(self._parts):
                 return True  # another thread's call did
-            if give_up_at is None:
-                await self._target.open()
-            else:
-                await self._target.open_by(give_up_at)
+            await self._target.open_by(give_up_at)
             self._put_made_back()
             before = self._target.position
             if self._current is None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from operator import length_hint
 from types import TracebackType
@@ -46,6 +47,13 @@ if TYPE_CHECKING:
 _NOTHING: Iterator[Message] = iter(())
 _new: Any = tuple.__new__
 """What MessageId's constructor calls after three Python frames."""
+
+
+@dataclass(slots=True, eq=False)
+class _Opening:
+    task: asyncio.Future[None]
+    wanted_by: int = 0
+    """Calls that wait for it, and polls whose time ended first."""
 
 
 class Reader:
@@ -114,8 +122,8 @@ class Reader:
         self._batch: MessageBatch | None = None
         self._closed = False
         self._ended = False
-        self._opening: asyncio.Future[None] | None = None
-        """An opening that took longer than a `poll`; it goes on."""
+        self._opening: _Opening | None = None
+        """A task of its own, so that `close` can end it."""
 
     def __repr__(self) -> str:
         return self.repr_at(self.position)
@@ -135,29 +143,47 @@ class Reader:
             MetadataUnavailableError: the metadata store cannot be reached.
             ReadError, DataLossError: for a range that names the tail: it cannot be determined.
         """
-        self._refuse_if_closed()
-        if self._opening is not None:
-            await self.open_by(None)
-        elif self._fetcher is None:
-            await self._open()
+        await self.open_by(None)
 
     async def open_by(self, give_up_at: float | None) -> None:
-        """As `open`. NotYetError if it takes longer: then it goes on, and the next call waits for the rest."""
+        """As `open`. NotYetError if it takes longer: then it goes on, and the next call waits for the rest.
+
+        It also goes on if another call still waits for it. Otherwise cancelling this one ends it.
+        """
         self._refuse_if_closed()
         if self._fetcher is None and self._opening is None:
-            self._opening = asyncio.ensure_future(self._open())
+            self._opening = _Opening(asyncio.ensure_future(self._open()))
             # The next call raises its error; there may be none.
-            self._opening.add_done_callback(lambda opening: opening.cancelled() or opening.exception())
-        if self._opening is not None:
-            now = asyncio.get_running_loop().time()
+            self._opening.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        if (opening := self._opening) is None:
+            return
+        now = asyncio.get_running_loop().time()
+        opening.wanted_by += 1
+        try:
             await asyncio.wait(
-                (self._opening,), timeout=None if give_up_at is None else max(0, give_up_at - now)
+                (opening.task,), timeout=None if give_up_at is None else max(0, give_up_at - now)
             )
-            if not self._opening.done():
-                raise NotYetError
-            self._refuse_if_closed()
-            opening, self._opening = self._opening, None
-            opening.result()
+        except asyncio.CancelledError:
+            if give_up_at is None:
+                await self._give_up(opening)
+            raise
+        if not opening.task.done():
+            raise NotYetError
+        self._refuse_if_closed()
+        self._forget(opening)
+        opening.task.result()
+
+    async def _give_up(self, opening: _Opening) -> None:
+        """A call does not wait for it any more; on return it has ended unless it is wanted by another one."""
+        opening.wanted_by -= 1
+        if not opening.wanted_by:
+            self._forget(opening)  # a call from now on begins another one
+            opening.task.cancel()
+            await asyncio.wait((opening.task,))
+
+    def _forget(self, opening: _Opening) -> None:
+        if self._opening is opening:
+            self._opening = None
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
@@ -202,8 +228,8 @@ class Reader:
         self._entries, self._messages = iter(()), _NOTHING
         self._put_back.clear()
         if self._opening is not None:
-            self._opening.cancel()
-            await asyncio.gather(self._opening, return_exceptions=True)
+            self._opening.task.cancel()
+            await asyncio.gather(self._opening.task, return_exceptions=True)
         if self._fetcher is not None:
             self._dropped.detach()
             await self._fetcher.close()
@@ -376,7 +402,7 @@ class Reader:
 
     async def _take(self, give_up_at: float | None) -> Taken | tuple[None, MessageId]:
         """What comes next, as it was fetched or put back, and the position after it; None at the end."""
-        await (self.open() if give_up_at is None else self.open_by(give_up_at))
+        await self.open_by(give_up_at)
         assert self._fetcher is not None
         if self._put_back:
             return self._put_back.popleft()

@@ -258,14 +258,16 @@ def test_closing_ends_a_wait_elsewhere(request: pytest.FixtureRequest) -> None:
 
 
 def test_lag_counts_what_is_known(request: pytest.FixtureRequest) -> None:
-    """Entries of this ledger not yet returned, and listed ledgers after it; before the first look, nothing."""
+    """Entries of this ledger not yet returned, and listed ledgers after it; before the reader opens, nothing."""
 
     async def scene(log: MemoryLog) -> None:
         log.add_ledger(3, (b"a",), (b"b",), (b"c",), sealed=True)
         log.add_ledger(4, (b"d",))
         await log.record(3, 4, seals={3: 2})
-        async with log.reader(UNTIL_LATEST, config=ReaderConfig(read_ahead_bytes=1, fetch_bytes=1)) as reader:
-            assert reader.lag == Lag(0, 0, messages=None, bytes=None)
+        reader = log.reader(UNTIL_LATEST, config=ReaderConfig(read_ahead_bytes=1, fetch_bytes=1))
+        assert reader.lag == Lag(0, 0, messages=None, bytes=None)
+        async with reader:
+            await poll(lambda: reader.lag == Lag(entries=3, ledgers=2))
             await payloads(reader, 1)
             assert reader.lag == Lag(entries=2, ledgers=1)
             await payloads(reader)
