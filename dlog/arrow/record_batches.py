@@ -161,10 +161,12 @@ class RecordBatches:
                 return number, 0
             try:
                 found = self._entry(fetched.ledger_id, entry.entry_id, entry.payload)
-            except EntryFormatError as error:
-                if rows.is_empty:
-                    raise undecodable(error, self._reader.log, fetched.ledger_id, entry.entry_id) from error
-                return number, first_index  # the next call raises it
+            except Exception as error:
+                if not rows.is_empty:
+                    return number, first_index  # the next call raises it
+                if not isinstance(error, EntryFormatError):
+                    raise
+                raise undecodable(error, self._reader.log, fetched.ledger_id, entry.entry_id) from error
             stop = found.count
             if until is not None and until.ledger_id == found.ledger_id and until.entry_id == found.entry_id:
                 stop = min(stop, until.batch_index)

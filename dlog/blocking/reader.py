@@ -85,6 +85,7 @@ class Reader:
         UnknownPositionError: the position is above every ledger of the log.
         DataLossError: a listed ledger or a confirmed entry is lost, and `on_data_loss` is `fail`.
         EntryFormatError: an entry cannot be decoded. The next call raises again.
+        MissingExtraError: the package that decompresses an entry is not installed. The next call raises again.
         DigestMismatchError: no intact copy of an entry was found, and at least one copy is damaged.
         UnauthorizedError: `LogConfig.password` is not the password of the log's ledgers.
         ReadError, MetadataUnavailableError: bookies or the metadata store did not respond for `unavailable_timeout_s`.

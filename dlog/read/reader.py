@@ -14,7 +14,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from operator import length_hint
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -71,6 +70,7 @@ class Reader:
         UnknownPositionError: the position is above every ledger of the log.
         DataLossError: a listed ledger or a confirmed entry is lost, and `on_data_loss` is `fail`.
         EntryFormatError: an entry cannot be decoded. The next call raises again.
+        MissingExtraError: the package that decompresses an entry is not installed. The next call raises again.
         DigestMismatchError: no intact copy of an entry was found, and at least one copy is damaged.
         UnauthorizedError: `LogConfig.password` is not the password of the log's ledgers.
         ReadError, MetadataUnavailableError: bookies or the metadata store did not respond for `unavailable_timeout_s`.
@@ -438,8 +438,8 @@ class Reader:
         while len(found) < count_max and (entry := next(self._entries, None)) is not None:
             try:
                 batch = self._decode(entry)
-            except EntryFormatError:
-                break  # what came before it is returned first; the next call raises
+            except Exception:  # noqa: BLE001 - the next call raises it again
+                break  # what came before it is returned first
             if batch is not None:
                 found.append((batch, self._position))
         return found
@@ -451,7 +451,7 @@ class Reader:
 
         Raises:
             NotYetError: none came before the loop's time `give_up_at`.
-            The errors of iterating, except EntryFormatError.
+            The errors of iterating, except those of decoding.
         """
         if (rest := self._rest_of_batch()) is not None:
             return rest, self._position
@@ -505,9 +505,11 @@ class Reader:
             return self._clip(known, fetched)
         try:
             batch = MessageBatch.decoded(fetched.ledger_id, entry.entry_id, entry.payload)
-        except EntryFormatError as error:
-            # The next call fails on the same entry again instead of skipping it.
-            self._entries = chain((entry,), self._entries)
+        except BaseException as error:
+            # The next call fails on the same entry again instead of skipping it. A list says how much is left.
+            self._entries = iter([entry, *self._entries])
+            if not isinstance(error, EntryFormatError):
+                raise
             raise undecodable(error, self._log, fetched.ledger_id, entry.entry_id) from error
         if decoded is not None:
             decoded[entry.entry_id] = batch

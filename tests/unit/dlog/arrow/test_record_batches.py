@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
 
 from dlog.arrow import entry_columns, record_batches
 from dlog.errors import DataLossError, EntryFormatError
+from dlog.format.entry import Codec
 from dlog.model import MessageId
 from dlog.read.range import ReadRange, read_range
 from dlog.read.reader import Reader
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, MissingExtraError
 from tests.helpers.log.memory_ledgers import MemoryLog, entry_of
 from tests.helpers.log.reading import UNTIL_LATEST, payloads, play, two_ledgers
 
@@ -154,6 +156,30 @@ def test_what_comes_before_an_undecodable_entry_is_returned(request: pytest.Fixt
                 assert reader.position == MessageId(3, 1, 0)
             with pytest.raises(EntryFormatError, match="entry 1 of ledger 3, log default/orders"):
                 await payloads(reader, 1)
+
+    play(request, scene)
+
+
+def test_what_comes_before_an_entry_whose_codec_is_missing_is_returned(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("zstandard")
+
+    async def scene(log: MemoryLog) -> None:
+        ledger = log.add_ledger(3, (b"a", b"b"))
+        ledger.entries.append(entry_of(bytes(5000), codec=Codec.ZSTD))
+        ledger.append(b"c")
+        await log.record(3)
+        async with log.reader(UNTIL_LATEST) as reader:
+            with monkeypatch.context() as context:
+                context.setitem(sys.modules, "zstandard", None)
+                batches = reader.arrow_batches(["value"])
+                assert (await anext(batches))["value"].to_pylist() == [b"a", b"b"]
+                for _ in range(2):
+                    with pytest.raises(MissingExtraError, match="codec zstd"):
+                        await anext(reader.arrow_batches())
+                    assert reader.position == MessageId(3, 1, 0)
+            assert await all_rows(reader) == [bytes(5000), b"c"]
 
     play(request, scene)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -16,13 +17,15 @@ from dlog.errors import (
     TrimmedError,
     UnknownPositionError,
 )
+from dlog.format.entry import Codec
 from dlog.model import LogState, Message, MessageId
 from dlog.read.backlog import Lag
 from dlog.read.batch import MessageBatch
 from dlog.read.config import ReaderConfig
 from dlog.read.range import read_range
-from ledger.errors import ConfigurationError, ReadError
-from tests.helpers.log.memory_ledgers import MemoryLog, poll
+from dlog.read.reader import Reader
+from ledger.errors import ConfigurationError, MissingExtraError, ReadError
+from tests.helpers.log.memory_ledgers import MemoryLog, entry_of, poll
 from tests.helpers.log.reading import UNTIL_LATEST, payloads, play, two_ledgers
 
 
@@ -125,6 +128,91 @@ def test_a_damaged_entry_names_its_place(request: pytest.FixtureRequest) -> None
             assert str(after) == "3:1:0"
             with pytest.raises(EntryFormatError):
                 await reader.next_items(10)
+
+    play(request, scene)
+
+
+async def _of_a_poll(reader: Reader) -> list[bytes | None]:
+    message = await reader.poll(5)
+    return [] if message is None else [message.payload]
+
+
+async def _of_a_batch(reader: Reader) -> list[bytes | None]:
+    return [payload async for batch in reader.batches() for payload in batch.payloads]
+
+
+async def _of_items(reader: Reader) -> list[bytes | None]:
+    items = await reader.next_items(10)
+    return [payload for batch, _ in items if isinstance(batch, MessageBatch) for payload in batch.payloads]
+
+
+@pytest.mark.parametrize("read", [payloads, _of_a_poll, _of_a_batch, _of_items])
+def test_an_entry_whose_codec_is_missing_is_not_skipped(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    read: Callable[[Reader], Awaitable[list[bytes | None]]],
+) -> None:
+    """Each call raises. A reader that is given the package goes on with this entry."""
+    pytest.importorskip("zstandard")
+
+    async def scene(log: MemoryLog) -> None:
+        ledger = log.add_ledger(3, (b"a",))
+        ledger.entries.append(entry_of(bytes(5000), codec=Codec.ZSTD))
+        ledger.append(b"c")
+        await log.record(3)
+        async with log.reader(UNTIL_LATEST) as reader:
+            assert await payloads(reader, 1) == [b"a"]
+            with monkeypatch.context() as context:
+                context.setitem(sys.modules, "zstandard", None)
+                for _ in range(3):
+                    with pytest.raises(MissingExtraError, match="codec zstd"):
+                        await read(reader)
+                    assert reader.position == MessageId(3, 1, 0)
+            assert await payloads(reader) == [bytes(5000), b"c"]
+
+    play(request, scene)
+
+
+@pytest.mark.parametrize(
+    "error", [MissingExtraError("codec zstd", "zstandard", "compression"), MemoryError()]
+)
+def test_what_comes_before_an_entry_that_cannot_be_decoded_is_returned(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    decoded = MessageBatch.decoded
+
+    def decode(ledger_id: int, entry_id: int, payload: memoryview) -> MessageBatch:
+        if entry_id == 2:
+            raise error
+        return decoded(ledger_id, entry_id, payload)
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a",), (b"b",), (b"c",), (b"d",))
+        await log.record(3)
+        async with log.reader(UNTIL_LATEST) as reader:
+            monkeypatch.setattr(MessageBatch, "decoded", decode)
+            assert await _of_items(reader) == [b"a", b"b"]
+            with pytest.raises(type(error)):
+                await reader.next_items(10)
+            monkeypatch.undo()
+            assert await _of_items(reader) == [b"c", b"d"]
+
+    play(request, scene)
+
+
+def test_a_reader_before_a_damaged_entry_is_not_at_the_tail(request: pytest.FixtureRequest) -> None:
+    async def scene(log: MemoryLog) -> None:
+        ledger = log.add_ledger(3, (b"a",))
+        ledger.entries.append(b"\x00garbage")
+        ledger.confirm()
+        await log.record(3)
+        async with log.reader() as reader:
+            assert await payloads(reader, 1) == [b"a"]
+            with pytest.raises(EntryFormatError):
+                await anext(reader)
+            await poll(lambda: reader.waits_for is not None)
+            assert not reader.at_tail
+            assert reader.lag == Lag(entries=1, ledgers=0)
 
     play(request, scene)
 
