@@ -17,6 +17,11 @@ from dlog.model import Header, Message, MessageId
 
 _new: Any = tuple.__new__
 
+_MESSAGE_OVERHEAD_BYTES = 110
+"""Of the objects of a payload and of an empty list of headers, and of places in three columns."""
+_PART_OVERHEAD_BYTES = 50
+"""Of the object of a key, or of a header's key or value."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageBatch:
@@ -41,26 +46,14 @@ class MessageBatch:
     first_sequence: int | None = None
     """The producer's sequence of the first message of this batch; the others follow."""
 
-    @classmethod
-    def decoded(cls, ledger_id: int, entry_id: int, payload: Buffer) -> MessageBatch:
+    @staticmethod
+    def decoded(ledger_id: int, entry_id: int, payload: Buffer) -> MessageBatch:
         """All messages of one entry.
 
         Raises:
             EntryFormatError: the envelope or the messages cannot be decoded.
         """
-        envelope, columns = decode_entry(payload)
-        return cls(
-            ledger_id=ledger_id,
-            entry_id=entry_id,
-            first_index=0,
-            append_time_us=envelope.append_time_us,
-            keys=columns.keys,
-            payloads=columns.payloads,
-            headers=columns.headers,
-            messages_before=envelope.messages_before,
-            producer_id=None if envelope.producer is None else envelope.producer.producer_id,
-            first_sequence=None if envelope.producer is None else envelope.producer.first_sequence,
-        )
+        return decode_batch(ledger_id, entry_id, payload)[0]
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -102,6 +95,30 @@ class MessageBatch:
             producer_id=self.producer_id,
             first_sequence=None if self.first_sequence is None else self.first_sequence + low,
         )
+
+
+def decode_batch(ledger_id: int, entry_id: int, payload: Buffer) -> tuple[MessageBatch, int]:
+    """As `MessageBatch.decoded`, and the number of bytes that the messages have before they are compressed."""
+    envelope, columns = decode_entry(payload)
+    batch = MessageBatch(
+        ledger_id=ledger_id,
+        entry_id=entry_id,
+        first_index=0,
+        append_time_us=envelope.append_time_us,
+        keys=columns.keys,
+        payloads=columns.payloads,
+        headers=columns.headers,
+        messages_before=envelope.messages_before,
+        producer_id=None if envelope.producer is None else envelope.producer.producer_id,
+        first_sequence=None if envelope.producer is None else envelope.producer.first_sequence,
+    )
+    return batch, envelope.body_bytes
+
+
+def memory_bytes(batch: MessageBatch, body_bytes: int) -> int:
+    """About what the columns of the batch take, of which the messages have this number of bytes."""
+    parts = len(batch) - batch.keys.count(None) + sum(map(len, batch.headers))
+    return body_bytes + _MESSAGE_OVERHEAD_BYTES * len(batch) + _PART_OVERHEAD_BYTES * parts
 
 
 def _pairs(flat: Flat) -> tuple[Header, ...]:

@@ -46,7 +46,8 @@ from ledger.metadata.store import Unwatch
 from ledger.model import LedgerId
 from ledger.reading.bookie_reads import Entry
 from ledger.reading.closed_ledgers import Beginning
-from ledger.reading.shared_ledgers import EntryRun, SharedLedger, run_of
+from ledger.reading.entry_runs import Decoded, EntryRun, run_of
+from ledger.reading.shared_ledgers import SharedLedger
 
 _LISTED_FIRST, _LISTED_MAX = 64, 1024
 """Ledgers of the list that are read together: few for a reader of little, more for one that goes on."""
@@ -60,8 +61,8 @@ class Fetched:
     first_index: int
     entries: Sequence[Entry]
     entry_bytes: int
-    decoded: dict[int, MessageBatch] | None
-    """What other readers of these entries made of them already, by entry id; None if there are none."""
+    decoded: Decoded | None
+    """Batches that other readers of these entries have decoded, as far as they are kept; None if there are none."""
 
     def count_from(self, position: MessageId) -> int:
         """Number of these entries that are at or after the position."""

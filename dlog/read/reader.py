@@ -25,7 +25,7 @@ from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, Cursor, LogName, Message, MessageId, check_log_name
 from dlog.read.backlog import Lag, lag_behind
-from dlog.read.batch import MessageBatch
+from dlog.read.batch import MessageBatch, decode_batch, memory_bytes
 from dlog.read.config import ReaderConfig
 from dlog.read.fetcher import Fetched, Fetcher, NotYetError, Taken, undecodable
 from dlog.read.held_cursor import HeldCursor
@@ -504,7 +504,7 @@ class Reader:
         if decoded is not None and (known := decoded.get(entry.entry_id)) is not None:
             return self._clip(known, fetched)
         try:
-            batch = MessageBatch.decoded(fetched.ledger_id, entry.entry_id, entry.payload)
+            batch, body_bytes = decode_batch(fetched.ledger_id, entry.entry_id, entry.payload)
         except BaseException as error:
             # The next call fails on the same entry again instead of skipping it. A list says how much is left.
             self._entries = iter([entry, *self._entries])
@@ -512,7 +512,7 @@ class Reader:
                 raise
             raise undecodable(error, self._log, fetched.ledger_id, entry.entry_id) from error
         if decoded is not None:
-            decoded[entry.entry_id] = batch
+            decoded.keep(entry.entry_id, batch, memory_bytes(batch, body_bytes))
         return self._clip(batch, fetched)
 
     def _clip(self, batch: MessageBatch, fetched: Fetched) -> MessageBatch | None:

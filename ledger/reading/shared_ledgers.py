@@ -9,21 +9,16 @@ Source: docs/architecture.md#one-read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from ledger.errors import LogStoreError
 from ledger.model import EntryId, LedgerId
 from ledger.reading.bookie_reads import Entry
+from ledger.reading.entry_runs import EntryRun, RecentRuns, run_of
 from ledger.reading.read_handle import ReadHandle
 from ledger.shared_call import SharedCall
 from ledger.signal import Signal
-
-_RECENT_BYTES_MAX = 4 * 1024 * 1024
-"""Of entries that one reader of a ledger has fetched and others may still want."""
-_ENTRY_OVERHEAD_BYTES = 1000
-"""Of an entry and what was made of it."""
 
 _LONGER_S = 1.0
 """A shared long poll outlasts those who wait, so that it ends for a reason that concerns them all."""
@@ -35,27 +30,6 @@ class Open(Protocol):
     """As `LedgerClient.open`."""
 
     def __call__(self, ledger_id: LedgerId, password: bytes, *, fresh: bool) -> Awaitable[ReadHandle]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class EntryRun:
-    """Consecutive entries. Readers that share them share `decoded` too: what they made of each, by entry id."""
-
-    entries: Sequence[Entry]
-    byte_count: int
-    decoded: dict[int, Any] | None = field(default=None, compare=False)
-
-    def within(self, max_entries: int, max_bytes: int) -> EntryRun:
-        """The beginning of it that keeps to these limits, at least one entry."""
-        if len(self.entries) <= max_entries and self.byte_count <= max_bytes:
-            return self
-        count = byte_count = 0
-        for entry in self.entries[:max_entries]:
-            if count and byte_count + len(entry.payload) > max_bytes:
-                break
-            count += 1
-            byte_count += len(entry.payload)
-        return EntryRun(self.entries[:count], byte_count, self.decoded)
 
 
 class SharedLedgers:
@@ -137,9 +111,7 @@ class SharedLedger:
         self._poll: asyncio.Task[None] | None = None
         self._reads: dict[int, asyncio.Task[EntryRun | LogStoreError]] = {}
         """Under way, by the first entry."""
-        self._recent: dict[int, EntryRun] = {}
-        """By the first entry, the oldest first."""
-        self._recent_bytes = 0
+        self._recent = RecentRuns()
         self.readers = 0
         self.is_closed = False
 
@@ -249,13 +221,7 @@ class SharedLedger:
             return error
         finally:
             del self._reads[first]
-        found = run_of(entries, {})
-        self._recent[first] = found
-        self._recent_bytes += _cost(found)
-        while self._recent_bytes > _RECENT_BYTES_MAX:
-            oldest = next(iter(self._recent))
-            self._recent_bytes -= _cost(self._recent.pop(oldest))
-        return found
+        return self._recent.add(entries)
 
     async def read(self, first: int, last: int) -> list[Entry]:
         """As `ReadHandle.read`."""
@@ -274,7 +240,7 @@ class SharedLedger:
         self._read_lac.cancel()
         for task in self._reads.values():
             task.cancel()
-        self._recent.clear()
+        self._recent.close()
         await self._handle.close()
 
 
@@ -285,11 +251,3 @@ _TIME_IS_UP: object = "nothing came in time"
 def _wake(waiter: asyncio.Future[Any], outcome: object) -> None:
     if not waiter.done():
         waiter.set_result(outcome)
-
-
-def run_of(entries: Sequence[Entry], decoded: dict[int, Any] | None = None) -> EntryRun:
-    return EntryRun(entries, sum([len(entry.payload) for entry in entries]), decoded)
-
-
-def _cost(run: EntryRun) -> int:
-    return run.byte_count + _ENTRY_OVERHEAD_BYTES * len(run.entries)

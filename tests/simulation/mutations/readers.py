@@ -35,7 +35,7 @@ MUTATIONS = (
     Mutation(
         "shared-entries-beyond-those-asked-for",
         "What another reader has fetched may be more than this one may return yet.",
-        (edit("ledger.reading.shared_ledgers:EntryRun.within", ("if len(", "if True or len(")),),
+        (edit("ledger.reading.entry_runs:EntryRun.within", ("if len(", "if True or len(")),),
     ),
     Mutation(
         "reader-leaves-an-unsealed-ledger",  # docs/pitfalls.md#overlapping-rotation

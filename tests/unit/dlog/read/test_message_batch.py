@@ -1,9 +1,15 @@
 """Columns become messages with derived ids, and only when asked for."""
 
+import tracemalloc
 from dataclasses import replace
+from typing import Any
 
+import pytest
+
+from dlog.format.entry import Codec, encode_entry
+from dlog.format.message import Columns
 from dlog.model import Message, MessageId
-from dlog.read.batch import MessageBatch
+from dlog.read.batch import MessageBatch, decode_batch, memory_bytes
 
 BATCH = MessageBatch(
     ledger_id=7,
@@ -44,3 +50,32 @@ def test_a_slice_counts_the_messages_that_it_leaves_out() -> None:
     assert (sliced.producer_id, sliced.first_sequence) == (bytes(16), 701)
     assert replace(BATCH, first_sequence=None).slice(3, 9).first_sequence is None
     assert replace(BATCH, messages_before=None).slice(3, 9).messages_before is None
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize(
+    ("count", "message_bytes", "key", "headers"),
+    [
+        (1, 200_000, None, 0),
+        (1000, 20, None, 0),
+        (1000, 20, b"key", 0),
+        (1000, 20, b"key", 3),
+        (20_000, 1, None, 0),
+    ],
+)
+def test_the_memory_of_a_batch_is_estimated_within_a_factor_of_two(
+    codec: Codec, count: int, message_bytes: int, key: bytes | None, headers: int
+) -> None:
+    if codec is Codec.ZSTD:
+        pytest.importorskip("zstandard")
+    flat: list[Any] = [each for number in range(headers) for each in (b"%d" % number, b"value")]
+    columns = Columns([key] * count, [bytes(message_bytes)] * count, [flat] * count)
+    entry = b"".join(encode_entry(columns, epoch=1, append_time_us=1, codec=codec))
+    decode_batch(3, 0, entry)
+    tracemalloc.start()
+    try:
+        batch, body_bytes = decode_batch(3, 0, entry)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken / 2 < memory_bytes(batch, body_bytes) < taken * 2

@@ -19,8 +19,9 @@ from dlog.errors import (
 )
 from dlog.format.entry import Codec
 from dlog.model import LogState, Message, MessageId
+from dlog.read import reader as reader_module
 from dlog.read.backlog import Lag
-from dlog.read.batch import MessageBatch
+from dlog.read.batch import MessageBatch, decode_batch
 from dlog.read.config import ReaderConfig
 from dlog.read.range import read_range
 from dlog.read.reader import Reader
@@ -179,18 +180,16 @@ def test_an_entry_whose_codec_is_missing_is_not_skipped(
 def test_what_comes_before_an_entry_that_cannot_be_decoded_is_returned(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    decoded = MessageBatch.decoded
-
-    def decode(ledger_id: int, entry_id: int, payload: memoryview) -> MessageBatch:
+    def decode(ledger_id: int, entry_id: int, payload: memoryview) -> tuple[MessageBatch, int]:
         if entry_id == 2:
             raise error
-        return decoded(ledger_id, entry_id, payload)
+        return decode_batch(ledger_id, entry_id, payload)
 
     async def scene(log: MemoryLog) -> None:
         log.add_ledger(3, (b"a",), (b"b",), (b"c",), (b"d",))
         await log.record(3)
         async with log.reader(UNTIL_LATEST) as reader:
-            monkeypatch.setattr(MessageBatch, "decoded", decode)
+            monkeypatch.setattr(reader_module, "decode_batch", decode)
             assert await _of_items(reader) == [b"a", b"b"]
             with pytest.raises(type(error)):
                 await reader.next_items(10)

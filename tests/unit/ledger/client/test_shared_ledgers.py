@@ -10,9 +10,10 @@ import pytest
 
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError
 from ledger.model import EntryId, LedgerId, LedgerMetadata, QuorumSizes, Versioned
-from ledger.reading import shared_ledgers
+from ledger.reading import entry_runs
+from ledger.reading.entry_runs import EntryRun
 from ledger.reading.read_handle import ReadHandle
-from ledger.reading.shared_ledgers import EntryRun, SharedLedger
+from ledger.reading.shared_ledgers import SharedLedger
 from ledger.signal import Signal
 from ledger.writing.write_handle import WriteHandle
 from tests.helpers.ledger.scripted_bookies import GUARD_S, NEVER_S, Cluster, scripted_cluster, until
@@ -353,7 +354,7 @@ async def test_one_that_is_closed_while_others_open_it_is_opened_anew() -> None:
 
 
 async def test_what_is_kept_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_ledgers, "_RECENT_BYTES_MAX", 2500)
+    monkeypatch.setattr(entry_runs, "_RECENT_BYTES_MAX", 2500)
     async with scripted_cluster() as cluster:
         readers = await opened(cluster, await written(cluster, 5), 2)
         runs = [await readers[0].read_batch(first, max_entries=1, max_bytes=1000) for first in range(4)]
