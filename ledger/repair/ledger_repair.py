@@ -141,11 +141,23 @@ class _OneLedger:
         """Of the position that is under repair: told only if no other target takes the copy."""
 
     async def run(self) -> None:
-        for at, fragment in enumerate(closed_fragments(self._local.value)):
+        """Raises FragmentChangedError if another fragment was closed in the meantime."""
+        before = closed_fragments(self._local.value)
+        for at, fragment in enumerate(before):
             for position in range(len(fragment.ensemble)):
                 # Earlier replacements count: two positions must not get the same bookie.
                 fragment = closed_fragments(self._local.value)[at]
                 await self._position(fragment, position)
+        # A replacement returns newer metadata. What its writer has closed since is not checked, and is not in
+        # `open_lost` either.
+        unchecked = closed_fragments(self._local.value)[len(before) :]
+        if unchecked:
+            raise FragmentChangedError(
+                f"the fragment of ledger {self._ledger_id} that begins at entry {unchecked[0].first} was closed "
+                "while the ones before it were repaired",
+                ledger_id=self._ledger_id,
+                first_entry=unchecked[0].first,
+            )
         self._outcome.open_lost = tuple(
             bookie_id for bookie_id in open_ensemble(self._local.value) if self._is_lost(bookie_id)
         )

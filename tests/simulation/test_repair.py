@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from ledger.repair.config import RepairConfig
 from ledger.repair.draining import Draining
 from ledger.repair.errors import BookieRunningError
 from ledger.repair.ledger_repair import LedgerRepair, Scope
+from ledger.repair.locked_repair import LockedRepair
 
 FOUR = ClusterConfig(bookies=4)
 THREE_OF_THREE = QuorumSizes(ensemble=3, write=3, ack=2)
@@ -393,6 +395,68 @@ def test_earlier_fragments_are_repaired_while_their_ledger_is_written() -> None:
             await repair.close()
 
     simulate(main, config=ClusterConfig(bookies=5))
+
+
+@pytest.mark.parametrize("then", ["replaced", "closed"])
+@pytest.mark.parametrize("how", ["mark", "recover"])
+def test_a_fragment_that_is_closed_while_an_earlier_one_is_copied_is_repaired_too(
+    then: str, how: str
+) -> None:
+    """The worker's own change returns the metadata in which the writer has closed it."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ledgers, store = client.ledgers, other.ledgers.store
+            handle = await ledgers.create(THREE_OF_THREE)
+            ledger_id = handle.ledger_id
+            await handle.add(b"first")
+            earlier = await lose_one(cluster, ledgers, ledger_id)
+            await handle.add(b"second")
+
+            async def in_last(bookie_id: BookieId) -> bool:
+                return bookie_id in (await store.read_ledger(ledger_id)).value.last_fragment.ensemble
+
+            async def is_replaced() -> bool:
+                return not await in_last(earlier)
+
+            await until(is_replaced)
+            await handle.add(b"third")
+            # The writer's change waits for the worker's copy, and the worker's change for the writer's.
+            copied = asyncio.Event()
+            write, work_write = ledgers.store.write_ledger, store.write_ledger
+
+            async def late(*args: Any) -> int:
+                await copied.wait()
+                return await write(*args)
+
+            ledgers.store.write_ledger = late  # type: ignore[method-assign]
+            lost = await lose_one(cluster, ledgers, ledger_id)
+
+            async def changed() -> bool:
+                return not await in_last(lost)
+
+            async def after_the_writer(*args: Any) -> int:
+                store.write_ledger = work_write  # type: ignore[method-assign]
+                copied.set()
+                await (until(changed) if then == "replaced" else handle.close())
+                return await work_write(*args)
+
+            store.write_ledger = after_the_writer  # type: ignore[method-assign]
+            if how == "mark":
+                await store.repair.mark(ledger_id, {earlier, lost}, 1)
+                worker = LockedRepair(other.ledgers, QUICK, "worker")
+                outcome = await worker.of_mark(ledger_id)
+                await worker.close()
+                assert outcome is not None and outcome.complete, outcome
+                assert await unmarked(ledgers)
+            else:
+                draining = Draining(other.ledgers, lost, QUICK)
+                drained = await draining.recover()
+                await draining.close()
+                assert not drained.left
+            assert copied.is_set() and not await names(ledgers, ledger_id, lost)
+
+    simulate(main, config=ClusterConfig(bookies=7))
 
 
 def test_nothing_is_repaired_while_repair_is_switched_off() -> None:
