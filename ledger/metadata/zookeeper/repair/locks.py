@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from ledger.errors import MetadataOutcomeUnknownError
@@ -29,8 +31,9 @@ class Locks:
         self._locked.add(ledger_id)
         taken: ZooKeeperLock | None = None
         try:
-            await self._tree.ensure()
-            taken = await self._take(ledger_id, path, holder)
+            taken = await self._tree.change(
+                f"the lock of ledger {ledger_id}", partial(self._take, ledger_id, path, holder)
+            )
         finally:
             if taken is None:
                 self._locked.discard(ledger_id)

@@ -6,6 +6,7 @@ Protocol: docs/bookkeeper.md#autorecovery.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
+from functools import partial
 
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
@@ -30,9 +31,13 @@ class Marks:
         self._root = f"{tree.paths.under_replication}/ledgers"
 
     async def mark(self, ledger_id: LedgerId, missing: Collection[BookieId], now_ms: int) -> None:
-        await self._tree.ensure()
+        what = f"the mark of ledger {ledger_id}"
+        await self._tree.change(what, partial(self._mark, what, ledger_id, missing, now_ms))
+
+    async def _mark(self, what: str, ledger_id: LedgerId, missing: Collection[BookieId], now_ms: int) -> None:
+        """NoNodeError: the directory of all marks is missing."""
         path = self._path(ledger_id)
-        rounds = Rounds(self._session.environment, f"the mark of ledger {ledger_id}")
+        rounds = Rounds(self._session.environment, what)
         while True:
             try:
                 try:
@@ -50,6 +55,8 @@ class Marks:
                     try:
                         await create_quietly(self._session, each)
                     except NoNodeError:
+                        if await self._session.exists(self._root) is None:
+                            raise
                         break  # a worker removes empty directories while we make them: begin again
             except (NodeExistsError, BadVersionError):
                 pass  # another client marks it, or has cleared it: read again

@@ -1,16 +1,22 @@
 """The tree `underreplication` itself: made with BookKeeper's LAYOUT when it is missing, refused when it is another.
 
-Whoever changes something below it calls `ensure` first; who only reads finds nothing where there is no tree.
+A change below it begins with `ensure`, or is made by `change`; a read finds nothing where there is no tree.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
 from kazoo.exceptions import NoNodeError
 
 from ledger.metadata.format.repair import check_repair_layout, encode_repair_layout
+from ledger.metadata.rounds import Rounds
 from ledger.metadata.zookeeper.cluster import Cluster, create_quietly
 from ledger.metadata.zookeeper.paths import Paths
 from ledger.metadata.zookeeper.session.session import ZooKeeperSession
+
+T = TypeVar("T")
 
 
 class RepairTree:
@@ -30,13 +36,34 @@ class RepairTree:
             MetadataFormatError: it has a layout that is not known here.
         """
         await self.check_cluster()
-        root = self.paths.under_replication
-        layout = f"{root}/LAYOUT"
+        layout = f"{self.paths.under_replication}/LAYOUT"
         try:
             check_repair_layout(bytes((await self.session.get(layout))[0]))
         except NoNodeError:
-            await create_quietly(self.session, root)
-            await create_quietly(self.session, layout, encode_repair_layout())
+            await self._make()
             check_repair_layout(bytes((await self.session.get(layout))[0]))
-            for name in ("ledgers", "locks"):
-                await create_quietly(self.session, f"{root}/{name}")
+
+    async def change(self, what: str, apply: Callable[[], Awaitable[T]]) -> T:
+        """Change something in the tree: `apply` runs again if a directory that it needs is missing.
+
+        `what`: as the subject of a sentence. Raises as `ensure` and `apply`.
+        """
+        rounds = Rounds(self.session.environment, what)
+        while True:
+            await self.ensure()
+            try:
+                return await apply()
+            except NoNodeError:
+                # LAYOUT alone shows nothing: earlier versions made it before the directories.
+                await self._make()
+            await rounds.again()
+
+    async def _make(self) -> None:
+        """Create what is missing of it.
+
+        Invariant: LAYOUT comes last, so that a process that dies on the way leaves a tree that `ensure` completes.
+        """
+        root = self.paths.under_replication
+        for path in (root, f"{root}/ledgers", f"{root}/locks"):
+            await create_quietly(self.session, path)
+        await create_quietly(self.session, f"{root}/LAYOUT", encode_repair_layout())
