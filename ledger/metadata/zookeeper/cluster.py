@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
@@ -91,7 +92,8 @@ class Cluster:
                     raise no_cluster(self._session.uri) from None
             # As in BookKeeper, the first to come writes down what it works with.
             layout = Layout(self._configured or LayoutType.HIERARCHICAL)
-            await create_quietly(self._session, self._paths.layout, encode_layout(layout))
+            with suppress(NoNodeError):  # the cluster has just been removed
+                await create_quietly(self._session, self._paths.layout, encode_layout(layout))
             await rounds.again()
 
     async def read_layout(self) -> bytes:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 
-from ledger.errors import MetadataOutcomeUnknownError
+from ledger.errors import MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.metadata.zookeeper.store import ZooKeeperStore
@@ -70,5 +72,69 @@ def test_a_tree_that_has_only_its_layout_is_completed(
         raw.delete(f"{root}/underreplication/{missing}")
         await mark_and_lock(store)
         await store.close()
+
+    asyncio.run(main())
+
+
+async def lock(store: MetadataStore) -> None:
+    taken = await store.repair.lock(L7, "worker")
+    assert taken is not None
+    await taken.release()
+
+
+async def stand(store: MetadataStore) -> None:
+    await (await store.repair.stand("host-1:1")).close()
+
+
+CHANGES: dict[str, Callable[[MetadataStore], Awaitable[None]]] = {
+    "mark": lambda store: store.repair.mark(L7, {B1}, 1),
+    "lock": lock,
+    "stand": stand,
+    "delay": lambda store: store.repair.set_lost_bookie_delay_s(9),
+    "disable": lambda store: store.repair.set_enabled(False),
+}
+
+
+@pytest.mark.parametrize("before", ["without a tree", "with a tree"])
+@pytest.mark.parametrize("how", ["format", "nuke"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_during_which_the_cluster_is_removed(
+    zookeeper: ZooKeeperProcess, name: str, how: str, before: str
+) -> None:
+    """It is made after a format, and refused after a nuke: no error of kazoo's ends an auditor or a worker."""
+    uri = f"zk+hierarchical://{zookeeper.address}{zookeeper.new_root()}"
+
+    async def main() -> None:
+        admin, store = await open_store(uri), await open_store(uri)
+        assert isinstance(store, ZooKeeperStore)
+        await admin.init_cluster()
+        if before == "with a tree":
+            await mark_and_lock(store)
+            await store.repair.set_lost_bookie_delay_s(9)
+        removed: list[int] = []
+        session = store._session
+
+        def after_removal(request: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+            async def send(path: str, *args: Any, **options: Any) -> Any:
+                if not removed and "underreplication" in path:
+                    removed.append(1)
+                    if how == "format":
+                        await admin.format_cluster()
+                    else:
+                        await admin.nuke_cluster(await admin.instance_id())
+                return await request(path, *args, **options)
+
+            return send
+
+        for each in ("create", "set"):
+            setattr(session, each, after_removal(getattr(session, each)))
+        if how == "format":
+            await CHANGES[name](store)
+        else:
+            with pytest.raises(MetadataUnavailableError, match="holds no cluster yet"):
+                await CHANGES[name](store)
+        assert removed
+        await store.close()
+        await admin.close()
 
     asyncio.run(main())

@@ -58,16 +58,18 @@ class ZooKeeperCandidacy:
         votes = await self._election.votes()
         own = await self._own(votes)
         if not own:
-            await self._election.tree.ensure()
-            await create_quietly(self._session, self._election.path)
-            path = f"{self._election.path}/V_"
-            await self._session.create(path, self._vote, ephemeral=True, sequence=True)
+            await self._election.tree.change("the auditor's election", self._cast_vote)
             votes = await self._election.votes()
             own = await self._own(votes)
         elected = bool(own) and votes[0] in own
         if elected:
             await self._announce()
         return elected
+
+    async def _cast_vote(self) -> None:
+        await create_quietly(self._session, self._election.path)
+        path = f"{self._election.path}/V_"
+        await self._session.create(path, self._vote, ephemeral=True, sequence=True)
 
     async def _own(self, votes: list[str]) -> set[str]:
         """Those of this session."""

@@ -69,10 +69,12 @@ class ZooKeeperRepair:
         return await self._value(self._disabled) is None
 
     async def set_enabled(self, enabled: bool) -> None:
-        await self._tree.ensure()
         if not enabled:
-            await create_quietly(self._session, self._disabled)
+            await self._tree.change(
+                "a switch of repair", partial(create_quietly, self._session, self._disabled)
+            )
             return
+        await self._tree.ensure()
         try:
             await self._session.delete(self._disabled)
         except (NoNodeError, NotEmptyError):
@@ -114,9 +116,11 @@ class ZooKeeperRepair:
             return None
 
     async def _set(self, path: str, value: bytes) -> None:
-        await self._tree.ensure()
-        await create_quietly(self._session, path)
-        await self._session.set(path, value)
+        async def put() -> None:
+            await create_quietly(self._session, path)
+            await self._session.set(path, value)
+
+        await self._tree.change("a setting of repair", put)
 
     # ---- the auditor
 

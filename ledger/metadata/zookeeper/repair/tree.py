@@ -6,6 +6,7 @@ A change below it begins with `ensure`, or is made by `change`; a read finds not
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from kazoo.exceptions import NoNodeError
@@ -33,15 +34,10 @@ class RepairTree:
         """Have the tree exist. Looked at each time: `format` removes it under a process that runs.
 
         Raises:
-            MetadataFormatError: it has a layout that is not known here.
+            MetadataUnavailableError: there is no cluster any more.
+            MetadataFormatError: the tree has a layout that is not known here.
         """
-        await self.check_cluster()
-        layout = f"{self.paths.under_replication}/LAYOUT"
-        try:
-            check_repair_layout(bytes((await self.session.get(layout))[0]))
-        except NoNodeError:
-            await self._make()
-            check_repair_layout(bytes((await self.session.get(layout))[0]))
+        await self.change("the tree of repair", _nothing)
 
     async def change(self, what: str, apply: Callable[[], Awaitable[T]]) -> T:
         """Change something in the tree: `apply` runs again if a directory that it needs is missing.
@@ -49,12 +45,17 @@ class RepairTree:
         `what`: as the subject of a sentence. Raises as `ensure` and `apply`.
         """
         rounds = Rounds(self.session.environment, what)
+        layout = f"{self.paths.under_replication}/LAYOUT"
         while True:
-            await self.ensure()
+            await self.check_cluster()
             try:
+                check_repair_layout(bytes((await self.session.get(layout))[0]))
                 return await apply()
             except NoNodeError:
-                # LAYOUT alone shows nothing: earlier versions made it before the directories.
+                # The tree is removed, or incomplete: earlier versions made LAYOUT first. Or the cluster is removed,
+                # and its layout is what was read before.
+                self._cluster.forget_layout()
+            with suppress(NoNodeError):
                 await self._make()
             await rounds.again()
 
@@ -67,3 +68,7 @@ class RepairTree:
         for path in (root, f"{root}/ledgers", f"{root}/locks"):
             await create_quietly(self.session, path)
         await create_quietly(self.session, f"{root}/LAYOUT", encode_repair_layout())
+
+
+async def _nothing() -> None:
+    """Only the tree itself is wanted."""
