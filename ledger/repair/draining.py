@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ledger.client import LedgerClient
-from ledger.errors import NotEnoughBookiesError, RecordNotFoundError
+from ledger.errors import AlreadyExistsError, NotEnoughBookiesError, RecordNotFoundError
 from ledger.model import BookieId, LedgerId
 from ledger.repair.config import RepairConfig
 from ledger.repair.copying.checker import Depth
@@ -113,16 +114,12 @@ class Draining:
         """`recover`, and once no ledger's metadata names the bookie remove its cookie: it is no member any more.
 
         Raises:
-            BookieRunningError: it is running.
+            BookieRunningError: it is running, or was started in the meantime: it keeps its cookie.
             RecordNotFoundError: the cluster does not know it, for example since it was decommissioned before.
             NotEnoughBookiesError: a ledger would have no place left for one of its copies, or fewer bookies than its
                 write quorum; nothing was done.
         """
-        bookies = await self._ledgers.store.bookies()
-        if bookies.find(self._bookie_id) is not None:
-            raise BookieRunningError(
-                f"bookie {self._bookie_id} is running: stop it first", bookie_id=self._bookie_id
-            )
+        await self._require_stopped()
         await self._require_places()
         while True:
             done = await self.recover()
@@ -216,13 +213,29 @@ class Draining:
                         available=len(present),
                     )
 
+    async def _require_stopped(self) -> None:
+        if (await self._ledgers.store.bookies()).find(self._bookie_id) is not None:
+            raise BookieRunningError(
+                f"bookie {self._bookie_id} is running: stop it first", bookie_id=self._bookie_id
+            )
+
     async def _remove_cookie(self) -> None:
+        """Invariant: a bookie that registers by the time this returns has its cookie, without which it does not start
+        again on what it has acknowledged by then."""
         store = self._ledgers.store
+        await self._require_stopped()  # copying takes hours
         try:
             cookie = await store.read_cookie(self._bookie_id)
         except RecordNotFoundError:
             return
         await store.remove_cookie(self._bookie_id, cookie.version)
+        try:
+            await self._require_stopped()
+        except BookieRunningError:
+            # It has read its cookie before, and registered in between.
+            with suppress(AlreadyExistsError):
+                await store.write_cookie(self._bookie_id, cookie.value, None)
+            raise
 
 
 _TASKS_MAX = 256

@@ -505,6 +505,41 @@ def test_a_bookie_is_decommissioned_and_nothing_names_it_any_more() -> None:
     simulate(main, config=FOUR)
 
 
+@pytest.mark.parametrize("at", ["write_ledger", "remove_cookie"])
+def test_a_bookie_that_is_started_while_it_is_decommissioned_keeps_its_cookie(at: str) -> None:
+    """Without it the bookie could not start again on the ledgers that it takes now."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers, store = client.ledgers, client.ledgers.store
+            ledger_id = await written(ledgers)
+            number = await member(cluster, ledgers, ledger_id)
+            bookie_id = cluster.bookies[number].bookie_id
+            cookie = (await store.read_cookie(bookie_id)).value
+            cluster.kill_bookie(number)
+            await gone(ledgers, bookie_id)
+            request = getattr(store, at)
+
+            async def registered() -> bool:
+                return (await store.bookies()).find(bookie_id) is not None
+
+            async def while_it_starts(*args: Any) -> Any:
+                await cluster.restart_bookie(number)
+                await until(registered)
+                return await request(*args)
+
+            setattr(store, at, while_it_starts)
+            draining = Draining(ledgers, bookie_id, QUICK)
+            with pytest.raises(BookieRunningError, match="is running"):
+                await draining.decommission()
+            await draining.close()
+            assert (await store.read_cookie(bookie_id)).value == cookie
+            cluster.kill_bookie(number)
+            await cluster.restart_bookie(number)
+
+    simulate(main, config=FOUR)
+
+
 def test_a_decommission_that_leaves_too_few_bookies_is_refused_and_changes_nothing() -> None:
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client:
