@@ -21,6 +21,8 @@ from ledger.wire.status import Status
 
 LAC_PACKET_BYTES_MIN = 16
 """Ledger id and LAC. Only clients check the digest after them."""
+LAC_PACKET_BYTES_MAX = 128
+"""The longest digest makes one of 36. A packet is kept in memory and in each copy of its ledger's state."""
 
 
 class LedgerFacts(Protocol):
@@ -106,7 +108,7 @@ def refuse_write_lac(
     writability: Writability, ledger: LedgerFacts | None, ledger_id: int, key: bytes, packet: bytes
 ) -> Status | None:
     """Whether to refuse an explicit LAC. Fenced ledgers take it; a read-only bookie takes none, of any priority."""
-    if ledger_id < 0 or len(packet) < LAC_PACKET_BYTES_MIN:
+    if ledger_id < 0 or not LAC_PACKET_BYTES_MIN <= len(packet) <= LAC_PACKET_BYTES_MAX:
         return Status.EBADREQ
     if not writability.adds:
         return Status.EREADONLY

@@ -369,7 +369,7 @@ class LedgerStorage(StorageReads):
         state = self._states.get(ledger_id) or self._states.create(ledger_id, b"")
         if self._refused(on_durable):
             return
-        state.deleted = True
+        state.deleted, state.explicit_lac = True, None
         self._states.changed(state)
         self._parts.deleted.append(ledger_id)
         self._caches.drop(ledger_id)

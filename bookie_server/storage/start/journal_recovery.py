@@ -135,7 +135,8 @@ class Recovery:
         keep_explicit_lac(self._state(ledger_id), lac, packet)
 
     def _on_tombstone(self, ledger_id: int) -> None:
-        self._state(ledger_id).deleted = True
+        state = self._state(ledger_id)
+        state.deleted, state.explicit_lac = True, None
         self._cache.drop(ledger_id)
         self.deleted.append(ledger_id)
 

@@ -195,7 +195,7 @@ BUGS = (
         "A deletion is replayed like everything else.",
         edit(
             "bookie_server.storage.start.journal_recovery:Recovery._on_tombstone",
-            ("self._state(ledger_id).deleted = True", "pass"),
+            ("state.deleted, state.explicit_lac = True, None", "pass"),
         ),
     ),
     _bug(

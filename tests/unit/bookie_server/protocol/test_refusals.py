@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from bookie_server.protocol.refusals import (
+    LAC_PACKET_BYTES_MAX,
     Writability,
     read_lac_status,
     refuse_add,
@@ -14,6 +15,8 @@ from bookie_server.protocol.refusals import (
     refuse_read,
     refuse_write_lac,
 )
+from ledger.model import DigestType
+from ledger.wire.digest import make_digester
 from ledger.wire.status import Status
 
 KEY, OTHER_KEY = bytes(20), bytes(19) + b"\x01"
@@ -104,6 +107,15 @@ def test_an_explicit_lac_needs_16_bytes_the_key_and_a_writable_bookie() -> None:
     assert refuse_write_lac(WRITABLE, Facts(), 7, OTHER_KEY, PACKET) is Status.EUA
     assert refuse_write_lac(WRITABLE, Facts(deleted=True), 7, KEY, PACKET) is Status.ENOLEDGER
     assert refuse_write_lac(READ_ONLY, Facts(), 7, KEY, PACKET) is Status.EREADONLY
+
+
+def test_an_explicit_lac_of_more_than_any_digest_needs_is_refused() -> None:
+    longest = bytes(LAC_PACKET_BYTES_MAX)
+    for digest_type in DigestType:
+        assert make_digester(digest_type, b"password").lac_packet_bytes <= LAC_PACKET_BYTES_MAX
+    assert refuse_write_lac(WRITABLE, Facts(), 7, KEY, longest) is None
+    assert refuse_write_lac(WRITABLE, Facts(), 7, KEY, longest + b"\0") is Status.EBADREQ
+    assert refuse_write_lac(WRITABLE, None, 7, KEY, longest + b"\0") is Status.EBADREQ
 
 
 def test_read_lac_without_entries_is_never_ok() -> None:

@@ -372,6 +372,27 @@ def test_a_deleted_ledger_stays_deleted(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_deleted_ledger_keeps_no_explicit_lac(tmp_path: Path) -> None:
+    """Its state stays in the index, and another copy in the ledger states."""
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path / "first")
+        state = storage.create_ledger(5, KEY)
+        await durable(lambda done: set_lac(storage, state, b"seven", 7, done))
+        await durable(lambda done: storage.delete_ledger(5, done))
+        copy_as_after_kill(tmp_path / "first", tmp_path / "killed")
+        assert state.explicit_lac is None
+        await storage.close()
+        for name in ("first", "killed"):
+            storage = await open_storage(tmp_path / name)
+            again = storage.ledger(5)
+            assert again is not None
+            assert (again.deleted, again.explicit_lac) == (True, None)
+            await storage.close()
+
+    asyncio.run(main())
+
+
 def test_a_tombstone_for_a_ledger_never_seen_refuses_it_permanently(tmp_path: Path) -> None:
     async def main() -> None:
         storage = await open_storage(tmp_path)
