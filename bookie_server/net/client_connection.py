@@ -4,8 +4,8 @@ All complete frames of one read are served together, and their responses leave i
 not v3 makes the connection v2 permanently (docs/bookkeeper.md#telling-v2-from-v3).
 
 Invariant: whatever the peer does, the memory it occupies is bounded: by the frame limit and the receive budget of all
-peers, by the adds that wait for the disk, and by the responses that it has not read. While a bound is exceeded, the
-connection is not read; nothing is dropped.
+peers, by the adds and other requests that wait for the disk, and by the responses that it has not read. While a bound
+is exceeded, the connection is not read; nothing is dropped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PauseReason(Flag):
     READS = auto()
     """Too many reads wait."""
     ADDS = auto()
-    """Too many of its adds wait for the disk."""
+    """Too many of its adds, fences, forces and explicit LACs wait for the disk."""
     BUDGET = auto()
     """Its incomplete frame does not fit the receive budget."""
     ROOM = auto()

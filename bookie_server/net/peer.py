@@ -34,6 +34,6 @@ class Peer(Protocol):
     def unwatch(self, waiter: Waiter) -> None: ...
 
     def adds_accepted(self, byte_count: int) -> None:
-        """Count bytes of this connection's adds that wait for the disk."""
+        """Count bytes of this connection's adds that wait for the disk, or of what else waits for it."""
 
     def adds_answered(self, byte_count: int) -> None: ...

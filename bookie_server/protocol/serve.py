@@ -43,6 +43,10 @@ from ledger.wire.constants import LAST_ENTRY
 from ledger.wire.status import Status
 from ledger.wire.write_lac import WrittenLac
 
+WAITING_BYTES = 1024
+"""What a request that waits for the journal takes of the connection's budget if it is not an add: about what its
+objects occupy in the journal's queue."""
+
 
 def serve(peer: Peer, request: Request) -> None:
     """Serve one request: what arrived together, or one decoded frame."""
@@ -51,6 +55,7 @@ def serve(peer: Peer, request: Request) -> None:
             peer.adds_accepted(request.byte_count)
             peer.service.add(request.runs, _UnansweredAdds(peer, request).added)
         case WriteLacs():
+            peer.adds_accepted(WAITING_BYTES * len(request.lacs))
             peer.service.write_lacs(request.lacs, partial(_written, peer, request.encoder))
         case Read() | BatchRead():
             _read(peer, request)
@@ -59,6 +64,7 @@ def serve(peer: Peer, request: Request) -> None:
         case ReadLac():
             _read_lac(peer, request)
         case Force():
+            peer.adds_accepted(WAITING_BYTES)
             peer.service.force(partial(_forced, peer, request.encoder))
         case ListEntries():
             _list_entries(peer, request)
@@ -91,10 +97,12 @@ class _UnansweredAdds:
 
 
 def _written(peer: Peer, encoder: LacEncoder, lacs: Sequence[WrittenLac], status: Status) -> None:
+    peer.adds_answered(WAITING_BYTES * len(lacs))
     peer.send(encoder.written(lacs, status))
 
 
 def _forced(peer: Peer, encoder: ForceEncoder, status: Status) -> None:
+    peer.adds_answered(WAITING_BYTES)
     peer.send(encoder.forced(status))
 
 
@@ -102,11 +110,16 @@ def _forced(peer: Peer, encoder: ForceEncoder, status: Status) -> None:
 
 
 def _read(peer: Peer, request: Read | BatchRead) -> None:
-    go_on = partial(_read_ledger, peer, request)
     if request.fence_key is None:
-        go_on(peer.service.readable(request.ledger_id, request.entry_id))
+        _read_ledger(peer, request, peer.service.readable(request.ledger_id, request.entry_id))
     else:
-        fence(peer.service, request.ledger_id, request.fence_key, go_on)
+        peer.adds_accepted(WAITING_BYTES)
+        fence(peer.service, request.ledger_id, request.fence_key, partial(_read_fenced, peer, request))
+
+
+def _read_fenced(peer: Peer, request: Read | BatchRead, ledger: StoredLedger | Status) -> None:
+    peer.adds_answered(WAITING_BYTES)
+    _read_ledger(peer, request, ledger)
 
 
 def _read_ledger(peer: Peer, request: Read | BatchRead, ledger: StoredLedger | Status) -> None:

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bookie_server.protocol.fencing import fence
 from bookie_server.protocol.long_poll import LacWatchers
-from bookie_server.protocol.requests import AddRun, Adds, WriteLacs
-from bookie_server.protocol.serve import serve
+from bookie_server.protocol.requests import AddRun, Adds, Force, Read, Request, WriteLacs
+from bookie_server.protocol.serve import WAITING_BYTES, serve
 from bookie_server.protocol.service import BookieService
 from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.stored_entry import StoredEntry
 from dlog.testing.disk.disk import SimulatedDisk
 from ledger.environment import SystemEnvironment
 from ledger.wire.status import Status
@@ -283,6 +286,9 @@ class RecordingPeer:
     def adds_answered(self, byte_count: int) -> None:
         self.unanswered_bytes -= byte_count
 
+    def may_answer(self, _urgent: bool) -> bool:
+        return True
+
     def send(self, *parts: bytes | memoryview) -> None:
         self.sent += map(bytes, parts)
 
@@ -293,6 +299,15 @@ class StatusEncoder:
 
     def written(self, lacs: Sequence[WrittenLac], status: Status) -> bytes:
         return b"%d LACs %d" % (len(lacs), status)
+
+    def forced(self, status: Status) -> bytes:
+        return b"forced %d" % status
+
+    def refusal(self, status: Status) -> bytes:
+        return b"refused %d" % status
+
+    def entry(self, entry: StoredEntry, _lac: int | None) -> list[StoredEntry]:
+        return [b"%d bytes" % len(entry)]
 
 
 def test_adds_take_of_the_connections_budget_until_the_last_one_is_answered() -> None:
@@ -306,6 +321,60 @@ def test_adds_take_of_the_connections_budget_until_the_last_one_is_answered() ->
         serve(peer, WriteLacs([lac_of(1, 0)], StatusEncoder()))
         await storage.checkpoint()
         assert peer.sent[1:] == [b"2 adds %d" % Status.EOK, b"1 LACs %d" % Status.EOK]
+        assert peer.unanswered_bytes == 0
+        await storage.close()
+
+    run(main())
+
+
+def fencing_read(ledger_id: int) -> Read:
+    encoder: Any = StatusEncoder()
+    return Read(ledger_id=ledger_id, entry_id=0, fence_key=KEY, urgent=True, encoder=encoder)
+
+
+@pytest.mark.parametrize(
+    ("request_", "count", "answers"),
+    [
+        (Force(StatusEncoder()), 1, [b"forced %d" % Status.EOK]),
+        (fencing_read(1), 1, [b"%d bytes" % len(make_entry(1, 0))]),
+        (
+            WriteLacs([lac_of(1, 0), lac_of(1, 0, key=bytes(20)), lac_of(2, 0)], StatusEncoder()),
+            2,
+            [b"1 LACs %d" % Status.EUA, b"2 LACs %d" % Status.EOK],
+        ),
+    ],
+    ids=["force", "fence", "explicit LACs"],
+)
+def test_what_waits_for_the_journal_takes_of_the_connections_budget(
+    request_: Request, count: int, answers: list[bytes]
+) -> None:
+    """A peer that sends it while one sync takes long makes the bookie hold what answers it."""
+
+    async def main() -> None:
+        storage = await open_storage(HOME, new_disk())
+        await add(storage, storage.create_ledger(1, KEY), [0])
+        peer: Any = RecordingPeer(new_service(storage))
+        for waiting in range(1, 4):
+            serve(peer, request_)
+            assert peer.unanswered_bytes == waiting * count * WAITING_BYTES
+        await storage.checkpoint()
+        assert sorted(peer.sent) == sorted(answers * 3)
+        assert peer.unanswered_bytes == 0
+        await storage.close()
+
+    run(main())
+
+
+def test_a_fence_that_waits_for_nothing_takes_nothing_of_the_connections_budget() -> None:
+    async def main() -> None:
+        storage = await open_storage(HOME, new_disk())
+        state = storage.create_ledger(1, KEY)
+        await add(storage, state, [0])
+        await fence_storage(storage, state)
+        peer: Any = RecordingPeer(new_service(storage))
+        serve(peer, fencing_read(1))
+        serve(peer, fencing_read(-1))
+        assert peer.sent == [b"%d bytes" % len(make_entry(1, 0)), b"refused %d" % Status.EBADREQ]
         assert peer.unanswered_bytes == 0
         await storage.close()
 
