@@ -184,6 +184,11 @@ class LedgerStorage(StorageReads):
         """
         if not adds or self._refused(partial(on_durable, adds)):
             return
+        shortage = self._upkeep.exhausted
+        if shortage is not None and self._caches.active.size >= self._config.write_cache_bytes_max:
+            # The journal would refuse them after the cache has taken them, and the cache cannot be flushed.
+            self._loop.call_soon(on_durable, adds, shortage.copy())
+            return
         keyless, put = self._keyless, self._caches.active.put
         once_bytes_min = self._config.single_write_bytes_min
         accepted: list[tuple[StoredLedger, Run]] = []
@@ -395,7 +400,8 @@ class LedgerStorage(StorageReads):
         """False while `wait_for_room` would wait: stop reading from connections.
 
         While a full disk holds up the checkpoint, normal adds are refused (`writable` is false), and fences,
-        reads and recovery adds must not wait for it: what they need is bounded by the journal's reserve.
+        reads and recovery adds must not wait for it: what they need is bounded by the journal's reserve, and once that
+        is spent `add` refuses what the active half of the cache has no capacity for.
         """
         if self._journal.queued_bytes >= self._config.journal_queue_bytes_max:
             return False

@@ -63,6 +63,8 @@ class StorageMaintenance:
         """The log mark of the last checkpoint, or what the start has read back."""
         self._running: asyncio.Task[None] | None = None
         self._full: DiskFullError | None = None
+        self._journal_full = False
+        """Whether the journal has met a full disk since the last checkpoint, so that its reserve is spent."""
         self._making_spare = False
         self._spare_possible = True
         self._closed = False
@@ -82,6 +84,11 @@ class StorageMaintenance:
     def held_up(self) -> bool:
         """A full disk keeps the checkpoint from going on."""
         return self._full is not None
+
+    @property
+    def exhausted(self) -> DiskFullError | None:
+        """The error for lack of space while a full disk keeps checkpoint and journal from going on."""
+        return self._full if self._journal_full else None
 
     async def start(self) -> None:
         await self.check_disk()
@@ -167,6 +174,7 @@ class StorageMaintenance:
 
     def _stored(self, job: CheckpointJob) -> None:
         self._full, self._job, self._marked = None, None, job.mark
+        self._journal_full = False
         self._jobs_stored += 1
         self.has_checkpointed = True
         self._parts.caches.flushed()
@@ -208,6 +216,7 @@ class StorageMaintenance:
         if self._closed:
             return
         if full is not None:
+            self._journal_full = True
             self._on_no_spare(full)
         elif not self._parts.files.has_spare and not self._making_spare and self._spare_possible:
             self._making_spare = True

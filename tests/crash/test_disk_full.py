@@ -5,13 +5,26 @@ import itertools
 import os
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bookie_server.errors import DiskFullError
 from bookie_server.storage.ledger_storage import LedgerStorage
-from tests.helpers.bookie.storage import KEY, add, fence, found_ids, open_storage
+from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from tests.helpers.bookie.storage import (
+    KEY,
+    EntryRun,
+    add,
+    add_run,
+    durable,
+    fence,
+    found_ids,
+    make_entry,
+    open_storage,
+)
+from tests.helpers.crash.scenarios import HOME
 from tests.helpers.simulation.disk import new_disk, run
 from tests.helpers.skips import NEEDS_MOUNT
 
@@ -210,6 +223,43 @@ def test_a_checkpoint_that_found_no_room_succeeds_at_the_first_try_with_room() -
         disk.capacity_bytes = None
         await storage.checkpoint()
         assert (await found_ids(storage, 1, 10)) == list(range(10))
+        await storage.close()
+
+    run(main())
+
+
+async def add_one(storage: LedgerStorage, state: StoredLedger, entry_id: int) -> bool:
+    """Add 1,000 bytes as a recovery does, which asks again whatever was refused; False on a full disk."""
+    entries = EntryRun([entry_id], [make_entry(state.ledger_id, entry_id, payload=bytes(1000))])
+    try:
+        await durable(partial(add_run, storage, state, entries))
+    except DiskFullError:
+        return False
+    return True
+
+
+def test_recovery_adds_that_a_full_disk_refuses_take_bounded_memory() -> None:
+    """They are refused by the journal, after the cache has taken them."""
+
+    async def main() -> None:
+        disk, cache_bytes = new_disk(), 64 * 1024
+        storage = await open_storage(
+            HOME, disk, write_cache_bytes_max=cache_bytes, journal_segment_bytes=256 * 1024, reserve_bytes=0
+        )
+        state = storage.create_ledger(1, KEY)
+        assert await add_one(storage, state, 0)
+        disk.capacity_bytes = disk.used_bytes
+        taken = [entry_id for entry_id in range(1, 2000) if await add_one(storage, state, entry_id)]
+        assert len(taken) * 1000 > 3 * cache_bytes, "what the journal has capacity for is taken"
+        refused = 1999 - len(taken)
+        assert refused > 1000
+        assert storage.bytes_pending < 1300 * len(taken) + 2 * cache_bytes
+        assert storage.has_room
+        disk.capacity_bytes = None
+        await storage.check_disk()
+        assert await add_one(storage, state, 2000)
+        for entry_id in (0, *taken, 2000):
+            assert await storage.read(state, entry_id) is not None
         await storage.close()
 
     run(main())
