@@ -92,4 +92,6 @@ async def _range(ref: LogRef, options: ReadOptions, cluster: Cluster) -> list[Ex
         ending = await first_at_or_after(options.ending_time_us, cluster.logs, ref, cluster.ledgers)
     first = starting if isinstance(starting, MessageId) else EARLIEST_ID
     record, extents = await readable_extents(cluster.logs, ref, cluster.ledgers, first)
+    if options.starting_time_us is not None and isinstance(starting, MessageId):
+        starting = max(starting, record.trim_before)  # trimmed since the time was looked up
     return bounded(name, record, extents, starting, ending)

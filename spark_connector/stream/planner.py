@@ -82,12 +82,14 @@ class StreamPlanner:
         return self._initial
 
     async def _started(self, log: str, tail: Tail) -> LogPosition:
-        starting = bound_of(self._options.read.starting, log)
         if (time_us := self._options.read.starting_time_us) is not None:
-            starting = await self._log(log).at_time(time_us, tail.ref)
-        if not self._options.fail_on_data_loss and isinstance(starting, MessageId):
-            starting = max(starting, tail.record.trim_before)
-        start = start_of(log, tail.record, starting, tail.id)
+            # In the log as it is now: it may have ledgers by now that the record of `tail` lacks.
+            start = await self._log(log).at_time(time_us, tail.ref)
+        else:
+            starting = bound_of(self._options.read.starting, log)
+            if not self._options.fail_on_data_loss and isinstance(starting, MessageId):
+                starting = max(starting, tail.record.trim_before)
+            start = start_of(log, tail.record, starting, tail.id)
         return LogPosition(origin=start, next=start, log_uuid=tail.ref.log_uuid)
 
     async def stop_at_tail(self) -> None:
