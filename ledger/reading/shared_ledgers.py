@@ -106,8 +106,8 @@ class SharedLedger:
         self._loop = asyncio.get_running_loop()
         self._refresh = SharedCall(handle.refresh)
         self._read_lac = SharedCall(handle.read_lac)
-        self._waiting: dict[asyncio.Future[Any], float] = {}
-        """Readers that wait for the ledger to grow, and until when."""
+        self._waiting: dict[asyncio.Future[Any], tuple[int, float]] = {}
+        """Readers that wait for the ledger to grow: beyond which entry, and until when."""
         self._poll: asyncio.Task[None] | None = None
         self._reads: dict[int, asyncio.Task[EntryRun | LogStoreError]] = {}
         """Under way, by the first entry."""
@@ -134,6 +134,7 @@ class SharedLedger:
     def confirm(self, entry_id: int) -> None:
         """As `ReadHandle.confirm`; it holds for all readers."""
         self._handle.confirm(entry_id)
+        self._wake_served()
 
     # ---- following an open ledger
 
@@ -146,20 +147,27 @@ class SharedLedger:
 
     async def refresh(self) -> EntryId:
         """As `ReadHandle.refresh`."""
-        return self.last_readable if self.closed else await self._refresh()
+        if not self.closed:
+            await self._refresh()
+            self._wake_served()
+        return self.last_readable
 
     async def read_lac(self) -> EntryId:
         """As `ReadHandle.read_lac`."""
-        return self.last_readable if self.closed else await self._read_lac()
+        if not self.closed:
+            await self._read_lac()
+            self._wake_served()
+        return self.last_readable
 
     async def wait_for_lac(self, beyond: int, timeout_s: float, unless: Signal) -> bool:
         """As `ReadHandle.wait_for_lac`, but False as soon as `unless` is set."""
         if self.closed or self.last_readable > beyond:
             return True
         waiter = unless.future()
-        self._waiting[waiter] = self._loop.time() + timeout_s
+        self._waiting[waiter] = (beyond, self._loop.time() + timeout_s)
         if self._poll is None and not waiter.done():
-            self._poll = self._loop.create_task(self._follow())
+            # What becomes known before the task begins must end it.
+            self._poll = self._loop.create_task(self._follow(self.last_readable))
         timer = self._loop.call_later(timeout_s, _wake, waiter, _TIME_IS_UP)
         outcome = None
         try:
@@ -182,11 +190,17 @@ class SharedLedger:
             self._poll.cancel()
             self._poll = None
 
-    async def _follow(self) -> None:
-        """One long poll for all who wait, until it ends for all of them."""
-        known, outcome = self.last_readable, _HAS_CHANGED
+    def _wake_served(self) -> None:
+        """End the waits for what is readable by now. The bookies that are polled may not know of it yet."""
+        for waiter, (beyond, _) in self._waiting.items():
+            if self.closed or self.last_readable > beyond:
+                _wake(waiter, _HAS_CHANGED)
+
+    async def _follow(self, known: EntryId) -> None:
+        """One long poll for all who wait, for an entry after `known`, until it ends for all of them."""
+        outcome = _HAS_CHANGED
         while self._waiting and self.last_readable <= known and not self.closed:
-            left_s = max(self._waiting.values()) - self._loop.time()
+            left_s = max([until for _, until in self._waiting.values()]) - self._loop.time()
             try:
                 await self._handle.wait_for_lac(known, max(left_s, 0.0) + _LONGER_S)
             except LogStoreError as error:

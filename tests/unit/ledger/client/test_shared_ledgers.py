@@ -269,6 +269,37 @@ async def test_one_who_is_interrupted_and_waits_again_keeps_the_long_poll() -> N
         await reader.close()
 
 
+async def test_an_entry_that_becomes_known_before_the_long_poll_begins_ends_the_wait() -> None:
+    async with scripted_cluster() as cluster:
+        (reader,) = await opened(cluster, await written(cluster), 1)
+        task = asyncio.create_task(reader.wait_for_lac(2, NEVER_S, Signal()))
+        asyncio.get_running_loop().call_soon(reader.confirm, 3)  # after the wait began, and before its poll
+        assert await all_of([task]) == [True]
+        await reader.close()
+
+
+@pytest.mark.parametrize("by", ["refresh", "read_lac", "confirm"])
+async def test_an_entry_that_another_reader_has_learned_of_ends_the_wait(by: str) -> None:
+    """The bookies that are polled may be late. Those who wait for more wait on."""
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster)
+        readers = await opened(cluster, writer, 3)
+        [task] = await waiting(readers[:1], 2)
+        [patient] = await waiting(readers[1:2], 3)
+        await writer.add(b"3")
+        if by == "confirm":
+            readers[2].confirm(3)
+        else:
+            await getattr(readers[2], by)()
+        assert readers[2].last_readable == 3
+        assert await all_of([task]) == [True]
+        await asyncio.sleep(0.01)
+        assert not patient.done()
+        patient.cancel()
+        for each in readers:
+            await each.close()
+
+
 async def test_each_waits_as_long_as_it_wants() -> None:
     async with scripted_cluster() as cluster:
         readers = await opened(cluster, await written(cluster), 3)
