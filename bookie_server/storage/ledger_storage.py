@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import lt
 from struct import Struct
@@ -108,13 +109,24 @@ class LedgerStorage(StorageReads):
             DiskFullError, DiskFailedError: a disk has no space, or fails.
         """
         worker = disk.worker("storage")
+        opened: list[Parts] = []
         try:
-            parts = await worker.run(partial(open_parts, config, disk, environment))
+            await worker.run(lambda: opened.append(open_parts(config, disk, environment)))
         except LogStoreError:
             await worker.close()
             raise
+        except BaseException:
+            # A job goes on when its caller is cancelled, who releases the locks of the directories next.
+            await asyncio.shield(_close_opened(worker, opened))
+            raise
+        (parts,) = opened
         storage = cls(config, parts, disk, worker)
-        await storage._upkeep.start()
+        try:
+            await storage._upkeep.start()
+        except BaseException:
+            storage._closed = True
+            await asyncio.shield(storage._stop())
+            raise
         return storage
 
     @property
@@ -574,13 +586,8 @@ class LedgerStorage(StorageReads):
         await self._reader.close()
         await self._journal_worker.run(self._parts.files.close)
         await self._journal_worker.close()
-        await self._storage_worker.run(self._close_files)
+        await self._storage_worker.run(self._parts.close_storage)
         await self._storage_worker.close()
-
-    def _close_files(self) -> None:
-        self._parts.writer.close()
-        self._parts.state_log.close()
-        self._parts.index.close()
 
     def _fail(self, error: Exception) -> None:
         if self.failed is None:
@@ -606,3 +613,16 @@ def _place(cache: WriteCache, ledger_id: int, ids: Sequence[int], place: Place) 
 
 def _ignore(_value: object) -> None:
     """Until the server has set its own callback."""
+
+
+async def _close_opened(worker: DiskWorker, opened: Sequence[Parts]) -> None:
+    """End the worker of a start that was cancelled, and close what it has opened by then."""
+
+    def close() -> None:
+        for parts in opened:
+            parts.files.close()
+            parts.close_storage()
+
+    with suppress(LogStoreError):  # nothing was written that an error could have lost
+        await worker.run(close)
+    await worker.close()

@@ -44,6 +44,12 @@ class Parts:
     deleted: list[int]
     """Ledgers whose index records the next checkpoint removes."""
 
+    def close_storage(self) -> None:
+        """Close everything but the journal, which has a worker of its own."""
+        self.writer.close()
+        self.state_log.close()
+        self.index.close()
+
 
 def open_parts(config: StorageConfig, disk: Disk, environment: Environment) -> Parts:
     """Open what a first start has made and replay the journal's tail. Errors: see LedgerStorage.open."""

@@ -1,7 +1,9 @@
 """What the server may rely on: adds, fences, reads, states, before and after a flush and a restart."""
 
 import asyncio
+import pkgutil
 import struct
+import threading
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -328,6 +330,51 @@ def test_batch_reads_cross_from_disk_into_memory(with_storage: Callable[..., Non
         assert len(await storage.read_batch(state, 10, 0, 10**6)) == 50
 
     with_storage(body)
+
+
+def worker_threads() -> list[str]:
+    return sorted(each.name for each in threading.enumerate() if not each.name.startswith("asyncio"))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "bookie_server.storage.ledger_storage.open_parts",
+        "bookie_server.storage.maintenance.StorageMaintenance._measure",
+    ],
+)
+def test_a_start_that_is_cancelled_ends_its_workers_and_closes_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Its caller then releases the locks of the directories, and another start may follow."""
+    module, _, name = step.rpartition(".")
+    original = getattr(pkgutil.resolve_name(module), name)
+    began, go_on = threading.Event(), threading.Event()
+
+    def slow(*arguments: object) -> object:
+        began.set()
+        go_on.wait(30)
+        return original(*arguments)
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        await add(storage, storage.create_ledger(5, KEY), range(10))
+        await storage.close()
+        threads = worker_threads()
+        with monkeypatch.context() as patch:
+            patch.setattr(step, slow)
+            opening = asyncio.create_task(open_storage(tmp_path))
+            await asyncio.to_thread(began.wait, 30)
+            opening.cancel()
+            asyncio.get_running_loop().call_later(0.01, go_on.set)
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+        assert worker_threads() == threads
+        storage = await open_storage(tmp_path)
+        assert await found_ids(storage, 5, 10) == list(range(10))
+        await storage.close()
+
+    asyncio.run(main())
 
 
 def test_the_highest_explicit_lac_is_kept(tmp_path: Path) -> None:
