@@ -84,6 +84,20 @@ MUTATIONS = (
         plan=focused("cut", "reset", **_SHARED),
     ),
     Mutation(
+        "append-given-up-before-it-is-accepted-is-forgotten",
+        "An append that is cancelled while it waits for buffer space does not count, and those after it are rejected.",
+        (
+            edit(
+                "dlog.write.append_queue:AppendQueue.append_sequenced",
+                (
+                    "self.producers.leave_out(producer_id, first_sequence, first_sequence + batch.count - 1)",
+                    "pass",
+                ),
+            ),
+        ),
+        plan=focused("cut", "reset", **_SHARED, tight_buffer=True),
+    ),
+    Mutation(
         "trim-drops-what-the-producers-have-appended",
         "A trim keeps the newest ledger with entries, which says what the producers have appended.",
         (

@@ -1,7 +1,7 @@
 """Producers of one log, which take it over from each other and append again whatever has no known outcome.
 
-They append what they have appended before as well, cancel, rotate, and trim everything while the newest ledger is
-empty.
+They append what they have appended before as well, cancel, give up appends that wait for buffer space, rotate, and
+trim everything while the newest ledger is empty.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import suppress
 from random import Random
 
 from dlog.client import LogClient
-from dlog.errors import AppendRejectedError, ShrinkRefusedError
+from dlog.errors import AppendRejectedError, QueueFullError, ShrinkRefusedError
 from dlog.model import EARLIEST_ID, Appended, MessageId
 from dlog.testing.checks.checks import first_findings
 from dlog.testing.checks.producers import PRODUCER_CHECKS, ProducerAck, ProducerHistory
@@ -24,6 +24,9 @@ PRODUCER_ROOT = "/producers"
 PRODUCED_LOG = "produced"
 _IN_FLIGHT_MAX = 8
 _PAUSE_S = 0.3
+_FILLING_BYTES = 4096
+_FILLING_MAX = 40
+"""More than the tight buffer of a plan holds, unless messages are huge, and less than any other."""
 _FAILURES = (UnavailableError, OutcomeUnknownError, OwnershipLostError)
 
 
@@ -79,6 +82,8 @@ class SwarmProducer:
         chance: Random,
         stopping: asyncio.Event,
     ) -> None:
+        self._crowding = Random(f"crowding {chance.getstate()[1][:2]}")
+        """Follows from the seed, and draws nothing from `chance`: with a larger buffer a run is as without it."""
         self._client = client
         self._produced = produced
         self._name = name
@@ -141,7 +146,12 @@ class SwarmProducer:
             last = max(first, following + self._chance.choice((-1, 0, 0, 1, 4)))
             payloads = [b"%s %d" % (self._name.encode(), number) for number in range(first, last + 1)]
             try:
-                self._in_flight.append((first, await producer.submit_many(payloads, first_sequence=first)))
+                async with asyncio.timeout(self._crowd(writer)):
+                    self._in_flight.append(
+                        (first, await producer.submit_many(payloads, first_sequence=first))
+                    )
+                following = max(following, last + 1)
+            except TimeoutError:  # given up, as what is cancelled: those that follow must be refused
                 following = max(following, last + 1)
             except AppendRejectedError:  # an earlier one was cancelled: begin again there
                 await self._settle()
@@ -159,6 +169,15 @@ class SwarmProducer:
         if not self._in_flight:
             following = 1 + self._produced.highest_acked(self._name)
         return following
+
+    def _crowd(self, writer: LogWriter) -> float | None:
+        """Fill a small buffer now and then; the seconds that the next append may wait for space in it."""
+        if writer.buffer_bytes_max > _FILLING_MAX * _FILLING_BYTES or self._crowding.random() < 0.7:
+            return None
+        with suppress(QueueFullError):
+            for _ in range(_FILLING_MAX):
+                writer.submit_nowait(bytes(_FILLING_BYTES))
+        return self._crowding.choice((0.0, 0.001, 0.01))
 
     async def _settle(self) -> None:
         """Wait for everything in flight. What was cancelled or has failed is appended again."""
