@@ -39,6 +39,7 @@ from ledger.reading.read_handle import ReadHandle
 from ledger.reading.shared_ledgers import SharedLedger, SharedLedgers
 from ledger.transport.pool import ConnectionPool
 from ledger.writing.deferred_handle import DeferredWriteHandle
+from ledger.writing.missed_copies import MissedCopies
 from ledger.writing.recovery_runner import Recovered, RecoveryRunner
 from ledger.writing.write_handle import WriteHandle, WriteListener
 
@@ -72,6 +73,8 @@ class LedgerClient:
         # Last known addresses: a bookie that is down is still tried there, in case it is back already.
         self._last_seen: dict[BookieId, BookieInfo] = {}
         self._pool = ConnectionPool(self._resolve, self.config)
+        self.missed_copies = MissedCopies(store, self.environment)
+        """What members of its ledgers lack, on the way to being marked for repair."""
         self._context = ClientContext(
             store,
             self._pool,
@@ -81,6 +84,7 @@ class LedgerClient:
             self.placement,
             self._watch,
             self._forget,
+            self.missed_copies.report,
         )
         placement = self.config.placement
         self._placement = Placement(placement)
@@ -143,6 +147,7 @@ class LedgerClient:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._pool.close()
+        await self.missed_copies.close()
 
     # ---- ledgers
 

@@ -11,7 +11,7 @@ from ledger.core.placement import PlacementPolicy
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
 from ledger.metadata.store import MetadataStore
-from ledger.model import BookieSet, EntryId, LedgerId
+from ledger.model import BookieId, BookieSet, EntryId, LedgerId
 from ledger.transport.pool import ConnectionPool
 
 
@@ -48,3 +48,5 @@ class ClientContext:
     """Have the handle's `tick` called, soon and then when it says, until it returns None."""
     forget: Callable[[OpenWriter], None]
     """The handle is closed or has failed permanently."""
+    report_missed: Callable[[LedgerId, BookieId], None]
+    """The bookie is a member of the ledger, and lacks confirmed entries of it."""

@@ -68,6 +68,7 @@ class AppendMachine:
         "_acked_through",
         "_alive",
         "_asked_lac",
+        "_covered",
         "_fragment_floor",
         "_frozen",
         "_lac_in_flight",
@@ -112,6 +113,11 @@ class AppendMachine:
         """Enough members store this LAC or were asked to; lowered again when one of them fails."""
         self._acked_through = [int(NO_ENTRY)] * quorum.ensemble
         """Highest entry that each member has acknowledged: shows which ones are fast at present."""
+        self._covered = [int(lac)] * quorum.ensemble
+        """Each member has every confirmed entry up to this one, or `missed` has returned those that it lacks.
+
+        A bookie acknowledges the entries of a ledger in their order, so the highest one stands for all before it.
+        """
         self._fragment_floor = int(lac)
 
     # ---- what happened
@@ -185,6 +191,7 @@ class AppendMachine:
     def on_bookie_failed(self, position: int) -> list[AppendCommand]:
         """The member at `position` does not count from now until it is replaced or returns."""
         self._alive.discard(position)
+        self._covered[position] = max(self._covered[position], self._acked_through[position])
         self._acked[position] = 0
         self._acked_through[position] = int(NO_ENTRY)
         self._lac_stored[position] = int(NO_ENTRY)
@@ -217,11 +224,21 @@ class AppendMachine:
             self._lac_stored[position] = int(NO_ENTRY)
             self._lac_in_flight.pop(position, None)
             self._acked_through[position] = int(NO_ENTRY)
+            self._covered[position] = first_entry - 1
             self._alive.add(position)
         # A reader's LAC is never below the last fragment's start, so all before it is visible.
         self._fragment_floor = max(self._fragment_floor, first_entry - 1)
         self._visible_may_rise = True
         return [*(Resend(position) for position in changed), *self._progress()]
+
+    def missed(self, position: int, through: int) -> bool:
+        """Whether the member lacks entries that it must hold, up to this one: they are confirmed and not sent again.
+
+        True once for the same entries.
+        """
+        covered = max(self._covered[position], self._acked_through[position])
+        self._covered[position] = max(covered, through)
+        return any(holds(position, entry_id, self._quorum) for entry_id in range(covered + 1, through + 1))
 
     def on_closed(self) -> None:
         """Metadata says CLOSED at the LAC: every reader sees all of it from now on."""

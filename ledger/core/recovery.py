@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ledger.core.distribution import write_set
+from ledger.core.distribution import holds, write_set
 from ledger.core.lac import LacCollector
 from ledger.model import BookieId, EntryId, LedgerMetadata
 from ledger.wire.status import Answer
@@ -154,6 +154,15 @@ class RecoveryMachine:
         if self._collector.exhausted:
             return GiveUp("too few bookies could be fenced", tuple(self._failures))
         return None
+
+    def lacks_confirmed(self, position: int, last: int) -> bool:
+        """Whether the member, which held nothing above `last` when it was fenced, lacks entries up to the LAC.
+
+        These are not written back. Known once reading forward has begun.
+        """
+        first = max(last + 1, self._metadata.last_fragment.first_entry)
+        quorum = self._metadata.quorum
+        return any(holds(position, entry_id, quorum) for entry_id in range(first, self._collector.lac + 1))
 
     # ---- reading forward
 

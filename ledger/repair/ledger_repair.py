@@ -14,7 +14,7 @@ from ledger.client import LedgerClient
 from ledger.errors import CorruptionError, LedgerNotFoundError, UnavailableError
 from ledger.inspection.copy_audit import CopyAudit
 from ledger.metadata.update_loop import update_ledger
-from ledger.model import BookieId, BookieSet, LedgerId, LedgerMetadata, Versioned
+from ledger.model import NO_ENTRY, BookieId, BookieSet, EntryId, LedgerId, LedgerMetadata, Versioned
 from ledger.repair.config import RepairConfig
 from ledger.repair.copying.checker import Depth, FragmentChecker
 from ledger.repair.copying.copier import Copied, Copier
@@ -34,12 +34,15 @@ class Scope:
     drained: frozenset[BookieId] = frozenset()
     """Replaced although they are registered; read all the same."""
     suspects: frozenset[BookieId] = frozenset()
-    """Registered members of which every copy is read."""
+    """Registered members of which every copy is read. An open fragment that names one is left until it is closed."""
+    read_through: EntryId = NO_ENTRY
+    """Fragments up to this entry are checked as if there were no suspects: their copies were read before."""
     others: Depth = Depth.ENDS
     """Which copies of the other registered members are read."""
 
-    def depth(self, bookie_id: BookieId) -> Depth:
-        return Depth.ALL if bookie_id in self.suspects else self.others
+    def depth(self, bookie_id: BookieId, fragment: ClosedFragment) -> Depth:
+        is_suspect = bookie_id in self.suspects and fragment.last > self.read_through
+        return Depth.ALL if is_suspect else self.others
 
 
 class LedgerRepair:
@@ -161,6 +164,16 @@ class _OneLedger:
         self._outcome.open_lost = tuple(
             bookie_id for bookie_id in open_ensemble(self._local.value) if self._is_lost(bookie_id)
         )
+        if before and not self._outcome.left:
+            self._outcome.read_through = EntryId(before[-1].last)
+        # What a suspect missed while it was away may be there, and only a closed fragment is copied.
+        waiting = self._scope.suspects.intersection(open_ensemble(self._local.value)) - {
+            *self._outcome.open_lost
+        }
+        if waiting:
+            self._outcome.left.append(
+                f"is open, and {', '.join(sorted(waiting))} may lack entries until it is closed"
+            )
 
     def _is_lost(self, bookie_id: BookieId) -> bool:
         return bookie_id in self._scope.drained or self._bookies.find(bookie_id) is None
@@ -176,7 +189,7 @@ class _OneLedger:
                 await self._replace(fragment, position)
             return
         held = await self._repair.checker.held(
-            self._ledger_id, self._local.value, fragment, position, self._scope.depth(bookie_id)
+            self._ledger_id, self._local.value, fragment, position, self._scope.depth(bookie_id, fragment)
         )
         if held.unknown:
             self._leave(fragment, f"{bookie_id} does not answer ({held.unknown})", [])

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager
 from ledger.client import LedgerClient
 from ledger.errors import LedgerNotFoundError, MetadataVersionError, RecordNotFoundError, UnavailableError
 from ledger.metadata.errors import LockLostError
-from ledger.metadata.repair_store import RepairLock
-from ledger.model import LedgerId, LedgerMetadata
+from ledger.metadata.repair_store import RepairLock, UnderReplicated
+from ledger.model import NO_ENTRY, EntryId, LedgerId, LedgerMetadata, Versioned
 from ledger.repair.config import RepairConfig
 from ledger.repair.core.fragments import open_ensemble
 from ledger.repair.ledger_repair import LedgerRepair, Scope
@@ -57,6 +57,8 @@ class LockedRepair:
         self._skip_open = skip_open
         self._repair = LedgerRepair(ledgers, config)
         self._slots = asyncio.Semaphore(config.ledgers_at_once)
+        self._attempts: dict[LedgerId, tuple[Versioned[UnderReplicated], EntryId]] = {}
+        """Ledgers that stay marked: the mark, and through which entry everything was read because of it."""
 
     async def close(self) -> None:
         await self._repair.close()
@@ -69,13 +71,26 @@ class LockedRepair:
                 # Before the look at the ledger: what is marked later is not cleared.
                 mark = await self._ledgers.store.repair.read_mark(ledger_id)
             except RecordNotFoundError:
+                self.forget(ledger_id)
                 return None
-            outcome = await self._with_grace(ledger_id, Scope(suspects=frozenset(mark.value.missing)), slot)
+            # A ledger may stay open for hours: each attempt reads only what was not closed at the one before.
+            before, read_through = self._attempts.get(ledger_id, (None, NO_ENTRY))
+            if before != mark:
+                read_through = NO_ENTRY
+            scope = Scope(suspects=frozenset(mark.value.missing), read_through=read_through)
+            outcome = await self._with_grace(ledger_id, scope, slot)
             if outcome.complete:
                 await _clear(lock, mark.version, outcome)
+                self.forget(ledger_id)
+            else:
+                self._attempts[ledger_id] = (mark, max(read_through, outcome.read_through))
             return outcome
 
         return await self._under_lock(ledger_id, work)
+
+    def forget(self, ledger_id: LedgerId) -> None:
+        """The ledger is not marked any more."""
+        self._attempts.pop(ledger_id, None)
 
     async def drain(self, ledger_id: LedgerId, scope: Scope) -> LedgerOutcome | None:
         """Replace the drained bookies in a ledger, marked or not. None: another worker has it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ledger.model import BookieId, LedgerId
+from ledger.model import NO_ENTRY, BookieId, EntryId, LedgerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class LedgerOutcome:
     """Registered bookies that lack copies, as `look` has found."""
     lost: set[BookieId] = field(default_factory=set)
     """Members of closed fragments that are not registered, as `look` has found."""
+    read_through: EntryId = NO_ENTRY
+    """Nothing is lacking in the closed fragments up to this entry, of which every copy of the suspects was read."""
     deleted: bool = False
 
     @property

@@ -111,6 +111,7 @@ class Worker:
             self._begin(ledger_id)
         for ledger_id in self._pauses.keys() - marked:
             del self._pauses[ledger_id]  # another worker has repaired it
+            self._locked.forget(ledger_id)
         self.progress.waiting = len(self._pauses)
 
     def _begin(self, ledger_id: LedgerId) -> None:

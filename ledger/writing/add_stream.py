@@ -58,6 +58,9 @@ class AddPolicy:
         """The member counts no more: replace it, wait for it, or fail."""
         raise NotImplementedError
 
+    def on_entries_missed(self, member: EnsembleMember) -> None:
+        """The member lacks confirmed entries, which it is not sent again."""
+
     def write_lac(self, members: list[EnsembleMember], lac: EntryId) -> None:
         """Store the explicit LAC at these members; asked for by machines of strict visibility only."""
         raise NotImplementedError
@@ -135,9 +138,12 @@ class AddStream:
 
     def _resend(self, position: int) -> None:
         """Send everything unconfirmed, with its original bytes, to one member."""
+        member = self.members[position]
+        if member.connection is not None and self.machine.missed(position, self.pending.lac):
+            self._policy.on_entries_missed(member)
         pieces = self.pending.for_position(position)
         if pieces:
-            self.members[position].send_adds(b"".join(pieces), len(pieces) // 2)
+            member.send_adds(b"".join(pieces), len(pieces) // 2)
             self._policy.on_sent()
 
     # ---- answers

@@ -88,6 +88,11 @@ class RecoveryRunner:
         """The first and the last that were found."""
         self._first: asyncio.Task[Entry | None] | None = None
         self._write_back: WriteBack | None = None
+        self._fenced: tuple[BookieId, ...] = ()
+        """The ensemble that is asked to fence the writer."""
+        self._held: dict[int, EntryId] = {}
+        """The last entry of each member of it when it was fenced, by position; without those of which it is unknown."""
+        self._is_lac_known = False
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     async def run(self) -> Recovered:
@@ -149,6 +154,12 @@ class RecoveryRunner:
         return self._machine.on_marked(self._local.value)
 
     async def _close(self, last_entry: EntryId, length: int) -> None:
+        if self._write_back is not None:
+            for position in range(len(self._fenced)):
+                if position not in self._held:
+                    self._report_missed(
+                        position, NO_ENTRY
+                    )  # it may lack what is before the entries written back
         changes = [] if self._write_back is None else self._write_back.changes
         await self._update(
             metadata_changes.needs_recovery_close,
@@ -178,6 +189,7 @@ class RecoveryRunner:
 
     async def _fence(self, ensemble: tuple[BookieId, ...]) -> Command:
         """Ask every member; return as soon as the machine has seen enough answers."""
+        self._fenced = ensemble
         answers: asyncio.Queue[tuple[int, BookieAnswer]] = asyncio.Queue()
         for position, bookie_id in enumerate(ensemble):
             self._start(self._fence_one(position, bookie_id, answers))
@@ -190,6 +202,9 @@ class RecoveryRunner:
             )
             command = self._machine.on_fence_answer(position, answer.answer, lac, length, str(answer.reason))
             if command is not None:
+                self._is_lac_known = True
+                for held_position, last in self._held.items():
+                    self._report_missed(held_position, last)
                 if self._read_first and self._machine.first_is_confirmed:
                     self._first = self._start(self._read(0, confirmed=True))
                 return command
@@ -197,7 +212,21 @@ class RecoveryRunner:
     async def _fence_one(
         self, position: int, bookie_id: BookieId, answers: asyncio.Queue[tuple[int, BookieAnswer]]
     ) -> None:
-        answers.put_nowait((position, await self._fencing_read(bookie_id, NO_ENTRY, priority=False)))
+        answer = await self._fencing_read(bookie_id, NO_ENTRY, priority=False)
+        if answer.answer is not Answer.UNKNOWN:
+            self._note_held(position, answer.entries[0].entry_id if answer.entries else NO_ENTRY)
+        answers.put_nowait((position, answer))
+
+    def _note_held(self, position: int, last: EntryId) -> None:
+        if self._write_back is not None and last > self._write_back.lac:
+            return  # it may be an entry that was written back
+        self._held[position] = last
+        if self._is_lac_known:
+            self._report_missed(position, last)
+
+    def _report_missed(self, position: int, last: EntryId) -> None:
+        if self._machine.lacks_confirmed(position, last):
+            self._context.report_missed(self._ledger_id, self._fenced[position])
 
     # ---- reading forward, writing back
 

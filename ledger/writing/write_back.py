@@ -37,7 +37,8 @@ class WriteBack(AddPolicy):
     ) -> None:
         self._ledger_id = ledger_id
         self._quorum = metadata.quorum
-        self._lac = lac
+        self.lac = lac
+        """Only entries above it are written back."""
         self._context = context
         self._connections = connections
         self._stream = AddStream(
@@ -67,7 +68,7 @@ class WriteBack(AddPolicy):
     def add(self, entry: Entry) -> None:
         """Send an entry, the next one in order, to its write set; it keeps the ledger length that it has."""
         self._stream.pending.continue_from(entry.length - len(entry.payload))
-        self._stream.send([bytes(entry.payload)], self._lac)
+        self._stream.send([bytes(entry.payload)], self.lac)
 
     async def finish(self) -> None:
         """Return once every entry added is on its ack quorum.
@@ -99,6 +100,9 @@ class WriteBack(AddPolicy):
 
     def on_member_failed(self, member: EnsembleMember) -> None:
         self._progress.set()
+
+    def on_entries_missed(self, member: EnsembleMember) -> None:
+        self._context.report_missed(self._ledger_id, member.bookie_id)
 
     def fail(self, error: LogStoreError) -> None:
         self._error = error

@@ -273,6 +273,9 @@ class WriteHandle(AddPolicy):
     def on_member_failed(self, member: EnsembleMember) -> None:
         self._keeper.on_member_failed(member)
 
+    def on_entries_missed(self, member: EnsembleMember) -> None:
+        self._context.report_missed(self.ledger_id, member.bookie_id)
+
     def write_lac(self, members: list[EnsembleMember], lac: EntryId) -> None:
         self._lac_writer.write(members, lac)
 

@@ -11,14 +11,17 @@ import pytest
 from dlog.testing import ClusterConfig, SimulatedCluster, simulate
 from dlog.testing.checks.copies import audit
 from ledger.client import LedgerClient
+from ledger.config import Visibility
 from ledger.errors import LogStoreError
 from ledger.model import BookieId, EntryId, LedgerId, QuorumSizes
 from ledger.repair.autorecovery import run_autorecovery
 from ledger.repair.config import RepairConfig
+from ledger.repair.copying.checker import Depth, FragmentChecker, Held
 from ledger.repair.draining import Draining
 from ledger.repair.errors import BookieRunningError
 from ledger.repair.ledger_repair import LedgerRepair, Scope
 from ledger.repair.locked_repair import LockedRepair
+from ledger.writing.write_handle import WriteHandle
 
 FOUR = ClusterConfig(bookies=4)
 THREE_OF_THREE = QuorumSizes(ensemble=3, write=3, ack=2)
@@ -39,6 +42,10 @@ async def member(cluster: SimulatedCluster, ledgers: LedgerClient, ledger_id: Le
     """The number of a bookie in the ledger's last ensemble."""
     ensemble = (await ledgers.store.read_ledger(ledger_id)).value.last_fragment.ensemble
     return next(number for number, each in enumerate(cluster.bookies) if each.bookie_id == ensemble[0])
+
+
+def ensemble_of(handle: WriteHandle, fragment: int) -> tuple[BookieId, ...]:
+    return handle.metadata.fragments[fragment].ensemble
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
@@ -457,6 +464,112 @@ def test_a_fragment_that_is_closed_while_an_earlier_one_is_copied_is_repaired_to
             assert copied.is_set() and not await names(ledgers, ledger_id, lost)
 
     simulate(main, config=ClusterConfig(bookies=7))
+
+
+@pytest.mark.parametrize("away_s", [1, 30])
+@pytest.mark.parametrize("end", ["closed", "killed"])
+def test_what_a_member_missed_is_copied_to_it_once_it_is_back(end: str, away_s: int) -> None:
+    """No spare bookie takes its place. What it lacks is in the middle of the fragment, where no check of the ends
+    looks; a mark of the auditor, which comes after 5 s, is not cleared while the ledger is open.
+    """
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            found: list[LedgerId] = []
+            is_missed, is_written = asyncio.Event(), asyncio.Event()
+
+            async def write() -> None:
+                async with await cluster.client() as writer:
+                    handle = await writer.ledgers.create(THREE_OF_THREE, visibility=Visibility.FAST)
+                    found.append(handle.ledger_id)
+                    await handle.add(b"first")
+                    cluster.kill_bookie(0)
+                    for number in range(20):
+                        await handle.add(b"missed %d" % number)
+                    is_missed.set()
+                    if end == "killed":
+                        await asyncio.sleep(3600)
+                    while handle.failed_members:  # noqa: ASYNC110 -- it is taken back when it is registered
+                        await asyncio.sleep(0.1)
+                    await handle.add(b"last")
+                    await asyncio.sleep(20)
+                    await handle.close()
+                    is_written.set()
+
+            async def story() -> bool:
+                cluster.run("writer", write)
+                await is_missed.wait()
+                if end == "killed":
+                    cluster.kill("writer")
+                await asyncio.sleep(away_s)
+                await cluster.restart_bookie(0)
+                if end == "killed":
+                    await ledgers.open_with_recovery(found[0])
+                else:
+                    await is_written.wait()
+                await asyncio.sleep(60)
+                return True
+
+            await while_repaired(cluster, story, processes=1)
+            assert len((await ledgers.store.read_ledger(found[0])).value.fragments) == 1
+            assert await copies(ledgers, found[0]) == []
+            assert await unmarked(ledgers)
+
+    simulate(main)
+
+
+def test_a_mark_stays_while_an_open_fragment_has_the_bookie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies in closed fragments are read in full once, however often the ledger is tried again."""
+    depths: list[Depth] = []
+    held = FragmentChecker.held
+
+    async def noted(*args: Any) -> Held:
+        depths.append(args[-1])
+        return await held(*args)
+
+    monkeypatch.setattr(FragmentChecker, "held", noted)
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ledgers, repair = client.ledgers, other.ledgers.store.repair
+            handle = await ledgers.create(THREE_OF_THREE)
+            await handle.add(b"first")
+            lost = await lose_one(cluster, ledgers, handle.ledger_id)
+            await handle.add(b"second")
+
+            async def is_replaced() -> bool:
+                return (
+                    lost
+                    not in (await ledgers.store.read_ledger(handle.ledger_id)).value.last_fragment.ensemble
+                )
+
+            await until(is_replaced)
+            suspect = next(
+                each for each in handle.metadata.last_fragment.ensemble if each in ensemble_of(handle, 0)
+            )
+            await repair.mark(handle.ledger_id, {suspect}, 1)
+            worker = LockedRepair(other.ledgers, QUICK, "worker")
+
+            async def attempt() -> tuple[bool, int]:
+                """Whether it is done, and the number of copies of fragments that were read in full."""
+                depths.clear()
+                outcome = await worker.of_mark(handle.ledger_id)
+                assert outcome is not None
+                return outcome.complete, depths.count(Depth.ALL)
+
+            assert await attempt() == (False, 1)
+            assert await attempt() == (False, 0)
+            await repair.mark(handle.ledger_id, {suspect}, 1)
+            assert await attempt() == (False, 1)
+            assert not await unmarked(ledgers)
+            await handle.add(b"third")
+            await handle.close()
+            assert await attempt() == (True, 1)
+            assert await unmarked(ledgers)
+            await worker.close()
+
+    simulate(main, config=FOUR)
 
 
 def test_nothing_is_repaired_while_repair_is_switched_off() -> None:

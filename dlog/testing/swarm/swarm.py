@@ -39,6 +39,8 @@ from dlog.testing.swarm.processes.witnesses import SwarmWitness
 from dlog.testing.swarm.processes.writers import SwarmWriter
 from dlog.testing.swarm.verification import Verification
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
+from ledger.model import BookieId, LedgerId
+from ledger.writing.missed_copies import MissedCopies
 
 T = TypeVar("T")
 Worker = (
@@ -97,6 +99,8 @@ class Swarm:
         self._workers: list[Worker] = []
         self._stopping = asyncio.Event()
         self._incarnations: dict[str, asyncio.Task[None]] = {}
+        self._missed: list[MissedCopies] = []
+        """Of each client so far."""
         self._readers: dict[str, SwarmReader | None] = {}
         """By process; None until it has connected."""
         self.phases_s: dict[str, float] = {}
@@ -265,6 +269,7 @@ class Swarm:
             except (UnavailableError, OutcomeUnknownError):
                 await asyncio.sleep(_TRY_AGAIN_S)
                 continue
+            self._missed.append(client.ledgers.missed_copies)
             if self._plan.short_lists:
                 client.logs.list_sizes = SHORT_SIZES
             return client
@@ -324,7 +329,14 @@ class Swarm:
     async def _wrong_of_repair(self) -> list[str]:
         process = "repairer-verifier"
         config = patient(self._plan.log_config(process))
-        return await self._asked(process, lambda client: wrong_in_the_end(client, self._cluster), config)
+        # A client that was killed may not have marked what it knew: only a full check would find it.
+        unmarked: dict[LedgerId, set[BookieId]] = {}
+        for missed in self._missed:
+            for ledger_id, bookies in missed.unmarked.items():
+                unmarked.setdefault(ledger_id, set()).update(bookies)
+        return await self._asked(
+            process, lambda client: wrong_in_the_end(client, self._cluster, unmarked), config
+        )
 
     async def _scrub_everything(self) -> list[str]:
         async def scrub(client: LogClient) -> list[str]:

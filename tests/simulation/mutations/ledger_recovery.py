@@ -93,7 +93,7 @@ MUTATIONS = (
         (
             edit(
                 "ledger.writing.write_back:WriteBack.add",
-                ("[bytes(entry.payload)], self._lac", "[bytes(entry.payload)], entry.entry_id - 1"),
+                ("[bytes(entry.payload)], self.lac", "[bytes(entry.payload)], entry.entry_id - 1"),
             ),
         ),
         plan=focused(

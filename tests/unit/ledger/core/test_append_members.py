@@ -43,6 +43,8 @@ class Cluster:
         self.change: tuple[int, int, int] | None = None
         """Position, new bookie and first entry of an ensemble change that is being written."""
         self.released = -1
+        self.missed: list[set[int]] = [set() for _ in range(self.bookie_count)]
+        """What each bookie is known to lack."""
 
     # ---- events
 
@@ -76,6 +78,11 @@ class Cluster:
         self.lac_writes.pop(position, None)
         self.do(self.machine.on_bookie_failed(position))
 
+    def crash(self, position: int) -> None:
+        """As `fail`; what it has not acknowledged is lost."""
+        self.unanswered[self.ensemble[position]].clear()
+        self.fail(position)
+
     def come_back(self, position: int) -> None:
         self.do(self.machine.on_bookie_returned(position))
 
@@ -99,9 +106,12 @@ class Cluster:
         for command in commands:
             match command:
                 case Resend(position):
-                    for entry_id in range(self.machine.lac + 1, len(self.header_lacs)):
+                    bookie, lac = self.ensemble[position], self.machine.lac
+                    if self.machine.missed(position, lac):
+                        self.missed[bookie].update(range(lac + 1))
+                    for entry_id in range(lac + 1, len(self.header_lacs)):
                         if position in write_set(entry_id, self.quorum):
-                            self.unanswered[self.ensemble[position]].append(entry_id)
+                            self.unanswered[bookie].append(entry_id)
                 case WriteLac(positions, lac):
                     self.lac_writes.update(dict.fromkeys(positions, lac))
                 case ReleaseThrough(entry_id):
@@ -123,6 +133,19 @@ class Cluster:
                 f"entry {entry_id} is confirmed, and of its write set in {members} only {holders} have it"
             )
         assert self.machine.visible <= self.readers_see()
+        self.check_missed()
+
+    def check_missed(self) -> None:
+        """Members get every confirmed entry of the last fragment, unless it is known that they lack some."""
+        first = self.fragments[-1][0]
+        for position, bookie in enumerate(self.ensemble):
+            if position in self.machine.failed_positions:
+                continue
+            known = self.stored[bookie].union(self.unanswered[bookie], self.missed[bookie])
+            for entry_id in range(first, self.machine.lac + 1):
+                assert position not in write_set(entry_id, self.quorum) or entry_id in known, (
+                    f"entry {entry_id} is missing on {bookie}, and it is not known"
+                )
 
     def readers_see(self) -> int:
         """The lowest LAC that a reader may come to, over all answers that cover."""
@@ -151,7 +174,7 @@ def test_what_is_confirmed_has_its_copies_where_metadata_points(
 ) -> None:
     cluster = Cluster(quorum, Visibility.STRICT if strict else Visibility.FAST, spares=2)
     for _ in range(data.draw(st.integers(1, 60))):
-        kinds = ["send", "answer", "answer", "fail"]
+        kinds = ["send", "answer", "answer", "fail", "crash"]
         kinds += ["store_lac"] * bool(cluster.lac_writes)
         if cluster.change is None:
             kinds += ["begin_change", "begin_change", "come_back"] * bool(cluster.machine.failed_positions)
@@ -169,6 +192,8 @@ def test_what_is_confirmed_has_its_copies_where_metadata_points(
                 cluster.store_lac(data.draw(st.sampled_from(sorted(cluster.lac_writes))))
             case "fail":
                 cluster.fail(data.draw(st.integers(0, quorum.ensemble - 1)))
+            case "crash":
+                cluster.crash(data.draw(st.integers(0, quorum.ensemble - 1)))
             case "come_back":
                 cluster.come_back(data.draw(st.sampled_from(sorted(cluster.machine.failed_positions))))
             case "begin_change":

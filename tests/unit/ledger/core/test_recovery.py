@@ -71,6 +71,24 @@ def test_reading_never_starts_below_the_last_fragment() -> None:
     assert machine.on_fence_answer(2, Answer.PROVED_NO, -1, 0, "") == ReadEntries(EntryId(10), 2)
 
 
+def test_a_member_lacks_what_it_held_nothing_of_below_the_lac() -> None:
+    """Entries of earlier fragments are not its own; of a striped ensemble it holds some only."""
+    machine = marked(ledger((0, (A, B, C)), (5, (A, B, D))))
+    machine.on_fence_answer(0, Answer.YES, 9, 90, "")
+    machine.on_fence_answer(1, Answer.YES, 8, 80, "")
+    assert [machine.lacks_confirmed(2, last) for last in (-1, 4, 8, 9, 11)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    striped = marked(ledger((0, (A, B, C)), write=2))
+    striped.on_fence_answer(0, Answer.YES, 4, 40, "")
+    striped.on_fence_answer(1, Answer.YES, 4, 40, "")
+    assert [striped.lacks_confirmed(2, last) for last in (1, 2, 3, 4)] == [True, True, True, False]
+
+
 def test_too_few_fenced_bookies_end_the_recovery_with_their_reasons() -> None:
     machine = marked(ledger((0, (A, B, C))))
     machine.on_fence_answer(0, Answer.UNKNOWN, -1, 0, "b0 is down")
