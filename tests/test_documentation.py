@@ -173,6 +173,7 @@ def test_the_evidence_finds_its_table_of_checks() -> None:
         "C1",
         *(f"C{n}" for n in range(12, 19)),
         "C20",
+        "C21",
     ]
 
 

@@ -14,6 +14,7 @@ from dlog.model import ListedLedger, MessageId
 from dlog.testing.checks.copies import audit
 from dlog.testing.checks.history import History, Outcome, content_of
 from dlog.testing.checks.recorder import Recorder
+from dlog.testing.checks.seal_facts import seals_and_times
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.swarm.garbage import garbage_is_deleted
 from dlog.testing.swarm.plan import Plan
@@ -78,6 +79,7 @@ class Verification:
             ledger_ids = [each.ledger_id for each in listed]
             await in_time("bookies start anew", self._restart_some())
             self._wrong += await in_time("every copy is audited", self._audit(client, ledger_ids))
+            self._wrong += await in_time("seals are compared with entries", self._compare(client, listed))
             if self._plan.waits_for_garbage:
                 collected = garbage_is_deleted(client, self._cluster, (self._log, OTHER_LOG))
                 await in_time("garbage is deleted", collected)
@@ -179,6 +181,14 @@ class Verification:
                 history.trimmed_before = record.trim_before
                 if (await client.describe(self._log)).record.trim_before == record.trim_before:
                     return listed
+            except UnavailableError:
+                await asyncio.sleep(_TRY_AGAIN_S)
+
+    async def _compare(self, client: LogClient, listed: list[ListedLedger]) -> list[str]:
+        while True:
+            try:
+                record = (await client.describe(self._log)).record
+                return await seals_and_times(client.ledgers, listed, record.pages)
             except UnavailableError:
                 await asyncio.sleep(_TRY_AGAIN_S)
 

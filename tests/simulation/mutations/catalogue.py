@@ -15,6 +15,7 @@ from tests.simulation.mutations import (
     quorums,
     readers,
     rotations,
+    seals,
     storage,
     takeovers,
 )
@@ -58,6 +59,7 @@ _AREAS = (
     owner_requests,
     rotations,
     pages,
+    seals,
     readers,
     cursors,
     appends,

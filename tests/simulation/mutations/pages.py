@@ -6,9 +6,9 @@ from tests.helpers.mutations.mutation import Mutation, focused
 from tests.helpers.mutations.planting import edit
 from tests.simulation.mutations.rotations import ASLEEP, FORGETFUL
 
-_LONG = {"rotation_entries": 5, "rotation_age_s": 0.35, "append_every_s": 0.05}
+LONG = {"rotation_entries": 5, "rotation_age_s": 0.35, "append_every_s": 0.05}
 """Many ledgers."""
-_SHORT = (
+SHORT = (
     edit(
         "dlog.metadata.store:LogMetadataStore._compare_and_set",
         ('SHORT_SIZES if buggify("metadata.short-list") else self.list_sizes', "SHORT_SIZES"),
@@ -29,8 +29,8 @@ MUTATIONS = (
                 ),
             ),
         ),
-        given=_SHORT,
-        plan=focused("kill_client", "timely", **_LONG, writers=3, chaos_s=16.0),
+        given=SHORT,
+        plan=focused("kill_client", "timely", **LONG, writers=3, chaos_s=16.0),
     ),
     Mutation(
         "page-removed-before-its-change-is-decided",
@@ -44,22 +44,22 @@ MUTATIONS = (
                 ),
             ),
         ),
-        given=_SHORT,
-        plan=focused("metadata_answer_lost", "metadata_request_late", **_LONG, writers=4, chaos_s=20.0),
+        given=SHORT,
+        plan=focused("metadata_answer_lost", "metadata_request_late", **LONG, writers=4, chaos_s=20.0),
     ),
     Mutation(
         "unused-pages-removed-too-early",
         "A page that a record does not refer to yet may be that of a change on its way, sent at the record's version.",
         (edit("dlog.metadata.history_pages:_is_unused", ("parts[2] >= version", "False")),),
         given=(
-            *_SHORT,
+            *SHORT,
             edit(
                 "dlog.metadata.store:LogMetadataStore._set",
                 ('linger("metadata.slow-record-change")', "asyncio.sleep(0.3)"),
                 ('linger("metadata.slow-record-answer")', "asyncio.sleep(0.3)"),
             ),
         ),
-        plan=focused(**_LONG, writers=1, term_s=15.0, shrinks=True, chaos_s=20.0),
+        plan=focused(**LONG, writers=1, term_s=15.0, shrinks=True, chaos_s=20.0),
     ),
     Mutation(
         "trim-takes-one-ledger-more-of-a-page",
@@ -73,8 +73,8 @@ MUTATIONS = (
                 ),
             ),
         ),
-        given=_SHORT,
-        plan=focused(**_LONG, writers=1, shrinks=True, chaos_s=16.0),
+        given=SHORT,
+        plan=focused(**LONG, writers=1, shrinks=True, chaos_s=16.0),
     ),
     Mutation(
         "listed-ledgers-in-pages-are-deleted",
@@ -92,8 +92,8 @@ MUTATIONS = (
                 ("if not record.pages:", "if not record.pages or record.deleted_below >= record.first_id:"),
             ),
         ),
-        given=_SHORT,
-        plan=focused(**_LONG, writers=1, shrinks=True, chaos_s=16.0),
+        given=SHORT,
+        plan=focused(**LONG, writers=1, shrinks=True, chaos_s=16.0),
     ),
     Mutation(
         "ledger-in-a-page-is-deleted-within-its-grace",
@@ -107,8 +107,8 @@ MUTATIONS = (
                 ),
             ),
         ),
-        given=(*FORGETFUL, *_SHORT),
-        plan=focused(**{**ASLEEP, **_LONG}),
+        given=(*FORGETFUL, *SHORT),
+        plan=focused(**{**ASLEEP, **LONG}),
     ),
     Mutation(
         "last-ledger-of-a-page-is-passed-over",
@@ -119,8 +119,8 @@ MUTATIONS = (
                 ("bisect_left(pages, wanted, key=_last_id)", "bisect_right(pages, wanted, key=_last_id)"),
             ),
         ),
-        given=_SHORT,
-        plan=focused(**_LONG, writers=1, chaos_s=16.0),
+        given=SHORT,
+        plan=focused(**LONG, writers=1, chaos_s=16.0),
     ),
     Mutation(
         "sweep-takes-a-ledger-in-a-page-for-an-orphan",
@@ -135,7 +135,7 @@ MUTATIONS = (
                 ("if handle.last_readable >= 0:", "if False:"),
             ),
         ),
-        given=_SHORT,
-        plan=focused(**_LONG, writers=1, garbage=True, chaos_s=16.0),
+        given=SHORT,
+        plan=focused(**LONG, writers=1, garbage=True, chaos_s=16.0),
     ),
 )
