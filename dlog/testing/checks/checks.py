@@ -30,6 +30,7 @@ from dlog.testing.checks.outcomes import (
 from dlog.testing.checks.reading import (
     c11_readers_begin_where_they_were_asked,
     c11_readers_end_where_they_were_asked,
+    c11_readers_report_what_they_leave_out,
 )
 from dlog.testing.checks.visibility import (
     c9_nothing_is_readable_before_it_was_sent,
@@ -122,6 +123,7 @@ CHECKS: tuple[Check, ...] = (
     c11_whole_reads_leave_nothing_out,
     c11_readers_begin_where_they_were_asked,
     c11_readers_end_where_they_were_asked,
+    c11_readers_report_what_they_leave_out,
 )
 
 
@@ -138,6 +140,7 @@ OF_WHOLE_LOGS: tuple[Check, ...] = (
     c11_whole_reads_leave_nothing_out,
     c11_readers_begin_where_they_were_asked,
     c11_readers_end_where_they_were_asked,
+    c11_readers_report_what_they_leave_out,
 )
 """Not checked if the log could not be read to its end, which was reported as an error."""
 

@@ -126,6 +126,15 @@ class ReadFrom:
     """When it came to its end."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReportedGap:
+    """A reader said that it leaves out the messages from `first` up to, not including, `resume_at`."""
+
+    first: MessageId
+    resume_at: MessageId
+    at: float
+
+
 @dataclass(slots=True)
 class History:
     appends: list[Append] = field(default_factory=list)
@@ -147,7 +156,9 @@ class History:
     strict: bool = True
     """Whether an acknowledged message must be seen by every reader opened afterwards."""
     skipping: set[str] = field(default_factory=set)
-    """Readers that continue after trimmed messages without a word, as they were asked to."""
+    """Readers that continue after trimmed messages, as they were asked to."""
+    gaps: dict[str, list[ReportedGap]] = field(default_factory=dict)
+    """What the readers reported that were asked to report what they leave out; each of them is here."""
 
     @property
     def log(self) -> list[tuple[MessageId, bytes]]:

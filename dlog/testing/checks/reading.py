@@ -2,6 +2,8 @@
 message, and returns nothing before that place. If it was asked to end before a message, it returns everything up to
 there and nothing from there on.
 
+A reader that was asked to report what it leaves out does so, and only of what was to be trimmed.
+
 What may have been trimmed when the first message was returned may be left out.
 Source: docs/log-semantics.md#rule-29.
 """
@@ -31,6 +33,26 @@ def c11_readers_end_where_they_were_asked(history: History) -> Iterator[str]:
         if start.until is not None:
             for found in log.violations_of_end(start, start.until, history.readers.get(reader, [])):
                 yield f"{reader}, from {start.position} until {start.until}, {found}"
+
+
+def c11_readers_report_what_they_leave_out(history: History) -> Iterator[str]:
+    """From where they were when they were open up to the last message that they returned."""
+    ids = [message_id for message_id, _ in history.log]
+    for reader, gaps in history.gaps.items():
+        for gap in gaps:
+            if gap.resume_at > (asked := history.trim_asked_until(gap.at)):
+                yield f"{reader} reported that messages before {gap.resume_at} are trimmed, asked for was {asked}"
+        start = history.starts.get(reader)
+        returned = [seen.message_id for seen in history.readers.get(reader, ())]
+        if start is None or not returned:
+            continue
+        known = {*returned}
+        # Whoever begins at the earliest message has left out nothing before its first one.
+        first = returned[0] if start.position == EARLIEST_ID else start.position
+        for message_id in ids[bisect_left(ids, first) : bisect_left(ids, returned[-1])]:
+            if message_id not in known and not any(gap.first <= message_id < gap.resume_at for gap in gaps):
+                yield f"{reader}, at {start.position} when it was open, left out {message_id} and did not report it"
+                break
 
 
 class _Log:

@@ -14,6 +14,7 @@ from dlog.testing.checks.history import (
     Observation,
     Outcome,
     ReadFrom,
+    ReportedGap,
     Resolved,
     Takeover,
     Trim,
@@ -46,6 +47,7 @@ class Recorder:
         self._takeovers: list[tuple[int, Takeover]] = []
         self._readers: dict[str, list[Observation]] = {}
         self._skipping: set[str] = set()
+        self._gaps: dict[str, list[ReportedGap]] = {}
         self.whole_reads: list[WholeRead] = []
         self._resolutions: list[Resolved] = []
         self._trims: list[Trim] = []
@@ -148,6 +150,14 @@ class Recorder:
         """The reader was opened to skip what is trimmed."""
         self._skipping.add(reader)
 
+    def must_report(self, reader: str) -> None:
+        """The reader was opened to report what it leaves out."""
+        self._gaps[reader] = []
+
+    def reported(self, reader: str, first: MessageId, resume_at: MessageId) -> None:
+        """The reader said that it leaves out the messages from `first` up to `resume_at`."""
+        self._gaps[reader].append(ReportedGap(first, resume_at, self._now()))
+
     # ---- administrators
 
     def resolved(self, payload: bytes, message_id: MessageId, answer: str, invoked: float) -> None:
@@ -177,6 +187,7 @@ class Recorder:
             trims=self._trims,
             resolutions=self._resolutions,
             skipping=self._skipping,
+            gaps=self._gaps,
             starts=self.starts,
             expected=self.expected,
         )

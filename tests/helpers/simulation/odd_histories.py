@@ -10,6 +10,8 @@ from dlog.testing.checks.history import (
     Append,
     History,
     Outcome,
+    ReadFrom,
+    ReportedGap,
     Takeover,
     Trim,
     WholeRead,
@@ -51,6 +53,12 @@ def skip_what_is_trimmed(history: History) -> None:
     tail = history.readers["tail"]
     tail[1:4] = []
     tail[1:] = [replace(seen, at=9.5) for seen in tail[1:]]
+
+
+def report_what_is_trimmed(history: History) -> None:
+    skip_what_is_trimmed(history)
+    history.starts["tail"] = ReadFrom("id", one(0), 0, 1.5, 1.6, one(0))
+    history.gaps["tail"] = [ReportedGap(one(0, 1), one(1, 1), 9.3), ReportedGap(one(1, 1), one(2), 9.4)]
 
 
 def trim_while_a_whole_read_is_under_way(history: History) -> None:
@@ -99,6 +107,7 @@ ODD: list[Damage] = [
     keep_nothing_of_a_batch,
     overlook_with_fast_visibility_what_nothing_confirmed,
     skip_what_is_trimmed,
+    report_what_is_trimmed,
     trim_while_a_whole_read_is_under_way,
     ask_twice_for_trims,
     ask_for_a_trim_that_is_never_granted,

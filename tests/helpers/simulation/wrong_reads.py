@@ -12,6 +12,7 @@ from dlog.testing.checks.history import (
     Observation,
     Outcome,
     ReadFrom,
+    ReportedGap,
     WholeRead,
 )
 from tests.helpers.simulation.histories import (
@@ -215,3 +216,32 @@ def a_read_until_a_message_leaves_out_the_one_before_it(history: History) -> Non
     start = ReadFrom("id", late[0], 0, 0.0, 0.0, late[0], complete=True, until=late[-1], ended=inf)
     history.starts["late"] = start
     del history.readers["late"][-2:]
+
+
+# ---- gaps
+
+
+@refused_by(WRONG_READS, "c11_readers_report_what_they_leave_out")
+def a_reader_reports_less_than_it_leaves_out(history: History) -> None:
+    _leave_out(history, one(1, 0), one(1, 2))
+
+
+@refused_by(WRONG_READS, "c11_readers_report_what_they_leave_out")
+def a_reader_reports_nothing_before_its_first_message(history: History) -> None:
+    _leave_out(history)
+    del history.readers["tail"][0]
+
+
+@refused_by(WRONG_READS, "c11_readers_report_what_they_leave_out")
+def a_reader_reports_more_than_was_to_be_trimmed(history: History) -> None:
+    _leave_out(history, one(0), one(3))
+
+
+def _leave_out(history: History, *gap: MessageId) -> None:
+    """One reader leaves out b1 to b3, which are trimmed, and reports this gap, if any."""
+    tail = history.readers["tail"]
+    tail[1:4] = []
+    tail[1:] = [replace(seen, at=9.5) for seen in tail[1:]]
+    history.skipping.add("tail")
+    history.starts["tail"] = ReadFrom("id", one(0), 0, 1.5, 1.6, one(0))
+    history.gaps["tail"] = [ReportedGap(*gap, 9.5)] if gap else []

@@ -201,4 +201,15 @@ MUTATIONS = (
         "A reader after an id does not return the message with that id.",
         (edit("dlog.read.range:_next_id", ("found.batch_index + 1", "found.batch_index")),),
     ),
+    Mutation(
+        "trim-is-not-reported",
+        "A reader that was asked for gaps reports what it passes over because it was trimmed.",
+        (
+            edit(
+                "dlog.core.tailing:Tailing._report_trim",
+                ("if self._on_trimmed is OnMissing.GAP:", "if False:"),
+            ),
+        ),
+        plan=focused(**THREE, shrinks=True, readers=4, rotation_entries=5, rotation_age_s=0.7, chaos_s=16.0),
+    ),
 )

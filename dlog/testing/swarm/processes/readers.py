@@ -133,6 +133,8 @@ class SwarmReader:
         on_trimmed = self._chance.choice(tuple(OnMissing))
         if on_trimmed is not OnMissing.FAIL:
             self._recorder.may_skip(name)
+        if on_trimmed is OnMissing.GAP:
+            self._recorder.must_report(name)
         first = start
         for _ in range(3):
             reader = start.reader(self._client, self._log, self._config, on_trimmed=on_trimmed)
@@ -216,7 +218,9 @@ class SwarmReader:
             case _:
                 async with _closing(reader.items()) as items:
                     async for item in items:
-                        if not isinstance(item, Gap):
+                        if isinstance(item, Gap):
+                            self._recorder.reported(name, item.first, item.resume_at)
+                        else:
                             self._recorder.returned_message(name, item)
                         enough -= 1
                         if enough <= 0:
