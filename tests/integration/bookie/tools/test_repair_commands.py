@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -215,23 +215,29 @@ def test_settings_are_shown_and_changed(place: Place) -> None:
     assert place.json("repair-settings", "--enable")["enabled"]
 
 
-def started(place: Place) -> subprocess.Popen[str]:
+@contextmanager
+def started(place: Place) -> Iterator[subprocess.Popen[str]]:
+    """Killed at the end if it still runs, also when the test fails."""
     command = [sys.executable, "-m", "bookie_server", "autorecovery", "--lost-bookie-delay", "0"]
-    return subprocess.Popen(
+    with subprocess.Popen(
         [*command, "--metadata", place.uri],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_a_worker_writes_damaged_copies_again_where_they_were(place: Place) -> None:
     ledger = place.write()
     member = place.metadata(ledger).last_fragment.ensemble[0]
     damage(next(each for each in place.bookies if member.endswith(f":{each.port}")), b"150" * 100)
+    place.run("check-copies", "--full", "--mark", code=1)
     with started(place) as process:
-        place.run("check-copies", "--full", "--mark", code=1)
         eventually(lambda: place.json("under-replicated") == [])
         process.terminate()
         process.communicate(timeout=30)
