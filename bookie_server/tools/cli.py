@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.models import OptionInfo
 
 from bookie_server.tools.options import MetadataOption, Output, OutputOption
 from bookie_server.tools.repair import cli as repair_cli
@@ -47,46 +48,24 @@ MaybeMetadataOption = Annotated[
 ]
 
 
-def _directory(option: str) -> Callable[[str], Path]:
-    """What makes a path of the option's text. An empty one, as of an unset variable, would be where the command runs.
-
-    ConfigurationError: it is empty.
-    """
+def _directory(option: str, help_text: str) -> OptionInfo:
+    """The option of a directory. An empty one, as of an unset variable, would be where the command runs: refused."""
 
     def parse(text: str) -> Path:
         if not text:
             raise ConfigurationError(f"{option} is empty: give a directory, or leave the option out")
         return Path(text)
 
-    return parse
+    found: OptionInfo = typer.Option(option, help=help_text, metavar="DIR", parser=parse)
+    return found
 
 
-DataOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--data",
-        help="Directory of the journal and the ledgers.",
-        metavar="DIR",
-        parser=_directory("--data"),
-    ),
-]
+DataOption = Annotated[Path | None, _directory("--data", "Directory of the journal and the ledgers.")]
 JournalOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--journal-dir",
-        help="Journal directory (default: DATA/journal).",
-        metavar="DIR",
-        parser=_directory("--journal-dir"),
-    ),
+    Path | None, _directory("--journal-dir", "Journal directory (default: DATA/journal).")
 ]
 LedgersOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger-dir",
-        help="Ledger directory (default: DATA/ledgers).",
-        metavar="DIR",
-        parser=_directory("--ledger-dir"),
-    ),
+    Path | None, _directory("--ledger-dir", "Ledger directory (default: DATA/ledgers).")
 ]
 ConfigOption = Annotated[
     Path | None,

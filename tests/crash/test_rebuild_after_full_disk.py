@@ -49,8 +49,18 @@ def _rebuilt(disk: Disk) -> Rebuilt:
     return rebuild_index(disk, small_config(_HOME, reserve_bytes=0), lambda _: None)
 
 
-def _full(*_: object) -> None:
-    raise DiskFullError("no space left", path=_HOME)
+async def _compacted_while_full(
+    storage: LedgerStorage, monkeypatch: pytest.MonkeyPatch, kind: type, method: str
+) -> None:
+    """The log with the garbage is removed; what this method of the compaction was to write had no space."""
+
+    def full(*_: object) -> None:
+        raise DiskFullError("no space left", path=_HOME)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, method, full)
+        assert (await storage.compact(COMPACTED_BELOW)).refusal
+        assert await storage.remove_dead_logs() == 1
 
 
 def test_the_log_that_replaced_a_missing_one_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,10 +72,7 @@ def test_the_log_that_replaced_a_missing_one_is_read(monkeypatch: pytest.MonkeyP
         await _added(storage, 1)
         await _added(storage, 2)
         await _deleted(storage, 1)
-        with monkeypatch.context() as patched:
-            patched.setattr(StateLog, "_put", _full)
-            assert (await storage.compact(COMPACTED_BELOW)).refusal
-            assert await storage.remove_dead_logs() == 1
+        await _compacted_while_full(storage, monkeypatch, StateLog, "_put")
         disk.process_crash()
 
     async def check() -> None:
@@ -100,10 +107,7 @@ def test_a_removed_log_that_is_written_again_is_not_named_as_removed(
         storage = await _opened(disk)
         await _added(storage, 1)
         await _deleted(storage, 1)
-        with monkeypatch.context() as patched:
-            patched.setattr(Index, "sync", _full)
-            assert (await storage.compact(COMPACTED_BELOW)).refusal
-            assert await storage.remove_dead_logs() == 1
+        await _compacted_while_full(storage, monkeypatch, Index, "sync")
 
     async def write_again() -> None:
         storage = await _opened(disk)

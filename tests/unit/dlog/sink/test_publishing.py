@@ -214,7 +214,7 @@ def test_a_store_that_stays_away_after_a_lost_answer_leaves_the_outcome_unknown(
 def test_a_batch_whose_answer_was_lost_and_that_is_trimmed_since_is_not_called_unpublished(
     batch: SinkBatch | None,
 ) -> None:
-    """Its number, if it has one, tells that the log had it; without one nothing does."""
+    """Its number, if it has one, shows that the log had it; without one nothing does."""
 
     async def scene(_: SimulatedCluster, client: LogClient) -> None:
         epoch = await open_epoch(client, LOG)
