@@ -201,8 +201,9 @@ class SealFacts:
     """What is known of a ledger once its seal is recorded; it never changes afterwards (docs/log-semantics.md#i10).
 
     `message_count` is -1 if the messages were not counted: the ledger was sealed by a takeover that could not read its
-    last entry, or that entry is of a release that did not count messages. `last_entry` is -1 for an empty ledger. A
-    time of 0 is unknown; times are in microseconds.
+    last entry, or that entry is of a release that did not count messages. If it was not read, `byte_count` is what a
+    bookie claimed, and may be 0. `last_entry` is -1 for an empty ledger. A time of 0 is unknown; times are in
+    microseconds.
     """
 
     last_entry: int

@@ -78,7 +78,7 @@ async def _lag_in_list(position: MessageId, ledger_list: LedgerList, open_ledger
         if listed.ledger_id == position.ledger_id:
             passed = await _passed(position, held, open_ledger)
         entries += held.entries - passed.entries
-        byte_count += held.bytes - passed.bytes
+        byte_count += max(held.bytes - passed.bytes, 0)  # the seal's bytes may be too few: SealFacts
         if messages is None or held.messages is None or passed.messages is None:
             messages = None
         else:

@@ -25,6 +25,7 @@ class ActiveLedger:
     """Acks are delivered only while `released`: those of the next ledger wait for this one's seal."""
 
     __slots__ = (
+        "_bytes_acked",
         "_first_append_us",
         "_last_append_us",
         "_messages_acked",
@@ -54,6 +55,7 @@ class ActiveLedger:
         """Bytes in the ledger up to the end of that entry."""
         self._pending: deque[PendingEntry] = deque()
         self._messages_acked = 0
+        self._bytes_acked = 0
         self._first_append_us = 0
         self._last_append_us = 0
 
@@ -86,6 +88,7 @@ class ActiveLedger:
             entries += 1
             size += pending_entry.size
             self._messages_acked += pending_entry.count
+            self._bytes_acked += len(pending_entry.entry)
             self._last_append_us = pending_entry.append_time_us
             if not self._first_append_us:
                 self._first_append_us = self._last_append_us
@@ -104,11 +107,15 @@ class ActiveLedger:
         self.handle.abandon(error)
 
     def seal_facts(self, metadata: LedgerMetadata) -> SealFacts:
-        """The facts to record once the ledger is CLOSED and everything up to its last entry was delivered."""
+        """The facts to record once the ledger is CLOSED and everything up to its last entry was delivered.
+
+        The bytes are the writer's own count: a recovery that could not read the last entry has closed the ledger with
+        a length that may be too small.
+        """
         return SealFacts(
             last_entry=metadata.last_entry,
             message_count=self._messages_acked,
-            byte_count=metadata.length,
+            byte_count=self._bytes_acked,
             first_append_us=self._first_append_us,
             last_append_us=self._last_append_us,
         )

@@ -82,17 +82,19 @@ async def _recover_one(
 async def end_of_closed(handle: ReadHandle) -> LedgerEnd:
     """Facts of a closed ledger, from its first and its last entry.
 
-    Its messages are not counted if the last entry cannot be read, or is of a release that did not count them.
+    Its messages are not counted if the last entry cannot be read, or is of a release that did not count them. Its bytes
+    are those that the last entry's header says: a recovery that could not read it has closed the ledger with the length
+    that a bookie claimed.
     """
     last_entry = handle.last_readable
     if last_entry < 0:
         return LedgerEnd(SealFacts(last_entry=-1, message_count=0, byte_count=0), None)
-    envelopes = await _all(_envelope(handle, entry_id) for entry_id in sorted({0, last_entry}))
-    first, last = envelopes[0], envelopes[-1]
+    found = await _all(_entry(handle, entry_id) for entry_id in sorted({0, last_entry}))
+    (first, _), (last, length) = found[0], found[-1]
     facts = SealFacts(
         last_entry=last_entry,
         message_count=_messages_through(last),
-        byte_count=handle.metadata.length,
+        byte_count=handle.metadata.length if length is None else length,
         first_append_us=UNKNOWN_TIME_US if first is None else first.append_time_us,
         last_append_us=UNKNOWN_TIME_US if last is None else last.append_time_us,
     )
@@ -115,16 +117,18 @@ async def last_message(ledgers: LedgerClient, ledger_id: LedgerId, password: byt
         await handle.close()
 
 
-async def _envelope(handle: ReadHandle, entry_id: int) -> Envelope | None:
-    """The entry's envelope; None if the entry is lost, damaged or unreadable now.
+async def _entry(handle: ReadHandle, entry_id: int) -> tuple[Envelope | None, int | None]:
+    """The entry's envelope, and the ledger's length through it; None if the entry is lost, damaged or unreadable now.
 
     That must not block the log's next writer, whose first append time may then be below this entry's.
     """
+    length: int | None = None
     try:
         [entry] = await handle.read(entry_id, entry_id)
-        return decode_envelope(entry.payload)[0]
+        length = entry.length
+        return decode_envelope(entry.payload)[0], length
     except (NotFoundError, CorruptionError, UnavailableError):
-        return None
+        return None, length
 
 
 async def _all(works: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:

@@ -3,8 +3,8 @@
 They decide which ledgers retention deletes, where a reader from a time begins, and how much a limit lets through; no
 reader returns them, so no history shows that one is wrong.
 
-What a takeover could not read is unknown in the seal, and is not checked; the next writer may then be behind the last
-entry's time (docs/log-semantics.md#rule-31).
+What a takeover could not read is unknown in the seal, and is not checked, nor are its bytes then, which are those that
+a bookie claimed; the next writer may then be behind the last entry's time (docs/log-semantics.md#rule-31).
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def _of_seal(seal: SealFacts, entries: Sequence[EntryFacts]) -> Iterator[tuple[s
     times = [each.append_time_us for each in entries] or [_UNKNOWN_TIME_US]
     yield "last entry", seal.last_entry, len(entries) - 1, None
     yield "messages", seal.message_count, sum(each.count for each in entries), _NOT_COUNTED
-    yield "bytes", seal.byte_count, entries[-1].length if entries else 0, None
+    if not entries or seal.last_append_us != _UNKNOWN_TIME_US:
+        yield "bytes", seal.byte_count, entries[-1].length if entries else 0, None
     yield "first append time", seal.first_append_us, times[0], _UNKNOWN_TIME_US
     yield "last append time", seal.last_append_us, times[-1], _UNKNOWN_TIME_US
 

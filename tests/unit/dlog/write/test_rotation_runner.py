@@ -17,6 +17,7 @@ from dlog.errors import (
     LogNotFoundError,
     TakeoverLostError,
 )
+from dlog.model import MessageId
 from dlog.read.resolution import Resolution
 from dlog.write import append_deadline
 from ledger.config import LedgerClientConfig
@@ -208,7 +209,8 @@ async def test_a_log_whose_last_fragment_is_empty_is_taken_over_without_its_olde
     """
     async with scripted_log(6) as log, log.client() as client:
         writer = await client.open_writer("orders", create=True)
-        await writer.append(b"zero")
+        for payload in (b"zero", b"half"):
+            await writer.append(payload)
         active_ledger = writer._rotation.current
         assert active_ledger is not None
         old = log.cluster.ensemble(active_ledger.handle)
@@ -221,10 +223,46 @@ async def test_a_log_whose_last_fragment_is_empty_is_taken_over_without_its_olde
             await again.append(b"one")
         seal = again.record.ledgers[0].seal
         assert seal is not None
-        assert (seal.last_entry, seal.last_append_us) == (0, 0)
+        assert (seal.last_entry, seal.last_append_us) == (1, 0)
         for bookie in old:
             await bookie.listen()
-        assert await payloads(client, "orders") == [b"zero", b"one"]
+        assert await payloads(client, "orders") == [b"zero", b"half", b"one"]
+        assert seal.byte_count == 0
+        await client.set_cursor("orders", "c", MessageId(active_ledger.ledger_id, 1, 0))
+        lag, after = await client.cursor_lag("orders", "c"), again._rotation.current
+        assert after is not None
+        assert (lag.entries, lag.bytes) == (2, after.handle.length)
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_a_seal_has_its_bytes_although_the_ledger_was_closed_without_its_length(own: bool) -> None:
+    """A candidate that could not read the last entry closed the ledger and died; the owner goes on, or a third client.
+
+    Source: docs/log-semantics.md#rule-20.
+    """
+    async with scripted_log(6) as log, log.client() as client, log.client() as tool:
+        writer = await client.open_writer("orders", create=True)
+        await writer.append(b"zero")
+        active_ledger = writer._rotation.current
+        assert active_ledger is not None
+        ledger_id, length = active_ledger.ledger_id, active_ledger.handle.length
+        old = log.cluster.ensemble(active_ledger.handle)
+        for bookie in old:
+            bookie.go_away()
+        await until(lambda: not set(old) & set(log.cluster.ensemble(active_ledger.handle)))
+        async with asyncio.timeout(10):
+            assert await fence(tool, ledger_id) == 0
+        assert (await store_of(tool).read_ledger(ledger_id)).value.length == 0
+        for bookie in old:
+            await bookie.listen()
+        if not own:
+            writer.abort()
+            writer = await client.open_writer("orders")
+        async with asyncio.timeout(10):
+            await writer.append(b"one")
+        seal = writer.record.ledgers[0].seal
+        assert seal is not None
+        assert (seal.last_entry, seal.message_count, seal.byte_count) == (0, 1, length)
 
 
 async def test_a_takeover_before_the_first_watch_does_not_go_unnoticed() -> None:

@@ -99,6 +99,11 @@ def test_a_seal_that_says_something_else_is_found(changed: dict[str, Any], sente
     assert wrong == [f"the seal of ledger 1 says {sentence}"]
 
 
+def test_the_bytes_of_a_seal_that_lacks_the_last_entry_are_only_claimed() -> None:
+    seal = replace(SEAL, message_count=-1, last_append_us=0, byte_count=0)
+    assert list(c21_seals_say_what_their_entries_say([ledger(seal=seal)])) == []
+
+
 def test_the_seal_of_an_empty_ledger_says_so() -> None:
     empty = SealFacts(last_entry=-1, message_count=0, byte_count=0)
     assert list(c21_seals_say_what_their_entries_say([ledger(entries=(), seal=empty)])) == []
