@@ -103,15 +103,17 @@ class LogAdmin:
             read = await self._logs.read(ref)
             if read.value.state is LogState.DELETING:
                 raise LogNotFoundError(f"log {log} is being deleted", log=str(log))
-            if before <= read.value.trim_before:
-                return read.value
-            await self._check_limit(ref, read.value, before)
+            is_trimmed = before <= read.value.trim_before
+            if not is_trimmed:
+                await self._check_limit(ref, read.value, before)
             try:
                 cut = await self._logs.ledger_list(ref, read.value).trim_cut(before)
             except HistoryPageError as error:
                 await self._logs.raise_unless_changed(ref, read.version, error)
                 await rounds.again(error)
                 continue
+            if is_trimmed and cut is None:
+                return read.value
             changed = metadata_changes.shrunk(
                 read.value,
                 before,

@@ -120,12 +120,12 @@ class LogRetention:
         if tail is None or not oldest_kept:
             return RetentionPlan()
         rule, kept = min(oldest_kept.items(), key=lambda each: each[1])
-        kept = min(kept, await listed.newest_kept())
-        goes = await listed.totals_below(kept)
-        if not goes.ledgers:
+        cut = await listed.trim_cut(MessageId(min(kept, await listed.newest_kept()), 0, 0))
+        if cut is None:
             return RetentionPlan(kept_by=rule)
+        goes = await listed.totals_below(cut.floor)
         return RetentionPlan(
-            before=MessageId(kept, 0, 0),
+            before=MessageId(cut.floor, 0, 0),
             ledgers=goes.ledgers,
             messages=goes.messages,
             uncounted=goes.uncounted,

@@ -249,8 +249,13 @@ def _fenced(record: LogMetadata, seals: Seals, now_us: int) -> tuple[ListedLedge
 
 
 def _droppable(record: LogMetadata, fenced: tuple[ListedLedger, ...]) -> list[LedgerId]:
-    """Empty ledgers; none while too many wait for their deletion, since an empty ledger may as well stay listed."""
+    """Empty ledgers; none while too many wait for their deletion, since an empty ledger may as well stay listed.
+
+    Invariant: after the pages the record lists at least one ledger, so the tail is never in a page.
+    """
     empty = [listed.ledger_id for listed in fenced if listed.known_empty]
+    if record.pages and len(empty) == len(fenced):
+        del empty[-1]
     return empty if len(record.pending_delete) + len(empty) <= PENDING_MAX else []
 
 

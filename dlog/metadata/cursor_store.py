@@ -17,7 +17,7 @@ from dlog.metadata.log_ref import LogRef
 from dlog.metadata.value import UNDECIDED, change_value, forget_value, read_value
 from dlog.model import Cursor, MessageId, StoredCursor
 from ledger.environment import Environment
-from ledger.errors import LogStoreError, MetadataOutcomeUnknownError
+from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import MetadataStore
 from ledger.model import Versioned
@@ -106,6 +106,10 @@ class CursorStore:
         while True:
             try:
                 return Versioned(moved, await self._store.write_record(key, encode_cursor(moved), version))
+            except MetadataUnavailableError:
+                if in_doubt is None:
+                    raise
+                raise in_doubt from None  # an earlier round's change may have been made, or may still be
             except UNDECIDED as error:
                 in_doubt = error if isinstance(error, MetadataOutcomeUnknownError) else in_doubt
                 failed = error

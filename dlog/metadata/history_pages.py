@@ -21,6 +21,7 @@ from ledger.environment import Environment
 from ledger.errors import (
     AlreadyExistsError,
     MetadataOutcomeUnknownError,
+    MetadataUnavailableError,
     MetadataVersionError,
     RecordNotFoundError,
 )
@@ -96,8 +97,7 @@ class HistoryPages:
         """Store new pages. On return they are durable; after an error some may be, and are garbage.
 
         Raises:
-            MetadataUnavailableError: the metadata store cannot be reached.
-            ContendedError: the metadata store did not confirm one of them in many attempts.
+            MetadataUnavailableError: the metadata store cannot be reached, or did not confirm one in many attempts.
         """
         for page in pages:
             rounds = Rounds(self._environment, f"page {page.name} of log {ref}")
@@ -108,7 +108,7 @@ class HistoryPages:
                 except AlreadyExistsError:
                     pass  # an earlier attempt's: the name is used once
                 except MetadataOutcomeUnknownError as error:
-                    await rounds.again(error)
+                    await _again(rounds, ref, page, error)
                     continue
                 break
 
@@ -143,6 +143,15 @@ class HistoryPages:
             await self.remove(ref, name)
             removed += 1
         return removed
+
+
+async def _again(rounds: Rounds, ref: LogRef, page: NamedPage, error: MetadataOutcomeUnknownError) -> None:
+    try:
+        await rounds.again(error)
+    except MetadataOutcomeUnknownError as last:
+        raise MetadataUnavailableError(
+            f"the metadata store did not confirm page {page.name} of log {ref}, so the log was not changed: {last}"
+        ) from last
 
 
 async def _is_unused(name: str, ledgers: LedgerList, version: int) -> bool:

@@ -70,6 +70,10 @@ async def change_value(
             if found is None:
                 return Versioned(value, await store.create_record(key, value))
             return Versioned(value, await store.write_record(key, value, found.version))
+        except MetadataUnavailableError:
+            if in_doubt is None:
+                raise
+            raise in_doubt from None  # an earlier round's change may have been made, or may still be
         except UNDECIDED as error:
             in_doubt = error if isinstance(error, MetadataOutcomeUnknownError) else in_doubt
             await rounds.again(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from dlog.format.properties import checked_properties
 from dlog.metadata.cursor_store import CursorStore
@@ -24,7 +25,9 @@ class HeldCursor:
         self._ref = ref
         self._stored = taken
         self._environment = environment
-        self._wanted = self.value.position
+        self._wanted = _Wanted(self.value.position, None)
+        self._asked = self._made = 0
+        """Number of acknowledgements, and of those that a change has made."""
         self._changing = asyncio.Lock()
 
     @property
@@ -37,23 +40,34 @@ class HeldCursor:
     async def ack(self, position: MessageId, properties: Mapping[str, str] | None) -> None:
         """Move it to `position`, unless it is there or beyond already; `properties` replace those that it has.
 
-        Acknowledgements that come while one is on its way to the store are made by one change. A cancelled one may be
-        made.
+        Acknowledgements that come while one is on its way to the store are made by one change. One that was cancelled
+        or has failed may be made by the next one's.
 
         Raises:
             The errors of `CursorStore.move`.
             ConfigurationError: the properties are no texts, too many or too long.
         """
-        wanted = None if properties is None else checked_properties(properties)
-        self._wanted = max(self._wanted, position)
+        given = self._wanted.properties if properties is None else checked_properties(properties)
+        self._wanted = _Wanted(max(self._wanted.position, position), given)
+        self._asked = mine = self._asked + 1
         async with self._changing:
-            now = self.value
-            if now.position >= position and wanted in (None, now.properties):
+            if self._made >= mine:
                 return
-            changed = replace(
-                now,
-                position=self._wanted,
-                properties=now.properties if wanted is None else wanted,
-                updated_us=self._environment.wall_us(),
-            )
-            self._stored = await self._cursors.move(self._ref, changed, self._stored)
+            now, wanted, asked = self.value, self._wanted, self._asked
+            if wanted.position > now.position or wanted.properties not in (None, now.properties):
+                changed = replace(
+                    now,
+                    position=wanted.position,
+                    properties=now.properties if wanted.properties is None else wanted.properties,
+                    updated_us=self._environment.wall_us(),
+                )
+                self._stored = await self._cursors.move(self._ref, changed, self._stored)
+            self._made = asked
+
+
+class _Wanted(NamedTuple):
+    """What all acknowledgements so far come to. A position is never stored with the properties of another one."""
+
+    position: MessageId
+    properties: tuple[tuple[str, str], ...] | None
+    """None: those that it has."""

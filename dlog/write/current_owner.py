@@ -55,6 +55,8 @@ class CurrentOwner:
         self._changed = asyncio.Event()
         self._open_since: tuple[int, float] = (0, 0.0)
         """The open request that was seen last, by its nonce, and when it was first seen."""
+        self._shown = 0
+        """The nonce of the request for which the record was touched last, so that the owner sees it."""
 
     async def ended(self, *, hand_over: bool, limit_s: float) -> int:
         """Wait until the owner has ended and every ledger is sealed, or does not answer, or `limit_s` has passed.
@@ -178,7 +180,11 @@ class CurrentOwner:
             kind=kind, epoch=first.epoch, nonce=self._environment.token(), requester=self._requester
         )
         there = await self._logs.requests.ask(self._ref, new)
-        await self._logs.touch(self._ref)
+        if (
+            there.nonce != self._shown
+        ):  # each touch wakes all who wait, and another client's request may stay open
+            await self._logs.touch(self._ref)
+            self._shown = there.nonce
         return there
 
     def _unanswered(self, request: OwnerRequest, now: float) -> bool:

@@ -57,8 +57,9 @@ class WatchTable:
 
     def add(self, watcher: Watcher, tx: SqliteTransaction | None) -> None:
         watchers = self._ranges if watcher.is_range else self._by_key.setdefault(watcher.key, {})
-        watchers[watcher] = None
-        self._urgent += watcher.urgent
+        if watcher not in watchers:  # a lock of another process lets the engine add it again
+            watchers[watcher] = None
+            self._urgent += watcher.urgent
         if tx is not None:
             _look(watcher, tx)
 

@@ -11,7 +11,7 @@ import asyncio
 
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
-from ledger.errors import AlreadyExistsError, LogStoreError
+from ledger.errors import AlreadyExistsError, LogStoreError, RecordNotFoundError
 from ledger.metadata.refusals import no_cluster, record_moved_on, record_not_found
 from ledger.metadata.rounds import Rounds
 from ledger.metadata.zookeeper.cluster import children_quietly
@@ -56,7 +56,10 @@ class Records:
         if version == 0:
             # A parent is at 0 too, and must not be taken for the record. At any other version the caller has
             # seen a record: what a record leaves behind as a parent is at a version that nobody was told.
-            await self.read(key, fresh=False)
+            try:
+                await self.read(key, fresh=False)
+            except RecordNotFoundError:
+                await self.read(key, fresh=True)  # a server that lags does not have it yet
         try:
             return int(
                 (await self._session.set(self._paths.record(key), encode_value(value), version)).version

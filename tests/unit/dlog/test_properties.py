@@ -16,7 +16,7 @@ from dlog.testing import SimulatedCluster, simulate
 from ledger.environment import SystemEnvironment
 from ledger.errors import ConfigurationError, MetadataOutcomeUnknownError
 from ledger.metadata.drivers import open_store
-from tests.helpers.log.unsure_store import APPLIED, DROPPED, LATE, UnsureStore
+from tests.helpers.log.unsure_store import APPLIED, AWAY, DROPPED, LATE, UnsureStore
 
 ENVIRONMENT = SystemEnvironment()
 
@@ -110,3 +110,11 @@ def test_the_client_has_them_by_name_of_the_log() -> None:
             writer.abort()
 
     simulate(main, seed=1)
+
+
+async def test_a_change_whose_answer_was_lost_is_not_called_undone_when_the_store_goes_away() -> None:
+    properties, store, _, ref = await properties_on("doubt-then-away")
+    await properties.update(ref, {"a": "0"})
+    store.faults = [LATE, AWAY]
+    with pytest.raises(MetadataOutcomeUnknownError):
+        await properties.update(ref, {"a": "1"})

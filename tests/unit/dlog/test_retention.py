@@ -14,7 +14,8 @@ from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.errors import LogNotFoundError, RecordFormatError
 from dlog.inspection.ledgers import listed_ledgers
-from dlog.ledger_list.listing import SHORT_SIZES
+from dlog.ledger_list import ledger_list
+from dlog.ledger_list.listing import SHORT_SIZES, Sizes
 from dlog.log_retention import RetentionPlan
 from dlog.metadata import store as store_module
 from dlog.model import MessageId, Retention
@@ -311,5 +312,48 @@ def test_a_damaged_retention_does_not_stop_the_owner() -> None:
         await asyncio.sleep(1)
         await writer.append(PAYLOAD)
         assert len(await listed_ledgers(client, LOG)) == COUNT + 3
+
+    play(scene)
+
+
+def test_while_too_many_ledgers_wait_for_their_deletion_none_is_reported_as_trimmed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They stay listed until then; afterwards the next application trims them."""
+    monkeypatch.setattr(store_module, "DEFAULT_SIZES", Sizes())
+    monkeypatch.setattr(ledger_list, "PENDING_MAX", 1)
+
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        rules = Retention(max_messages=1)
+        await client.set_retention(LOG, rules)
+        for _ in range(3):
+            before = len(await listed_ledgers(client, LOG))
+            plan = await client.apply_retention(LOG)
+            assert plan.ledgers == before - len(await listed_ledgers(client, LOG))
+        monkeypatch.setattr(ledger_list, "PENDING_MAX", 100)
+        assert (await client.apply_retention(LOG)).ledgers > 0
+        assert not (await client.plan_retention(LOG, rules)).ledgers
+
+    play(scene)
+
+
+def test_a_trim_whose_ledgers_had_to_stay_listed_is_finished_by_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(store_module, "DEFAULT_SIZES", Sizes())
+    monkeypatch.setattr(ledger_list, "PENDING_MAX", 1)
+
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        before = MessageId(ids[-2].ledger_id, 0, 0)
+        await client.shrink(LOG, before)
+        first = (await client.describe(LOG)).record.ledgers[0].ledger_id
+        assert first < before.ledger_id
+        monkeypatch.setattr(ledger_list, "PENDING_MAX", 100)
+        await client.shrink(LOG, before)
+        assert (await client.describe(LOG)).record.ledgers[0].ledger_id == before.ledger_id
 
     play(scene)

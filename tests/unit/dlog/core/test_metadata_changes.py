@@ -19,10 +19,13 @@ from dlog.core.metadata_changes import (
 )
 from dlog.core.metadata_update import may_enter_list
 from dlog.format.log_metadata import decode_record, encode_record
+from dlog.ledger_list.page import LedgerPage, ref_to
 from dlog.model import GRACE_US, RECORD_VERSION, LogMetadata, LogState, MessageId, PendingDelete
 from ledger.model import LedgerId
 from tests.helpers.log.lists import cut_of, trimmed
 from tests.helpers.log.records import ALICE, BOB, ids, listed, record, seal
+
+PAGE = ref_to("0-1-1-1", LedgerPage((listed(1, 4), listed(2, 4))))
 
 
 def pending(ledger_id: int, not_before_us: int = 0) -> PendingDelete:
@@ -117,6 +120,17 @@ def test_seal_ends_the_log_with_a_new_epoch_and_no_new_ledger() -> None:
     assert (after.state, after.epoch, after.owner) == (LogState.SEALED, 2, BOB)
     assert [(one.ledger_id, one.seal) for one in after.ledgers] == [(1, seal(4)), (2, seal(7))]
     assert decode_record(encode_record(after)) == after
+
+
+@pytest.mark.parametrize("state", [LogState.SEALED, LogState.ACTIVE])
+def test_a_log_in_pages_ends_with_a_listed_ledger_although_that_is_empty(state: LogState) -> None:
+    """The tail of a log is never in a page: readers, producers and trims begin at the last listed ledger."""
+    before = replace(record(listed(8, -1), listed(9)), pages=(PAGE,))
+    after = ended(before, state, BOB, {LedgerId(9): seal(-1)}, now_us=600, nonce=5)
+    assert after.ledger_ids == (9,)
+    assert [one.ledger_id for one in after.pending_delete] == [8]
+    no_pages = ended(replace(before, pages=()), state, BOB, {LedgerId(9): seal(-1)}, now_us=600, nonce=5)
+    assert no_pages.ledger_ids == ()
 
 
 def test_delete_moves_every_ledger_to_pending_delete() -> None:

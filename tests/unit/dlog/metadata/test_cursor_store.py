@@ -267,3 +267,33 @@ async def test_a_change_is_made_to_the_newest_value() -> None:
     assert found is not None
     assert (found.position, found.properties) == (START, (("kept", "yes"),))
     assert await shop.cursors.read(shop.ref, NAME) == found
+
+
+async def test_properties_are_never_stored_with_the_position_of_another_acknowledgement() -> None:
+    """They are what a consumer resumes with, after the position."""
+    shop = await shop_on("together")
+    held = await shop.hold()
+    stored: list[tuple[int, dict[str, str]]] = []
+    write_record = shop.store.write_record
+
+    async def write(key: str, value: bytes, version: int) -> int:
+        written = await write_record(key, value, version)
+        cursor = await shop.cursors.read(shop.ref, NAME)
+        stored.append((cursor.position.entry_id, dict(cursor.properties)))
+        return written
+
+    shop.store.write_record = write  # type: ignore[method-assign]
+    acks = [held.ack(at(number), {"through": str(number)}) for number in (1, 2, 3)]
+    await asyncio.gather(*acks, held.ack(at(4), None))
+    assert stored == [(1, {"through": "1"}), (4, {"through": "3"})]
+
+
+async def test_an_acknowledgement_whose_answer_was_lost_is_not_called_undone_when_the_store_goes_away() -> (
+    None
+):
+    shop = await shop_on("doubt-then-away")
+    held = await shop.hold()
+    shop.store.faults = [LATE, AWAY]
+    with pytest.raises(MetadataOutcomeUnknownError):
+        await held.ack(at(5), None)
+    assert await shop.position() in (START, at(5))

@@ -211,3 +211,17 @@ async def test_a_page_that_was_removed_after_its_record_was_read_is_no_loss() ->
     record, window = await LogMetadataStore(store, ENVIRONMENT).read_window(ref, 3)
     assert overtaken and record.value.pages == ()
     assert window.ledgers[0].ledger_id == PAGE_LEDGERS
+
+
+async def test_a_page_that_is_never_confirmed_means_that_the_record_was_not_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So a writer goes on with the ledger that it has (docs/log-semantics.md#rule-17)."""
+    monkeypatch.setattr("ledger.metadata.rounds._PAUSE_MAX_S", 0.001)
+    logs, store, ref = await logs_on("unconfirmed")
+    read = await logs.read(ref)
+    store.faults = [DROPPED] * 100
+    with pytest.raises(MetadataUnavailableError, match=r"did not confirm page .* so the log was not changed"):
+        await logs.compare_and_set(ref, longer(read), read.version)
+    store.faults = []
+    assert await logs.read(ref) == read

@@ -124,6 +124,24 @@ def test_an_owner_that_does_not_run_is_fenced_as_soon_as_that_is_seen(hand_over:
     play(scene)
 
 
+def test_several_that_wait_for_an_owner_that_does_not_run_leave_the_record_alone() -> None:
+    """One request is open at a time, and each change of the record wakes all who wait."""
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        cluster.kill("owner")
+        before = (await client.describe(LOG)).version
+        waiting = []
+        for _ in range(3):
+            opening = client.open_writer(LOG, wait_for_current_owner=30, on_takeover_lost="retry")
+            waiting.append(asyncio.create_task(opening))
+            await asyncio.sleep(ANSWER_S / 10)
+        await asyncio.sleep(ANSWER_S / 3)
+        assert (await client.describe(LOG)).version - before <= len(waiting)
+        assert sorted([(await one).epoch for one in waiting]) == [2, 3, 4]
+
+    play(scene)
+
+
 def test_an_owner_that_keeps_its_log_is_fenced_when_the_time_is_over() -> None:
     async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
         begun = now()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -223,3 +224,22 @@ def test_of_thousands_of_watches_those_fire_whose_key_was_changed_made_or_remove
     other.close()
     assert set(engine.poll()) == {watchers[4], again, watchers[6], watchers[1199], watchers[998]}
     assert engine.poll() == []
+
+
+def test_an_urgent_watch_that_met_a_lock_counts_once(engine: SqliteEngine, tmp_path: Path) -> None:
+    """Else the file is looked at 200 times a second for as long as the process lives."""
+    loop = asyncio.new_event_loop()
+    engine.add_watch(Watcher(loop, lambda: None, "/a"))
+    idle = engine.watches.interval_s
+    lock = sqlite3.connect(tmp_path / "meta.db", isolation_level=None, check_same_thread=False)
+    lock.execute("BEGIN EXCLUSIVE")
+    release = threading.Timer(0.05, lock.execute, ("ROLLBACK",))
+    release.start()
+    urgent = Watcher(loop, lambda: None, "/b", urgent=True)
+    engine.add_watch(urgent)
+    release.join()
+    lock.close()
+    loop.close()
+    assert engine.watches.interval_s != idle
+    engine.watches.remove(urgent)
+    assert engine.watches.interval_s == idle
