@@ -241,10 +241,13 @@ class Client:
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read. Raised after everything is closed.
-            ConfigurationError: `timeout_s` is not a number.
+            ConfigurationError: `timeout_s` is not a number; or a function that the client calls, as the callback of
+                an append, has called this. Nothing is closed then.
         """
         if self._thread.forked:
             return
+        if self._thread.usable:
+            self._thread.check()
         try:
             if self._thread.usable:
                 self._settle(timeout_s)

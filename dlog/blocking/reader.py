@@ -152,8 +152,13 @@ class Reader:
     def _iterate(self) -> Iterator[Any]:
         while True:
             if (current := self._current) is not None:
-                yield from current.messages
-            if not self._open_next() and not self._fetch():
+                for message in current.messages:
+                    yield message
+                    if self._current is not current:
+                        break  # another call has gone on from here
+                else:
+                    current = None
+            if current is None and not self._open_next() and not self._fetch():
                 return
 
     def batches(self) -> Iterator[MessageBatch]:
@@ -257,11 +262,14 @@ class Reader:
             if left is not None:
                 self._current, self._taken = left, None  # and no call before it is returned
                 yield left.item
+                continue
             for part in self._parts:
                 self._current = part
                 yield part.item
-            if not self._fetch():
-                return
+                break  # another call may have begun the next one
+            else:
+                if not self._fetch():
+                    return
 
     def _left(self) -> _Part | None:
         """The part not yet returned of a batch whose messages were being returned."""

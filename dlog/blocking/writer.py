@@ -235,10 +235,10 @@ class Writer:
 
     def unread_failures(self) -> AppendsFailedError | None:
         """One error for all appends that failed and whose outcome was not read; they then count as read."""
-        unread = self._board.unread
-        errors = list(unread.values())
-        unread.clear()
-        return unread_failures(self.log, errors)
+        unread, errors = self._board.unread, []
+        while unread:  # one by one: the loop adds to it
+            errors.append(unread.popitem()[1])
+        return unread_failures(self.log, errors[::-1])
 
     def _raise_failures(self) -> None:
         failure = self.unread_failures()

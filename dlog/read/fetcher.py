@@ -127,6 +127,7 @@ class Fetcher:
         self._beginning: Beginning | None = None
         """Of the ledger at the position, if it was read ahead and nothing of it was fetched yet."""
         self._task: asyncio.Task[None] | None = None
+        self._is_abandoned = False
         self._unwatch: Unwatch | None = None
         self._waits_for: str | None = None
         self._ledgers_wanted = _LISTED_FIRST
@@ -157,6 +158,9 @@ class Fetcher:
         while not self._ready:
             assert self._task is not None
             if self._task.cancelled():
+                assert self._is_abandoned, (
+                    "only its reader ends the fetching: the end of a log is not invented"
+                )
                 return None  # closed by another task during this wait
             if self._task.done():
                 self._task.result()
@@ -189,6 +193,7 @@ class Fetcher:
 
     def abandon(self) -> None:
         """Stop fetching, without waiting for the end. `take` must not be called any more."""
+        self._is_abandoned = True
         if self._task is not None:
             self._task.cancel()
         self._ready.clear()

@@ -323,6 +323,8 @@ class Reader:
             for message in item:
                 self._returned = message
                 yield message
+                if self._returned is not message:
+                    break  # another call has gone on from here
 
     async def batch_items(self) -> AsyncIterator[MessageBatch | Gap]:
         """Iterate over batches and, where a policy is `gap`, gaps."""
@@ -411,6 +413,8 @@ class Reader:
             await asyncio.sleep(0)
         found = await self._fetcher.take(give_up_at)
         if found is None:
+            if self._until is not None:
+                self._refuse_if_closed()  # what was returned is not all that was asked for
             self._ended = not self._closed
             return None, self._position
         return found, found.resume_at if isinstance(found, Gap) else self._after(found)

@@ -72,10 +72,12 @@ class SharedLedgers:
             handle = await self._open(*key, fresh=fresh)
             found = self._shared.get(key)
             if found is not None:  # of those who called before, and whose opening ended first
+                found.readers += 1  # else the last of them ends what this opening learns
                 try:
                     await found.learn(handle)
                 finally:
                     await handle.close()
+                    await found.close()
                 return found
             shared = self._shared[key] = SharedLedger(handle, lambda: self._forget(key, shared))
             return shared

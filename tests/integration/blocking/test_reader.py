@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -38,6 +40,97 @@ def test_order_is_kept_across_all_ways_to_append(cluster: Standalone, log: str) 
             last = writer.append(b"end")
         assert ids == sorted(ids) and last > ids[-1]
         assert [message.id for message in client.reader(log, until="latest")] == [*ids, last]
+
+
+ENTRIES, EACH = 6, 4
+
+
+def fill(client: dlog.Client, log: str) -> list[int]:
+    with client.open_writer(log, create=True) as writer:
+        for first in range(0, ENTRIES * EACH, EACH):
+            writer.append_many([b"%d" % number for number in range(first, first + EACH)])
+    return list(range(ENTRIES * EACH))
+
+
+def numbers(payloads: Iterable[bytes | None]) -> list[int]:
+    return [int(payload) for payload in payloads if payload is not None]
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda reader: [next(reader).payload],
+        lambda reader: [reader.poll(5).payload],
+        lambda reader: [next(iter(reader)).payload],
+    ],
+    ids=["next", "poll", "for"],
+)
+def test_a_message_that_is_taken_in_a_loop_over_batches_is_followed_by_the_rest_of_its_entry(
+    cluster: Standalone, log: str, take: Callable[[dlog.Reader], list[bytes]]
+) -> None:
+    with dlog.connect(cluster.uri) as client:
+        expected, found = fill(client, log), list[int]()
+        with client.reader(log, until="latest", cursor="c") as reader:
+            for batch in reader.batches():
+                found += numbers(batch.payloads)
+                if found != expected:
+                    found += numbers(take(reader))
+            reader.ack()
+        assert found == expected
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda reader: next(reader.batches()).payloads,
+        lambda reader: next(reader.arrow_batches(["value"], batch_rows=7))["value"].to_pylist(),
+        lambda reader: reader.to_arrow()["value"].to_pylist(),
+    ],
+    ids=["batch", "arrow batch", "table"],
+)
+def test_what_another_call_took_in_a_loop_over_messages_does_not_come_again(
+    cluster: Standalone, log: str, take: Callable[[dlog.Reader], list[bytes]]
+) -> None:
+    with dlog.connect(cluster.uri) as client:
+        expected, found = fill(client, log), list[int]()
+        with client.reader(log, until="latest") as reader:
+            for message in reader:
+                found += numbers([message.payload])
+                if len(found) == 1:
+                    found += numbers(take(reader))
+        assert found == expected
+
+
+def test_nothing_comes_after_a_reader_was_closed_in_its_loop(cluster: Standalone, log: str) -> None:
+    with dlog.connect(cluster.uri) as client:
+        fill(client, log)
+        found, reader = list[bytes | None](), client.reader(log, until="latest")
+        with pytest.raises(ConfigurationError, match="closed"):
+            for message in reader:
+                found.append(message.payload)
+                reader.close()
+        assert found == [b"0"]
+        assert reader.position.batch_index == 1
+
+
+def test_a_client_is_not_closed_by_its_own_callback(cluster: Standalone, log: str) -> None:
+    """It would wait for itself, and every other call with it."""
+    client = dlog.connect(cluster.uri)
+    writer = client.open_writer(log, create=True)
+    refused: queue.Queue[BaseException | None] = queue.Queue()
+
+    def close(_: object) -> None:
+        try:
+            client.close()
+        except ConfigurationError as error:
+            refused.put(error)
+        else:
+            refused.put(None)
+
+    writer.submit(b"a").add_done_callback(close)
+    assert "from its own loop" in str(refused.get(timeout=20))
+    writer.append(b"b", timeout_s=20)
+    client.close(20)
 
 
 def test_a_reader_goes_on_where_its_loop_was_left(cluster: Standalone, log: str) -> None:

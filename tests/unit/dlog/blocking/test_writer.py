@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -86,3 +87,31 @@ def test_close_ends_within_its_timeout(count: int) -> None:
             assert pending.done()
             with pytest.raises(LogStoreError):
                 pending.result()
+
+
+def test_a_failure_that_comes_while_failures_are_reported_is_reported_next() -> None:
+    """The loop adds to them while another thread is in `flush` or `close`."""
+    count, interval = 30_000, sys.getswitchinterval()
+    with blocking_log() as log:
+        writer = log.client().open_writer("orders", create=True)
+        board, failed = writer._board, threading.Event()
+        pending: list[Pending[Any]] = []
+
+        def fail() -> None:
+            for number in range(count):
+                pending.append(Pending(board))
+                pending[-1].fail(OSError(number))
+            failed.set()
+
+        sys.setswitchinterval(1e-6)
+        try:
+            writer._thread.post(fail)
+            reported = 0
+            while not failed.is_set():
+                if (failure := writer.unread_failures()) is not None:
+                    reported += failure.count
+        finally:
+            sys.setswitchinterval(interval)
+        if (failure := writer.unread_failures()) is not None:
+            reported += failure.count
+        assert reported == count

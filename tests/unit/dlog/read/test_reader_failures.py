@@ -23,7 +23,7 @@ from dlog.read import reader as reader_module
 from dlog.read.backlog import Lag
 from dlog.read.batch import MessageBatch, decode_batch
 from dlog.read.config import ReaderConfig
-from dlog.read.range import read_range
+from dlog.read.range import ReadRange, read_range
 from dlog.read.reader import Reader
 from ledger.errors import ConfigurationError, MissingExtraError, ReadError
 from tests.helpers.log.memory_ledgers import MemoryLog, entry_of, poll
@@ -340,6 +340,23 @@ def test_closing_ends_a_wait_elsewhere(request: pytest.FixtureRequest) -> None:
         await poll(lambda: reader.at_tail)
         await reader.close()
         assert await reading == [b"a"]
+
+    play(request, scene)
+
+
+def test_a_bounded_reader_that_is_closed_elsewhere_does_not_seem_to_be_at_its_end(
+    request: pytest.FixtureRequest,
+) -> None:
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a",))
+        await log.record(3)
+        reader = log.reader(ReadRange(until=MessageId(3, 5, 0)))
+        reading = asyncio.create_task(payloads(reader))
+        await poll(lambda: reader.at_tail)
+        await reader.close()
+        with pytest.raises(ConfigurationError, match="closed"):
+            await reading
+        assert not reader.ended
 
     play(request, scene)
 

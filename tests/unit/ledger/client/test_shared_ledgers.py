@@ -135,6 +135,34 @@ async def test_openings_that_overlap_end_in_one_handle_that_knows_what_each_saw(
         await quick.close()
 
 
+async def test_the_last_reader_of_the_others_may_close_while_an_opening_learns() -> None:
+    """The opening is not cancelled, which its caller would take for its own end."""
+    async with scripted_cluster() as cluster:
+        writer = await written(cluster, 2)
+        opening, refreshing, reads = asyncio.Event(), asyncio.Event(), list[int]()
+
+        async def hold_the_first_and_the_last() -> None:
+            reads.append(1)
+            if len(reads) in (1, 4):
+                await (opening if len(reads) == 1 else refreshing).wait()
+
+        cluster.store.before_read = hold_the_first_and_the_last
+        slow = asyncio.create_task(cluster.client.shared.open(writer.ledger_id))
+        await until(lambda: len(reads) == 1)
+        (quick,) = await opened(cluster, writer, 1)
+        await writer.close()
+        before = len(reads)
+        reads.extend([1] * (3 - before))
+        opening.set()
+        await until(lambda: len(reads) == 4)
+        await quick.close()
+        refreshing.set()
+        found = await slow
+        assert (found.last_readable, found.closed, found.is_closed) == (1, True, False)
+        await found.close()
+        assert found.is_closed
+
+
 async def test_one_who_wants_fresh_metadata_does_not_join_an_opening_by_older() -> None:
     async with scripted_cluster() as cluster:
         writer = await written(cluster, 2)
