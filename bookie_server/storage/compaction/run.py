@@ -1,8 +1,9 @@
 """One run of a compaction: the live blocks of some files, sorted by ledger, into a new entry log.
 
-Invariant, in this order: blocks into a file without a number, its syncs; its number, durably; the index, where it still
-names the old places, and its sync; the end of the new log into the ledger states. Only then may files that the index
-does not name any more be removed. A crash before the index is synced leaves every old place as it was.
+Invariant, in this order: blocks into a file without a number, its syncs; its number, durably; the end of the new log
+into what the state log writes next; the index, where it still names the old places, and its sync; the state log. Only
+then may files that the index does not name any more be removed. A crash before the index is synced leaves every old
+place as it was; an index that met a full disk may keep moves, so the state log must know the new log before.
 Runs in the storage worker, so between two checkpoints: nothing else changes the index during one call.
 
 Pitfall: docs/pitfalls.md#damage-answered-as-absence.
@@ -197,6 +198,7 @@ class CompactionRun:
         if writer.end.log_id < self._log_id:
             # Invariant: no entry log with blocks comes after the current one. The next start would write over it.
             writer.go_on_in(LogEnd(self._log_id, self._offset))
+        parts.state_log.note_end(self._log_id, self._offset)
         parts.checkpointer.with_reserve(self._change_index)
         ends = {self._log_id: self._offset}
         parts.checkpointer.with_reserve(partial(parts.state_log.store, parts.index.generation(), (), ends))

@@ -68,6 +68,13 @@ class StateLog:
         changed = [log_end_record(log_id, ends[log_id]) for log_id in new_ends]
         self._put(generation, [*changed, *states])
 
+    def note_end(self, log_id: int, end: int) -> None:
+        """Before the index names blocks of this entry log: whatever is written next has its end, also if `store` does
+        not come to it. DiskFailedError.
+        """
+        self._ends()[log_id] = end
+        self.close()
+
     def knows(self, log_id: int) -> bool:
         """Whether a rebuilt index would miss this log."""
         return log_id in self._ends()

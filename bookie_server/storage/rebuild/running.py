@@ -154,9 +154,17 @@ class Rebuild:
             yield _PIECE_BYTES
 
     def _require(self, ledger_id: int, interval: Interval) -> None:
-        is_read = interval.offset < self._ends.get(interval.log_id, 0)
-        if is_read and ledger_id not in self._deleted:
+        if ledger_id in self._deleted:
+            return
+        if interval.offset < self._ends.get(interval.log_id, 0):
             self._new.prove_interval(ledger_id, interval)
+        elif interval.offset >= self._parts.state_log.ends().get(interval.log_id, 0):
+            # No later piece would read it either.
+            self._states()  # DiskFullError: a checkpoint that is held up may have left it
+            raise _stays(
+                f"it leads to file {interval.log_id:x}, up to {interval.offset + interval.block_bytes}, and "
+                f"{self._parts.paths.states} does not know of blocks there"
+            )
 
     # ---- the end
 

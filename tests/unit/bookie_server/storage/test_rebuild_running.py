@@ -14,7 +14,9 @@ import pytest
 from bookie_server.errors import DiskFailedError, DiskFullError, IndexDamagedError, StorageError
 from bookie_server.storage.background.pace import Pace
 from bookie_server.storage.entry_logs.scan import FoundBlock
+from bookie_server.storage.index import Index
 from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.ledgers.state_log_format import NOT_KNOWN
 from bookie_server.storage.rebuild import running
 from bookie_server.storage.rebuild.running import Rebuild
@@ -419,3 +421,59 @@ def test_an_exchange_that_fails_ends_the_storage(
         await storage.close()
 
     run_virtual(main())
+
+
+def test_the_log_of_a_compaction_that_met_a_full_disk_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index keeps its moves, and checkpoints have gone on to a later log."""
+
+    def full(*_: object) -> None:
+        raise DiskFullError("no space left", path=tmp_path)
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path, **SETTINGS)
+        for ledger_id in (1, 2):
+            await add(storage, storage.create_ledger(ledger_id, KEY), range(COUNT))
+        await storage.checkpoint()
+        await durable(partial(storage.delete_ledger, 1))
+        await storage.checkpoint()
+        changes = count()
+
+        with monkeypatch.context() as patched:
+
+            async def go_on(_pace: Pace, _written: int) -> None:
+                if not next(changes):
+                    await add(storage, storage.create_ledger(3, KEY), range(COUNT))
+                    await storage.checkpoint()
+                    patched.setattr(Index, "sync", full)
+
+            patched.setattr(Pace, "after", go_on)
+            assert "no space left" in (await storage.compact(COMPACTED_BELOW)).refusal
+        assert next(changes) and await storage.remove_dead_logs()
+        await storage.rebuild_index()
+        await storage.forget_blocks()
+        await storage.remove_dead_logs()
+        for ledger_id in (2, 3):
+            assert await found_ids(storage, ledger_id, COUNT) == list(range(COUNT))
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_the_old_index_stays_if_it_leads_to_an_unknown_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the reason: a new index would deny what is there, and the file would be removed."""
+
+    async def main() -> None:
+        storage = await filled(tmp_path)
+        [first, *_] = storage._parts.index.intervals(2)
+        others = {each: end for each, end in storage._parts.state_log.ends().items() if each != first.log_id}
+        monkeypatch.setattr(StateLog, "ends", lambda _log: others)
+        with pytest.raises(StorageError, match=f"it leads to file {first.log_id:x}"):
+            await storage.rebuild_index()
+        await holds_all(storage)
+        await storage.close()
+
+    asyncio.run(main())
