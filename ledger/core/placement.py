@@ -155,6 +155,24 @@ def choose_replacements(
     return []
 
 
+def can_replace(
+    bookies: BookieSet,
+    vacancies: Vacancies,
+    avoid: Collection[BookieId] = (),
+    policy: PlacementPolicy = ANYWHERE,
+) -> bool:
+    """Whether writable bookies, neither members nor in `avoid`, can take all vacancies together. Draws nothing."""
+    taken = {*vacancies.ensemble, *avoid}
+    candidates = sorted(info.bookie_id for info in bookies.writable if info.bookie_id not in taken)
+    if not policy.enforce:
+        return len(candidates) >= vacancies.slots.count(None)
+    quorum = vacancies.quorum
+    wanted = policy.spread.capped(quorum.write)
+    usable = policy.usable(candidates)
+    found = arrange(usable, vacancies.slots, quorum, wanted, policy.locations, counts_unknown=False)
+    return found is not None
+
+
 def _not_enough_racks(
     candidates: Sequence[BookieId], quorum: QuorumSizes, policy: PlacementPolicy
 ) -> NotEnoughRacksError:

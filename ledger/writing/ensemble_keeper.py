@@ -21,7 +21,7 @@ from ledger.buggify import buggify
 from ledger.client_context import ClientContext
 from ledger.core.bookie_quarantine import BookieQuarantine
 from ledger.core.metadata_changes import needs_replacement, replace_members
-from ledger.core.placement import Vacancies, choose_replacements
+from ledger.core.placement import Vacancies, can_replace, choose_replacements
 from ledger.errors import (
     AddFailedError,
     BookieUnavailableError,
@@ -277,18 +277,31 @@ class EnsembleKeeper:
         return lost
 
     def fail_unregistered(self, now: float) -> None:
-        """Fail members that have been unregistered for `lost_member_s`, if a spare bookie can take their place."""
+        """Fail members that have been unregistered for `lost_member_s`, if spare bookies can take their places.
+
+        Invariant: there is a spare bookie for each failed member then, these included. A member that is not
+        registered may still answer, and could not be taken back.
+        """
         deadline = now - self._config.lost_member_s
         for member in self._stream.members:
             if member.missing_since is None or member.missing_since > deadline or member.failed is not None:
                 continue
-            if not self._has_spare():
-                return  # it may still answer, and a member that answers is better than none
+            if not self._can_do_without(member):
+                continue
             member.missing_since = None
             error = BookieUnavailableError(
                 f"bookie {member.bookie_id} is not registered any more", bookie_id=member.bookie_id
             )
             self._stream.on_member_lost(member, error)
+
+    def _can_do_without(self, member: EnsembleMember) -> bool:
+        """Whether spare bookies can replace this member and all that have failed."""
+        metadata = self._handle.local.value
+        ensemble = metadata.last_fragment.ensemble
+        vacant = {*self._stream.machine.failed_positions, member.position}
+        slots = tuple(None if at in vacant else each for at, each in enumerate(ensemble))
+        vacancies = Vacancies(ensemble, slots, metadata.quorum)
+        return can_replace(self._context.bookies(), vacancies, policy=self._context.placement())
 
     def _has_spare(self) -> bool:
         ensemble = self._handle.local.value.last_fragment.ensemble

@@ -9,6 +9,7 @@ import pytest
 
 from dlog.config import LogConfig
 from dlog.testing import ClusterConfig, SimulatedCluster, simulate
+from dlog.testing.bookies import SimulatedBookie
 from ledger.client import LedgerClient
 from ledger.config import LedgerClientConfig, Visibility
 from ledger.errors import NotEnoughRacksError
@@ -21,6 +22,7 @@ from ledger.repair.placement_check import check_placement
 
 THREE = QuorumSizes(ensemble=3, write=3, ack=2)
 STRIPED = QuorumSizes(ensemble=4, write=2, ack=2)
+FOUR_IN_TWO_RACKS = ClusterConfig(bookies=4, racks=2)
 SIX_IN_TWO_RACKS = ClusterConfig(bookies=6, racks=2)
 
 
@@ -83,6 +85,34 @@ def test_a_ledger_that_cannot_span_the_racks_is_refused_if_they_are_enforced() -
             assert (await client.ledgers.create(THREE)).ledger_id is not None
 
     simulate(main, seed=1, config=SIX_IN_TWO_RACKS)
+
+
+async def in_one_rack_but_for_one(cluster: SimulatedCluster) -> SimulatedBookie:
+    """Move all of four bookies but the second one to a rack. What enforces two racks needs it in each ensemble."""
+    cluster.kill_bookie(3)
+    cluster.bookies[3].network_location = "/rack-0"
+    await cluster.restart_bookie(3)
+    await asyncio.sleep(5)
+    return cluster.bookies[1]
+
+
+def test_a_member_that_answers_is_kept_if_enforcement_lets_no_spare_replace_it() -> None:
+    """Its registration ends, and it answers as before. A spare bookie is there, but in the rack of the others."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        only = await in_one_rack_but_for_one(cluster)
+        async with await cluster.client(config=enforcing()) as client:
+            handle = await client.ledgers.create(THREE)
+            await handle.add(b"one")
+            cluster.metadata.partition(only.name)
+            for _ in range(60):
+                await handle.add(b"more")
+                await asyncio.sleep(1)
+            assert (await client.ledgers.store.bookies()).find(only.bookie_id) is None
+            assert handle.failed_members == 0
+            cluster.heal()
+
+    simulate(main, config=FOUR_IN_TWO_RACKS)
 
 
 def test_repair_keeps_the_racks() -> None:

@@ -390,6 +390,23 @@ async def test_a_lost_registration_alone_costs_no_member_without_a_spare() -> No
         assert handle.failed_members == 0
 
 
+async def test_lost_registrations_cost_no_more_members_than_there_are_spares() -> None:
+    """All three members answer, but none is registered: the only spare bookie replaces one of them."""
+    async with scripted_cluster(4, lost_member_s=0.1, replace_backoff_s=0.02) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        members = cluster.ensemble(handle)
+        [spare] = cluster.spares(handle)
+        for bookie in members:
+            await bookie.unregister()
+        await until(lambda: spare in cluster.ensemble(handle))
+        await asyncio.sleep(0.4)
+        assert len({*members} & {*cluster.ensemble(handle)}) == 2
+        async with asyncio.timeout(GUARD_S):
+            await handle.add(b"one")
+        assert handle.failed_members == 0
+
+
 async def test_a_late_answer_at_another_position_is_no_copy_of_its_write_set() -> None:
     """E3 Qw2 Qa2. b0 owes its answer to entry 0 (b0 b1) when it refuses entry 2; it is replaced, and takes the place
     of b2, on the same connection. The answer that comes then must not confirm entry 0: only b1 has it.

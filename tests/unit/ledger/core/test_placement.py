@@ -11,6 +11,7 @@ from ledger.core.placement import (
     Adherence,
     PlacementPolicy,
     Vacancies,
+    can_replace,
     choose_ensemble,
     choose_replacements,
 )
@@ -185,6 +186,21 @@ def test_two_replacements_are_chosen_for_one_another() -> None:
         then = Vacancies(lost.ensemble, (BookieId("a"), first, None), THREE)
         (second,) = choose_replacements(BOOKIES, then, {first}, 1, Random(seed), only_r1_left)
         assert {first, second} == {"b", "c"}
+
+
+def test_vacancies_can_be_taken_only_all_together() -> None:
+    d, e = BookieId("d"), BookieId("e")
+    assert can_replace(BOOKIES, TWO_LOST)
+    assert can_replace(BOOKIES, TWO_LOST, policy=policy(TWO_RACKS))
+    assert can_replace(BOOKIES, TWO_LOST, policy=policy(TWO_RACKS, enforce=True))
+    assert not can_replace(BOOKIES, TWO_LOST, {d})
+    assert not can_replace(BOOKIES, TWO_LOST, {d}, policy(TWO_RACKS))
+    assert not can_replace(BOOKIES, TWO_LOST, {d}, policy(TWO_RACKS, enforce=True))
+    one_lost = Vacancies(ids("a", "b", "d"), (*ids("a", "b"), None), THREE)
+    assert can_replace(BOOKIES, one_lost, {e}, policy(TWO_RACKS))
+    assert not can_replace(BOOKIES, one_lost, {e}, policy(TWO_RACKS, enforce=True)), "c is in their rack"
+    unlocated = racks(a="/r1", b="/r1", d="/r2")
+    assert not can_replace(BOOKIES, one_lost, (), policy(unlocated, racks_min=1, enforce=True))
 
 
 def test_free_space_weighs_also_without_racks() -> None:
