@@ -2,7 +2,7 @@
 
 A bookie that starts on an empty or foreign disk under its old id would answer "no such ledger" for entries that it
 acknowledged, and recovery would cut them off. So any doubt is a refusal to start, which names the directory that
-differs and what to do. `judge` is pure; `prove_identity` reads and writes.
+differs and what to do. `judge` is pure; `prove_identity` and `keep_in_store` read and write.
 
 Order of a first start: cookies in the directories, the first journal file, the log mark, the cookie in the store.
 So a bookie that the store knows has all of them, and what is missing was lost.
@@ -13,6 +13,7 @@ Protocol: docs/bookkeeper.md#cookies. Pitfall: docs/pitfalls.md#empty-disk-under
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import partial
@@ -105,6 +106,20 @@ async def prove_identity(
         return verdict
     finally:
         await worker.close()
+
+
+async def keep_in_store(store: MetadataStore, ours: Cookie) -> None:
+    """After each registration of a bookie whose directories are proven: write its cookie back if the store has none.
+
+    Invariant: a bookie that is registered has its cookie. It registers, then reads the cookie; `bookie decommission`
+    removes the cookie, then reads the registrations. So at least one of the two meets the other, and writes it back.
+
+    CookieMismatchError if the store has another one.
+    """
+    while (in_store := await _cookie_in_store(store, ours)) is None:
+        with suppress(AlreadyExistsError):
+            await store.write_cookie(ours.bookie_id, encode_cookie(ours), None)
+    _require_same(ours, in_store, None, "the cookie in the metadata store")
 
 
 def read_cookie(disk: Disk, directory: Path) -> Cookie | None:

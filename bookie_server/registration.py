@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from bookie_server.errors import BookieAliveError
 from ledger.errors import (
@@ -19,7 +19,7 @@ from ledger.errors import (
     MetadataOutcomeUnknownError,
     MetadataUnavailableError,
 )
-from ledger.metadata.store import MetadataStore, Registration
+from ledger.metadata.store import MetadataStore, OnLost, OnRenewed, Registration
 from ledger.model import BookieInfo
 
 logger = logging.getLogger(__name__)
@@ -57,14 +57,32 @@ async def register(store: MetadataStore, info: BookieInfo, patience_s: float) ->
         await asyncio.sleep(RETRY_S)
 
 
+async def patiently(step: Callable[[], Awaitable[None]], patience_s: float) -> None:
+    """Do `step`, again for up to `patience_s` seconds while the store does not respond, or its answers are lost."""
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + patience_s
+    while True:
+        try:
+            return await step()
+        except (MetadataOutcomeUnknownError, MetadataUnavailableError) as error:
+            if loop.time() >= give_up_at:
+                raise
+            logger.warning("the metadata store does not respond, retrying: %s", error)
+        await asyncio.sleep(RETRY_S)
+
+
 class Presence:
-    """Keeps the registration in the list that the disks call for. Calls `on_lost` when it has ended permanently."""
+    """Keeps the registration in the list that the disks call for.
+
+    Calls `on_renewed` after it was made again, and `on_lost` when it has ended permanently.
+    """
 
     def __init__(
-        self, registration: Registration, *, writable: bool, on_lost: Callable[[LogStoreError], None]
+        self, registration: Registration, *, writable: bool, on_lost: OnLost, on_renewed: OnRenewed
     ) -> None:
         self._registration = registration
         registration.on_lost = on_lost
+        registration.on_renewed = on_renewed
         self._wanted = writable
         self._published: bool | None = writable
         self._task: asyncio.Task[None] | None = None

@@ -4,7 +4,7 @@ Start, in this order, each step undone if a later one fails:
  1. lock the directories, bind the port without listening: the address is part of the identity;
  2. prove the identity (cookie.py): nothing of a foreign or emptied disk is touched;
  3. open the storage: the journal's tail is replayed, so every fence is back;
- 4. listen; 5. register; 6. start upkeep.
+ 4. listen; 5. register, and see that the store still has the cookie; 6. start upkeep.
 
 Stop is the same in reverse: end the registration, accept nothing more, wait until what was accepted is durable and
 answered, close the connections, checkpoint and close the storage. After the first journal error nothing is trusted:
@@ -16,23 +16,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TypeVar
 
 from bookie_server.config import BookieConfig
-from bookie_server.cookie import own_cookie, prove_identity
+from bookie_server.cookie import keep_in_store, own_cookie, prove_identity
 from bookie_server.disk.directory_lock import lock_directories
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.disk_watch import follow_disks, writability_of
 from bookie_server.disk.durable import until_durable
-from bookie_server.errors import BookieAliveError, ClusterMissingError, PortTakenError
+from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError, PortTakenError
 from bookie_server.net.connections import Connections
 from bookie_server.net.descriptors import BACKLOG
 from bookie_server.net.port import keep_port, kept_port, ports_to_try
 from bookie_server.protocol.long_poll import LacWatchers
 from bookie_server.protocol.service import BookieService
-from bookie_server.registration import Presence, register
+from bookie_server.registration import Presence, patiently, register
 from bookie_server.storage.compaction.task import CompactionTask
 from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig, GarbageTask
 from bookie_server.storage.ledger_storage import LedgerStorage
@@ -41,7 +42,8 @@ from bookie_server.storage.scrub.marking import RepairMarks
 from bookie_server.storage.scrub.scrubber import Scrubber, ScrubConfig
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.environment import Environment
-from ledger.errors import LogStoreError, RecordNotFoundError
+from ledger.errors import LogStoreError, MetadataFormatError, RecordNotFoundError
+from ledger.metadata.format.cookie import Cookie
 from ledger.metadata.store import MetadataStore
 from ledger.model import DURABLE_DELETIONS, NETWORK_LOCATION, BookieId, BookieInfo
 
@@ -121,7 +123,7 @@ class BookieServer:
         self._connections = Connections(self._config.limits, service)
         self._stack.push_async_callback(_close_connections, self._connections, storage)
         await listener.start_serving()
-        follow_disks(service, await self._register(service))
+        follow_disks(service, await self._register(service, instance_id))
         collector = GarbageCollector(
             storage, self._store, GarbageCollectorConfig(grace_s=self._config.gc_grace_s)
         )
@@ -207,9 +209,12 @@ class BookieServer:
         return self._connections.make()
 
     async def _prove_identity(self, instance_id: str) -> None:
+        cookie = self._cookie(instance_id)
+        await prove_identity(self._store, self._disk, cookie, self._config.storage, self._environment)
+
+    def _cookie(self, instance_id: str) -> Cookie:
         storage = self._config.storage
-        ours = own_cookie(self.bookie_id, storage.journal_directory, storage.ledger_directory, instance_id)
-        await prove_identity(self._store, self._disk, ours, storage, self._environment)
+        return own_cookie(self.bookie_id, storage.journal_directory, storage.ledger_directory, instance_id)
 
     async def _open_storage(self) -> LedgerStorage:
         storage = await LedgerStorage.open(self._config.storage, self._disk, self._environment)
@@ -227,7 +232,7 @@ class BookieServer:
         service.writability = writability_of(storage)
         return service
 
-    async def _register(self, service: BookieService) -> Presence:
+    async def _register(self, service: BookieService, instance_id: str) -> Presence:
         writable = service.writability.adds
         info = BookieInfo(
             bookie_id=self.bookie_id,
@@ -237,13 +242,26 @@ class BookieServer:
             properties=(DURABLE_DELETIONS, *self._location()),
         )
         registration = await register(self._store, info, REGISTER_S)
-        presence = Presence(registration, writable=writable, on_lost=self._lost_name)
+        keep_cookie = partial(keep_in_store, self._store, self._cookie(instance_id))
+        presence = Presence(
+            registration,
+            writable=writable,
+            on_lost=self._lost_name,
+            on_renewed=partial(self._renewed, keep_cookie),
+        )
         self._stack.push_async_callback(presence.withdraw)
+        await patiently(keep_cookie, REGISTER_S)
         return presence
 
     def _location(self) -> tuple[tuple[str, str], ...]:
         location = self._config.network_location
         return () if location is None else ((NETWORK_LOCATION, location),)
+
+    async def _renewed(self, keep_cookie: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await keep_cookie()
+        except (CookieMismatchError, MetadataFormatError) as error:
+            self._fail(error)
 
     def _lost_name(self, error: LogStoreError) -> None:
         self._fail(

@@ -17,7 +17,7 @@ Rules that hold for every driver:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
 from ledger.errors import LogStoreError
@@ -27,10 +27,15 @@ from ledger.metadata.watching import Watch as Watch
 from ledger.model import BookieId, BookieInfo, BookieSet, LedgerId, LedgerMetadata, Versioned
 
 OnLost = Callable[[LogStoreError], None]
+OnRenewed = Callable[[], Awaitable[None]]
 
 
 def ignore_loss(error: LogStoreError) -> None:
     """The default of `Registration.on_lost`: does nothing."""
+
+
+async def ignore_renewal() -> None:
+    """The default of `Registration.on_renewed`: does nothing."""
 
 
 class Registration(Protocol):
@@ -41,6 +46,11 @@ class Registration(Protocol):
 
     Another process has the id, or another cluster is at the address. Stores whose sessions end only with the process
     never call it.
+    """
+    on_renewed: OnRenewed
+    """Called on the loop each time that the registration was made again, and could be seen; by the same stores.
+
+    If it raises a LogStoreError, both are done again after a pause.
     """
 
     async def set_read_only(self, read_only: bool) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from bookie_server.server import BookieServer
+from bookie_server.storage.ledger_storage import LedgerStorage
 from dlog.testing import ClusterConfig, SimulatedCluster, simulate
 from dlog.testing.checks.copies import audit
 from ledger.client import LedgerClient
@@ -646,6 +648,53 @@ def test_a_bookie_that_is_started_while_it_is_decommissioned_keeps_its_cookie(at
             with pytest.raises(BookieRunningError, match="is running"):
                 await draining.decommission()
             await draining.close()
+            assert (await store.read_cookie(bookie_id)).value == cookie
+            cluster.kill_bookie(number)
+            await cluster.restart_bookie(number)
+
+    simulate(main, config=FOUR)
+
+
+@pytest.mark.parametrize("when", ["paused", "starting"])
+def test_a_bookie_that_registers_after_its_decommission_has_its_cookie_back(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its directories are proven already: it looks for the cookie after it has registered, first or again."""
+    proven, go_on = asyncio.Event(), asyncio.Event()
+    opened = BookieServer._open_storage
+
+    async def slowly(self: BookieServer) -> LedgerStorage:
+        proven.set()
+        await go_on.wait()
+        return await opened(self)
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers, store = client.ledgers, client.ledgers.store
+            number = await member(cluster, ledgers, await written(ledgers))
+            bookie_id = cluster.bookies[number].bookie_id
+            cookie = (await store.read_cookie(bookie_id)).value
+            if when == "paused":
+                cluster.bookies[number].pause()
+                await gone(ledgers, bookie_id)
+            else:
+                cluster.kill_bookie(number)
+                await gone(ledgers, bookie_id)
+                monkeypatch.setattr(BookieServer, "_open_storage", slowly)
+                cluster.start_bookie(number)
+                await proven.wait()
+            draining = Draining(ledgers, bookie_id, QUICK)
+            assert not (await draining.decommission()).left
+            await draining.close()
+            assert bookie_id not in await store.list_cookies()
+            go_on.set()
+            cluster.bookies[number].resume()
+
+            async def kept() -> bool:
+                return bookie_id in await store.list_cookies()
+
+            await until(kept)
+            assert (await store.bookies()).find(bookie_id) is not None
             assert (await store.read_cookie(bookie_id)).value == cookie
             cluster.kill_bookie(number)
             await cluster.restart_bookie(number)

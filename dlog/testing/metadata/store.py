@@ -18,7 +18,15 @@ from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, LogStoreError
 from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_value
-from ledger.metadata.store import OnLost, Registration, Unwatch, Watch, ignore_loss
+from ledger.metadata.store import (
+    OnLost,
+    OnRenewed,
+    Registration,
+    Unwatch,
+    Watch,
+    ignore_loss,
+    ignore_renewal,
+)
 from ledger.metadata.transactions import ledgers
 from ledger.metadata.transactions.key_value import Job, Transaction
 from ledger.metadata.transactions.store import KeyValueRegistration, KeyValueStore
@@ -179,6 +187,7 @@ class KeptRegistration:
 
     def __init__(self, registration: Registration, *, read_only: bool) -> None:
         self.on_lost: OnLost = ignore_loss
+        self.on_renewed: OnRenewed = ignore_renewal
         self._registration = registration
         self._read_only = read_only
         self._wanted = True
@@ -202,6 +211,7 @@ class KeptRegistration:
             try:
                 async with self._lock:
                     await self._registration.set_read_only(self._read_only)
+                await self.on_renewed()
                 return
             except AlreadyExistsError as error:
                 self.on_lost(error)  # another process has taken the id

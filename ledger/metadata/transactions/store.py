@@ -12,7 +12,15 @@ from ledger.metadata.format.service_info import published
 from ledger.metadata.record_keys import check_key, check_value
 from ledger.metadata.refusals import checked_ledger_id, intact_ledger, stored_ledger
 from ledger.metadata.repair_store import RepairStore
-from ledger.metadata.store import OnLost, Registration, Unwatch, Watch, ignore_loss
+from ledger.metadata.store import (
+    OnLost,
+    OnRenewed,
+    Registration,
+    Unwatch,
+    Watch,
+    ignore_loss,
+    ignore_renewal,
+)
 from ledger.metadata.transactions import bookies, cluster, ledgers, records
 from ledger.metadata.transactions.cluster import COOKIE_PREFIX
 from ledger.metadata.transactions.key_value import Backend, Job, T, Transaction
@@ -198,6 +206,7 @@ class KeyValueRegistration:
 
     def __init__(self, write: Callable[[Job[None]], Awaitable[None]], info: BookieInfo, session: str) -> None:
         self.on_lost: OnLost = ignore_loss
+        self.on_renewed: OnRenewed = ignore_renewal
         self._write = write
         self._bookie_id = check_bookie_id(info.bookie_id)
         self._data = published(info)

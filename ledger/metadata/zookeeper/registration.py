@@ -25,7 +25,7 @@ from ledger.errors import (
 )
 from ledger.metadata.format.service_info import published
 from ledger.metadata.refusals import no_cluster
-from ledger.metadata.store import OnLost, ignore_loss
+from ledger.metadata.store import OnLost, OnRenewed, ignore_loss, ignore_renewal
 from ledger.metadata.zookeeper.cluster import Cluster, create_quietly
 from ledger.metadata.zookeeper.paths import Paths
 from ledger.metadata.zookeeper.session.session import ZooKeeperSession
@@ -48,6 +48,7 @@ class ZooKeeperRegistration:
         info: BookieInfo,
     ) -> None:
         self.on_lost: OnLost = ignore_loss
+        self.on_renewed: OnRenewed = ignore_renewal
         self._session = session
         self._watches = watches
         self._cluster = cluster
@@ -100,6 +101,7 @@ class ZooKeeperRegistration:
                         session_id = self._session.session_id
                         await self._check_cluster()
                         await self._publish()
+                    await self.on_renewed()
                 _log.warning("bookie %s is registered again, with a new session", self._bookie_id)
                 return
             except (AlreadyExistsError, LayoutMismatchError) as error:

@@ -84,6 +84,32 @@ def test_it_registers_again_if_no_other_bookie_did(sleeper: SleepingBookie) -> N
     assert sleeper.process.poll() is None
 
 
+def test_it_has_its_cookie_back_if_it_was_decommissioned(sleeper: SleepingBookie, raw: KazooClient) -> None:
+    node = f"{sleeper.root}/cookies/{sleeper.bookie_id}"
+    cookie = raw.get(node)[0]
+    sleeper.sleep_until_given_up()
+    bookie("decommission", sleeper.bookie_id, "--metadata", sleeper.uri).must_succeed()
+    assert raw.exists(node) is None
+    sleeper.wake()
+    give_up_at = time.monotonic() + WAIT_S
+    while raw.exists(node) is None:
+        assert time.monotonic() < give_up_at, "it did not write its cookie back"
+        time.sleep(0.05)
+    assert raw.get(node)[0] == cookie
+    assert sleeper.owner() not in (None, sleeper.session)
+    assert sleeper.process.poll() is None
+
+
+def test_it_ends_if_another_cookie_is_there(sleeper: SleepingBookie, raw: KazooClient) -> None:
+    node = f"{sleeper.root}/cookies/{sleeper.bookie_id}"
+    another = raw.get(node)[0].replace(b"bookie/", b"another/")
+    sleeper.sleep_until_given_up()
+    raw.set(node, another)
+    sleeper.wake()
+    assert "the cookie in the metadata store does not match" in sleeper.last_words()
+    assert raw.get(node)[0] == another
+
+
 def test_it_ends_if_another_process_took_its_name(sleeper: SleepingBookie, raw: KazooClient) -> None:
     sleeper.sleep_until_given_up()
     raw.create(sleeper.node, b"", ephemeral=True)

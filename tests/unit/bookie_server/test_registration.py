@@ -12,7 +12,7 @@ from bookie_server.registration import RETRY_S, Presence, register
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.memory import MemoryBackend, MemoryCluster
-from ledger.metadata.store import Registration, ignore_loss
+from ledger.metadata.store import Registration, ignore_loss, ignore_renewal
 from ledger.metadata.transactions.store import KeyValueStore
 from ledger.model import BookieId, BookieInfo
 from tests.helpers.simulation.disk import run
@@ -116,7 +116,7 @@ def test_a_change_of_which_nothing_is_known_is_undone_when_it_is_not_wanted_any_
 
     async def main() -> None:
         store = DoubtfulStore()
-        presence = Presence(store, writable=True, on_lost=ignore_loss)
+        presence = Presence(store, writable=True, on_lost=ignore_loss, on_renewed=ignore_renewal)
         presence.want(writable=False)
         await asyncio.sleep(0.5)
         assert store.read_only
