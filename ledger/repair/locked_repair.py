@@ -8,14 +8,15 @@ and metadata still changes by compare-and-set; but the mark is left to whoever h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 
 from ledger.client import LedgerClient
+from ledger.core.placement import Vacancies, can_replace
 from ledger.errors import LedgerNotFoundError, MetadataVersionError, RecordNotFoundError, UnavailableError
 from ledger.metadata.errors import LockLostError
 from ledger.metadata.repair_store import RepairLock, UnderReplicated
-from ledger.model import NO_ENTRY, EntryId, LedgerId, LedgerMetadata, Versioned
+from ledger.model import NO_ENTRY, BookieId, EntryId, LedgerId, LedgerMetadata, Versioned
 from ledger.repair.config import RepairConfig
 from ledger.repair.core.fragments import open_ensemble
 from ledger.repair.ledger_repair import LedgerRepair, Scope
@@ -119,9 +120,10 @@ class LockedRepair:
         outcome = await self._repair.repair(ledger_id, scope)
         if not outcome.open_lost or self._skip_open:
             return outcome
-        if not await self._has_spare(ledger_id, scope):
+        if not await self._has_spare(ledger_id, scope, outcome.open_lost):
             # Fencing would end the writer and gain nothing: with its ack quorum it goes on.
-            outcome.left.append(f"no bookie is left to replace {', '.join(outcome.open_lost)}")
+            where = " in a rack that placement allows" if self._ledgers.placement().enforce else ""
+            outcome.left.append(f"no bookie is left{where} to replace {', '.join(outcome.open_lost)}")
             return outcome
         async with slot.lent():
             await asyncio.sleep(self._config.open_ledger_grace_s)
@@ -146,11 +148,24 @@ class LockedRepair:
         final.add(so_far)
         return final
 
-    async def _has_spare(self, ledger_id: LedgerId, scope: Scope) -> bool:
+    async def _has_spare(self, ledger_id: LedgerId, scope: Scope, lost: Collection[BookieId]) -> bool:
+        """Whether a bookie may take the place of one of the lost members; True if none of them is there any more."""
         metadata = await self._read(ledger_id)
         bookies = await self._ledgers.store.bookies()
-        taken = scope.drained.union(() if metadata is None else open_ensemble(metadata))
-        return any(info.bookie_id not in taken for info in bookies.writable)
+        if metadata is None or not (held := set(lost).intersection(open_ensemble(metadata))):
+            return True
+        ensemble, quorum = open_ensemble(metadata), metadata.quorum
+        policy = self._ledgers.placement()
+        # One at a time, as repair replaces them.
+        return any(
+            can_replace(
+                bookies,
+                Vacancies(ensemble, tuple(None if each == member else each for each in ensemble), quorum),
+                scope.drained,
+                policy,
+            )
+            for member in held
+        )
 
     async def _read(self, ledger_id: LedgerId) -> LedgerMetadata | None:
         try:

@@ -17,7 +17,8 @@ from ledger.model import BookieId, LedgerId, QuorumSizes
 from ledger.placement.config import PlacementConfig
 from ledger.repair.auditor import Auditor
 from ledger.repair.config import RepairConfig
-from ledger.repair.ledger_repair import LedgerRepair
+from ledger.repair.ledger_repair import LedgerRepair, Scope
+from ledger.repair.locked_repair import LockedRepair
 from ledger.repair.placement_check import check_placement
 
 THREE = QuorumSizes(ensemble=3, write=3, ack=2)
@@ -111,6 +112,23 @@ def test_a_member_that_answers_is_kept_if_enforcement_lets_no_spare_replace_it()
             assert (await client.ledgers.store.bookies()).find(only.bookie_id) is None
             assert handle.failed_members == 0
             cluster.heal()
+
+    simulate(main, config=FOUR_IN_TWO_RACKS)
+
+
+def test_a_writer_is_not_fenced_for_a_spare_that_enforcement_does_not_allow() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        only = await in_one_rack_but_for_one(cluster)
+        async with await cluster.client(config=enforcing()) as client:
+            handle = await client.ledgers.create(THREE)
+            await handle.add(b"one")
+            await lose(cluster, client.ledgers, only.bookie_id)
+            repair = LockedRepair(client.ledgers, RepairConfig(open_ledger_grace_s=1.0), "test")
+            outcome = await repair.drain(handle.ledger_id, Scope())
+            assert outcome is not None and outcome.open_lost == (only.bookie_id,)
+            assert "no bookie is left in a rack that placement allows" in outcome.left[0]
+            await handle.add(b"two")
+            await repair.close()
 
     simulate(main, config=FOUR_IN_TWO_RACKS)
 
