@@ -153,6 +153,11 @@ class BookieConfig:
                 f"host {self.host!r} listens on all interfaces, but clients need one address to connect to: give it "
                 f"with --advertised"
             )
+        for name in (self.host, self.advertised_host):
+            try:
+                name.encode("idna")
+            except UnicodeError as error:
+                raise ConfigurationError(f"{name!r} is no host name or address: {error}") from error
         if self.bookie_id is not None:
             check_bookie_id(self.bookie_id)
         if self.network_location is not None:

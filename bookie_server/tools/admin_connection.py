@@ -67,7 +67,8 @@ async def linked(host: str, port: int, answer_bytes_max: int) -> AsyncIterator[A
     try:
         async with asyncio.timeout(ANSWER_S):
             reader, writer = await asyncio.open_connection(host, port)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        # The latter: a name that cannot be a host's.
         raise _silent(place, error) from error
     try:
         yield AdminConnection(place, reader, writer, answer_bytes_max)

@@ -122,3 +122,11 @@ def test_every_limit_is_positive() -> None:
 def test_the_table_of_placement_is_that_of_repair() -> None:
     assert config(placement={"racks_min": 3, "enforce": True}).repair.placement.racks_min == 3
     assert make_repair_config({"placement": {"zones_min": 2}}, {"bytes_per_s": 5}).placement.zones_min == 2
+
+
+@pytest.mark.parametrize("name", ["a..b", "a" * 64])
+@pytest.mark.parametrize("setting", ["host", "advertised"])
+def test_a_name_that_no_host_can_have_is_refused(setting: str, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"'{name}' is no host name or address"):
+        config(**{setting: name})
+    assert config(**{setting: "bücher.example"}) and config(**{setting: "::1"})

@@ -23,3 +23,9 @@ async def test_a_server_that_does_not_answer_is_reported_with_the_reason(
         with pytest.raises(BookieUnavailableError, match=rf"127\.0\.0\.1:{port} \(no response in time\):"):
             async with linked("127.0.0.1", port, 1024) as bookie:
                 await bookie.ask(Operation.GET_BOOKIE_INFO, BookieInfoRequest(), BookieInfoResponse)
+
+
+async def test_a_name_that_no_host_can_have_is_a_bookie_that_does_not_answer() -> None:
+    with pytest.raises(BookieUnavailableError, match=r"no bookie answers at a\.\.b:3181"):
+        async with linked("a..b", 3181, 1000):
+            pass
