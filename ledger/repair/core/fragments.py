@@ -31,11 +31,16 @@ class ClosedFragment:
 
     def ends_at(self, position: int, percentage: int = 0) -> list[int]:
         """The first and the last of them, and this percentage of those between, evenly spread."""
-        entries = self.entries_at(position)
-        inner = entries[1:-1]
-        count = len(inner) * percentage // 100
-        sample = [inner[number * len(inner) // count] for number in range(count)]
-        return sorted({*entries[:1], *sample, *entries[-1:]})
+        # Counted, not listed: a fragment may have many millions of entries.
+        size = self.quorum.ensemble
+        turn = [offset for offset in range(size) if holds(position, self.first + offset, self.quorum)]
+        turns, rest = divmod(max(0, self.last + 1 - self.first), size)
+        held = turns * len(turn) + sum(offset < rest for offset in turn)
+        inner = max(0, held - 2)
+        count = inner * percentage // 100
+        sample = (1 + number * inner // count for number in range(count))
+        numbers = sorted({0, *sample, held - 1}) if held else []
+        return [self.first + number // len(turn) * size + turn[number % len(turn)] for number in numbers]
 
 
 def closed_fragments(metadata: LedgerMetadata) -> list[ClosedFragment]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from itertools import product
+
+import pytest
+
 from ledger.core.distribution import write_set
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, LedgerState, QuorumSizes
 from ledger.repair.core.fragments import ClosedFragment, closed_fragments, open_ensemble
@@ -58,3 +63,30 @@ def test_a_sample_is_spread_between_the_ends() -> None:
     assert fragment.ends_at(0, 5) == [0, 1, 21, 41, 61, 81, 101]
     assert fragment.ends_at(0, 100) == list(range(102))
     assert ClosedFragment(7, 7, (B1, B2, B3), QUORUM).ends_at(0, 100) == [7]
+
+
+@pytest.mark.parametrize(
+    "quorum",
+    [QUORUM, STRIPED, QuorumSizes(ensemble=5, write=2, ack=2), QuorumSizes(ensemble=4, write=1, ack=1)],
+)
+def test_the_ends_and_the_sample_are_of_the_entries_that_the_member_holds(quorum: QuorumSizes) -> None:
+    ensemble = tuple(BookieId(f"b{number}:3181") for number in range(quorum.ensemble))
+    for first, length, percentage in product(range(6), (0, 1, 2, 3, 5, 9, 40, 123), (0, 5, 30, 100)):
+        fragment = ClosedFragment(first, first + length - 1, ensemble, quorum)
+        for position in range(quorum.ensemble):
+            held = fragment.entries_at(position)
+            inner = held[1:-1]
+            count = len(inner) * percentage // 100
+            sample = [inner[number * len(inner) // count] for number in range(count)]
+            assert fragment.ends_at(position, percentage) == sorted({*held[:1], *sample, *held[-1:]})
+
+
+@pytest.mark.parametrize("quorum", [QUORUM, STRIPED])
+def test_the_ends_of_a_large_fragment_take_no_memory_for_its_entries(quorum: QuorumSizes) -> None:
+    fragment = ClosedFragment(0, 299_999, (B1, B2, B3), quorum)
+    tracemalloc.start()
+    try:
+        assert fragment.ends_at(0)[0] == 0
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
