@@ -134,14 +134,21 @@ class StorageReads:
         return state.last_entry
 
     async def held_ranges(self, ledger_id: int) -> list[tuple[int, int]]:
-        """Ascending, disjoint ranges of the entries that are here. What is in none of them need not be absent.
+        """Ascending, disjoint ranges of the entries that a read finds. What is in none of them need not be absent.
 
         Raises:
             StorageError: the index cannot be read, or a block whose entries it does not name.
         """
+        state = self._states.get(ledger_id)
+        if state is None or state.deleted:
+            return []
+        # An entry that is added later may be flushed before the answer comes: then it is in neither of the two.
+        last_entry = state.last_entry
         cached = self._caches.ranges(ledger_id)
         stored = await self._reader.ranges(ledger_id)
-        return merge_ranges([*cached, *stored])
+        # After the last entry: left by a checkpoint that a crash ended before it stored the ledger's state.
+        merged = merge_ranges([*cached, *stored])
+        return [(first, min(last, last_entry)) for first, last in merged if first <= last_entry]
 
     async def entry_ranges(self, state: StoredLedger) -> list[tuple[int, int]]:
         """Ascending, disjoint (first, last) ranges of all entries stored when this is called.
@@ -151,11 +158,8 @@ class StorageReads:
             StorageError: the index cannot be read, or has lost the last entry.
         """
         self._check_absence(state)
-        # An entry that is added later may be flushed before the answer comes: then it is in neither of the two.
         last_entry = state.last_entry
-        merged = await self.held_ranges(state.ledger_id)
-        # After the last entry: left by a checkpoint that a crash ended before it stored the ledger's state.
-        found = [(first, min(last, last_entry)) for first, last in merged if first <= last_entry]
+        found = await self.held_ranges(state.ledger_id)
         if last_entry >= 0 and not state.deleted and (not found or found[-1][1] < last_entry):
             raise _lost(state, last_entry)
         return found

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from bookie_server.errors import IndexDamagedError, JournalDamagedError, LimboError, StorageError
+from bookie_server.errors import (
+    DiskFailedError,
+    IndexDamagedError,
+    JournalDamagedError,
+    LimboError,
+    StorageError,
+)
+from bookie_server.storage.index import Index
 from ledger.errors import CorruptionError
 from tests.helpers.bookie.storage import KEY, add, copy_as_after_kill, make_entry, open_storage
 
@@ -212,3 +219,49 @@ def test_limbo_serves_what_is_there_and_proves_no_absence(tmp_path: Path) -> Non
         await storage.close()
 
     asyncio.run(main())
+
+
+def test_limbo_holds_nothing_that_a_read_does_not_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint stored places of entries and not the states when the process was killed, and the journal, which
+    would have brought the states back, is damaged: limbo must not end because of places that no read looks at.
+    """
+    home, killed = tmp_path / "bookie", tmp_path / "killed"
+
+    async def before() -> None:
+        storage = await open_storage(home)
+        state = storage.create_ledger(1, KEY)
+        await add(storage, state, range(10))
+        await storage.checkpoint()
+        await add(storage, state, range(10, 20))
+        await add(storage, storage.create_ledger(2, KEY), range(10))
+
+        def cut_off(index: Index, _records: object) -> None:
+            index._store.sync()
+            copy_as_after_kill(home, killed)
+            raise DiskFailedError("killed", path=home, missing=False)
+
+        monkeypatch.setattr(Index, "put_states", cut_off)
+        with pytest.raises(DiskFailedError):
+            await storage.checkpoint()
+        monkeypatch.undo()
+        await storage.close()
+
+    async def after() -> None:
+        storage = await open_storage(killed, limbo_on_damage=True)
+        assert storage.limbo
+        assert list(storage._parts.index.intervals(1, 10)) and list(storage._parts.index.intervals(2))
+        state = storage.ledger(1)
+        assert state is not None
+        with pytest.raises(LimboError):
+            await storage.read(state, 15)
+        assert await storage.held_ranges(1) == [(0, 9)]
+        assert await storage.held_ranges(2) == []
+        await storage.close()
+
+    asyncio.run(before())
+    [journal] = (killed / "journal").glob("*.journal")
+    content = journal.read_bytes().replace(b"payload of 1/12 ", b"Payload of 1/12 ")
+    journal.write_bytes(content.replace(b"payload of 2/3 ", b"Payload of 2/3 "))
+    asyncio.run(after())
