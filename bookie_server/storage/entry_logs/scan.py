@@ -21,6 +21,8 @@ from bookie_server.storage.entry_logs.format import (
 )
 
 _WINDOW_BYTES = 1024 * 1024
+_SECTOR_BYTES = 512
+"""What a disk can lose at least. One lost sector makes every read that touches it fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +113,28 @@ def next_block(
 
     `magic`: what each begins with; `intact_at`: the block that begins at an offset, if it proves intact.
     """
+    size = _WINDOW_BYTES
     while offset < stop:
-        # Empty: unreadable, or the file has ended.
-        window = read_some(file, offset, min(_WINDOW_BYTES, end - offset))
+        try:
+            window = file.read_at(offset, min(size, end - offset))
+        except DiskFailedError:
+            sector_end = offset + _SECTOR_BYTES - offset % _SECTOR_BYTES
+            if size > _SECTOR_BYTES:
+                size //= 2
+            elif size > sector_end - offset:
+                size = sector_end - offset
+            else:
+                offset, size = sector_end, _SECTOR_BYTES
+            continue
+        if not window:
+            return end  # the file has ended before
         at = window.find(magic)
         while at >= 0:
             if intact_at(offset + at) is not None:
                 return offset + at
             at = window.find(magic, at + 1)
-        offset += max(len(window) - len(magic) + 1, 1) if window else _WINDOW_BYTES
+        offset += max(len(window) - len(magic) + 1, 1)
+        size = min(2 * size, _WINDOW_BYTES)
     return min(offset, end)
 
 

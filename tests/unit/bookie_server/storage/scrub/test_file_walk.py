@@ -16,6 +16,7 @@ from bookie_server.storage.compaction.run import CompactionRun
 from bookie_server.storage.compaction.selection import select
 from bookie_server.storage.compaction.space import measure
 from bookie_server.storage.entry_logs.format import BLOCK_HEADER_BYTES
+from bookie_server.storage.entry_logs.scan import FoundBlock, scan
 from bookie_server.storage.index import Index, Interval, state_record
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
@@ -32,6 +33,8 @@ from tests.helpers.bookie.storage import (
     open_storage,
     small_config,
 )
+from tests.helpers.simulation.disk import new_disk
+from tests.helpers.simulation.disk import run as run_virtual
 
 LEDGERS = (1, 2, 5)
 COUNT = 100
@@ -352,3 +355,30 @@ def test_files_before_the_position_are_not_walked_again(tmp_path: Path) -> None:
         await storage.close()
 
     run(main)
+
+
+@pytest.mark.parametrize("block_bytes_max", [300, 4000])
+@pytest.mark.parametrize("sector", [40, 41, 77])
+def test_an_unreadable_sector_hides_only_the_blocks_in_it(block_bytes_max: int, sector: int) -> None:
+    home, disk = Path("/bookie"), new_disk()
+    bad = range(512 * sector, 512 * (sector + 1))
+
+    def is_readable(place: Interval) -> bool:
+        return place.offset >= bad.stop or place.offset + place.block_bytes <= bad.start
+
+    async def main() -> None:
+        storage = await open_storage(home, disk, block_bytes_max=block_bytes_max)
+        await add(storage, storage.create_ledger(1, KEY), range(1000))
+        await storage.checkpoint()
+        places = list(index_of(storage).intervals(1))
+        readable = [each.offset for each in places if is_readable(each)]
+        log_id = places[0].log_id
+        path = path_in(home, log_id)
+        disk._media.bad_sectors[path] = [bad]
+        found = scan(disk, path.parent, log_id, places[-1].offset + places[-1].block_bytes)
+        assert [each.offset for each in found if isinstance(each, FoundBlock)] == readable
+        lose_intervals(index_of(storage), 1, is_readable)
+        assert [each.offset for each in await unindexed(storage)] == readable
+        await storage.close()
+
+    run_virtual(main())
