@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
 
 from bookie_server.errors import BookieAliveError
 from ledger.errors import (
@@ -23,6 +25,7 @@ from ledger.metadata.store import MetadataStore, OnLost, OnRenewed, Registration
 from ledger.model import BookieInfo
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 RETRY_S = 1.0
 """Pause between attempts; a predecessor's session ends some seconds after it was killed."""
@@ -38,36 +41,30 @@ async def register(store: MetadataStore, info: BookieInfo, patience_s: float) ->
         BookieAliveError: another process is registered under the id.
         MetadataUnavailableError, MetadataOutcomeUnknownError: the store did not respond in time.
     """
-    loop = asyncio.get_running_loop()
-    give_up_at = loop.time() + patience_s
-    while True:
-        try:
-            return await store.register_bookie(info)
-        except (MetadataOutcomeUnknownError, MetadataUnavailableError) as error:
-            if loop.time() >= give_up_at:
-                raise
-            logger.warning("cannot register bookie %s, retrying: %s", info.bookie_id, error)
-        except AlreadyExistsError as error:
-            if loop.time() >= give_up_at:
-                raise BookieAliveError(
-                    f"another process is registered as bookie {info.bookie_id}: stop it, or give this bookie another "
-                    f"--port or --bookie-id",
-                    bookie_id=info.bookie_id,
-                ) from error
-        await asyncio.sleep(RETRY_S)
+    try:
+        return await patiently(partial(store.register_bookie, info), patience_s)
+    except AlreadyExistsError as error:
+        raise BookieAliveError(
+            f"another process is registered as bookie {info.bookie_id}: stop it, or give this bookie another "
+            f"--port or --bookie-id",
+            bookie_id=info.bookie_id,
+        ) from error
 
 
-async def patiently(step: Callable[[], Awaitable[None]], patience_s: float) -> None:
-    """Do `step`, again for up to `patience_s` seconds while the store does not respond, or its answers are lost."""
+async def patiently(step: Callable[[], Awaitable[T]], patience_s: float) -> T:
+    """Do `step`; again for up to `patience_s` seconds while the store does not respond or its answers are lost, and
+    while there is what `step` creates.
+    """
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + patience_s
     while True:
         try:
             return await step()
-        except (MetadataOutcomeUnknownError, MetadataUnavailableError) as error:
+        except (MetadataOutcomeUnknownError, MetadataUnavailableError, AlreadyExistsError) as error:
             if loop.time() >= give_up_at:
                 raise
-            logger.warning("the metadata store does not respond, retrying: %s", error)
+            if not isinstance(error, AlreadyExistsError):  # a predecessor's session has not ended yet
+                logger.warning("the metadata store does not respond, retrying: %s", error)
         await asyncio.sleep(RETRY_S)
 
 

@@ -120,7 +120,7 @@ class LogRetention:
         if tail is None or not oldest_kept:
             return RetentionPlan()
         rule, kept = min(oldest_kept.items(), key=lambda each: each[1])
-        cut = await listed.trim_cut(MessageId(min(kept, await listed.newest_kept()), 0, 0))
+        cut = await listed.trim_cut(MessageId(kept, 0, 0))
         if cut is None:
             return RetentionPlan(kept_by=rule)
         goes = await listed.totals_below(cut.floor)

@@ -151,15 +151,14 @@ class Reader:
 
     def _iterate(self) -> Iterator[Any]:
         while True:
-            if (current := self._current) is not None:
-                for message in current.messages:
-                    yield message
-                    if self._current is not current:
-                        break  # another call has gone on from here
-                else:
-                    current = None
-            if current is None and not self._open_next() and not self._fetch():
-                return
+            current = self._current
+            for message in () if current is None else current.messages:
+                yield message
+                if self._current is not current:
+                    break  # another call went on from here
+            else:
+                if not self._open_next() and not self._fetch():
+                    return
 
     def batches(self) -> Iterator[MessageBatch]:
         """Iterate over batches: the messages of one entry each, in columns. The fastest way to read many messages.

@@ -14,10 +14,10 @@ from dlog.core import metadata_keys
 from dlog.errors import CursorMovedError, CursorNotFoundError, RecordFormatError
 from dlog.format.cursor import decode_cursor, encode_cursor
 from dlog.metadata.log_ref import LogRef
-from dlog.metadata.value import UNDECIDED, change_value, forget_value, read_value
+from dlog.metadata.value import UNDECIDED, change_value, forget_value, read_value, still
 from dlog.model import Cursor, MessageId, StoredCursor
 from ledger.environment import Environment
-from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, MetadataUnavailableError
+from ledger.errors import LogStoreError, MetadataOutcomeUnknownError
 from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import MetadataStore
 from ledger.model import Versioned
@@ -104,16 +104,16 @@ class CursorStore:
         rounds = Rounds(self._environment, _subject(ref, cursor.name))
         in_doubt: LogStoreError | None = None
         while True:
-            try:
-                return Versioned(moved, await self._store.write_record(key, encode_cursor(moved), version))
-            except MetadataUnavailableError:
-                if in_doubt is None:
-                    raise
-                raise in_doubt from None  # an earlier round's change may have been made, or may still be
-            except UNDECIDED as error:
-                in_doubt = error if isinstance(error, MetadataOutcomeUnknownError) else in_doubt
-                failed = error
-            found = _decoded(ref, cursor.name, await read_value(self._store, key, in_doubt))
+            with still(in_doubt):
+                try:
+                    return Versioned(
+                        moved, await self._store.write_record(key, encode_cursor(moved), version)
+                    )
+                except UNDECIDED as error:
+                    in_doubt = error if isinstance(error, MetadataOutcomeUnknownError) else in_doubt
+                    failed = error
+            with still(in_doubt):
+                found = _decoded(ref, cursor.name, await read_value(self._store, key))
             if found is None:
                 raise _missing(ref, cursor.name)
             if found.value == moved:

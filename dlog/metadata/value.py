@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from ledger.environment import Environment
 from ledger.errors import (
@@ -21,13 +22,22 @@ UNDECIDED = (AlreadyExistsError, RecordNotFoundError, MetadataVersionError, Meta
 """After these a read shows whether the change was made, or what was."""
 
 
-async def read_value(
-    store: MetadataStore, key: str, in_doubt: LogStoreError | None = None
-) -> Versioned[bytes] | None:
-    """The value, read linearizably; None if there is none.
+@contextmanager
+def still(in_doubt: LogStoreError | None) -> Iterator[None]:
+    """Raise `in_doubt`, of an earlier change whose answer was lost, if the metadata store cannot be reached.
 
-    `in_doubt`: of an earlier change whose answer was lost. It is raised if the value cannot be read, since the outcome
-    stays unknown.
+    Then the outcome stays unknown: that change may have been made, or may still be.
+    """
+    try:
+        yield
+    except MetadataUnavailableError:
+        if in_doubt is None:
+            raise
+        raise in_doubt from None
+
+
+async def read_value(store: MetadataStore, key: str) -> Versioned[bytes] | None:
+    """The value, read linearizably; None if there is none.
 
     Raises:
         MetadataUnavailableError: the metadata store cannot be reached.
@@ -36,10 +46,6 @@ async def read_value(
         return await store.read_record(key)
     except RecordNotFoundError:
         return None
-    except MetadataUnavailableError:
-        if in_doubt is None:
-            raise
-        raise in_doubt from None
 
 
 async def change_value(
@@ -62,21 +68,18 @@ async def change_value(
     rounds = Rounds(environment, what)
     in_doubt: LogStoreError | None = None
     while True:
-        found = await read_value(store, key, in_doubt)
-        value = await decide(found)
-        if value is None:
-            return found
-        try:
-            if found is None:
-                return Versioned(value, await store.create_record(key, value))
-            return Versioned(value, await store.write_record(key, value, found.version))
-        except MetadataUnavailableError:
-            if in_doubt is None:
-                raise
-            raise in_doubt from None  # an earlier round's change may have been made, or may still be
-        except UNDECIDED as error:
-            in_doubt = error if isinstance(error, MetadataOutcomeUnknownError) else in_doubt
-            await rounds.again(error)
+        with still(in_doubt):
+            found = await read_value(store, key)
+            value = await decide(found)
+            if value is None:
+                return found
+            try:
+                if found is None:
+                    return Versioned(value, await store.create_record(key, value))
+                return Versioned(value, await store.write_record(key, value, found.version))
+            except UNDECIDED as error:
+                in_doubt = error if isinstance(error, MetadataOutcomeUnknownError) else in_doubt
+                await rounds.again(error)
 
 
 async def forget_value(store: MetadataStore, environment: Environment, key: str, what: str) -> None:

@@ -324,7 +324,7 @@ class Reader:
                 self._returned = message
                 yield message
                 if self._returned is not message:
-                    break  # another call has gone on from here
+                    break  # another call went on from here
 
     async def batch_items(self) -> AsyncIterator[MessageBatch | Gap]:
         """Iterate over batches and, where a policy is `gap`, gaps."""

@@ -69,13 +69,13 @@ class PlacementPolicy:
                 return found
         return None
 
-    def fits(self, candidate: BookieId, slots: Sequence[BookieId | None], quorum: QuorumSizes) -> bool:
-        """Whether the candidate in the only free slot leaves each of its write sets as spread as is asked for."""
-        wanted = self.spread.capped(quorum.write)
-        return bool(self.usable([candidate])) and (
-            arrange([candidate], slots, quorum, wanted, self.locations, counts_unknown=not self.enforce)
-            is not None
-        )
+    def fits(
+        self, candidates: Sequence[BookieId], slots: Sequence[BookieId | None], quorum: QuorumSizes
+    ) -> bool:
+        """Whether candidates in all free slots can leave each of their write sets as spread as is asked for."""
+        usable, wanted = self.usable(candidates), self.spread.capped(quorum.write)
+        found = arrange(usable, slots, quorum, wanted, self.locations, counts_unknown=not self.enforce)
+        return found is not None
 
     def adherence(self, ensemble: Sequence[BookieId], quorum: QuorumSizes) -> Adherence:
         """Whether each write set of the ensemble spans what is asked for."""
@@ -99,6 +99,12 @@ class Vacancies:
     slots: tuple[BookieId | None, ...]
     """As it will be; None where a bookie is to be chosen."""
     quorum: QuorumSizes
+
+    @classmethod
+    def at(cls, ensemble: tuple[BookieId, ...], positions: Collection[int], quorum: QuorumSizes) -> Vacancies:
+        """Of the members at these positions."""
+        slots = tuple(None if at in positions else member for at, member in enumerate(ensemble))
+        return cls(ensemble, slots, quorum)
 
 
 def choose_ensemble(
@@ -166,11 +172,7 @@ def can_replace(
     candidates = sorted(info.bookie_id for info in bookies.writable if info.bookie_id not in taken)
     if not policy.enforce:
         return len(candidates) >= vacancies.slots.count(None)
-    quorum = vacancies.quorum
-    wanted = policy.spread.capped(quorum.write)
-    usable = policy.usable(candidates)
-    found = arrange(usable, vacancies.slots, quorum, wanted, policy.locations, counts_unknown=False)
-    return found is not None
+    return policy.fits(candidates, vacancies.slots, vacancies.quorum)
 
 
 def _not_enough_racks(

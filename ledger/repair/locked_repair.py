@@ -160,7 +160,7 @@ class LockedRepair:
         return any(
             can_replace(
                 bookies,
-                Vacancies(ensemble, tuple(None if each == member else each for each in ensemble), quorum),
+                Vacancies.at(ensemble, (ensemble.index(member),), quorum),
                 scope.drained,
                 policy,
             )

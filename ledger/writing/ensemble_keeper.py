@@ -297,10 +297,8 @@ class EnsembleKeeper:
     def _can_do_without(self, member: EnsembleMember) -> bool:
         """Whether spare bookies can replace this member and all that have failed."""
         metadata = self._handle.local.value
-        ensemble = metadata.last_fragment.ensemble
         vacant = {*self._stream.machine.failed_positions, member.position}
-        slots = tuple(None if at in vacant else each for at, each in enumerate(ensemble))
-        vacancies = Vacancies(ensemble, slots, metadata.quorum)
+        vacancies = Vacancies.at(metadata.last_fragment.ensemble, vacant, metadata.quorum)
         return can_replace(self._context.bookies(), vacancies, policy=self._context.placement())
 
     def _has_spare(self) -> bool:

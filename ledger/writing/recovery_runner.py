@@ -156,10 +156,8 @@ class RecoveryRunner:
     async def _close(self, last_entry: EntryId, length: int) -> None:
         if self._write_back is not None:
             for position in range(len(self._fenced)):
-                if position not in self._held:
-                    self._report_missed(
-                        position, NO_ENTRY
-                    )  # it may lack what is before the entries written back
+                if position not in self._held:  # it may lack what is before the entries written back
+                    self._report_missed(position, NO_ENTRY)
         changes = [] if self._write_back is None else self._write_back.changes
         await self._update(
             metadata_changes.needs_recovery_close,

@@ -83,7 +83,7 @@ def choose_target(
         return None
     slots = [None if at == position else member for at, member in enumerate(fragment.ensemble)]
     uniform = policy.is_uniform(candidates)
-    if preferred in candidates and (uniform or policy.fits(preferred, slots, fragment.quorum)):
+    if preferred in candidates and (uniform or policy.fits([preferred], slots, fragment.quorum)):
         return preferred
     if uniform:
         return rng.choice(candidates)

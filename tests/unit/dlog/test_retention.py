@@ -316,12 +316,18 @@ def test_a_damaged_retention_does_not_stop_the_owner() -> None:
     play(scene)
 
 
+@pytest.fixture
+def full_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All ledgers are in the record, which may name one more that waits for its deletion."""
+    monkeypatch.setattr(store_module, "DEFAULT_SIZES", Sizes())
+    monkeypatch.setattr(ledger_list, "PENDING_MAX", 1)
+
+
+@pytest.mark.usefixtures("full_record")
 def test_while_too_many_ledgers_wait_for_their_deletion_none_is_reported_as_trimmed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They stay listed until then; afterwards the next application trims them."""
-    monkeypatch.setattr(store_module, "DEFAULT_SIZES", Sizes())
-    monkeypatch.setattr(ledger_list, "PENDING_MAX", 1)
 
     async def scene(
         cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
@@ -339,12 +345,10 @@ def test_while_too_many_ledgers_wait_for_their_deletion_none_is_reported_as_trim
     play(scene)
 
 
+@pytest.mark.usefixtures("full_record")
 def test_a_trim_whose_ledgers_had_to_stay_listed_is_finished_by_the_next_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(store_module, "DEFAULT_SIZES", Sizes())
-    monkeypatch.setattr(ledger_list, "PENDING_MAX", 1)
-
     async def scene(
         cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
     ) -> None:

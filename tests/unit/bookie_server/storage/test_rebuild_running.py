@@ -426,7 +426,7 @@ def test_an_exchange_that_fails_ends_the_storage(
 def test_the_log_of_a_compaction_that_met_a_full_disk_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The index keeps its moves, and checkpoints have gone on to a later log."""
+    """The index keeps its moves, and checkpoints write to a later log."""
 
     def full(*_: object) -> None:
         raise DiskFullError("no space left", path=tmp_path)
