@@ -48,7 +48,7 @@ async def _measure(servers: list[Child], per_second: int, count: int) -> Summary
         due = 0
         while len(took) < count:
             while due <= len(took):
-                due += await ticks.next()
+                due = min(due + await ticks.next(), count)
             await rounds.ask(SERVERS)
             await rounds.ask(ACK_QUORUM)
             now = time.monotonic()
