@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bookie_server.disk.disk import DiskWorker
@@ -60,7 +60,7 @@ class StorageMaintenance:
         self._jobs_made = 0
         self._jobs_stored = 0
         self._marked = journal.durable
-        """The log mark of the last checkpoint, or what the start has read back."""
+        """The log mark that the last checkpoint left, or what the start has read back."""
         self._running: asyncio.Task[None] | None = None
         self._full: DiskFullError | None = None
         self._journal_full = False
@@ -173,7 +173,9 @@ class StorageMaintenance:
             raise error
 
     def _stored(self, job: CheckpointJob) -> None:
-        self._full, self._job, self._marked = None, None, job.mark
+        self._full, self._job = None, None
+        # Not always that of the job: a full disk may have kept it from being stored.
+        self._marked = replace(self._parts.checkpointer.mark, generation=job.mark.generation)
         self._journal_full = False
         self._jobs_stored += 1
         self.has_checkpointed = True

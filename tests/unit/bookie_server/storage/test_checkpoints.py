@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from bookie_server.errors import DiskFullError
 from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.timing import DiskTiming
@@ -74,6 +78,31 @@ def test_a_checkpoint_that_met_a_full_disk_is_repeated_by_one_run() -> None:
         assert found is not None
         assert [each for each in range(acked) if await storage.read(found, each) is None] == []
         assert fenced and all((each := storage.ledger(other)) and each.fenced for other in fenced)
+        await storage.close()
+
+    run(main())
+
+
+def test_a_log_mark_that_a_full_disk_held_up_is_stored_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though nothing is new: until then no journal file goes away, and a start has all of it to replay."""
+
+    def full(*_: object) -> None:
+        raise DiskFullError("no space left", path=_HOME)
+
+    async def main() -> None:
+        storage = await _opened(new_disk())
+        checkpointer = storage._parts.checkpointer
+        await add(storage, storage.create_ledger(1, KEY), range(10))
+        before = checkpointer.mark
+        with monkeypatch.context() as patched:
+            patched.setattr(StateLog, "_put", full)
+            await storage.checkpoint()
+        assert checkpointer.mark == before
+        await storage.checkpoint()
+        assert checkpointer.mark.sequence > before.sequence
+        generation = checkpointer.generation
+        await storage.checkpoint()
+        assert checkpointer.generation == generation, "nothing was left to do"
         await storage.close()
 
     run(main())
