@@ -242,6 +242,11 @@ class Index:
         value = self._store.get(_LOG_KEY.pack(b"L", log_id, ledger_id))
         return 0 if value is None else int(_unpacked(_LOG_VALUE, value)[0])
 
+    def list_in_log(self, log_id: int, ledger_id: int) -> None:
+        """Note again that the ledger has blocks in the log, from its intervals. StorageError."""
+        log_bytes = sum(each.block_bytes for each in self.intervals(ledger_id) if each.log_id == log_id)
+        self._store.write([self._log_record(log_id, ledger_id, log_bytes)])
+
     def has_live_ledger(self, log_id: int) -> bool:
         """Whether a ledger that is not deleted has blocks in the log.
 

@@ -30,6 +30,7 @@ from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import RecordType, explicit_lac_body, key_body, ledger_body
 from bookie_server.journal.writer import Journal, LedgerRun
 from bookie_server.storage.background.jobs import StorageJobs
+from bookie_server.storage.background.last_look import LastLook
 from bookie_server.storage.background.pace import Pace
 from bookie_server.storage.compaction.compactor import Compacted, Compactor
 from bookie_server.storage.compaction.space import FileSpace
@@ -88,11 +89,17 @@ class LedgerStorage(StorageReads):
         """Called on the loop when `writable` changes (disk above or below its limit)."""
         self._journal = Journal(parts.files, self._journal_worker, self._fail, self._on_group)
         callbacks = Callbacks(fail=self._fail, wake=self._wake, writable_changed=self._announce)
-        self._upkeep = StorageMaintenance(
-            config, parts, self._journal, storage_worker, self._reader, callbacks
-        )
         jobs = StorageJobs(storage_worker, failure=self._ended, fail=self._fail)
         pace = Pace(config.compaction_bytes_per_s, lambda: self._journal.queued_bytes > 0)
+        self._upkeep = StorageMaintenance(
+            config,
+            parts,
+            self._journal,
+            storage_worker,
+            self._reader,
+            callbacks,
+            LastLook(parts, jobs, pace, self.restore_blocks),
+        )
         files_move = asyncio.Lock()
         self._compactor = Compactor(config, parts, jobs, pace, files_move, self.remove_dead_logs)
         self._rebuilder = Rebuilder(parts, jobs, pace, files_move, self._upkeep.keep_files)

@@ -7,7 +7,7 @@ the log mark never passes what is not stored. Any other error of its work ends t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +17,7 @@ from bookie_server.disk.disk_limits import DirectoryUsage, DiskLimits
 from bookie_server.disk.durable import until_durable
 from bookie_server.errors import DiskFullError
 from bookie_server.journal.writer import Journal
+from bookie_server.storage.background.last_look import LastLook
 from bookie_server.storage.checkpoint import CheckpointJob
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import log_ids
@@ -47,6 +48,7 @@ class StorageMaintenance:
         storage_worker: DiskWorker,
         reader: EntryReader,
         callbacks: Callbacks,
+        last_look: LastLook,
     ) -> None:
         self._config = config
         self._parts = parts
@@ -79,6 +81,8 @@ class StorageMaintenance:
         """Whether a checkpoint of this process has synced the index, and with it what earlier processes left there."""
         self.writable = True
         self._files_stay = False
+        self._removing = asyncio.Lock()
+        self._last_look = last_look
 
     @property
     def held_up(self) -> bool:
@@ -280,26 +284,42 @@ class StorageMaintenance:
         self._files_stay = on
 
     async def remove_dead_logs(self) -> int:
-        """Delete closed entry logs and journal files in which no ledger lives, unless they stay; how many."""
-        if self._failed or self._closed or self._files_stay:
-            return 0
-        count = await self._storage_worker.run(self._remove_dead_logs, self._on_error)
-        removed = list(self._removed)
-        await self._reader.forget_logs(removed)
-        for log_id in removed:
-            if (free := self._removed.pop(log_id, None)) is not None:
-                free()
-        return count
+        """Delete closed entry logs and journal files in which no ledger lives, unless they stay; how many.
 
-    def _remove_dead_logs(self) -> int:
+        What the index had lost in them is found again, and they stay. LogStoreError.
+        """
+        async with self._removing:
+            if self._all_files_stay():
+                return 0
+            seemingly_dead = await self._storage_worker.run(self._dead_logs, self._on_error)
+            dead = await self._last_look.keeps_nothing(seemingly_dead)
+            if self._all_files_stay():
+                return 0
+            count = await self._storage_worker.run(partial(self._remove_logs, {*dead}), self._on_error)
+            removed = list(self._removed)
+            await self._reader.forget_logs(removed)
+            for log_id in removed:
+                if (free := self._removed.pop(log_id, None)) is not None:
+                    free()
+            return count
+
+    def _all_files_stay(self) -> bool:
+        return self._failed or self._closed or self._files_stay
+
+    def _dead_logs(self) -> list[int]:
         # In the storage worker, so between two checkpoints: what the index says now is durable.
         parts = self._parts
-        dead = [
+        entry_logs = [
             log_id
             for log_id in log_ids(parts.disk, parts.paths.entry_logs)
             if log_id < parts.writer.end.log_id and not parts.index.has_live_ledger(log_id)
         ]
-        dead += parts.checkpointer.dead_segments()
+        return entry_logs + parts.checkpointer.dead_segments()
+
+    def _remove_logs(self, looked_at: Set[int]) -> int:
+        """Those of them that are dead still: a scrubber may have put back what it has found there."""
+        parts = self._parts
+        dead = [each for each in self._dead_logs() if each in looked_at]
         if dead:
             with suppress(DiskFullError):  # what it does not know to be removed, a rebuilt index only doubts
                 parts.state_log.forget_logs(dead)

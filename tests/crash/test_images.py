@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 
 from bookie_server.errors import StorageError
+from bookie_server.storage.background.last_look import LastLook
 from bookie_server.storage.compaction.run import CompactionRun
 from dlog.testing.disk.file import SimulatedFile
 from dlog.testing.disk.rocksdb_store import SimulatedKeyValues
@@ -78,8 +79,14 @@ def test_a_missing_sync_of_a_compaction_is_seen(monkeypatch: pytest.MonkeyPatch,
 def test_an_interval_that_is_durable_before_the_record_of_its_entry_log_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Replay finds the entries in the index and stores nothing again, and the entry log is removed as dead."""
+    """Replay finds the entries in the index and stores nothing again, and the entry log is removed as dead.
+
+    A last look into the file would find that the index still leads there.
+    """
     honest = SimulatedKeyValues.write
+
+    async def no_last_look(_: LastLook, log_ids: Sequence[int]) -> list[int]:
+        return list(log_ids)
 
     def write(
         self: SimulatedKeyValues, puts: Iterable[tuple[bytes, bytes]], deletes: Iterable[bytes] = ()
@@ -89,6 +96,7 @@ def test_an_interval_that_is_durable_before_the_record_of_its_entry_log_is_seen(
         honest(self, [record for record in records if record[0][:1] == b"L"])
 
     monkeypatch.setattr(SimulatedKeyValues, "write", write)
+    monkeypatch.setattr(LastLook, "keeps_nothing", no_last_look)
     monkeypatch.setattr(images, "SCENARIOS", (late_adds,))
     monkeypatch.setattr(images, "IDENTITY_SCENARIOS", ())
     monkeypatch.setattr(images, "_GOES_ON_EVERY", 1)

@@ -130,10 +130,11 @@ def test_an_error_of_other_work_ends_the_storage_too(tmp_path: Path) -> None:
         await until_durable(lambda on_durable: storage.delete_ledger(1, on_durable))
         await add(storage, storage.create_ledger(2, KEY), range(200))
         await storage.checkpoint()
-        disk.armed = True
+        disk.armed, disk.delay_s = True, 0.2 if cancelled else 0.0
         asked = asyncio.ensure_future(_other_work(storage, work))
-        await asyncio.sleep(0)
         if cancelled:
+            while not disk.failed_count:  # noqa: ASYNC110 - a thread counts
+                await asyncio.sleep(0.001)
             asked.cancel()
         with pytest.raises(asyncio.CancelledError if cancelled else DiskFailedError):
             await asked

@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bookie_server.disk.disk import Disk
-from bookie_server.errors import StorageError
+from bookie_server.errors import DiskFailedError, StorageError
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
 from bookie_server.storage.entry_logs.format import Block, BlockHeader
 from bookie_server.storage.entry_logs.headers import EntryLogHeaders
 from bookie_server.storage.index import Index
 from bookie_server.storage.scrub.block_files import BlockFile
 from bookie_server.storage.scrub.coverage import Place, all_found
-from bookie_server.storage.scrub.lost_entries import lost_ids, may_be_lost
+from bookie_server.storage.scrub.lost_entries import is_deleted, is_unlisted, lost_ids, may_be_lost
 from bookie_server.storage.scrub.windowed_file import WindowedFile
 from bookie_server.storage.segments.headers import OtherRecord, SegmentHeaders
 from bookie_server.storage.segments.places import is_segment, path_of
@@ -51,15 +51,19 @@ FIRST_FILE = FilePosition()
 
 @dataclass(frozen=True, slots=True)
 class UnindexedBlock:
-    """An intact block with lost entries. `ids`: of these, ascending."""
+    """An intact block that the index has lost something of. `ids`: of these entries, ascending."""
 
     ledger_id: int
     ids: tuple[int, ...]
     log_id: int
     offset: int
     size: int
+    is_unlisted: bool = False
+    """The index leads to the entries, and lacks only the record that the file has blocks of this ledger."""
 
     def __str__(self) -> str:
+        if self.is_unlisted:
+            return f"that file {self.log_id:x} has entries of ledger {self.ledger_id}"
         return f"entries {self.ids[0]} to {self.ids[-1]} of ledger {self.ledger_id}"
 
 
@@ -70,6 +74,8 @@ class FileStep:
     bytes_read: int
     unindexed: tuple[UnindexedBlock, ...]
     next: FilePosition | None
+    is_sure: bool
+    """False: a file could not be opened, or the index not be read, so there may be more that was lost."""
 
 
 class Headers(Protocol):
@@ -93,6 +99,11 @@ class _Progress:
     bytes_read: int = 0
     headers: int = 0
     unindexed: list[UnindexedBlock] = field(default_factory=list)
+    deleted: set[int] = field(default_factory=set)
+    """Ledgers."""
+    listed: set[tuple[int, int]] = field(default_factory=set)
+    """Files, each with a ledger of which the index knows that it has blocks there."""
+    is_sure: bool = True
 
     @property
     def is_over(self) -> bool:
@@ -129,7 +140,11 @@ class FileWalk:
         path = path_of(file.log_id, entry_logs=self._paths.entry_logs, journal=self._paths.journal)
         try:
             opened = WindowedFile(self._disk.open_read(path))
+        except DiskFailedError as error:
+            progress.is_sure &= error.missing
+            return None
         except LogStoreError:
+            progress.is_sure = False
             return None
         read_before = progress.bytes_read
         with closing(opened):
@@ -159,7 +174,10 @@ class FileWalk:
     ) -> bool:
         """False if the block was read and is not intact. Notes it if entries of it are lost."""
         try:
-            if isinstance(header, OtherRecord) or not self._leaves_doubt(header, place):
+            if isinstance(header, OtherRecord) or self._is_deleted(header.ledger_id, progress):
+                return True
+            unlisted = self._is_unlisted(header, place[0], progress)
+            if not (unlisted or self._leaves_doubt(header, place)):
                 return True
             log_id, offset = place
             block = headers.block_at(offset)
@@ -168,9 +186,25 @@ class FileWalk:
             if ids := lost_ids(self._index, block, place, self._logs.read_if_intact):
                 lost = UnindexedBlock(block.ledger_id, tuple(ids), log_id, offset, block.size)
                 progress.unindexed.append(lost)
+            if unlisted:
+                lost = UnindexedBlock(block.ledger_id, tuple(block.ids), log_id, offset, block.size, True)
+                progress.unindexed.append(lost)
         except StorageError:
-            pass  # the index cannot be read there: doubt is not loss
+            progress.is_sure = False  # the index cannot be read there: doubt is not loss
         return True
+
+    def _is_deleted(self, ledger_id: int, progress: _Progress) -> bool:
+        if ledger_id not in progress.deleted and is_deleted(self._index, ledger_id):
+            progress.deleted.add(ledger_id)
+        return ledger_id in progress.deleted
+
+    def _is_unlisted(self, header: BlockHeader, log_id: int, progress: _Progress) -> bool:
+        listed = log_id, header.ledger_id
+        if listed not in progress.listed and self._index.bytes_in_log(*listed):
+            progress.listed.add(listed)
+        return listed not in progress.listed and is_unlisted(
+            self._index, header.ledger_id, header.first, header.last, log_id
+        )
 
     def _leaves_doubt(self, header: BlockHeader, place: Place) -> bool:
         intervals = self._index.overlapping(header.ledger_id, header.first, header.last)
@@ -199,4 +233,4 @@ def _after_damage(headers: Headers, offset: int, previous: int, bytes_max: int) 
 
 
 def _step(progress: _Progress, position: FilePosition | None) -> FileStep:
-    return FileStep(progress.bytes_read, tuple(progress.unindexed), position)
+    return FileStep(progress.bytes_read, tuple(progress.unindexed), position, progress.is_sure)

@@ -18,10 +18,26 @@ ReadBlock = Callable[[int, Interval], Block | None]
 """The block of an interval of this ledger; None if it cannot be read."""
 
 
+def is_deleted(index: Index, ledger_id: int) -> bool:
+    """StorageError."""
+    state = index.state(ledger_id)
+    return state is not None and state.deleted
+
+
 def may_be_lost(index: Index, ledger_id: int, first: int) -> bool:
     """Whether this ledger must have entries that begin with this one. StorageError."""
     state = index.state(ledger_id)
     return state is not None and not state.deleted and first <= state.last_entry
+
+
+def is_unlisted(index: Index, ledger_id: int, first: int, last: int, log_id: int) -> bool:
+    """Whether the index leads to entries of this range in this file, and has lost that the ledger has blocks there.
+
+    Without that record the file seems to be without a live ledger. StorageError.
+    """
+    if index.bytes_in_log(log_id, ledger_id) or is_deleted(index, ledger_id):
+        return False
+    return any(each.log_id == log_id for each in index.overlapping(ledger_id, first, last))
 
 
 def lost_ids(index: Index, block: Block, place: Place, read: ReadBlock) -> list[int]:

@@ -16,7 +16,7 @@ from bookie_server.errors import DiskFullError, StorageError
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
 from bookie_server.storage.index import interval_of
 from bookie_server.storage.scrub.file_walk import UnindexedBlock
-from bookie_server.storage.scrub.lost_entries import lost_ids
+from bookie_server.storage.scrub.lost_entries import is_unlisted, lost_ids
 from bookie_server.storage.start.opening import Parts
 
 
@@ -64,9 +64,13 @@ class _Restoring:
             if ids:
                 interval = interval_of(ids, found.log_id, found.offset, found.size)
                 self._index.add_blocks(found.ledger_id, [(ids, interval)])
+                return True
+            if is_unlisted(self._index, found.ledger_id, block.first, block.last, found.log_id):
+                self._index.list_in_log(found.log_id, found.ledger_id)
+                return True
         except StorageError:
-            return False  # the index cannot be read there
-        return bool(ids)
+            pass  # the index cannot be read there
+        return False
 
     def close(self) -> None:
         self._logs.close()

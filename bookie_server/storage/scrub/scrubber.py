@@ -239,6 +239,8 @@ class Scrubber:
         return current.with_unindexed(len(restored), len(restored))
 
     def _restored(self, block: UnindexedBlock) -> str:
+        if block.is_unlisted:
+            return f"the index had lost {block}, and knows it again"
         path = path_of(block.log_id, entry_logs=self._paths.entry_logs, journal=self._paths.journal)
         return f"the index had lost {block}, which are intact in {path} at offset {block.offset}: reads find them again"
 

@@ -13,6 +13,8 @@ from bookie_server.storage.storage_paths import StoragePaths
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.effects import SimulatedCrash
 from dlog.testing.disk.image import DiskImage
+from dlog.testing.disk.rocksdb_state import Batch
+from tests.helpers.bookie.lost_intervals import unindexed
 from tests.helpers.crash.identity_scenarios import Known
 from tests.helpers.crash.stories.bookie import StoryBookie, open_storage
 from tests.helpers.crash.stories.promises import Promises, check, copy_of
@@ -22,7 +24,9 @@ from tests.helpers.simulation.disk import VirtualTimeLoop
 
 LATER_LEDGER, LATER_LARGE = 90, 91
 """No story names them: they come after the boot."""
-_GOES_ON, _REBUILDS = 0.3, 0.08
+_GOES_ON, _REBUILDS, _FORGETS = 0.3, 0.08, 0.05
+_FORGOTTEN = 0.3
+"""Of the records of an index that has lost some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +115,22 @@ def fingerprint(image: DiskImage) -> int:
 
 
 async def boot(story: Story, cut: Cut) -> None:
-    """It holds what it must. A share also takes more, collects garbage and stops; in a few the index is lost first."""
+    """It holds what it must. A share also takes more, collects garbage and stops; in a few the index, or part of it, is
+    lost first.
+    """
     drawn = Random(f"{story.seed} {cut.life} {cut.effect} boot")
     way, number = drawn.random(), drawn.getrandbits(32)
     disk, known, promises = BootDisk(number, cut.image), cut.known.copy(), cut.promises
     if way < _REBUILDS and not cut.excused:
         _lose_index(story, disk)
+    forgets = _REBUILDS <= way < _REBUILDS + _FORGETS and not cut.excused
+    if forgets:
+        _lose_records(disk, drawn)
     storage = await open_storage(disk, story.config, known, f"{number} boot")
+    if forgets:
+        promises = copy_of(promises)
+        await _collect(StoryBookie(storage, disk, promises, full=False), story)
+        await storage.restore_blocks(await unindexed(storage))
     if way > 1 - _GOES_ON:
         promises = copy_of(promises)
         await _go_on(StoryBookie(storage, disk, promises, full=cut.excused), story, drawn)
@@ -145,12 +158,32 @@ def _lose_index(story: Story, disk: SimulatedDisk) -> None:
     assert not rebuilt.lost, f"the rebuilt index lacks {rebuilt.lost}"
 
 
+def _lose_records(disk: SimulatedDisk, drawn: Random) -> None:
+    """As no crash would leave the index: without some records of where entries are, or of which files they are in.
+
+    Not of both: after some crashes the index alone knows the file of a compaction, until the next checkpoint.
+    """
+    first, end = drawn.choice(((b"I", b"J"), (b"L", b"M")))
+    for _path, store in disk._stores():
+        places = store.records.between(first, end)
+        store.write(Batch((), tuple(each for each in places if drawn.random() < _FORGOTTEN)))
+        store.sync()
+
+
 async def _go_on(bookie: StoryBookie, story: Story, drawn: Random) -> None:
     """What was found is firm. Ledgers come and go, until the entry logs of before are full and collected."""
     storage = bookie.storage
     firm = await check(storage, bookie.promises, after_refusals=bookie.full)
     bookie.promises.clear()
     bookie.promises.update(firm)
+    await _collect(bookie, story)
+    await bookie.do(Step(do="add", ledger=LATER_LEDGER, ids=(5, 3, 4), wait_s=ANSWERED))
+    if drawn.random() < 0.5:
+        await check(storage, bookie.promises)
+
+
+async def _collect(bookie: StoryBookie, story: Story) -> None:
+    """Until the entry logs of before are full, and what is garbage in them was collected."""
     size = story.config.entry_log_bytes_max // 4
     for step in (
         Step(do="add", ledger=LATER_LEDGER, ids=(0, 1, 2)),
@@ -163,11 +196,8 @@ async def _go_on(bookie: StoryBookie, story: Story, drawn: Random) -> None:
         Step(do="checkpoint", wait_s=ANSWERED),
         Step(do="collect", wait_s=ANSWERED),
         Step(do="compact", wait_s=ANSWERED),
-        Step(do="add", ledger=LATER_LEDGER, ids=(5, 3, 4), wait_s=ANSWERED),
     ):
         await bookie.do(step)
-    if drawn.random() < 0.5:
-        await check(storage, bookie.promises)
 
 
 async def _drop_tasks() -> None:

@@ -355,6 +355,22 @@ BUGS = (
             ),
         ),
     ),
+    _bug(
+        "file-removed-without-a-last-look",
+        "No file is removed that has an entry which only the index has lost.",
+        edit(
+            "bookie_server.storage.maintenance:StorageMaintenance.remove_dead_logs",
+            ("await self._last_look.keeps_nothing(seemingly_dead)", "seemingly_dead"),
+        ),
+    ),
+    _bug(
+        "file-that-the-index-names-removed",
+        "A file that an interval leads to is in use, also if the record of its ledger was lost.",
+        edit(
+            "bookie_server.storage.scrub.file_walk:FileWalk._is_unlisted",
+            ("return", "return False and"),
+        ),
+    ),
 )
 
 NOT_OF_CRASHES: dict[str, str] = {
